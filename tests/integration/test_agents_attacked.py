@@ -213,7 +213,7 @@ def test_a_message_too_large_is_told_in_one_line(agent: AgentProcess, attacker: 
     outcome = attacker.deliver(b"\0" * 100_000_000)
     assert outcome.code is grpc.StatusCode.RESOURCE_EXHAUSTED
     until(lambda: refused(agent, "incomplete") == counted + 1, "it is counted")
-    assert "it exceeded the size limit of a message" in told(agent, attacker, "incomplete")
+    assert "the message exceeded the size limit" in told(agent, attacker, "incomplete")
     assert_refused(agent, attacker, [b"\0" * (4 * 2**20 - 1000)], "size")
     assert agent.facts() == before
     assert agent.status()["resources"]["rss_mib"] < memory + 32, "it was never kept in memory"

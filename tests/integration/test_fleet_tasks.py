@@ -151,7 +151,7 @@ def test_a_separate_vault_takes_up_what_its_owner_has_approved(authority: Path, 
         vault.ready()
         until(lambda: agent.ready_or_ended() == "ready" and "fleet-task" in waits(agent), "it waits for a task")
         propose(tmp_path, authority, CLIPD2P, device)
-        asks = "it awaits the owner's approval: sottovoce agent task approve 1"
+        asks = "the task awaits the owner's approval: sottovoce agent task approve 1"
         until(lambda: (agent.status()["task"]["next"] or {}).get("because") == asks, "it asks")
         assert sottovoce("agent", "task", "approve", "2", "--config", device.config).returncode == 2
         assert sottovoce("agent", "task", "approve", "1", "--config", device.config).returncode == 0

@@ -172,5 +172,5 @@ def test_no_records_no_fit(fleet: Fleet, tmp_path: Path) -> None:
     device = golfer(fleet, tmp_path / "d", 1)
     ended = sottovoce("model", "fit", "--from-records", device.state)
     assert (ended.returncode, ended.stderr.count("\n")) == (4, 1)
-    assert "no published records are kept here" in ended.stderr
+    assert "no published records are stored here" in ended.stderr
     assert not (device.state / "records.db").exists()

@@ -69,7 +69,7 @@ def test_a_switch_is_for_the_task_that_it_was_shown_for(device: Device, authorit
             until(lambda: shown.state.get("task") == "none", f"no task yet; it said:\n{feed.log()}")
             assert shown.switch == {}
             propose(tmp_path, authority, CLIPD2P, device)
-            asks = "1: kinds of load (it awaits the owner's approval: sottovoce agent task approve 1)"
+            asks = "1: kinds of load (the task awaits the owner's approval: sottovoce agent task approve 1)"
             until(lambda: shown.state.get("task") == asks and bool(shown.switch), "it is shown")
             assert shown.state["takes_part"] == "OFF"
             old = shown.switch
@@ -86,12 +86,12 @@ def test_a_switch_is_for_the_task_that_it_was_shown_for(device: Device, authorit
             bystander.publish(old["command_topic"], old["payload_on"])
             until(lambda: feed.log().count("switch-not-heard") == 4, "the old switch does nothing any more")
             bystander.publish(old["command_topic"], shown.switch["payload_off"], retain=True)
-            until(lambda: "its owner has refused it" in (shown.state.get("task") or ""), "refused")
+            until(lambda: "the owner has refused the task" in (shown.state.get("task") or ""), "refused")
             assert at(agent, 1, "clipd2p")
             assert feed.end() == 0
         (device.state / "consent").unlink()
         with running(device), FeedProcess(config) as feed:
-            asks = "it awaits the owner's approval"
+            asks = "the task awaits the owner's approval"
             until(lambda: asks in (shown.state.get("task") or ""), "a switch that the broker has kept says nothing")
             assert feed.end() == 0
 

@@ -166,7 +166,7 @@ def test_a_stuck_core_does_not_live_and_metrics_still_say_so(fleet: Fleet, tmp_p
         status, body = until(lambda: _unhealthy(port), "it does not live any more") or (0, "")
         assert (status, json.loads(body)["checks"]) == (
             503,
-            {"loop": "ok", "core": "it has not responded for 5 s"},
+            {"loop": "ok", "core": "the core has not responded for 5 s"},
         )
         assert get(port, "/metrics")[0] == 200
     finally:

@@ -61,7 +61,7 @@ def test_a_list_handed_to_one_device_reaches_all_and_the_revoked_one_stops(autho
         for agent in (one, two, three):
             until(lambda agent=agent: version(agent) == 1, "it holds the list")  # type: ignore[misc]
         assert four.ended() == 6
-        assert "was revoked by fleet 'revoking', in its list of version 1" in four.log()
+        assert "was revoked by fleet 'revoking' in version 1 of its revocation list" in four.log()
         assert [peer["id"] for peer in three.status()["peers"]] == [b.id]
         counts = [agent.status()["traffic"]["received"] for agent in (one, two, three)]
         for agent, count in zip((one, two, three), counts, strict=True):

@@ -184,7 +184,7 @@ def test_a_second_ledger_beside_the_agent_stops_it(fleet: Fleet, tmp_path: Path)
 @pytest.mark.parametrize(
     "section, words",
     [
-        ({}, "vault.socket and vault.directory: missing"),
+        ({}, "vault.socket or vault.directory is missing"),
         ({"socket": "x.sock"}, "vault.directory: a separate vault needs both"),
         ({"directory": "x"}, "vault.socket: a separate vault needs both"),
         ({"socket": "x.sock", "directory": "x", "agent_user": "no such user"}, "there is no user `no such user`"),

@@ -1,4 +1,4 @@
-"""Values of an agent's metrics, read on request; see sottovoce.observe.metrics for their names."""
+"""Current values of an agent's metrics, collected on request; see sottovoce.observe.metrics for their names."""
 
 import asyncio
 import time
@@ -19,33 +19,33 @@ WAITS = (
     "broker", "day", "disk-wear", "fleet-task", "leave", "ledger", "membership", "peer", "renewal", "revocations",
     "roll-call", "source", "task", "timer", "vault-process", "wear",
 )  # fmt: skip
-"""Reasons for which an agent can wait, except its vault, whose time depends on the records."""
+"""Kinds of waits that are published. Waits for the vault are left out, because their time depends on the records."""
 
 REASONS = (
     "cell", "certificate", "entries", "fleet", "head", "incarnation", "incomplete", "learner", "leaving", "ledger",
     "malformed", "membership", "neighbour", "phase", "provenance", "quota", "range", "rate", "recipient", "record",
     "revocations", "revoked", "sender", "shape", "signature", "size", "task", "type", "unsolicited", "version", "walks",
 )  # fmt: skip
-"""Reasons for which an agent may refuse a message."""
+"""Reasons why an agent may refuse a message."""
 
 RECORD_REASONS = ("certificate", "fleet", "record", "revoked", "sender", "signature")
-"""Reasons for which an agent may refuse another device's record that a peer forwards."""
+"""Reasons why an agent may refuse another device's record when a peer forwards it."""
 
 CAUSES = ("busy", "other", "refused", "rejected", "timeout", "tls", "unreachable")
-"""Causes for which an attempt to reach a peer may fail; see sottovoce.transport.DeliveryFailed."""
+"""Causes of a failed attempt to reach a peer; see sottovoce.transport.DeliveryFailed."""
 
 OUTCOMES = ("answered", "failed", "received", "sent")
 _UNTOLD = "vault"
-_OVERDUE_SECONDS = 5.0  # seconds past a deadline that a busy machine may need to notice it
+_OVERDUE_SECONDS = 5.0  # grace period after a deadline, because a busy machine may notice it late
 
 
 def transport_problems(agent: Reported) -> dict[str, str]:
-    """Return the reason, by transport, why no device can reach this one; empty if a device can."""
+    """Return, for each transport, why no device can reach this one through it; an empty string if devices can."""
     return dict(zip(agent.config.transport.use, agent.transport.listener().troubles, strict=True))
 
 
 def agent_values(agent: Reported, seen: Machine | None) -> Values:
-    """Return the present metrics of an agent; see sottovoce.observe.metrics."""
+    """Return the current metrics of an agent; see sottovoce.observe.metrics."""
     return {
         **fault_values(None),
         **_learning_values(agent),
@@ -58,7 +58,7 @@ def agent_values(agent: Reported, seen: Machine | None) -> Values:
 
 
 def fault_values(fault: Fault | None) -> Values:
-    """Return the metrics of an agent that are known whether or not it is working."""
+    """Return the metrics that are known whether or not the agent is running."""
     kinds = dict.fromkeys((*KINDS, *FOR_A_PERSON), 0)
     return {
         "sottovoce_build_info": {sottovoce.__version__: 1},
@@ -101,7 +101,7 @@ def _privacy_values(agent: Reported) -> Values:
 
 
 def _ledger_bytes(agent: Reported) -> int:
-    """Return the size of the ledger in bytes, with SQLite's log, which holds the latest charges."""
+    """Return the ledger's size in bytes, including SQLite's write-ahead log, which contains the latest charges."""
     ledger = agent.config.agent.state / LEDGER
     return sum(file.stat().st_size for file in (ledger, ledger.with_name(f"{LEDGER}-wal")) if file.exists())
 
@@ -151,7 +151,7 @@ def _peer_values(agent: Reported) -> Values:
 
 
 def wait_values(waits: Waits) -> Values:
-    """Return the number of waits by kind, 0 if there is none."""
+    """Return the counts and durations of waits by kind, with 0 for a kind without waits; vault waits are left out."""
     now = time.monotonic()
     going, overdue, longest = _with_zeros(WAITS), _with_zeros(WAITS), _with_zeros(WAITS)
     for name, wait in waits.current.copy().items():
@@ -170,7 +170,7 @@ def wait_values(waits: Waits) -> Values:
 
 
 def _with_zeros(labels: tuple[str, ...], values: Mapping[str, float] | None = None) -> dict[str, float]:
-    """Return values by label, with 0 for every label that has no value."""
+    """Return a copy of `values` with a value of 0 for each label that has none."""
     return {**dict.fromkeys(labels, 0.0), **(values or {})}
 
 

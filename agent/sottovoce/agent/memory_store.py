@@ -1,4 +1,4 @@
-"""Store in memory, lost with the object, for simulated agents, whose power cuts are simulated too."""
+"""In-memory store for simulated agents, whose power failures are simulated too; its data is lost with the object."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -7,10 +7,10 @@ from sottovoce.agent.links import Outgoing, Saved, Seen
 
 
 class MemoryStore:
-    """Implementation of sottovoce.agent.links.Store in memory.
+    """A sottovoce.agent.links.Store that keeps its data in memory.
 
     Args:
-        state: the learner's first state.
+        state: the learner's initial state.
     """
 
     def __init__(self, state: Any) -> None:
@@ -20,13 +20,13 @@ class MemoryStore:
         self._seen: dict[str, Seen] = {}
 
     def load(self) -> Saved:
-        """Return the last commit."""
+        """Return the most recently committed data."""
         return Saved(self._state, list(self._outbox.values()), dict(self._sequences), dict(self._seen))
 
     def commit(
         self, state: Any, sent: Sequence[Outgoing], confirmed: Sequence[str], seen: tuple[str, Seen] | None
     ) -> None:
-        """Replace the saved content; see Store.commit."""
+        """Apply a commit to the stored data; see Store.commit."""
         self._state = state
         for recipient in confirmed:
             self._outbox.pop(recipient, None)

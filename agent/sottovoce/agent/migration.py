@@ -1,9 +1,10 @@
-"""Migration of a device: it continues in the new place, from the same ledger, and the old ledger is closed for good.
+"""Migration of a device to a new directory, where it continues from the same ledger; the old ledger is closed for good.
 
-The new place is complete on its disk, except for the ledger's final name, before the old ledger ends; the new ledger
-gets that name only afterwards. After a power failure at any point, at most one of the two ledgers can be used, and the
-same command resumes the move. The new ledger begins with an entry that costs nothing and makes its head newer than any
-copy's, so the keepers know this head from the first start on.
+Before the old ledger is ended, the new directory is complete on its disk, except that the new ledger still has a
+temporary name. The new ledger gets its final name only afterwards. After a power failure at any point, at most one of
+the two ledgers can be used, and running the same command again resumes the move. An entry that costs nothing is added
+to the new ledger. This entry makes its head newer than the head of any copy, so the keepers know the new head from the
+first start onwards.
 """
 
 import hashlib
@@ -19,7 +20,7 @@ from sottovoce.errors import LedgerError
 from sottovoce.vault import Ledger
 
 _LEDGER = "ledger.db"
-_MOVING = "moving"  # file in a draft: owner and nonce of the move that made it
+_MOVING = "moving"  # file in a draft directory that contains the owner and the nonce of the move that created it
 _STAYS = (".sock", ".lock", "-shm", ".new")
 
 
@@ -27,15 +28,15 @@ def move(state: Path, target: Path) -> Path:
     """Move a stopped device.
 
     Args:
-        state: its state directory; of a separate vault, the vault's.
-        target: a directory that does not exist yet, which becomes the state directory.
+        state: the device's state directory, or the vault directory of a separate vault.
+        target: the directory that becomes the state directory; it must not exist yet.
 
     Returns:
-        the ledger in its new place.
+        the path of the ledger in the new directory.
 
     Raises:
-        LedgerError: if the ledger is in use, missing or damaged, has ended, or the disk failed; where the old one has
-            not ended, it continues as before.
+        LedgerError: if the ledger is in use, missing, damaged or already ended, the target cannot be used, or the disk
+            failed. If the old ledger has not been ended, it continues as before.
     """
     state, target = state.resolve(), target.resolve()
     ledger, draft = state / _LEDGER, target.with_name((target.name or "root") + ".new")
@@ -55,40 +56,40 @@ def move(state: Path, target: Path) -> Path:
             return _finish_move(draft, target)
     except OSError as error:
         raise LedgerError(
-            f"{target}: cannot be written ({error.strerror or error}): make room, or name another place; "
-            f"`sottovoce ledger show --state {state}` says whether the device is still there"
+            f"{target} cannot be written ({error.strerror or error}): make room on its disk, or choose another "
+            f"directory; `sottovoce ledger show --state {state}` shows whether the device is still in the old directory"
         ) from error
-    raise LedgerError(f"{ledger}: this ledger was moved to {ended[1]} earlier, and is closed here for good")
+    raise LedgerError(f"{ledger} has already been moved to {ended[1]}; the ledger left here is closed for good")
 
 
 def _check_place(state: Path, target: Path, draft: Path, owner: str) -> None:
-    """Refuse a place that is taken, or lies inside the old one.
+    """Check that the target directory is free, and that neither directory is inside the other.
 
     Raises:
-        LedgerError: if it is.
+        LedgerError: if a check fails.
     """
     if target.is_relative_to(state) or state.is_relative_to(target):
         raise LedgerError(
-            f"{target}: one of the two directories is inside the other; name one that is separate from {state}"
+            f"{target}: one of the two directories is inside the other; choose one that is separate from {state}"
         )
     if target.exists():
-        raise LedgerError(f"{target}: already exists; name a directory that does not exist yet")
+        raise LedgerError(f"{target} already exists; choose a directory that does not exist yet")
     mark = _mark(draft)
     if draft.exists() and (mark is None or mark.split()[0] != owner):
         raise LedgerError(
-            f"{draft}: already exists and is not this device's: another device's move may be waiting to be finished; "
-            "name another place"
+            f"{draft} already exists and does not belong to this device. The move of another device may be unfinished; "
+            "choose another directory"
         )
 
 
 def _mark(draft: Path) -> str | None:
-    """Return the mark of the move that made a draft; None if no move made it."""
+    """Return the mark of the move that created a draft directory, or None if no move created it."""
     mark = draft / _MOVING
     return mark.read_text() if mark.is_file() else None
 
 
 def _copy(state: Path, draft: Path, mark: str) -> None:
-    """Copy the state directory, without the ledger and the files of a running process."""
+    """Copy the state directory, except for the ledger and for files that belong to a running process."""
 
     def ignored_names(directory: str, names: list[str]) -> set[str]:
         top = Path(directory) == state
@@ -104,7 +105,7 @@ def _copy(state: Path, draft: Path, mark: str) -> None:
 
 
 def _begin_new_ledger(old: Ledger, path: Path, nonce: str) -> None:
-    """Create the new ledger, under a name that no program opens yet."""
+    """Create the new ledger under a temporary name, which no program opens."""
     old.copy(path)
     with closing(Ledger.open(path, old.owner, old.own_budget)) as new:
         new.charge(hashlib.sha256(b"sottovoce/moved/v1|" + nonce.encode()).digest(), Moved(nonce))
@@ -113,7 +114,7 @@ def _begin_new_ledger(old: Ledger, path: Path, nonce: str) -> None:
 
 
 def _finish_move(draft: Path, target: Path) -> Path:
-    """Give the new ledger and the new place their final names; safe to repeat after a power cut."""
+    """Rename the new ledger and the new directory to their final names; safe to repeat after a power failure."""
     moving = draft / (_LEDGER + ".moving")
     if moving.exists():
         rename(moving, draft / _LEDGER)

@@ -1,6 +1,6 @@
-"""Notifications to the service manager that started this process, if any: sd_notify(3), one datagram each.
+"""Notifications to the service manager that started this process, if any, in one datagram each; see sd_notify(3).
 
-Every user of the machine can see the messages, so they contain only public words and nothing computed from records.
+Every user of the machine can see these messages, so they contain only public text and nothing computed from records.
 """
 
 import asyncio
@@ -12,23 +12,23 @@ from collections.abc import Callable
 from concurrent.futures import Executor
 
 _log = logging.getLogger(__name__)
-_SECONDS = 1.0  # limit for a busy service manager
+_SECONDS = 1.0  # send timeout, in case the service manager is busy
 READY, ALIVE, STOPPING = "READY=1", "WATCHDOG=1", "STOPPING=1"
 
 
 def is_supervised() -> bool:
-    """Return whether a service manager started this process and wants notifications."""
+    """Return whether a service manager started this process and expects notifications."""
     return bool(os.environ.get("NOTIFY_SOCKET"))
 
 
 def notify_manager(*facts: str) -> bool:
-    """Notify the service manager named by NOTIFY_SOCKET, in one datagram.
+    """Notify the service manager at the address in NOTIFY_SOCKET, with one datagram.
 
     Args:
-        facts: assignments such as READY or `STATUS=…`, without line ends.
+        facts: assignments such as READY or `STATUS=…`, without newlines.
 
     Returns:
-        Whether there is a service manager and it was notified.
+        True if there is a service manager and the notification was sent.
     """
     address = os.environ.get("NOTIFY_SOCKET", "")
     if not address:
@@ -44,7 +44,7 @@ def notify_manager(*facts: str) -> bool:
 
 
 def ping_every() -> float | None:
-    """Return the seconds between two ALIVE, half of the service manager's limit; None without a limit."""
+    """Return the seconds between ALIVE notifications, half the service manager's timeout; None without a timeout."""
     microseconds = os.environ.get("WATCHDOG_USEC", "")
     if not microseconds.isdecimal() or os.environ.get("WATCHDOG_PID", str(os.getpid())) != str(os.getpid()):
         return None
@@ -54,12 +54,13 @@ def ping_every() -> float | None:
 async def notify_while_running(
     stopping: asyncio.Event, thread: Executor, status: str, ends: Callable[[], bool] = lambda: True
 ) -> None:
-    """Send READY; then ALIVE, for as long as this loop runs and `thread` answers; then STOPPING.
+    """Send READY, then ALIVE while this loop runs and `thread` responds, and finally STOPPING.
 
     Args:
-        stopping: set when the process begins to stop.
-        thread: a thread that must not get stuck. While it is stuck, ALIVE is not sent, and the service manager acts.
-        status: a line for `systemctl status`.
+        stopping: event that is set when the process begins to stop.
+        thread: executor whose thread must not get stuck. While it is stuck, ALIVE is not sent, and the service manager
+            takes action.
+        status: one line of text for `systemctl status`.
         ends: called at the end; returns whether the process will exit. A process that sends STOPPING but continues is
             killed.
     """
@@ -77,4 +78,4 @@ async def notify_while_running(
 
 
 def _do_nothing() -> None:
-    """Do nothing, as a job for the thread."""
+    """Do nothing; a job with which to check that the thread responds."""

@@ -1,8 +1,8 @@
-"""Observation of an agent: its metrics and its health, read on request. Imported only if it is configured.
+"""Metrics and health checks of an agent, collected on request. This module is imported only if they are configured.
 
-Processor time, memory and free space depend on the records in a process. If the vault runs in this process, they are
-published only on this machine, whose users can see them anyway. The vault's response time is never reported, and
-metrics are read at most once a second, however often they are requested.
+Processor time, memory use and free disk space depend on the records in a process. If the vault runs in this process,
+these values are published only on this machine, whose users can see them anyway. The vault's response time is never
+reported. Metrics are collected at most once a second, however often they are requested.
 """
 
 import asyncio
@@ -27,21 +27,21 @@ _KEPT_SECONDS = 1.0
 
 
 class Watched(Reported, Protocol):
-    """Interface of an agent for its observers."""
+    """Parts of an agent from which its metrics and health are read."""
 
     trust: Trust
 
     def serially(self, act: Callable[[], list[Action]]) -> Awaitable[None]:
-        """Run an action of the core, one at a time."""
+        """Run an action of the core; only one action runs at a time."""
         ...
 
 
 @asynccontextmanager
 async def serve_observation(agent: Watched) -> AsyncIterator[None]:
-    """Serve this agent's metrics and health, as configured, for the duration of the context.
+    """Serve this agent's metrics and health at the configured address for the duration of the context.
 
     Raises:
-        ConfigError: if a package that it needs is not installed.
+        ConfigError: if a required package is not installed.
         NetworkError: if the address cannot be used.
     """
     kept_until = float("-inf")
@@ -67,10 +67,10 @@ async def serve_observation(agent: Watched) -> AsyncIterator[None]:
 
 @asynccontextmanager
 async def serve_fault_observation(address: tuple[str, int], fault: Fault) -> AsyncIterator[None]:
-    """Serve the observation of an agent that a fault keeps from working: alive, and not ready.
+    """Serve metrics and health for an agent that cannot run because of a fault: it is alive but not ready.
 
     Raises:
-        ConfigError, NetworkError: as `serve_observation`.
+        ConfigError, NetworkError: see `serve_observation`.
     """
 
     async def metrics() -> Values:
@@ -119,29 +119,29 @@ async def _serve_pages(
 
 
 def can_publish_machine(agent: Watched) -> bool:
-    """Return whether the operating system's figures of this process may be published."""
+    """Return whether the operating system's measurements of this process may be published."""
     return agent.config.observe.local or agent.config.vault.socket is not None
 
 
 async def core_finding(agent: Watched, seconds: float = _CORE_SECONDS) -> str:
-    """Return the core's defect; empty when it responds in time."""
+    """Return a description of the core's problem, or an empty string if the core responds in time."""
     try:
         async with asyncio.timeout(seconds):
             await agent.serially(list)
     except TimeoutError:
-        return f"it has not responded for {seconds:g} s"
-    except RuntimeError:  # its thread accepts no new jobs
+        return f"the core has not responded for {seconds:g} s"
+    except RuntimeError:  # the core's thread no longer accepts jobs
         return "the agent is stopping"
     return ""
 
 
 def readiness(agent: Watched) -> dict[str, str]:
-    """Return the reasons why this device cannot learn with others, by the missing part."""
+    """Return, for each component, why it keeps this device from learning with others; an empty string if it is fine."""
     ways = transport_problems(agent)
     up = not all(ways.values())
     return {
         "identity": _identity_finding(agent),
-        "ledger": "the vault's process does not answer" if "vault-process" in agent.waits.current else "",
+        "ledger": "the vault process does not respond" if "vault-process" in agent.waits.current else "",
         "transport": "" if up else "; ".join(f"{name}: {trouble}" for name, trouble in ways.items()),
     }
 

@@ -1,4 +1,4 @@
-"""Task document of a configuration."""
+"""Construction of a device's task document from its configuration."""
 
 from collections.abc import Iterator
 from dataclasses import asdict
@@ -16,19 +16,19 @@ from sottovoce.task import LARGEST, Task, Value
 _FORM = 1
 _OF_THE_DATA = ("features", "classes", "expected_records", "ranges", "windows")
 _SAID_OTHERWISE = {"fidelity", "hidden", "model", "step_size"}
-_LONG = LARGEST // 8  # size of a value in bytes above which its digest replaces it
+_LONG = LARGEST // 8  # size in bytes above which a value is replaced by its digest
 
 
 def task_of(config: AgentConfig, ranges: str | None = None) -> Task:
-    """Return the device's task, in the form that must be identical on all devices that learn together.
+    """Return the device's task document, which must be identical on all devices that learn together.
 
     Args:
         config: configuration of the device.
-        ranges: ranges of the features, as a separate vault states them by `declared_ranges`; without such a vault, as
-            this process sees them.
+        ranges: feature ranges that a separate vault has computed with `declared_ranges`; None without such a vault, to
+            compute them in this process.
 
     Raises:
-        ConfigError: if a graph that is configured cannot be read.
+        ConfigError: if a configured graph cannot be read.
         DataError: if the transform is invalid.
     """
     settings = _settings(config, declared_ranges(config) if ranges is None else ranges)
@@ -36,7 +36,7 @@ def task_of(config: AgentConfig, ranges: str | None = None) -> Task:
 
 
 def declared_ranges(config: AgentConfig) -> str:
-    """Return the declared ranges of the features, as JSON or a digest of it; or `none`, or `unknown`."""
+    """Return the declared feature ranges as JSON, or a digest of that JSON; or else `none` or `unknown`."""
     declared, bounds = ranges_of(config)
     if bounds is None:
         return declared
@@ -81,7 +81,7 @@ def _settings(config: AgentConfig, ranges: str) -> Iterator[tuple[str, Value]]:
 
 
 def _model_identity(name: str) -> str:
-    """Return a graph's identity, which depends on its content and not on its file's location."""
+    """Return a model's identity. A graph is identified by its content, wherever its file is stored."""
     if not has_graph(name):
         return name
     from sottovoce.kernels.onnx.allowed import digest_of, stock_hashes

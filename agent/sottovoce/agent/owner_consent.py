@@ -1,4 +1,4 @@
-"""Owner's consent, given outside the agent: on the command line, or in Home Assistant."""
+"""The owner's consent, given outside the agent: on the command line or in Home Assistant."""
 
 import contextlib
 from pathlib import Path
@@ -14,27 +14,27 @@ from sottovoce.identity.signed_task import SignedTask
 
 
 def consent_directory(config: AgentConfig) -> Path:
-    """Return the directory of the ledger and of the owner's consent."""
+    """Return the directory that contains the ledger and the owner's consent."""
     return config.vault.directory or config.agent.state
 
 
 def newest_task(config: AgentConfig) -> SignedTask | None:
-    """Return the fleet's newest task that the device knows; None if there is none.
+    """Return the newest fleet task that the device knows, or None if it knows none.
 
     Raises:
-        IdentityError: if the device's keys, or the task, cannot be read.
+        IdentityError: if the device's keys or the task cannot be read.
     """
     state = config.agent.state
     return kept_task(state, load(state / IDENTITY, dated=False).authority)
 
 
 def record_consent(config: AgentConfig, task: SignedTask, said: Said) -> None:
-    """Record the owner's answer, durably; a running agent reads it at once.
+    """Record the owner's answer durably; a running agent reads it at once.
 
     Raises:
-        IdentityError: if it cannot be written.
-        TaskRefused: if its owner has withdrawn, which cannot be undone.
+        IdentityError: if the answer cannot be written.
+        TaskRefused: if the owner has withdrawn from the task, which cannot be undone.
     """
     save_consent(consent_directory(config), task, said)
-    with contextlib.suppress(NetworkError):  # the agent looks anyway once it is at work again
+    with contextlib.suppress(NetworkError):  # an agent that is not running reads the answer at its next start
         ask(config.agent.state, "look")

@@ -1,4 +1,4 @@
-"""Passwords of brokers, each in a file that only its owner may read."""
+"""Broker passwords, each stored in a file that only its owner may access."""
 
 import stat
 from pathlib import Path
@@ -7,18 +7,18 @@ from sottovoce.errors import ConfigError
 
 
 def read_password(key: str, file: Path) -> str:
-    """Return the password in a file, without the white space around it.
+    """Return the password in a file, without leading and trailing whitespace.
 
     Args:
-        key: the configuration key that names the file.
-        file: path of the file, which is in UTF-8.
+        key: the configuration key that specifies the file.
+        file: path of the file, which is encoded in UTF-8.
 
     Raises:
-        ConfigError: if it cannot be read, or others may read it.
+        ConfigError: if the file cannot be read, or other users may access it.
     """
     try:
         if file.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO):
-            raise ConfigError(f"{key}: {file}: others may read it; chmod 600 it")
+            raise ConfigError(f"{key}: {file} is open to other users; run chmod 600 on it")
         return file.read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{key}: {file}: cannot be read; put the password there, in UTF-8") from error
+        raise ConfigError(f"{key}: {file} cannot be read; store the password there as UTF-8 text") from error

@@ -1,4 +1,4 @@
-"""Stand-in for an agent that a fault keeps from working: it serves status and metrics, and notifies the manager."""
+"""Stand-in for an agent stopped by a fault: it serves status and metrics, and notifies the service manager."""
 
 import asyncio
 import contextlib
@@ -19,11 +19,11 @@ from sottovoce.threads import USUAL, Threads
 
 
 class Pause:
-    """Pause until the agent is tried again; see Controlled.
+    """A pause before the next attempt to run the agent; see Controlled.
 
     Args:
         config: configuration of the agent.
-        fault: fault that ended the agent.
+        fault: fault that stopped the agent.
         seconds: length of the pause, in seconds.
     """
 
@@ -38,7 +38,7 @@ class Pause:
         self._code: ExitCode | None = None
 
     async def wait(self) -> ExitCode | None:
-        """Wait, and return None once the pause has elapsed, or the agent's exit code if it was stopped."""
+        """Wait until the pause has elapsed and return None, or return the exit code if the agent is stopped earlier."""
         loop = asyncio.get_running_loop()
         loop.set_default_executor(Threads(USUAL))
         loop.add_signal_handler(signal.SIGTERM, self.stop)
@@ -46,13 +46,13 @@ class Pause:
         section = self.config.agent
         control = ControlServer(section.state / "agent.sock", self, section.readers_socket)
         async with contextlib.AsyncExitStack() as stack:
-            with contextlib.suppress(OSError):  # a full disk has no space for a socket either
+            with contextlib.suppress(OSError):  # a full disk has no room for a socket
                 await control.start()
                 stack.push_async_callback(control.stop)
             if self.config.observe.metrics is not None:
                 from sottovoce.agent.observation import serve_fault_observation
 
-                with contextlib.suppress(SottovoceError, OSError):  # the missing resource may be the fault itself
+                with contextlib.suppress(SottovoceError, OSError):  # the fault itself may be a missing resource
                     await stack.enter_async_context(serve_fault_observation(self.config.observe.address, self.fault))
             thread = stack.enter_context(Threads(1))
             told = loop.create_task(notify_while_running(self._stopping, thread, self.fault.summary))
@@ -62,7 +62,7 @@ class Pause:
         return self._code
 
     def status(self) -> dict[str, Any]:
-        """Return the status document: the fault, and the time until which the pause lasts."""
+        """Return the status document, which describes the fault and states the seconds until the next attempt."""
         fault, left = self.fault, max(0.0, self._until - time.monotonic())
         told = {
             "kind": fault.kind,
@@ -73,13 +73,13 @@ class Pause:
         return {"schema": SCHEMA, "state": "needs-a-person" if fault.needs_a_person else "waiting", "fault": told}
 
     def stop(self) -> None:
-        """End the pause and the agent."""
+        """End the pause, and stop the agent."""
         self._end(ExitCode.DONE)
 
     async def leave(self) -> dict[str, Any]:
-        """Stop without handing anything over."""
+        """Stop without handing over any state."""
         self.stop()
-        return {"handed_over": False, "left": f"it {self.fault.summary}"}
+        return {"handed_over": False, "left": f"this device {self.fault.summary}"}
 
     def _end(self, code: ExitCode) -> None:
         self._code = code

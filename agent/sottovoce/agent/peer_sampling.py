@@ -1,6 +1,6 @@
-"""Peer sampling: the membership's exchanges over this device's transport, and the choice of the learner's peers.
+"""Peer sampling: exchanges membership views over this device's transport, and chooses the learner's peers.
 
-It runs on the event loop; only the address book is written elsewhere, because the disk may be slow.
+Everything runs on the event loop, except for writes to the address book, because the disk may be slow.
 """
 
 import asyncio
@@ -38,15 +38,15 @@ _MAX_TROUBLES = 64
 
 @dataclass(frozen=True, slots=True)
 class Door:
-    """Interface of an agent for peer sampling.
+    """Parts of an agent that peer sampling uses.
 
     Attributes:
-        seal: makes the envelope of a payload for (recipient, payload type, payload).
-        peer: function that returns the peer of a contact.
+        seal: called with the recipient, the payload type and the payload; returns the sealed envelope.
+        peer: returns the peer for a contact.
         meet: called with the learner's peers when they change.
         spawn: runs a coroutine in the background.
-        disk: executor of writes.
-        waits: the metric of waits in progress.
+        disk: executor for disk writes.
+        waits: record of the waits in progress.
     """
 
     seal: Callable[[str, str, bytes], bytes]
@@ -59,7 +59,7 @@ class Door:
 
 @dataclass(frozen=True, slots=True)
 class Trouble:
-    """Peer with which no exchange succeeds.
+    """Failure record of a peer with which no exchange succeeds.
 
     Attributes:
         failures: number of consecutive failures.
@@ -71,19 +71,19 @@ class Trouble:
 
 
 class PeerSampling:
-    """Peer sampling of one device.
+    """Peer sampling on one device.
 
     Args:
-        membership: the state machine.
-        book: store of contacts.
-        boots: store of the incarnation.
-        transport: transport of the exchanges.
-        counters: counters of the exchanged bytes.
+        membership: the membership state machine.
+        book: persistent store of contacts.
+        boots: persistent store of the incarnation.
+        transport: transport for the exchanges.
+        counters: counters of exchanged bytes and failures.
         timeout: timeout of one exchange, in seconds.
         discovery: search for contacts in other sources.
 
     Attributes:
-        troubles: peers with whom the last exchanges failed, by node id; the newest 64.
+        troubles: failure records of the peers with which the last exchanges failed, by node id; the newest 64.
         duplicates: number of received records that another device signed with this device's key.
     """
 
@@ -116,7 +116,7 @@ class PeerSampling:
         self._sparse_log = RateLimitedLog(_log)
 
     async def run(self, door: Door) -> None:
-        """Exchange views, period by period, until stopped."""
+        """Exchange views once per period, until stopped."""
         self._door, self._loop = door, asyncio.get_running_loop()
         door.spawn(self.discovery.run(lambda: len(self.membership.view), self._learn, door.waits))
         while not self._stopping:
@@ -133,47 +133,48 @@ class PeerSampling:
         self._door.waits.end(_WAIT)
 
     def stop(self) -> None:
-        """Let `run` end."""
+        """Make `run` return."""
         self._stopping = True
         self.discovery.stop()
         self._wake.set()
 
     def receive(self, sender: str, payload: bytes) -> bytes:
-        """Answer a peer's exchange.
+        """Answer a peer's exchange request.
 
         Raises:
-            MessageRefused: if it is malformed or too frequent, or the peer's own record is invalid; nothing changed.
+            MessageRefused: if the request is malformed or too frequent, or the peer's own record is invalid; nothing
+                has changed.
         """
         reply, effects = self.membership.on_request(sender, decode_exchange(payload), self._loop.time())
         self._perform(effects)
         return encode_exchange(reply)
 
     def note_success(self, peer: str) -> None:
-        """Note that a link has delivered something."""
+        """Record that a message was delivered to a peer."""
         self.membership.on_success(peer)
 
     def note_failure(self, peer: str) -> None:
-        """Note that a link could not deliver something."""
+        """Record that a message could not be delivered to a peer."""
         self.membership.on_missed(peer, self._loop.time())
         self._perform([])
 
     def note_reachable(self, peer: str | None) -> None:
-        """Note that a peer, or for None every peer, is reachable again."""
+        """Record that a peer is reachable again; None stands for all peers."""
         if hasattr(self, "_door"):
             self.membership.on_return(peer, self._loop.time())
             self._perform([])
 
     def expel(self, peers: Collection[str]) -> None:
-        """Exclude these devices from now on."""
+        """Exclude these devices from peer sampling from now on."""
         self._expelled = frozenset(peers)
         self.membership.expel(peers, asyncio.get_running_loop().time())
         for peer in peers:
             self.troubles.pop(peer, None)
-        if hasattr(self, "_door"):  # before `run`, there are no peers to report
+        if hasattr(self, "_door"):  # before `run` is called, there are no peers to report
             self._perform([])
 
     async def leave(self) -> None:
-        """Announce the departure to the warm peers, which forward it: takes two seconds at most, and may fail."""
+        """Announce the departure to the warm peers, which forward it. This may fail, and takes at most two seconds."""
         self.stop()
         await self.discovery.close()
         if not hasattr(self, "_door") or self.membership.record.leaving:
@@ -225,7 +226,7 @@ class PeerSampling:
             effects = self.membership.on_reply(contact.node_id, decode_exchange(answer), self._loop.time())
         except (DeliveryFailed, MessageRefused) as failure:
             if contact.node_id in self._expelled:
-                return  # the peer was expelled while it was being asked
+                return  # the peer was expelled during the exchange
             self.troubles[contact.node_id] = self._count_failure(contact.node_id, failure)
             if len(self.troubles) > _MAX_TROUBLES:
                 self.troubles.popitem(last=False)
@@ -236,7 +237,7 @@ class PeerSampling:
         self._perform(effects)
 
     def _count_failure(self, node: str, failure: DeliveryFailed | MessageRefused) -> "Trouble":
-        """Count a failure, and log each cause once a minute."""
+        """Count a failure, log each cause at most once a minute, and return the peer's updated failure record."""
         cause = failure.cause if isinstance(failure, DeliveryFailed) else "other"
         self._counters.failures[cause] += 1
         self._sparse_log.say(logging.WARNING, cause, "exchange-failed cause=%s %s", cause, failure)
@@ -248,7 +249,7 @@ class PeerSampling:
         try:
             await self._loop.run_in_executor(self._door.disk, lambda: self._book.remember(contact, now))
         except DataError as error:
-            _log.warning("contact-forgotten %s", error)  # a cache: seeds and the view continue without it
+            _log.warning("contact-forgotten %s", error)  # the book is only a cache: the seeds and the view still work
 
     async def _adopt(self, incarnation: int) -> None:
         await self._loop.run_in_executor(self._door.disk, lambda: self._boots.advance(incarnation))

@@ -1,7 +1,7 @@
-"""Predictions for programs on the same device, by the agent's public model: answers to `predict` over its socket.
+"""Predictions with the agent's public model, for programs on the same device that send `predict` to its socket.
 
-A prediction is made from the caller's own features, and goes to the caller alone. The model is public, so nothing is
-charged.
+A prediction uses only the caller's own features and is returned only to the caller. The model is public, so nothing is
+charged to the privacy budget.
 """
 
 from typing import Any
@@ -19,17 +19,17 @@ from sottovoce.errors import ConfigError, DataError, SottovoceError
 from sottovoce.kernels import Model
 
 MAX_ROWS = 1024
-"""Largest number of rows in one question."""
+"""Maximum number of rows in one request."""
 
 Floats = NDArray[np.float64]
 
 
 class Question(Struct, frozen=True, forbid_unknown_fields=True):
-    """Request for predictions.
+    """A request for predictions.
 
     Attributes:
         predict: feature values, one list per row.
-        transformed: whether the values are transformed already, and not as they were measured.
+        transformed: whether the values are already transformed; if not, they are as measured.
     """
 
     predict: list[list[float]]
@@ -37,7 +37,7 @@ class Question(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Predictor:
-    """Predictor for requests. Its kernel is built on first use and then reused.
+    """Predictor that answers requests. Its model is built on first use and then reused.
 
     Args:
         config: configuration of the agent.
@@ -48,11 +48,11 @@ class Predictor:
         self._model: Model | None = None
 
     def answer(self, line: bytes, parameters: Floats | None, cycle: int) -> dict[str, Any]:
-        """Return the answer to a question, JSON-ready: `labels` or `values` with `cycle`, or an `error`.
+        """Return the JSON-ready answer to a request: `labels` or `values` with `cycle`, or an `error`.
 
         Args:
-            line: the question.
-            parameters: float64[P] of the public model, None before the first.
+            line: the request, as JSON.
+            parameters: float64[P], the parameters of the public model; None before the first model exists.
             cycle: the model's cycle.
         """
         try:
@@ -61,7 +61,7 @@ class Predictor:
             found = self.predict(rows, usable, transformed=question.transformed)
             return {"cycle": cycle, "values" if found.dtype.kind == "f" else "labels": found.tolist()}
         except msgspec.MsgspecError as error:
-            return {"error": f'{error}: send {{"predict": [[NUMBER, …], …]}}, one list for each record'}
+            return {"error": f'{error}: send {{"predict": [[NUMBER, …], …]}}, with one list for each record'}
         except SottovoceError as error:
             return {"error": str(error)}
 
@@ -70,12 +70,12 @@ class Predictor:
 
         Args:
             rows: float64[M, d], finite.
-            parameters: float64[P] of the public model, None before the first.
-            transformed: they are as the model sees them, and not as they were measured.
+            parameters: float64[P], the parameters of the public model; None before the first model exists.
+            transformed: whether the rows are already transformed for the model; if not, they are as measured.
 
         Raises:
             DataError: if there is no model yet, the model has diverged, or the rows do not fit it.
-            ConfigError: if the model predicts nothing.
+            ConfigError: if the model cannot make predictions.
         """
         usable, description = _usable_parameters(parameters), describe_model(self._config, {})
         seen = prepare_rows(rows, description, transformed=transformed)
@@ -83,31 +83,31 @@ class Predictor:
             self._model = predictive_model(self._config)
         found = predict(self._model, usable, seen, description.classes)
         if not np.isfinite(found).all():
-            raise DataError("the model's prediction is not finite: it has diverged, or the features are huge")
+            raise DataError("a prediction is not finite: the model has diverged, or the features are too large")
         return found
 
 
 def _usable_parameters(parameters: Floats | None) -> Floats:
-    """Return the public model.
+    """Return the parameters of the public model after checking that they can be used.
 
     Raises:
-        DataError: if there is none yet, or it has diverged.
+        DataError: if there is no model yet, or it has diverged.
     """
     if parameters is None:
         raise DataError("there is no model yet: try again after the first cycle")
     if not np.isfinite(parameters).all():
-        raise DataError("the model has diverged and predicts nothing: lower learner.step_size")
+        raise DataError("the model has diverged and cannot make predictions: lower learner.step_size")
     return parameters
 
 
 def predictive_model(config: AgentConfig) -> Model:
-    """Return the model of a configuration.
+    """Return the model of a configuration after checking that it can make predictions.
 
     Raises:
-        ConfigError: if the model predicts nothing.
+        ConfigError: if the model cannot make predictions.
     """
     if config.learner.chosen_model == "mean":
-        raise ConfigError("learner.model: mean is the average of a fleet and predicts nothing; use `model`")
+        raise ConfigError("learner.model: mean is the average of a fleet and cannot make predictions; use `model`")
     return family_of(config).model
 
 
@@ -119,7 +119,7 @@ def predict(model: Model, parameters: Floats, rows: Floats, classes: int) -> NDA
         model: model of a configuration.
         parameters: float64[P].
         rows: float64[M, columns], transformed.
-        classes: 1 for a regression.
+        classes: number of classes, 1 for a regression.
     """
     if classes > 1:
         labels: NDArray[np.int64] = model.predict(parameters[np.newaxis], rows)[0]
@@ -130,35 +130,38 @@ def predict(model: Model, parameters: Floats, rows: Floats, classes: int) -> NDA
 
 
 def prepare_rows(rows: Floats, description: Description, *, transformed: bool) -> Floats:
-    """Return rows in the form that the model takes, float64[M, columns].
+    """Return rows in the form that the model expects, float64[M, columns].
 
     Args:
         rows: float64[M, d].
         description: description of the model.
-        transformed: whether they are transformed already.
+        transformed: whether the rows are already transformed.
 
     Raises:
-        DataError: if they have another number of columns, or their ranges are not known.
+        DataError: if the rows have the wrong number of columns, or the feature ranges are not known.
     """
     expected = description.columns if transformed else description.features
     if rows.shape[1] != expected:
-        kind = "transformed" if transformed else "as they are measured"
-        raise DataError(f"each record has {rows.shape[1]} features where the model has {expected}, {kind}: send those")
+        kind = "transformed" if transformed else "as measured"
+        raise DataError(
+            f"each record has {rows.shape[1]} features, but the model needs {expected} features, {kind}: "
+            "send exactly these"
+        )
     if transformed:
         return rows
     if description.ranges == "unknown" and description.transform != "none":
         raise DataError(
-            "the agent does not know the declared ranges of the features, which its vault reads: set data.bounds, or "
-            'send features after the transform, with "transformed": true'
+            "the agent does not know the declared feature ranges, because only its vault reads them: set data.bounds, "
+            'or send transformed features with "transformed": true'
         )
     return apply(description.transform, rows, description.declared_bounds())
 
 
 def _parse_rows(question: Question) -> Floats:
-    """Return the rows as an array, float64[M, d], finite.
+    """Return the rows of a request as a finite array, float64[M, d].
 
     Raises:
-        DataError: if they are not valid rows.
+        DataError: if the rows are not valid.
     """
     rows = question.predict
     if not 1 <= len(rows) <= MAX_ROWS:
@@ -167,5 +170,5 @@ def _parse_rows(question: Question) -> Floats:
         raise DataError("the records have different numbers of features: send every feature of each record")
     array = np.array(rows, dtype=np.float64)
     if not np.isfinite(array).all():
-        raise DataError("a feature is not a finite number: leave that record out")
+        raise DataError("a feature is not a finite number: omit that record")
     return array

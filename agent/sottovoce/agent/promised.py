@@ -1,4 +1,4 @@
-"""Promise of all devices of a fleet: fixed with the fleet, carried by each invitation, kept by each ledger."""
+"""Privacy promise of all devices in a fleet: set with the fleet, sent in each invitation, stored in each ledger."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -16,22 +16,22 @@ PURPOSES = {
     "meters": Promised(epsilon=2.0, delta=1e-5, unit="window", neighbouring="add-remove"),
     "records": Promised(epsilon=2.0, delta=1e-5, unit="record", neighbouring="add-remove"),
 }
-"""Purposes of a fleet, each with its devices' promise unless the founder states another."""
+"""Purposes of a fleet, each with the default promise of its devices; the founder may choose another promise."""
 
 _ALONE = Budget(2.0, 1e-5, "record", "add-remove")  # default of a device whose fleet states no promise
 
 
 def save_promise(fleet: Path, promised: Promised) -> None:
-    """Write the promise of a fleet's devices into its directory.
+    """Write the promise of a fleet's devices to the fleet directory.
 
     Raises:
-        IdentityError: if it cannot be written.
+        IdentityError: if the promise cannot be written.
     """
     write_new({fleet / _FILE: msgspec.json.format(msgspec.json.encode(promised), indent=2) + b"\n"})
 
 
 def read_promise(fleet: Path) -> Promised | None:
-    """Return the promise in a fleet's directory; None if each device chooses its own.
+    """Return the promise in a fleet directory, or None if each device chooses its own.
 
     Raises:
         IdentityError: if the file is damaged.
@@ -42,15 +42,15 @@ def read_promise(fleet: Path) -> Promised | None:
     try:
         return msgspec.json.decode(read(path), type=Promised)
     except msgspec.MsgspecError as error:
-        raise IdentityError(f"{path} is damaged ({error}): restore it from its backup") from error
+        raise IdentityError(f"{path} is damaged ({error}): restore it from a backup") from error
 
 
 def agreed_budget(promised: Promised | None, **chosen: Any) -> Budget:
-    """Return the budget of a new ledger.
+    """Return the budget for a new ledger.
 
     Args:
-        promised: the promise of all devices of the fleet.
-        chosen: fields of Budget that the owner has chosen; None for the fleet's.
+        promised: the promise of all devices in the fleet; None if the fleet has none.
+        chosen: fields of Budget chosen by the owner; None for the fleet's value.
 
     Raises:
         IdentityError: if the owner's choice breaks the fleet's promise.
@@ -59,7 +59,7 @@ def agreed_budget(promised: Promised | None, **chosen: Any) -> Budget:
     budget = replace(common, **{name: value for name, value in chosen.items() if value is not None})
     if promised is not None and (budget.unit != common.unit or not budget.is_at_least_as_strict_as(common)):
         raise IdentityError(
-            f"the devices of this fleet promise {common.words}, and this one would promise {budget.words}: leave out "
+            f"the devices of this fleet promise {common.words}, but this device would promise {budget.words}: omit "
             "the options that differ; only --epsilon and --delta may be lower"
         )
     return budget

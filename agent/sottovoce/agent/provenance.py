@@ -1,4 +1,4 @@
-"""Provenance of published records: signed with the owner's key, trusted through the owner's fleet certificate."""
+"""Provenance of published records, which are signed with the owner's key and verified with its fleet certificate."""
 
 import time
 from collections import OrderedDict
@@ -25,14 +25,14 @@ def _refuses_nobody(node: str) -> bool:
 
 
 class Witness:
-    """Verifier of signatures that devices of a fleet have made for one task.
+    """Verifier for signatures that devices of a fleet have made for one task.
 
-    A published document outlives its owner's certificate: `verify` checks that the fleet issued it, not that it still
-    holds. `admit` checks that too.
+    A published document may outlive its owner's certificate. `verify` therefore checks only that the fleet issued the
+    certificate; `admit` also checks that the certificate is valid now.
 
     Args:
-        authority: authority of the fleet.
-        task: digest of its task document.
+        authority: the fleet's authority.
+        task: digest of the task document.
     """
 
     def __init__(self, authority: Authority, task: bytes) -> None:
@@ -40,13 +40,13 @@ class Witness:
         self._subjects: OrderedDict[bytes, Subject] = OrderedDict()
 
     def verify(self, published: Signed) -> None:
-        """See Provenance.verify."""
+        """Verify a published document; see Provenance.verify."""
         try:
             subject = self._subject(published.credential)
         except IdentityError as error:
             raise MessageRefused("provenance", f"a published document cannot be verified: {error}") from error
         if subject.node_id != published.owner:
-            raise MessageRefused("provenance", "a published document comes with another device's certificate")
+            raise MessageRefused("provenance", "a published document carries another device's certificate")
         try:
             key = Ed25519PublicKey.from_public_bytes(subject.public_key)
             key.verify(published.signature, published.signed_bytes(self._authority.fleet, self._task))
@@ -54,7 +54,7 @@ class Witness:
             raise MessageRefused("provenance", "a published document was not signed by its owner") from error
 
     def admit(self, published: Signed, now: float) -> None:
-        """Verify a record, and that the owner's certificate is valid now.
+        """Verify a record, and check that the owner's certificate is valid now.
 
         Raises:
             MessageRefused: if a check fails.
@@ -65,7 +65,7 @@ class Witness:
             raise MessageRefused("certificate", f"the certificate of device {published.owner} is not valid now")
 
     def _subject(self, credential: bytes) -> Subject:
-        """Return the content of a certificate; the newest few thousand are remembered."""
+        """Return the content of a certificate; the newest few thousand are cached."""
         subject = self._subjects.get(credential)
         if subject is None:
             subject = self._subjects[credential] = verify_credential(credential, self._authority)
@@ -75,13 +75,13 @@ class Witness:
 
 
 class RosterWitness:
-    """Verifier of signatures of a secure sum's members: devices of this fleet, neither expired nor revoked.
+    """Verifier for the signatures of a secure sum's members: devices of this fleet that are not expired or revoked.
 
     Args:
-        authority: authority of the fleet.
-        task: digest of its task document.
-        revoked: ids of the devices that the fleet has revoked.
-        clock: seconds of Unix time.
+        authority: the fleet's authority.
+        task: digest of the task document.
+        revoked: returns the ids of the devices that the fleet has revoked.
+        clock: returns Unix time in seconds.
     """
 
     def __init__(
@@ -94,10 +94,10 @@ class RosterWitness:
         self._witness, self._revoked, self._clock = Witness(authority, task), revoked, clock
 
     def verify(self, published: Signed) -> None:
-        """Verify the signature of a member.
+        """Verify a member's signature.
 
         Raises:
-            MessageRefused: if no member signed it.
+            MessageRefused: if the signature or its certificate is not valid, or the signer is revoked.
         """
         self._witness.admit(published, self._clock())
         if published.owner in self._revoked():
@@ -105,13 +105,13 @@ class RosterWitness:
 
 
 class FleetProvenance:
-    """A sottovoce.learners.Provenance that uses the keys of a fleet.
+    """A sottovoce.learners.Provenance that uses a fleet's keys.
 
     Args:
-        identity: identity of this device.
-        task: digest of its task document.
+        identity: this device's identity.
+        task: digest of the task document.
         refuses: returns whether the fleet has revoked a device.
-        clock: seconds of Unix time.
+        clock: returns Unix time in seconds.
     """
 
     def __init__(
@@ -125,7 +125,7 @@ class FleetProvenance:
         self.renew(identity)
 
     def signed(self, own: S) -> S:
-        """See Provenance.signed."""
+        """Return a signed copy of a record; see Provenance.signed."""
         signature = self._identity.sign(own.signed_bytes(self._identity.fleet, self._task))
         return cast(S, replace(cast(Any, own), credential=self._credential, signature=signature))
 
@@ -135,15 +135,15 @@ class FleetProvenance:
         self._witness = Witness(identity.authority, self._task)
 
     def refuses(self, owner: str) -> bool:
-        """See Provenance.refuses."""
+        """Return whether the fleet has revoked a device; see Provenance.refuses."""
         return self._refuses(owner)
 
     def verify(self, published: Signed) -> None:
-        """See Provenance.verify."""
+        """Verify a published document; see Provenance.verify."""
         self._witness.verify(published)
 
     def admit(self, published: Signed) -> None:
-        """See Provenance.admit."""
+        """Verify a document, and check that its owner is in the fleet now; see Provenance.admit."""
         self._witness.admit(published, self._clock())
         if self._refuses(published.owner):
             raise _revocation_error(published.owner)
@@ -154,18 +154,18 @@ def _revocation_error(owner: str) -> MessageRefused:
 
 
 class Unsigned:
-    """A sottovoce.learners.Provenance for a single process, where no device lies."""
+    """A sottovoce.learners.Provenance without signatures, for a single process in which all devices are honest."""
 
     def signed(self, own: S) -> S:
         """Return the record unchanged."""
         return own
 
     def verify(self, published: Signed) -> None:
-        """Accept without a check."""
+        """Accept the document without a check."""
 
     def admit(self, published: Signed) -> None:
-        """Accept without a check."""
+        """Accept the record without a check."""
 
     def refuses(self, owner: str) -> bool:
-        """Return False: no device is revoked here."""
+        """Return False, because no device is revoked here."""
         return _refuses_nobody(owner)

@@ -1,4 +1,4 @@
-"""Questions to the vault: one at a time, and only while peers permit releases and disk writes are allowed."""
+"""Queries to the vault, sent one at a time and only while peers permit releases and disk writes are allowed."""
 
 import asyncio
 import contextlib
@@ -17,17 +17,17 @@ _AGAIN_SECONDS = 60.0
 
 
 class Questions:
-    """Queue of questions to the vault, which has the ledger's new head stored by peers before an answer is used.
+    """Queue of queries to the vault; peers store the ledger's new head before an answer is used.
 
     Args:
-        vault: vault to ask.
-        head_gossip: source of the permission to release.
-        waits: the metric of waits in progress.
-        throttle: waits while the ledger's share of the disk's wear is used up.
-        leaving: returns whether the device is leaving, so that no more questions are asked.
+        vault: vault to query.
+        head_gossip: grants permission to release, and sends new heads to peers.
+        waits: record of the waits in progress.
+        throttle: blocks while the ledger's write allowance, which limits disk wear, is used up.
+        leaving: returns whether the device is leaving, in which case no further query is sent.
 
     Attributes:
-        spending: spending in the ledger after the last answer.
+        spending: the ledger's spending after the last answer.
     """
 
     def __init__(
@@ -47,14 +47,14 @@ class Questions:
         self._lock = asyncio.Lock()
 
     async def ask(self, query: Query | CellQuery) -> Answer | CellAnswer | None:
-        """Return the answer, or None if the agent stops or leaves first; the next start asks again.
+        """Return the answer, or None if the agent stops or leaves first; the query is then repeated at the next start.
 
         If the task has ended, or the owner does not take part in it, the query is repeated periodically.
 
         Raises:
-            PrivacyError: if the terms are not those of the vault.
+            PrivacyError: if the terms differ from the vault's.
             LedgerError: see LedgerHeadGossip.wait_for_permission.
-            TimeoutError: if the vault does not answer.
+            TimeoutError: if the vault does not answer in time.
         """
         while isinstance(answer := await self._ask_once(query), Refused) and answer.reason == "task":
             self._waits.begin(
@@ -76,10 +76,10 @@ class Questions:
             async with asyncio.timeout(_SECONDS):
                 answer = await self._ask_vault(query)
             self._waits.end(_WAIT)
-            if isinstance(answer, Refused) and answer.reason == "terms":  # the learner cannot continue from it
+            if isinstance(answer, Refused) and answer.reason == "terms":  # the learner cannot continue
                 raise PrivacyError(
-                    f"{name} to the vault: {answer.explanation}: put the settings under [learner], "
-                    "[data] and [privacy] back as they were, in the agent's and in the vault's configuration"
+                    f"the vault refused {name}: {answer.explanation}. Restore the previous settings under [learner], "
+                    "[data] and [privacy] in both the agent's and the vault's configuration"
                 )
             loop = asyncio.get_running_loop()
             self.spending, tip = await loop.run_in_executor(None, lambda: (self._vault.spending(), self._vault.tip()))
@@ -90,6 +90,6 @@ class Questions:
         return await (self._vault.take_part(query) if isinstance(query, CellQuery) else self._vault.ask(query))
 
     async def wait_until_idle(self) -> None:
-        """Wait until no answer is pending."""
+        """Wait until the answer to the current query, if any, has been processed."""
         async with self._lock:
             pass

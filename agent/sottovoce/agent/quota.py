@@ -1,8 +1,8 @@
-"""Quota of one peer, however often it sends: a token bucket for each of three resources.
+"""Quotas for messages from peers: each peer has a token bucket for each of three resources.
 
-A device of the fleet is not a stranger, but may be defective or compromised by now. Its messages cost others processor
-time, memory while they are handled, and disk writes. An honest device sends a neighbour a few shares a period, and its
-ledger head, views and revocations now and then.
+A device of the fleet is known, but it may be faulty or compromised by now. Its messages cost other devices processor
+time, memory while they are handled, and disk writes. An honest device sends each neighbour a few shares per period, and
+occasionally its ledger head, views and revocations.
 """
 
 import logging
@@ -21,11 +21,11 @@ _MAX_PEERS = 1024
 
 @dataclass(frozen=True, slots=True)
 class _Limit:
-    """Limit of one resource.
+    """Limit for one resource.
 
     Attributes:
-        a_period: amount for each period of the learner.
-        a_second: amount for each second, in addition.
+        a_period: amount added per period of the learner.
+        a_second: additional amount per second.
         at_once: capacity of the bucket.
     """
 
@@ -35,9 +35,9 @@ class _Limit:
 
 
 _LIMITS = {
-    "messages": _Limit(128, 1, 256),  # a part of a large message counts as a message too
+    "messages": _Limit(128, 1, 256),  # each part of a large message counts as a message
     "bytes": _Limit(4 * MAX_ENVELOPE_BYTES, 2**14, 8 * MAX_ENVELOPE_BYTES),
-    "shares": _Limit(8, 0, 64),  # only new shares: each costs a commit
+    "shares": _Limit(8, 0, 64),  # only new shares count, because each costs a commit
 }
 
 
@@ -48,7 +48,7 @@ class _Bucket:
 
 
 class Refusals:
-    """Refused messages: counted by reason, and logged once a minute for each sender.
+    """Record of refused messages: counts them by reason, and logs each sender and reason at most once a minute.
 
     Args:
         counters: counters of refusals.
@@ -59,7 +59,7 @@ class Refusals:
         self._sparse_log = RateLimitedLog(_log)
 
     def note(self, sender: str, refusal: MessageRefused) -> None:
-        """Count a refusal, and log it."""
+        """Count and log a refusal."""
         self._counters.refused[refusal.reason] += 1
         reason = refusal.reason
         said = "message-refused sender=%s reason=%s %s"
@@ -70,7 +70,7 @@ class Quota:
     """Quotas of all peers.
 
     Args:
-        period: period of the learner, in seconds.
+        period: the learner's period, in seconds.
         clock: monotonic clock, in seconds.
     """
 
@@ -80,7 +80,7 @@ class Quota:
         self._buckets: OrderedDict[tuple[str, str], _Bucket] = OrderedDict()
 
     def charge_message(self, sender: str, size: int) -> None:
-        """Charge the sender for a message of `size` bytes, or for a part of one.
+        """Charge the sender for a message, or for part of a message, of `size` bytes.
 
         Raises:
             MessageRefused: if the sender's quota is used up.
@@ -89,7 +89,7 @@ class Quota:
         self._charge(sender, "bytes", size)
 
     def charge_share(self, sender: str) -> None:
-        """Charge the sender for a share that was not applied before.
+        """Charge the sender for a new share, which this device has not applied yet.
 
         Raises:
             MessageRefused: if the sender's quota is used up.
@@ -104,5 +104,5 @@ class Quota:
             self._buckets.popitem(last=False)
         bucket.left, bucket.at = min(most, bucket.left + (now - bucket.at) * self._rates[thing]), now
         if bucket.left < count:
-            raise MessageRefused("quota", f"{sender} sends more {thing} than one device may; try again later")
+            raise MessageRefused("quota", f"{sender} has used up its quota of {thing}; try again later")
         bucket.left -= count

@@ -1,4 +1,4 @@
-"""Reception of every message from the network: it checks the sender, and passes the message to the right part."""
+"""Reception of all messages from the network: checks the sender, and passes the message to the right component."""
 
 import time
 from collections.abc import Callable
@@ -20,25 +20,25 @@ from sottovoce.wire import LEDGER_HEAD, PEER_EXCHANGE, VerifiedMessage, encode_r
 from sottovoce.wire.revocation import REVOCATIONS
 
 _OF_NOW = (TASK, FLEET_TASK, ROLL_CALL, PEER_EXCHANGE, LEDGER_HEAD)
-"""Payload types that are sealed when they are sent, whereas a share may be of an earlier task."""
+"""Payload types that are sealed when they are sent. A share, however, may have been sealed under an earlier task."""
 _NO_SHARE = (*_OF_NOW, REVOCATIONS)
-_LARGEST_NUMBER = 2**63 - 1  # the largest integer that SQLite stores
+_LARGEST_NUMBER = 2**63 - 1  # the largest integer that SQLite can store
 
 
 class Reception:
-    """Receiver of messages from all transports.
+    """Receiver for messages from all transports.
 
     Args:
-        trust: this device's identity, and the devices that are refused.
-        revocations: answers about revoked devices.
-        head_gossip: answers about ledger heads.
-        peer_sampling: answers exchanges of views; None where peers are listed.
-        tasks: called with the task of a sender.
-        roll_call: report of this device's condition.
-        counters: counts messages and refusals.
-        inbox: takes messages for the learner.
+        trust: this device's identity, and the devices that it refuses.
+        revocations: answers messages about revoked devices.
+        head_gossip: answers messages about ledger heads.
+        peer_sampling: answers exchanges of views; None if the peers are listed in the configuration.
+        tasks: records the task of each sender, and answers messages about tasks.
+        roll_call: reports this device's condition.
+        counters: counters of messages and refusals.
+        inbox: applies messages for the learner.
         heard: called with the sender of each validly signed message.
-        failed: called when this device permanently fails on a message.
+        failed: called with the error when this device permanently fails on a message.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class Reception:
         self._refusals = Refusals(counters)
 
     async def receive(self, sender: str, raw: bytes | None) -> bytes:
-        """Answer a message; see sottovoce.transport.Receive."""
+        """Handle a message and return the answer; see sottovoce.transport.Receive."""
         opened = None
         try:
             opened = self._open_envelope(sender, raw)
@@ -98,13 +98,13 @@ class Reception:
             self._failed(failure)
             raise
         except MemoryError as failure:
-            if opened is not None:  # it is unknown how much was done: only the disk is certain
+            if opened is not None:  # the message may be partly processed, so only the disk is reliable
                 self._failed(failure)
             raise
         if receipt.refused:
             why = (
-                "its task differs from this device's: nothing of the message is applied, and the sender keeps what "
-                "it sent"
+                "the sender's task differs from this device's: no part of the message is applied, and the sender keeps "
+                "what it sent"
             )
             self._refusals.note(sender, MessageRefused("task", why))
         else:
@@ -117,7 +117,7 @@ class Reception:
         return answer
 
     async def handle_confirmation(self, outgoing: Outgoing, reply: tuple[str, bytes] | None) -> None:
-        """Handle a peer's confirmation of a message. The reply may be refused; the confirmation stands."""
+        """Handle a peer's confirmation of a message. The confirmation remains valid even if the reply is refused."""
         try:
             await self._inbox.confirm(outgoing, reply)
         except MessageRefused as refusal:
@@ -125,23 +125,23 @@ class Reception:
             await self._inbox.confirm(outgoing, None)
 
     def _open_envelope(self, sender: str, raw: bytes | None) -> VerifiedMessage:
-        """Return the content of an envelope for this device, signed by the peer that sent it."""
+        """Return the content of an envelope after checking that it is for this device and signed by its sender."""
         if raw is None:
-            raise MessageRefused("incomplete", "it exceeded the size limit of a message, or its sender gave up")
+            raise MessageRefused("incomplete", "the message exceeded the size limit, or its sender gave up")
         own = self._trust.identity
         opened = unseal(raw, fleet=own.fleet, recipient=own.node_id)
         if opened.sender != sender:
-            raise MessageRefused("sender", f"{sender} handed over a message signed by {opened.sender}")
+            raise MessageRefused("sender", f"{sender} sent a message signed by {opened.sender}")
         if opened.heads is not None and opened.payload_type in _NO_SHARE:
             raise MessageRefused(
-                "malformed", "ledger heads may accompany only a share, and this message is not a share"
+                "malformed", "ledger heads may accompany only a share, but this message is not a share"
             )
         if max(opened.incarnation, opened.sequence) > _LARGEST_NUMBER:
-            raise MessageRefused("range", "its incarnation or sequence number is too large")
+            raise MessageRefused("range", "the message's incarnation or sequence number is too large")
         return opened
 
     def _answer_exchange(self, sender: str, payload: bytes) -> bytes:
-        """Answer a peer's exchange of views."""
+        """Answer a peer's request to exchange views."""
         if self._peer_sampling is None:
             raise MessageRefused("membership", "this device accepts only the peers in its configuration")
         reply = self._peer_sampling.receive(sender, payload)
@@ -149,7 +149,7 @@ class Reception:
         return reply
 
     async def _answer_ledger_head(self, sender: str, payload: bytes) -> bytes:
-        """Answer a peer that sends its ledger head, even if the head is not stored, so that the peer knows why."""
+        """Answer a peer that sends its ledger head; if the head is not stored, the answer tells the peer why."""
         answer, refusal = await self._head_gossip.receive(sender, payload)
         if refusal is not None:
             self._refusals.note(sender, refusal)

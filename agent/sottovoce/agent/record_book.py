@@ -1,4 +1,4 @@
-"""Book of the published records that a device holds, on its disk: all are public, and gossip refills a lost book."""
+"""On-disk book of the published records that a device holds. All are public, and gossip refills a lost book."""
 
 import logging
 import sqlite3
@@ -26,20 +26,20 @@ SCHEMA = Schema(
     0x50FF4EC0,
     "a book of published records",
     (_VERSION_1, _VERSION_2),
-    f"move {NAME}, {NAME}-wal and {NAME}-shm away: the records come again",
+    f"move {NAME}, {NAME}-wal and {NAME}-shm away: the device receives the records again",
 )
 
 
 class RecordBook:
-    """Book of published records. A damaged book is replaced by a new one; a full disk stops the agent.
+    """A book of published records. A damaged book is replaced with a new one; a full disk stops the agent.
 
     Args:
-        path: path of the file, which is created if missing.
-        epoch: epoch of the fleet's task that the records are published for, 0 for none; records of an earlier epoch
-            are deleted.
+        path: path of the file, which is created if it is missing.
+        epoch: epoch of the fleet task for which the records are published, 0 for none; records of an earlier epoch are
+            deleted.
 
     Raises:
-        DataError: if it cannot be made.
+        DataError: if the book cannot be created.
     """
 
     def __init__(self, path: Path, epoch: int = 0) -> None:
@@ -47,21 +47,21 @@ class RecordBook:
         try:
             self._connection = _open_connection(path, epoch)
         except (sqlite3.DatabaseError, ValueError) as error:
-            _log.warning("records-lost %s: reset, because it could not be read (%s)", path, error)
+            _log.warning("records-lost %s: the book could not be read and was reset (%s)", path, error)
             self._connection = self._recreate()
 
     def load(self) -> tuple[PublishedRecord, ...]:
-        """Return all records of the book; none if its contents are damaged."""
+        """Return all records in the book; if its content is damaged, reset the book and return none."""
         try:
             return tuple(_decode_records(self._connection))
         except (sqlite3.DatabaseError, DecodeError, MessageRefused) as error:
-            _log.warning("records-lost %s: reset, because it could not be read (%s)", self._path, error)
+            _log.warning("records-lost %s: the book could not be read and was reset (%s)", self._path, error)
             self._connection.close()
             self._connection = self._recreate()
             return ()
 
     def shelve(self, new: Iterable[PublishedRecord], gone: Iterable[PublishedRecord]) -> None:
-        """Write new records and delete others, all or nothing.
+        """Write new records and delete others in a single transaction.
 
         Raises:
             DataError: if the disk is full or failing.
@@ -78,10 +78,10 @@ class RecordBook:
         except sqlite3.DatabaseError as error:
             if self._connection.in_transaction:
                 execute("ROLLBACK")
-            raise DataError(f"{self._path}: cannot be written ({error}); make room on its disk") from error
+            raise DataError(f"{self._path} cannot be written ({error}); make room on its disk") from error
 
     def close(self) -> None:
-        """Close the file."""
+        """Close the database file."""
         self._connection.close()
 
     def _recreate(self) -> sqlite3.Connection:
@@ -89,17 +89,17 @@ class RecordBook:
             SCHEMA.begin(self._path)
             return _open_connection(self._path, self._epoch)
         except (sqlite3.DatabaseError, OSError) as error:
-            raise DataError(f"{self._path}: cannot be made ({error}); make room and check its permissions") from error
+            raise DataError(f"{self._path} cannot be created ({error}); make room and check its permissions") from error
 
 
 def read(path: Path) -> tuple[PublishedRecord, ...]:
-    """Return the records of a book, even while its agent runs.
+    """Return the records in a book; its agent may be running.
 
     Raises:
-        DataError: if there is none, or it is damaged.
+        DataError: if there is no book, or it is damaged.
     """
     if not path.is_file():
-        raise DataError(f"{path}: no published records are kept here; name the state directory of a golf agent")
+        raise DataError(f"{path}: no published records are stored here; specify the state directory of a golf agent")
     try:
         connection = sqlite3.connect(f"file:{path.absolute()}?mode=ro", uri=True, timeout=10)
         try:
@@ -108,7 +108,9 @@ def read(path: Path) -> tuple[PublishedRecord, ...]:
         finally:
             connection.close()
     except (sqlite3.DatabaseError, DecodeError, MessageRefused, ValueError) as error:
-        raise DataError(f"{path}: the published records are damaged ({error}); name another agent's") from error
+        raise DataError(
+            f"{path}: the published records are damaged ({error}); specify the state directory of another agent"
+        ) from error
 
 
 def _open_connection(path: Path, epoch: int) -> sqlite3.Connection:
@@ -120,7 +122,7 @@ def _open_connection(path: Path, epoch: int) -> sqlite3.Connection:
             SCHEMA.create(connection)
         SCHEMA.upgrade(connection, path)
         connection.execute("PRAGMA journal_mode = WAL")
-        connection.execute("PRAGMA synchronous = NORMAL")  # a record lost in the last second is received again
+        connection.execute("PRAGMA synchronous = NORMAL")  # records lost in the last second are received again
         if connection.execute("SELECT epoch FROM task").fetchone()[0] < epoch:
             connection.execute("BEGIN IMMEDIATE")
             connection.execute("DELETE FROM record")

@@ -1,4 +1,4 @@
-"""Renewal of the certificate while the agent runs: it watches the files, and asks an enroller in time."""
+"""Certificate renewal while the agent runs: watches the files, and asks an enroller for a new certificate in time."""
 
 import asyncio
 import contextlib
@@ -24,17 +24,17 @@ _NEVER: Stamp = (("", 0, 0, 0),)
 
 
 class Renewal:
-    """Watch that reloads a trust when its files on the disk change.
+    """A watcher that renews the certificate in time, and reloads a trust when its files on disk change.
 
     Args:
-        trust: trust to which each new identity is given.
+        trust: trust that receives each new identity.
         directory: directory of the identity's files.
-        watched: other files, and the function to call when one has changed.
-        floor: lower bound of the clock, to which the current time is written hourly.
+        watched: other files to watch, each with the function to call when it has changed.
+        floor: lower bound for the clock; the current time is recorded in it every hour.
         enroller: host:port of the enroller that issues new certificates; None if an operator installs them.
         pinned: the node ids that a pinned device trusts.
-        pause: seconds between two checks of the files.
-        waits: the metric of waits in progress.
+        pause: seconds between file checks.
+        waits: record of the waits in progress.
     """
 
     def __init__(
@@ -59,11 +59,11 @@ class Renewal:
         self._waits = waits
         self._stopping = asyncio.Event()
         self._noted = self._warned = self._asked = datetime.min.replace(tzinfo=UTC)
-        # The first check must detect changes since the files were read.
+        # The first check must detect any change made since the files were read.
         self._identity_stamp, self._file_stamps = _NEVER, dict.fromkeys(watched, _NEVER)
 
     async def run(self) -> None:
-        """Check the files repeatedly, until stopped.
+        """Check the certificate and the files repeatedly until stopped.
 
         Raises:
             IdentityError: if this device is revoked.
@@ -74,7 +74,7 @@ class Renewal:
                 await asyncio.wait_for(self._stopping.wait(), self._pause)
 
     def stop(self) -> None:
-        """Let `run` end."""
+        """Make `run` return."""
         self._stopping.set()
 
     async def _check_once(self) -> None:
@@ -96,7 +96,7 @@ class Renewal:
                 await self._watched[file]()
 
     async def _reload_identity(self) -> None:
-        """Load the identity again after its files have changed."""
+        """Reload the identity after its files have changed."""
         loop = asyncio.get_running_loop()
         try:
             identity = await loop.run_in_executor(None, lambda: load(self._directory, peers=self._pinned))
@@ -104,12 +104,12 @@ class Renewal:
                 return
             self._trust.renew(identity)
         except IdentityError as error:
-            _log.error("identity-not-taken the agent keeps the one it has: %s", error)
+            _log.error("identity-not-taken the agent keeps its present identity: %s", error)
             return
         _log.info("identity-renewed expires=%s", identity.not_after.isoformat())
 
     async def _renew(self, now: datetime) -> None:
-        """Renew the certificate, after two thirds of its lifetime."""
+        """Ask the enroller for a new certificate, due after two thirds of the lifetime; on failure, warn once a day."""
         identity = self._trust.identity
         if self._enroller is not None and now - self._asked >= self._request_interval(identity):
             self._asked, pause = now, self._request_interval(identity).total_seconds() + self._pause
@@ -129,7 +129,7 @@ class Renewal:
         from sottovoce.agent.enrolment import ask_renewal  # imported late: saves memory in an agent without an enroller
 
         pem = ask_renewal(enroller, renewal_request(self._directory), identity)
-        install_certificate(self._directory, pem, f"what the enroller at {enroller} issued")
+        install_certificate(self._directory, pem, f"the certificate from the enroller at {enroller}")
 
     def _note(self, now: datetime) -> None:
         try:
@@ -143,7 +143,7 @@ class Renewal:
 
     @staticmethod
     def _request_interval(identity: Identity) -> timedelta:
-        """Return the pause between requests to an enroller, which may be absent; short lifetimes leave little time."""
+        """Return the pause between requests to an enroller, which may be offline; shorter for short lifetimes."""
         return min(_ASK_AGAIN, (identity.not_after - identity.not_before) / 50)
 
 
@@ -152,24 +152,24 @@ def _same_certificates(one: Identity, other: Identity) -> bool:
 
 
 def overdue_warning(identity: Identity, now: datetime) -> str:
-    """Return the warning to the operator of a device whose certificate was not renewed in time."""
+    """Return the warning for the operator of a device whose certificate was not renewed in time."""
     if now >= identity.not_after:
         return (
             f"this device's certificate expired on {identity.not_after:%Y-%m-%d %H:%M} UTC, and peers refuse it: "
             "renew it with `sottovoce fleet renew`; the agent then resumes"
         )
     return (
-        f"this device's certificate should have been renewed by now, and expires on "
+        f"this device's certificate should have been renewed by now and expires on "
         f"{identity.not_after:%Y-%m-%d %H:%M} UTC: renew it with `sottovoce fleet renew`; the agent keeps "
         "working meanwhile"
     )
 
 
 def _stamp(path: Path) -> Stamp:
-    """Return a stamp that changes when a file, or any file below a directory, is replaced; drafts do not count."""
+    """Return a stamp that changes when a file, or any file below a directory, is replaced; drafts are ignored."""
     try:
         files = [path] if path.is_file() else [file for file in path.rglob("*") if not file.name.startswith(".")]
         found = [(file, file.stat()) for file in sorted(files)]
-    except OSError:  # a file has vanished meanwhile: the next check detects it
+    except OSError:  # a file has disappeared in the meantime; the next check detects this
         return ()
     return tuple((file.name, stat.st_ino, stat.st_mtime_ns, stat.st_size) for file, stat in found)

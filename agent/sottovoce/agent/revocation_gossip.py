@@ -1,8 +1,8 @@
-"""The fleet's revocation list: kept on disk, exchanged among devices, and enforced.
+"""The fleet's revocation list, which is stored on disk, exchanged among devices, and enforced.
 
-A list spreads in two ways. A device with a new list notifies each linked peer once; and every period a
-device asks one of its peers which list the peer has, so that a device that was off, or cut off, learns of it too. In a
-fleet that has revoked no device, that is a question of some 250 bytes per period.
+A list spreads in two ways. A device with a new list sends it to each linked peer once. In addition, every device asks
+one of its peers in each period which list the peer has, so a device that was switched off or disconnected also receives
+the list. In a fleet that has not revoked any device, this is a request of about 250 bytes per period.
 """
 
 import asyncio
@@ -36,13 +36,13 @@ _MAX_REMEMBERED = 256
 
 
 class RevocationGossip:
-    """Distribution of a fleet's revocations by one device.
+    """Distribution of a fleet's revocation list by one device.
 
     Args:
         trust: trust that refuses revoked devices.
         state: directory in which the list is stored.
         voice: connection to peers.
-        period: seconds between two questions, before jitter.
+        period: seconds between requests to peers, before jitter.
 
     Raises:
         IdentityError: if the stored list is damaged or contains this device.
@@ -68,27 +68,27 @@ class RevocationGossip:
 
     @property
     def version(self) -> int:
-        """Return the version of the held list; 0 for none."""
+        """Return the version of the current list, or 0 if there is none."""
         return 0 if self.list is None else self.list.version
 
     @property
     def rank(self) -> int:
-        """Return the version by which the held list ranks among others; 0 for none."""
+        """Return the version by which the current list is compared with other lists, or 0 if there is none."""
         return 0 if self.list is None else self.list.rank
 
     @property
     def revoked(self) -> frozenset[str]:
-        """Devices on that list."""
+        """Node ids of the devices on the current list."""
         return self._trust.revoked
 
     def attach(self, disk: Executor, peers: Callable[[], Collection[Peer]], on_change: Callable[[], None]) -> None:
-        """Connect the executor of writes, the linked peers, and the function to call when refused devices change."""
+        """Set the executor for writes, the source of linked peers, and the callback for changes of refused devices."""
         self._disk, self._peers, self._on_change = disk, peers, on_change
 
     async def run(self) -> None:
-        """Send and request the list, until stopped."""
+        """Send and request the list until stopped."""
         if self._trust.identity.mode != "fleet-ca":
-            return  # no authority could revoke a device
+            return  # there is no authority that could revoke a device
         while not self._stopping:
             pause = self._period * random.uniform(0.5, 1.5)  # noqa: S311 - jitter, not a secret
             self._voice.waits.begin(_WAIT, "the next question for revocations", pause)
@@ -101,15 +101,15 @@ class RevocationGossip:
         self._voice.waits.end(_WAIT)
 
     def stop(self) -> None:
-        """Let `run` end."""
+        """Make `run` return."""
         self._stopping = True
         self._awake.set()
 
     async def reload(self) -> None:
-        """Read the list's file again; an operator may have replaced it.
+        """Read the list's file again, because an operator may have replaced it.
 
         Raises:
-            IdentityError: if this device is in the list.
+            IdentityError: if this device is on the list.
         """
         loop = asyncio.get_running_loop()
         try:
@@ -123,10 +123,10 @@ class RevocationGossip:
             await self._adopt(found)
 
     async def receive(self, sender: str, payload: bytes) -> bytes:
-        """Process a peer's list, and answer with this device's; a revoked device is answered too, once a minute.
+        """Process a peer's list and answer with this device's; a revoked device is answered at most once a minute.
 
         Raises:
-            MessageRefused: if it is malformed, not signed by the fleet, or a revoked device asks again.
+            MessageRefused: if the list is malformed or not signed by the fleet, or a revoked device asks too often.
             IdentityError: if this device is revoked.
         """
         offer = decode_revocations(payload)
@@ -135,13 +135,13 @@ class RevocationGossip:
         return await self._spread.answer(sender, offer)
 
     async def _ask(self) -> None:
-        """Ask a randomly drawn peer for its list."""
+        """Ask a randomly chosen peer for its list."""
         peers = list(self._peers())
         if peers:
-            await self._tell(random.choice(peers))  # noqa: S311 - whom to ask is no secret
+            await self._tell(random.choice(peers))  # noqa: S311 - the choice of peer is not secret
 
     async def _tell_all(self) -> None:
-        """Send the list to peers not known to hold it, one by one; silent peers are retried with others."""
+        """Send the list, one by one, to the peers not known to have it; if one does not answer, it is retried later."""
         for peer in list(self._peers()):
             if not self._stopping and self._spread.known_version(peer.id) < self.rank:
                 await self._tell(peer)
@@ -154,14 +154,14 @@ class RevocationGossip:
         return Revocations(self.rank, self.list)
 
     async def _accept_list(self, peer: str, revoked: RevocationList) -> None:
-        """Store a list that is newer than the held list."""
+        """Verify, store and adopt a list if it is newer than the current list."""
         if revoked.rank <= self.rank:
             return
         authority = self._trust.identity.authority
         try:
             revoked.verify(authority)
         except IdentityError as error:
-            raise MessageRefused("signature", f"{peer} sent a revocation list that is not valid: {error}") from error
+            raise MessageRefused("signature", f"{peer} sent an invalid revocation list: {error}") from error
         loop = asyncio.get_running_loop()
         await loop.run_in_executor(self._disk, lambda: store_revocation_list(self._state, revoked, authority))
         if revoked.rank > self.rank:
@@ -170,7 +170,7 @@ class RevocationGossip:
     async def _adopt(self, revoked: RevocationList) -> None:
         identity = await asyncio.get_running_loop().run_in_executor(self._disk, self._identity_under, revoked)
         if revoked.rank <= self.rank:
-            return  # a newer list came meanwhile
+            return  # a newer list has arrived in the meantime
         before, keys = self._trust.revoked, self.list.keys if self.list is not None else ()
         self.list = revoked
         self._enforce(revoked, identity)
@@ -186,7 +186,7 @@ class RevocationGossip:
         self._awake.set()
 
     def _identity_under(self, revoked: RevocationList) -> Identity | None:
-        """Store the keys in a list, and return the identity under these keys; None if it is unchanged."""
+        """Store the key changes in a list, and return the identity under the new keys, or None if it is unchanged."""
         if keep_keys(self._identity, revoked.keys) or _is_identity_outdated(revoked, self._trust.identity):
             return load(self._identity, dated=False)
         return None
@@ -196,18 +196,18 @@ class RevocationGossip:
 
         Args:
             revoked: the list.
-            identity: see `_identity_under`.
+            identity: the result of `_identity_under`.
 
         Raises:
-            IdentityError: if this device is one of them.
+            IdentityError: if this device is on the list.
         """
         if identity is not None:
             self._trust.renew(identity)
         own = self._trust.identity.node_id
         if own in revoked.node_ids:
             raise IdentityError(
-                f"this device ({own}) was revoked by fleet {revoked.fleet!r}, in its list of version "
-                f"{revoked.version}: it no longer takes part. If that is an error, ask the fleet's key holder; "
+                f"this device ({own}) was revoked by fleet {revoked.fleet!r} in version {revoked.version} of its "
+                "revocation list, and no longer takes part. If this is an error, ask the fleet's key holder; "
                 "otherwise let a new device join with `sottovoce fleet join`"
             )
         self._trust.revoke(revoked.node_ids)
@@ -215,14 +215,14 @@ class RevocationGossip:
     def _admit_revoked(self, sender: str) -> None:
         loop = asyncio.get_running_loop()
         if loop.time() - self._notified_at.get(sender, float("-inf")) < _TELL_REVOKED_EVERY_SECONDS:
-            raise MessageRefused("revoked", f"device {sender} is revoked by its fleet and was notified")
+            raise MessageRefused("revoked", f"device {sender} is revoked by its fleet and has already been notified")
         self._notified_at[sender] = loop.time()
         if len(self._notified_at) > _MAX_REMEMBERED:
             self._notified_at.popitem(last=False)
 
 
 def _is_identity_outdated(revoked: RevocationList, identity: Identity) -> bool:
-    """Return whether this identity was loaded before the changes of keys that a list brings."""
+    """Return whether this identity was loaded before the key changes that a list contains."""
     authority = identity.authority
     if not isinstance(authority, FleetAuthority) or not revoked.keys:
         return False

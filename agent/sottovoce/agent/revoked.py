@@ -1,6 +1,6 @@
 """Storage of a fleet's revocation list in a directory.
 
-Neither this module nor its imports use a network: a separate vault reads the list, too.
+Neither this module nor its imports use a network, because a separate vault reads the list too.
 """
 
 import time
@@ -19,10 +19,10 @@ NAME = "revoked"
 
 
 def read_list(raw: bytes, authority: Authority, source: object) -> RevocationList:
-    """Return a list from a file, verified; `source` names it in the error.
+    """Return the verified revocation list in a file's content; `source` identifies the file in error messages.
 
     Raises:
-        IdentityError: if it is damaged, belongs to another fleet, or is not signed by this fleet.
+        IdentityError: if the list is damaged, belongs to another fleet, or is not signed by this fleet.
     """
     try:
         revoked = decode_list(raw)
@@ -36,10 +36,10 @@ def read_list(raw: bytes, authority: Authority, source: object) -> RevocationLis
 
 
 def load_revocation_list(state: Path, authority: Authority) -> RevocationList | None:
-    """Return the list in a state directory; None if none has come yet.
+    """Return the revocation list in a state directory, or None if none has arrived yet.
 
     Raises:
-        IdentityError: if it cannot be read, is damaged, or does not belong to this fleet.
+        IdentityError: if the list cannot be read, is damaged, or does not belong to this fleet.
     """
     path = state / NAME
     try:
@@ -55,7 +55,7 @@ def store_revocation_list(state: Path, revoked: RevocationList, authority: Autho
     """Store a verified list in a state directory unless it or a newer list is there; return whether it was stored.
 
     Raises:
-        IdentityError: if it cannot be written, or the present file is damaged.
+        IdentityError: if the list cannot be written, or the present file is damaged.
     """
     kept = load_revocation_list(state, authority)
     if kept is not None and kept.rank >= revoked.rank:
@@ -65,10 +65,10 @@ def store_revocation_list(state: Path, revoked: RevocationList, authority: Autho
 
 
 def keep_keys(directory: Path, changes: Sequence[KeyChange]) -> bool:
-    """Store verified changes of a fleet's keys beside its certificate; return whether any was new.
+    """Store verified changes of a fleet's keys in the directory of its certificate; return whether any was new.
 
     Raises:
-        IdentityError: if they cannot be written.
+        IdentityError: if the changes cannot be written.
     """
     path, keys = directory / FLEET_KEYS, encode_changes(changes)
     if not keys or (path.exists() and read(path) == keys):
@@ -78,16 +78,16 @@ def keep_keys(directory: Path, changes: Sequence[KeyChange]) -> bool:
 
 
 def revoke(directory: Path, fleet: Fleet, node_ids: Collection[str]) -> RevocationList:
-    """Sign a list with these devices and all that the fleet has revoked before, and keep it beside the fleet's key.
+    """Sign a list of these devices and all devices revoked earlier, and store it in the fleet's directory.
 
     Args:
-        directory: the fleet's.
-        fleet: opened with its key.
-        node_ids: the devices to refuse in addition.
+        directory: the fleet's directory.
+        fleet: the fleet, opened with its key.
+        node_ids: ids of the additional devices to refuse.
 
     Raises:
-        IdentityError: if the list beside the key is damaged, or cannot be written.
-        MessageRefused: if an id is malformed, or there are too many.
+        IdentityError: if the list in the directory is damaged, or the new list cannot be written.
+        MessageRefused: if an id is malformed, or there are too many ids.
     """
     kept = load_revocation_list(directory, fleet.authority)
     before = () if kept is None else kept.node_ids
@@ -103,11 +103,11 @@ def revoke(directory: Path, fleet: Fleet, node_ids: Collection[str]) -> Revocati
 
 
 class RevokedHere:
-    """Devices on a directory's revocation list; the file is read again when it has changed.
+    """A callable that returns the devices on a directory's revocation list; it rereads the file after a change.
 
     Args:
-        directory: directory of the list.
-        authority: authority of the fleet.
+        directory: directory that contains the list.
+        authority: the fleet's authority.
     """
 
     def __init__(self, directory: Path, authority: Authority) -> None:
@@ -119,7 +119,7 @@ class RevokedHere:
         """Return the node ids of the revoked devices.
 
         Raises:
-            MessageRefused: if the list cannot be read, so that no device can be trusted.
+            MessageRefused: if the list cannot be read, in which case no device can be trusted.
         """
         try:
             found = (self._directory / NAME).stat()
@@ -127,7 +127,7 @@ class RevokedHere:
         except FileNotFoundError:
             seen = (0, 0, 0)
         except OSError as error:
-            raise MessageRefused("revoked", f"the list of revoked devices cannot be read: {error.strerror}") from error
+            raise MessageRefused("revoked", f"the revocation list cannot be read: {error.strerror}") from error
         if seen != self._seen:
             try:
                 kept = load_revocation_list(self._directory, self._authority)

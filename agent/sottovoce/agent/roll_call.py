@@ -1,4 +1,4 @@
-"""Roll call of a fleet: each device reports its condition on request, and asks others on its operator's behalf."""
+"""Roll call of a fleet: a device reports its condition when asked, and asks other devices on its operator's behalf."""
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
@@ -16,7 +16,7 @@ from sottovoce.transport import DeliveryFailed, Peer
 ROLL_CALL = "roll-call/1"
 
 Health = Literal["well", "behind", "apart"]
-"""Health of a device: `behind` if a newer fleet task has begun, `apart` if no peer accepts its messages."""
+"""A device's health: `behind` if a newer fleet task has begun, `apart` if no peer accepts its messages, else `well`."""
 
 _WAIT = "roll-call"
 _WHOLE_SECONDS, _EACH_SECONDS = 8.0, 3.0
@@ -26,13 +26,13 @@ _Word = Annotated[str, Meta(max_length=64)]
 
 
 class Condition(Struct, frozen=True):
-    """Report of a device about itself; fields that a later release adds are ignored.
+    """A device's report about itself; fields added by later releases are ignored.
 
     Attributes:
-        release: release of its program.
-        epoch: epoch of the fleet's task in progress; 0 for none.
+        release: release of the device's program.
+        epoch: epoch of the fleet task in progress; 0 for none.
         health: health of the device, in one word.
-        task: digest of the task that it has, in hexadecimal digits.
+        task: digest of the device's task, in hexadecimal digits.
     """
 
     release: _Word
@@ -46,7 +46,7 @@ class RollCall:
 
     Args:
         voice: connection to other devices.
-        tasks: the task that this device has.
+        tasks: this device's task, and its fleet's tasks.
     """
 
     def __init__(self, voice: Voice, tasks: Tasks) -> None:
@@ -55,22 +55,22 @@ class RollCall:
         self._find: Callable[[str], Peer | None] = lambda _: None
 
     def attach(self, links: Mapping[str, Link], find: Callable[[str], Peer | None]) -> None:
-        """Set the devices with links, and the function that finds all other devices."""
+        """Set this device's links, and the function that finds a peer by its node id."""
         self._links, self._find = links, find
 
     def own_condition(self) -> Condition:
-        """Return the condition of this device."""
+        """Return this device's condition."""
         own, epoch = self._tasks.own, self._tasks.fleets.epoch
         return Condition(sottovoce.__version__, epoch, self._health(), own.digest.hex())
 
     def answer(self) -> bytes:
-        """Return the report for a device of the fleet that asks."""
+        """Return this device's report, encoded for a device of the fleet that asks for it."""
         raw = json.encode(self.own_condition())
         self._voice.counters.wire_bytes += len(raw)
         return raw
 
     async def conditions_of(self, nodes: Iterable[str]) -> dict[str, Condition]:
-        """Return the condition of the devices that answer within a few seconds."""
+        """Return, by node id, the conditions of the devices that answer within a few seconds."""
         conditions: dict[str, Condition] = {}
         turn = asyncio.Semaphore(_AT_ONCE)
 
@@ -114,4 +114,4 @@ def _decoded(raw: bytes) -> Condition:
             raise ValidationError(f"{len(raw)} bytes")
         return json.decode(raw, type=Condition)
     except (DecodeError, ValidationError, UnicodeError, RecursionError) as error:
-        raise MessageRefused("malformed", f"this is not an answer to a roll call: {error}") from error
+        raise MessageRefused("malformed", f"the answer to the roll call is malformed: {error}") from error

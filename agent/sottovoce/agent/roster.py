@@ -1,4 +1,4 @@
-"""Roster of the fleet as one of its devices sees it: the known devices, and their last signs of life; for operators."""
+"""Roster of the fleet, for operators: the devices that one device knows, and their last signs of life."""
 
 import asyncio
 from collections.abc import Sequence
@@ -27,12 +27,12 @@ class Listing(Protocol):
 
     @property
     def identity(self) -> Identity:
-        """The device's id."""
+        """The device's identity."""
         ...
 
 
 async def roster(agent: Listing) -> dict[str, Any]:
-    """Return every device that this one knows, itself included, JSON-ready: public facts alone."""
+    """Return all devices that this one knows, including itself, JSON-ready. The result contains only public facts."""
     identity, sampling = agent.identity, agent.peer_sampling
     own = _device(
         agent, identity.node_id, agent.config.transport.announced, heard=0.0, expires=identity.not_after, same_task=True
@@ -56,7 +56,7 @@ async def roster(agent: Listing) -> dict[str, Any]:
 
 
 def _condition_fields(condition: Condition | None) -> dict[str, Any]:
-    """Return a device's report about itself; null if it does not answer."""
+    """Return the fields of a device's report about itself; None for each if the device does not answer."""
     said = ("release", "epoch", "health")
     return dict.fromkeys(said) if condition is None else {name: getattr(condition, name) for name in said}
 
@@ -78,7 +78,7 @@ def _sampled_devices(agent: Listing, sampling: PeerSampling) -> list[dict[str, A
 
 
 def _configured_devices(agent: Listing) -> list[dict[str, Any]]:
-    """Return the roster of a fleet with a static list, where peers introduce no peers."""
+    """Return the entries of a fleet with a static peer list, in which peers do not introduce other peers."""
     peers = agent.config.transport.peers
     return [_device(agent, peer.id, (peer.address,), same_task=agent.tasks.has_same_task(peer.id)) for peer in peers]
 
@@ -93,7 +93,7 @@ def _device(
     expires: datetime | None = None,
     same_task: bool | None = None,
 ) -> dict[str, Any]:
-    """Return the entry of one device; null for an unknown fact."""
+    """Return the entry of one device, with None for unknown facts."""
     return {
         "id": node,
         "endpoints": list(endpoints),

@@ -1,4 +1,4 @@
-"""Rotation of a fleet's key, authorised by the present key or, if the present key is lost, by the spare key."""
+"""Rotation of a fleet's signing key, authorised by the present key or, if that key is lost, by the spare key."""
 
 import time
 from collections.abc import Callable
@@ -25,20 +25,20 @@ from sottovoce.wire.revocation import RevocationList, encode_list
 
 
 def rotate(directory: Path, accept: int) -> Fleet:
-    """Replace a fleet's signing key by a new one, as authorised by the present key.
+    """Replace a fleet's signing key with a new one, authorised by the present key.
 
     Args:
-        directory: the fleet's, with its present key.
-        accept: seconds for which certificates of the present key still hold.
+        directory: the fleet's directory, with its present key.
+        accept: seconds for which certificates issued with the present key remain valid.
 
     Raises:
-        IdentityError: if the directory is damaged or cannot be written, or there were too many changes.
+        IdentityError: if the directory is damaged or cannot be written, or there were too many key changes.
     """
     fleet = open_fleet(directory)
     key, certificate = new_key(fleet.name)
     spare_files: dict[str, bytes] = {}
     spare = fleet.spare
-    if spare is None:  # a fleet of an earlier version gets a spare key
+    if spare is None:  # a fleet created by an earlier version gets a spare key
         spare_key, spare = new_key(fleet.name)
         spare_files = {FLEET_KEY: encode_private_key(spare_key)}
     change = _make_key_change(fleet.certificate, Anchors(certificate, spare), accept, "current")
@@ -47,23 +47,25 @@ def rotate(directory: Path, accept: int) -> Fleet:
 
 
 def rotate_by_spare(directory: Path, spare: Path, state: Path | None, accept: int) -> Fleet:
-    """Replace a fleet's signing key by the spare key, without the present key; another spare key is made.
+    """Replace a fleet's signing key with the spare key, without the present key, and create another spare key.
 
     Args:
-        directory: the fleet's directory; made if it is gone.
+        directory: the fleet's directory, which is created if it is lost.
         spare: directory of the spare key.
-        state: state directory of any device of the fleet, with the fleet's signed documents, if the fleet's is lost.
-        accept: seconds for which certificates of the present key still hold.
+        state: state directory of any device of the fleet, with the fleet's signed documents; needed if the fleet's
+            directory is lost.
+        accept: seconds for which certificates issued with the present key remain valid.
 
     Raises:
-        IdentityError: if a file is missing or damaged, the key is not the spare one, or there were too many changes.
+        IdentityError: if a file is missing or damaged, the key is not the spare key, or there were too many key
+            changes.
     """
     source = directory
     if not (directory / FLEET_CERTIFICATE).exists():
         if state is None:
             raise IdentityError(
-                f"{directory} has no {FLEET_CERTIFICATE}: restore it from its backup, or name the state directory of "
-                "any device with --state"
+                f"{directory} has no {FLEET_CERTIFICATE}: restore it from a backup, or specify the state directory "
+                "of any device with --state"
             )
         make_private_directory(directory)
         source = state / IDENTITY
@@ -71,7 +73,7 @@ def rotate_by_spare(directory: Path, spare: Path, state: Path | None, accept: in
     key = decode_tls_key(read_private(spare / FLEET_KEY), spare / FLEET_KEY)
     if authority.spare is None or authority.spare.public_key() != key.public_key():
         raise IdentityError(
-            f"{spare / FLEET_KEY} is not the spare key of fleet {authority.fleet!r}: name the right one"
+            f"{spare / FLEET_KEY} is not the spare key of fleet {authority.fleet!r}: specify the right directory"
         )
     new_spare_key, new_spare = new_key(authority.fleet)
     change = _make_key_change(authority.certificate, Anchors(authority.spare, new_spare), accept, "spare")
@@ -91,10 +93,11 @@ def _make_key_change(before: x509.Certificate, after: Anchors, accept: int, by: 
 def _write(
     directory: Path, fleet: Fleet, before: FleetAuthority, spare_files: dict[str, bytes], known: Path | None = None
 ) -> Fleet:
-    """Write the new key and re-sign the revocation list and the task, all or nothing."""
+    """Write the new key, and the revocation list and the task signed with it; write either all of them or none."""
     if len(fleet.changes) > MAX_CHANGES:
         raise IdentityError(
-            f"fleet {fleet.name!r} has changed its keys {MAX_CHANGES} times: make a fleet, and enrol again"
+            f"fleet {fleet.name!r} has changed its keys {MAX_CHANGES} times, which is the limit: create a new fleet, "
+            "and enrol again"
         )
     known = known or directory
     revoked, task = load_revocation_list(known, before), kept_task(known, before)
@@ -115,7 +118,7 @@ def _write(
         files[TASK] = structs.replace(task, keys=fleet.changes, signature="").signed(fleet.sign).encoded
     if spare_files:
         if (directory / SPARE).exists() and any((directory / SPARE).iterdir()):
-            raise IdentityError(f"{directory / SPARE} holds a key, which a new one replaces: move it away first")
+            raise IdentityError(f"{directory / SPARE} contains a key that a new one would replace: move it away first")
         make_private_directory(directory / SPARE)
         write_new({directory / SPARE / name: content for name, content in spare_files.items()})
     move_in(directory, files)

@@ -1,4 +1,4 @@
-"""Checks that a configuration can run here, as far as this can be determined before anything is opened."""
+"""Checks that a configuration can run on this machine, as far as this can be determined before anything is opened."""
 
 from pathlib import Path
 
@@ -14,86 +14,86 @@ _LONGEST_SOCKET_PATH = 100
 
 
 def check_state(state: Path) -> None:
-    """Refuse a state directory that does not exist.
+    """Check that the state directory exists.
 
     Raises:
         IdentityError: if it does not exist.
     """
     if not state.is_dir():
-        raise IdentityError(f"{state}: no such state directory; make one with `sottovoce fleet join`")
+        raise IdentityError(f"{state}: no such state directory; create it with `sottovoce fleet join`")
 
 
 def check_mode(config: AgentConfig, identity: Identity) -> None:
-    """Refuse a device whose way of joining differs from the configuration's.
+    """Check that the device has joined its fleet in the mode that the configuration specifies.
 
     Raises:
-        ConfigError: if the two differ.
+        ConfigError: if the two modes differ.
     """
     mode = config.identity.mode
     if identity.mode != mode:
-        raise ConfigError(f'identity.mode: is "{mode}", but this device joined as "{identity.mode}": correct it')
+        raise ConfigError(f'identity.mode is "{mode}", but this device joined as "{identity.mode}": correct it')
 
 
 def check_socket(state: Path) -> None:
-    """Refuse a state directory in which the agent could have no control socket.
+    """Check that the agent can create its control socket in the state directory.
 
     Raises:
-        ConfigError: if its path is too long.
+        ConfigError: if the path of the socket is too long.
     """
     if len(str(state / "agent.sock")) > _LONGEST_SOCKET_PATH:
         raise ConfigError(
-            f"agent.state: {state}: too long for a local socket; choose a path below 90 characters "
+            f"agent.state: {state} is too long for a local socket; choose a path of fewer than 90 characters "
             "(in a testbed: --set testbed.directory=…)"
         )
 
 
 def check_readers(config: AgentConfig) -> None:
-    """Refuse a socket for readers that could not be made.
+    """Check that the agent can create its socket for readers, if one is configured.
 
     Raises:
-        ConfigError: if its directory is not there, or its path is too long.
+        ConfigError: if the directory of the socket does not exist, or its path is too long.
     """
     path = config.agent.readers_socket
     if path is None:
         return
     if len(str(path)) > _LONGEST_SOCKET_PATH:
         raise ConfigError(
-            f"agent.readers_socket: {path}: too long for a local socket; choose a path below 90 characters"
+            f"agent.readers_socket: {path} is too long for a local socket; choose a path of fewer than 90 characters"
         )
     if not path.absolute().parent.is_dir():
-        raise ConfigError(f"agent.readers_socket: {path.parent}: no such directory; create it, or leave the key out")
+        raise ConfigError(f"agent.readers_socket: {path.parent} does not exist; create it, or leave the key out")
 
 
 def check_peers(config: AgentConfig, identity: Identity) -> None:
-    """Refuse a device that lists itself.
+    """Check that the device does not list itself as a peer.
 
     Raises:
-        ConfigError: if the device is among its own peers.
+        ConfigError: if it does.
     """
     if identity.node_id in (peer.id for peer in config.transport.peers):
         raise ConfigError(f"transport.peers: {identity.node_id} is this device itself; list only others")
 
 
 def check_cell(config: AgentConfig) -> None:
-    """Refuse a device that knows fewer others than a secure sum needs, and looks for none.
+    """Check that a device with a static list of peers knows enough other devices for a secure sum.
 
     Raises:
         ConfigError: if there are too few other devices.
     """
     devices = len(config.transport.peers) + 1
     if config.cell is not None and config.membership.sampling == "static" and devices < config.cell.least:
-        smaller = f", or set it to {devices} on all of them" if devices > 2 else ""
+        smaller = f", or set privacy.cell.min to {devices} on all devices" if devices > 2 else ""
         raise ConfigError(
-            f"privacy.cell.min: a secure sum needs at least {config.cell.least} devices, and this device and its "
-            f"transport.peers are {devices}: list more{smaller}"
+            f"privacy.cell.min: a secure sum needs at least {config.cell.least} devices, but this device and its "
+            f"transport.peers are only {devices}: list more peers{smaller}"
         )
 
 
 def runnable_family(config: AgentConfig) -> Family:
-    """Return the parts for a configuration whose model runs on this machine and fits into a message.
+    """Return the family for a configuration after checking that its model can run here and fits into a message.
 
     Raises:
-        SottovoceError: if there are none, or the budget allows no such release.
+        SottovoceError: if there is no such family, a check fails, or the budget does not allow such a release.
     """
     try:
         width(config.data.transform, config.data.features)
@@ -103,7 +103,7 @@ def runnable_family(config: AgentConfig) -> Family:
     family.check()
     if family.model.size > MAX_PARAMETERS:
         raise ConfigError(
-            f"learner.model: a model of {family.model.size} parameters does not fit into a message, which holds "
+            f"learner.model: a model of {family.model.size} parameters does not fit into a message, whose limit is "
             f"{MAX_PARAMETERS}; choose a smaller model, or declare fewer features or classes"
         )
     return family

@@ -1,7 +1,7 @@
-"""Agent at work: one asyncio loop that drives the core, the vault, the links and the control socket.
+"""The running agent: one asyncio loop that drives the core, the vault, the links and the control socket.
 
-The core runs on a thread of its own, one call at a time, because its commits wait for the disk; the vault on another.
-Any failure inside ends the agent with that failure's exit code; no failure is ignored.
+The core has a separate thread, which runs one call at a time, because commits wait for the disk. The vault has another
+thread. Any internal failure ends the agent with the exit code of that failure; no failure is ignored.
 """
 
 import asyncio
@@ -52,7 +52,7 @@ from sottovoce.transport import Peer, Transport
 from sottovoce.vault import Spending, VaultFront
 from sottovoce.wire import parcel_task
 
-if TYPE_CHECKING:  # imported late: only learners of published records have a book
+if TYPE_CHECKING:  # imported late: only learners that use published records have a book
     from sottovoce.agent.record_book import RecordBook
 
 _log = logging.getLogger(__name__)
@@ -60,11 +60,11 @@ _GRACE_SECONDS = 2.0
 
 
 class Agent:
-    """Agent of one device. Build it with sottovoce.agent.assemble.assemble.
+    """The agent of one device. Build it with sottovoce.agent.assemble.assemble.
 
     Attributes:
-        has_worked: whether the agent has been at work.
-        changing: whether the agent has stopped for another fleet task, with which it is to be assembled again.
+        has_worked: whether the agent has reached its working state.
+        changing: whether the agent has stopped in order to be assembled again with another fleet task.
         lives: log of starts and ends, shared by the successive agents of a process.
     """
 
@@ -152,10 +152,10 @@ class Agent:
         )
 
     async def run(self, *, embedded: bool = False) -> ExitCode:
-        """Work until stopped.
+        """Run until stopped.
 
         Args:
-            embedded: whether the loop belongs to another program, whose signals and exception handler stay unchanged.
+            embedded: whether the loop belongs to another program, whose signal and exception handlers stay unchanged.
 
         Returns:
             DONE after SIGTERM or `agent stop`, INTERRUPTED after Ctrl-C.
@@ -213,17 +213,17 @@ class Agent:
 
     @property
     def spending(self) -> Spending:
-        """Totals of the ledger."""
+        """The ledger's totals after the vault's last answer."""
         return self._questions.spending
 
     def stop(self, *, changing: bool = False, interrupted: bool = False) -> None:
-        """Stop cleanly."""
+        """Stop the agent cleanly."""
         self._interrupted |= interrupted
         self.changing = changing and not (self._stopping.is_set() or self._departure.begun)
         self._stopping.set()
 
     async def leave(self) -> dict[str, Any]:
-        """Hand this device's part to a peer, announce the departure, and stop; see Departure.wait_for_outcome."""
+        """Hand over this device's part to a peer, announce the departure, and stop; see Departure.wait_for_outcome."""
         if not self._departure.begun:
             self._departure.begun = True
             self._spawn(self._depart())
@@ -232,7 +232,7 @@ class Agent:
     async def _depart(self) -> None:
         self._timers.cancel()
         self.head_gossip.stop()
-        self.waits.begin("leave", "a peer to take over what the others would miss", 2 * LEAVE_SECONDS)
+        self.waits.begin("leave", "a peer to take over this device's part", 2 * LEAVE_SECONDS)
         with contextlib.suppress(TimeoutError):  # a pending answer is part of what is handed over
             async with asyncio.timeout(LEAVE_SECONDS):
                 await self._questions.wait_until_idle()
@@ -245,7 +245,7 @@ class Agent:
         return self.peer_sampling is not None and self.peer_sampling.membership.has_left(peer)
 
     def status(self) -> dict[str, Any]:
-        """Return the document of `agent status --json`."""
+        """Return the document that `agent status --json` prints."""
         return status_document(self)
 
     def _link(self, peer: Peer) -> Link:
@@ -275,12 +275,12 @@ class Agent:
         return None if contact is None else self._peer(contact)
 
     async def _mix(self) -> None:
-        """Let the learner mix with the peers that have this device's task."""
+        """Give the learner the peers that have this device's task, with which it may mix."""
         if not self._stopping.is_set():
             await self.serially(lambda: self.core.replace_peers(self.tasks.announce_mixing_peers(), self._loop.time()))
 
     async def _replace_peers(self, peers: list[Peer]) -> None:
-        """Replace the peers, in the core too."""
+        """Replace the peers in the link table, the tasks and the core."""
         if self._stopping.is_set():
             return
         self._table.replace_peers(peers)
@@ -291,7 +291,7 @@ class Agent:
                 self._table.offer(outgoing)
 
     async def serially(self, act: Callable[[], list[Action]]) -> None:
-        """Run an action of the core, one at a time, then carry out its effects."""
+        """Run an action of the core, and carry out its effects; only one action runs at a time."""
         async with self._serial:
             actions = await self._loop.run_in_executor(self._core_thread, lambda: self._shelve_records(act()))
             self._perform(actions)
@@ -305,7 +305,7 @@ class Agent:
 
     def _perform(self, actions: list[Action]) -> None:
         if self._stopping.is_set():
-            return  # no new work: the next start repeats questions, messages and timers from the store
+            return  # start no new work: after the next start, queries, messages and timers are restored from the store
         for action in actions:
             match action:
                 case Transmit(outgoing):
@@ -319,7 +319,7 @@ class Agent:
                 case Forget(recipient):
                     self._table.forget(recipient)
                     if recipient in self.tasks.peers and (peer := self._known_peer(recipient)) is not None:
-                        self._table.open(peer)  # a share of another task: everything but the model continues
+                        self._table.open(peer)  # for a share of another task, everything except the model continues
                 case PublishModel(parameters, cycle):
                     self.model, self.cycle = parameters, cycle
 
@@ -361,7 +361,7 @@ class Agent:
         self._departure.note_progress()
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        if self._stopping.is_set():  # no caller would wait for the result
+        if self._stopping.is_set():  # nothing would wait for the result
             work.close()
             return
         task = self._loop.create_task(work)
@@ -374,12 +374,12 @@ class Agent:
             self._fail(failure)
 
     def _fail(self, failure: BaseException) -> None:
-        """End the agent with its first failure."""
+        """Stop the agent; `run` then raises the first failure."""
         self._failure = self._failure or failure
         self._stopping.set()
 
     async def _close(self, control: ControlServer) -> None:
-        """Accept no new work, wait for work in progress, make everything durable; if one part fails, close the rest."""
+        """Finish work in progress, make everything durable, and close all parts, even if closing one of them fails."""
         async with contextlib.AsyncExitStack() as stack:
             for file in (self._store, self.head_gossip, self._book, self.peer_sampling):
                 if file is not None:
@@ -393,7 +393,7 @@ class Agent:
         self.lives.say(logging.INFO, "stopped", "stopped id=%s charges=%d", node, charges)
 
     async def _quiesce(self) -> None:
-        """Accept no new work, and wait for work in progress."""
+        """Stop accepting new work, and wait for work in progress."""
         self._timers.cancel()
         for link in self.links.values():
             link.stop()

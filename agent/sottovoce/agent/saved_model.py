@@ -1,4 +1,4 @@
-"""Public model of an agent that is not running, from its last commit. Nothing is changed."""
+"""Public model of an agent that is not running, read from its last commit without changing anything."""
 
 import sqlite3
 from pathlib import Path
@@ -24,7 +24,7 @@ _NOT_OPENED = (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_REA
 
 
 def saved_model(config: AgentConfig) -> tuple[NDArray[np.float64] | None, int]:
-    """Return the model, float64[P], that the agent would publish if it started now, and its cycle; or None.
+    """Return the model that the agent would publish if it started now, float64[P] or None, and the model's cycle.
 
     Args:
         config: configuration of the agent.
@@ -43,8 +43,8 @@ def saved_model(config: AgentConfig) -> tuple[NDArray[np.float64] | None, int]:
         if sqlite_code(error) not in _NOT_OPENED:
             raise _mismatch_error(path, error) from error
         raise DataError(
-            f"{path}: cannot be read ({error}): run this as the agent's user, and make sure that its disk is "
-            "writable and has room"
+            f"{path} cannot be read ({error}): run this command as the agent's user, and make sure that the disk is "
+            "writable and has free space"
         ) from error
     except (sqlite3.DatabaseError, DecodeError, ValueError, TypeError) as error:
         raise _mismatch_error(path, error) from error
@@ -53,11 +53,11 @@ def saved_model(config: AgentConfig) -> tuple[NDArray[np.float64] | None, int]:
 
 
 def _mismatch_error(path: Path, error: Exception) -> DataError:
-    return DataError(f"{path}: cannot be read ({error}); give this agent's own configuration and state")
+    return DataError(f"{path} cannot be read ({error}); specify this agent's own configuration and state")
 
 
 def _published_model(learner: Learner[Any], state: Any) -> PublishModel | None:
-    """Return the model after a start, or after its first beat; no effects of the learner are performed."""
+    """Return the model published after a start or after the first timer; the learner's effects are not carried out."""
     state, effects = learner.start(state, 0.0)
     if (found := _model_in(effects)) is not None:
         return found
@@ -71,7 +71,7 @@ def _model_in(effects: list[Effect]) -> PublishModel | None:
 
 def _read_saved_state(path: Path) -> bytes:
     if not path.is_file():
-        raise DataError(f"{path}: this device has no model yet; start it with `sottovoce agent run`")
+        raise DataError(f"{path}: this device has no model yet; start its agent with `sottovoce agent run`")
     connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=10)
     try:
         SCHEMA.version(connection, path)
@@ -79,5 +79,5 @@ def _read_saved_state(path: Path) -> bytes:
     finally:
         connection.close()
     if row is None or not isinstance(row[0], bytes):
-        raise ValueError("it holds no learner's state")
+        raise ValueError("no learner state is stored")
     return row[0]

@@ -1,4 +1,4 @@
-"""Durable state of a real agent: one SQLite file, with every commit on the disk before it returns."""
+"""Durable state of a real agent in one SQLite file; every commit is on the disk before the call returns."""
 
 import sqlite3
 import time
@@ -45,7 +45,7 @@ _VERSION_4 = """
 _VERSION_5 = """
 ALTER TABLE life ADD COLUMN epoch INTEGER NOT NULL DEFAULT 0;
 """
-_LARGE_STATE, _LARGE_PAGE_BYTES = 2**16, 4096  # a large state fills whole pages anyway; fewer are written faster
+_LARGE_STATE, _LARGE_PAGE_BYTES = 2**16, 4096  # a large state fills whole pages anyway; larger pages are faster
 SCHEMA = Schema(
     0x50FF57A7,
     "a Sottovoce state",
@@ -58,19 +58,20 @@ SCHEMA = Schema(
 class SqliteStore:
     """A sottovoce.agent.links.Store in a SQLite file.
 
-    A device's first start begins its first incarnation with the learner's fresh state. If the file is ever lost, the
-    next start begins another incarnation, without_state: the content of the lost state is gone, not counted twice.
+    A device's first start begins its first incarnation, with the learner's `fresh` state. If the file is lost later,
+    the next start begins another incarnation, with the learner's `without_state` state: the content of the lost state
+    is gone, but it is never counted twice.
 
     Args:
         directory: the agent's state directory.
         learner: learner that provides the first state.
-        codec: codec of its states.
-        released: answers already in the ledger; a device that lost its state does not apply them again.
-        epoch: epoch of the fleet's task that the state is for, 0 for none. An epoch above the state's begins another
-            life, in which nothing is left of the task before.
+        codec: codec for the learner's states.
+        released: number of answers already in the ledger; a device that lost its state does not apply them again.
+        epoch: epoch of the fleet task that the state is for, 0 for none. An epoch higher than the stored one begins
+            another life, in which nothing of the earlier task remains.
 
     Raises:
-        DataError: if the file is damaged, of another version, or cannot be written.
+        DataError: if the file is damaged, has another version, or cannot be written.
     """
 
     def __init__(
@@ -95,7 +96,7 @@ class SqliteStore:
             raise DataError(f"{self._path}: {error.strerror}; make room and check its permissions") from error
 
     def load(self) -> Saved:
-        """Return the last commit."""
+        """Return the most recently committed data."""
         execute = self._connection.execute
         try:
             row = execute("SELECT state FROM learner").fetchone()
@@ -108,7 +109,7 @@ class SqliteStore:
             return Saved(self._codec.decode(row[0]), outbox, sequences, seen)
         except OtherModel as error:
             raise DataError(
-                f"{self._path}: {error}; put features, classes and transform under [data] back as they were"
+                f"{self._path}: {error}; restore the previous features, classes and transform under [data]"
             ) from error
         except (sqlite3.DatabaseError, DecodeError, ValueError, TypeError) as error:
             raise self._unusable_error(error) from error
@@ -119,7 +120,7 @@ class SqliteStore:
         """Write all changes in one transaction; see Store.commit.
 
         Raises:
-            DataError: if the disk is full or failing; nothing was written.
+            DataError: if the disk is full or failing; in that case nothing was written.
         """
         execute = self._connection.execute
         try:
@@ -145,15 +146,15 @@ class SqliteStore:
                 raise
         except sqlite3.DatabaseError as error:
             raise DataError(
-                f"{self._path}: cannot be written ({error}); make room on its disk and start again"
+                f"{self._path} cannot be written ({error}); make room on its disk and start again"
             ) from error
 
     def close(self) -> None:
-        """Close the file."""
+        """Close the database file."""
         self._connection.close()
 
     def _begin(self, learner: Learner[Any], released: int, epoch: int) -> None:
-        """Begin a new task; messages of the old one that were on their way are dropped."""
+        """Begin a new task if the epoch is a later one; undelivered messages of the old task are dropped."""
         execute = self._connection.execute
         if execute("SELECT epoch FROM life").fetchone()[0] >= epoch:
             return
@@ -192,7 +193,7 @@ class SqliteStore:
 
     def _unusable_error(self, error: Exception) -> DataError:
         if is_disk_error(error):
-            return DataError(f"{self._path}: cannot be used ({error}); make room on its disk and check its permissions")
+            return DataError(f"{self._path} cannot be used ({error}); make room on its disk and check its permissions")
         return DataError(
             f"{self._path}: the agent's state is damaged ({error}). Move state.db, state.db-wal and state.db-shm away "
             "and start again: the device rejoins without state, in a new incarnation; its ledger is kept"
@@ -200,21 +201,21 @@ class SqliteStore:
 
 
 def _next_incarnation(counter: Path, released: int) -> int:
-    """Return 1 for a device that has never run; else a number above all earlier ones, even if the count is lost."""
+    """Return 1 for a device that has never run, else a number above all earlier ones, even if the counter is lost."""
     if (lives := _read_counter(counter)) is not None:
         return lives + 1
     return 1 if released == 0 else int(time.time())
 
 
 def _read_counter(counter: Path) -> int | None:
-    """Return the last number written; None if there is none."""
+    """Return the last number written, or None if there is none."""
     try:
         return int(counter.read_text())
     except FileNotFoundError:
         return None
     except ValueError as error:
         raise DataError(
-            f"{counter}: is damaged; remove it and start again: the agent recreates it and keeps state.db"
+            f"{counter} is damaged; remove it and start again: the agent recreates it and keeps state.db"
         ) from error
 
 

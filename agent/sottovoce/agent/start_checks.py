@@ -1,4 +1,4 @@
-"""Checks before a device starts; `agent run`, `config check` and the doctor share them, with identical messages."""
+"""Checks before a device starts, shared by `agent run`, `config check` and the doctor, with identical messages."""
 
 from collections.abc import Callable, Iterator
 
@@ -19,10 +19,9 @@ _ANSWERS_SECONDS = 2.0
 
 
 def problems(config: AgentConfig) -> Iterator[SottovoceError]:
-    """Yield each error with which an agent of this configuration would end on this machine.
+    """Yield each error that would stop an agent with this configuration on this machine.
 
-    If its state directory is missing, this machine is not the device, and its addresses, peers and records are not
-    looked at.
+    If the state directory is missing, this machine is not the device, so addresses, peers and records are not checked.
     """
     on_device = config.agent.state.is_dir()
     for check in (*_OF_THE_FILE, *(_OF_THE_DEVICE if on_device else ())):
@@ -33,21 +32,21 @@ def problems(config: AgentConfig) -> Iterator[SottovoceError]:
 
 
 def doubts(config: AgentConfig) -> list[tuple[str, str]]:
-    """Return declarations that do not fit this device's records, each with its remedy.
+    """Return the declarations that do not fit this device's records, each with its remedy.
 
-    They are for the owner alone: an agent that acted on them, or ended because of them, would reveal something about
+    Show them only to the owner. An agent that acted on them, or stopped because of them, would reveal something about
     its records to peers.
     """
     if not config.agent.state.is_dir() or not _can_read_records(config):
         return []
     data, found = config.data, load_configured_records(config.data)
     if not len(found):
-        return [(f"data.source: {data.source} has no records", "add some; without them this device learns nothing")]
+        return [(f"data.source: {data.source} has no records", "add records; without them this device learns nothing")]
     said = []
     if not 0.1 <= len(found) / data.expected_records <= 10:
         said.append(
             (
-                f"data.expected_records: is {data.expected_records:g}, but the source has {len(found)} records",
+                f"data.expected_records is {data.expected_records:g}, but the source has {len(found)} records",
                 "correct it",
             )
         )
@@ -66,7 +65,7 @@ def _first_clamped_column(config: AgentConfig) -> int | None:
 
 
 def _can_read_records(config: AgentConfig) -> bool:
-    """Return whether records are in a file that this process reads itself."""
+    """Return whether the records are in a file that this process itself reads."""
     return config.vault.socket is None and not config.data.source.startswith("feed:")
 
 
@@ -91,7 +90,7 @@ def _check_addresses(config: AgentConfig) -> None:
 
 
 def _is_agent_running(config: AgentConfig) -> bool:
-    """Return whether the device's agent is at work, and holds its addresses itself."""
+    """Return whether the device's agent is running, in which case the addresses are in use by the agent itself."""
     try:
         ask(config.agent.state, "status", _ANSWERS_SECONDS, waiting=True)
     except NetworkError:

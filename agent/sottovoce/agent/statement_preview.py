@@ -1,4 +1,4 @@
-"""Preview of a vault's promise under a configuration, from a vault that holds no records."""
+"""Preview of a vault's promise under a configuration, computed by a vault that contains no records."""
 
 from collections.abc import Mapping
 
@@ -15,7 +15,7 @@ from sottovoce.vault import Budget, Ledger, OperatingSystemNoise, build
 def preview_statement(
     config: AgentConfig, budget: Budget, family: Family
 ) -> tuple[PrivacyStatement, Mapping[Event, int]]:
-    """Return the vault's own statement, and the total charge of one unit; no records are involved.
+    """Return the vault's own statement and the total charge of one unit, without using any records.
 
     Raises:
         PrivacyError: if nothing can be promised under this budget.

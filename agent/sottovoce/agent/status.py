@@ -1,4 +1,4 @@
-"""Document of `agent status --json`: public state, counts and the ledger's totals; nothing of a record."""
+"""Document that `agent status --json` prints: public state, counts and the ledger's totals, but no record data."""
 
 import math
 import time
@@ -44,7 +44,7 @@ class Reported(Protocol):
 
     @property
     def spending(self) -> Spending:
-        """The vault's last report of its ledger."""
+        """The ledger's totals in the vault's last report."""
         ...
 
     @property
@@ -54,7 +54,7 @@ class Reported(Protocol):
 
 
 def status_document(agent: Reported) -> dict[str, Any]:
-    """Return the status of an agent, JSON-ready."""
+    """Return the status of an agent as a JSON-ready document."""
     progress, counters = agent.core.progress, agent.counters
     pending = agent.core.state.pending
     listener = agent.transport.listener()
@@ -126,13 +126,13 @@ def status_document(agent: Reported) -> dict[str, Any]:
 
 
 def _certificate(identity: Identity) -> dict[str, Any]:
-    """Return the time by which the certificate must be renewed, and whether renewal is overdue."""
+    """Return the certificate's mode, the time from which it should be renewed, and whether renewal is overdue."""
     due = renewal_due(identity)
     return {"mode": identity.mode, "renew_from": due.isoformat(), "overdue": datetime.now(UTC) > due}
 
 
 def _unreached_contacts(agent: Reported) -> list[dict[str, Any]]:
-    """Return the contacts from any source with which no exchange succeeds, so that the operator sees why."""
+    """Return the contacts from any source with which no exchange succeeds, so the operator can see the reasons."""
     if agent.peer_sampling is None:
         return []
     find = agent.peer_sampling.membership.find
@@ -150,7 +150,7 @@ def _unreached_contacts(agent: Reported) -> list[dict[str, Any]]:
 
 
 def _membership(peer_sampling: PeerSampling | None) -> dict[str, Any]:
-    """Return the devices that this one knows of, and the state of its exchanges of views."""
+    """Return the devices that this one knows, and the state of its view exchanges."""
     if peer_sampling is None:
         return {"sampling": "static"}
     membership = peer_sampling.membership
@@ -166,7 +166,7 @@ def _membership(peer_sampling: PeerSampling | None) -> dict[str, Any]:
 
 
 def _period(spent: PeriodSpending | None) -> dict[str, Any] | None:
-    """Return the budget period of the ledger; null for a budget of the device's life."""
+    """Return the ledger's budget period; None for a budget that covers the device's whole life."""
     if spent is None:
         return None
     return {
@@ -179,7 +179,7 @@ def _period(spent: PeriodSpending | None) -> dict[str, Any] | None:
 
 
 def _limit(spent: LimitSpending) -> dict[str, Any]:
-    """Return the owner's limit, for all tasks together."""
+    """Return one of the owner's limits, which applies to all tasks together."""
     return {
         "span": spent.span,
         "epsilon": spent.limit,
@@ -189,5 +189,5 @@ def _limit(spent: LimitSpending) -> dict[str, Any]:
 
 
 def _days(lasts: float | None) -> float | None:
-    """Return the days that the budget lasts at its past pace; null if that is unknown, or nothing was spent."""
+    """Return the days for which the budget lasts at its past rate; None if this is unknown or nothing was spent."""
     return None if lasts is None or not math.isfinite(lasts) else lasts / 86_400

@@ -1,8 +1,8 @@
-"""Decision whether this device activates a task that its fleet has signed: beside the ledger, in the vault's process.
+"""Decides whether this device activates a task signed by its fleet; runs in the vault's process, with the ledger.
 
-Neither this module nor its imports use a network. The caller may be a compromised agent: the signature, the epoch, the
-calendar, the owner's policy and consent are all checked here, and the ledger stores the outcome. Whether a task is
-taken up depends on no record.
+Neither this module nor its imports use a network. The caller may be a compromised agent, so the signature, the epoch,
+the calendar, and the owner's policy and consent are all checked here, and the ledger stores the outcome. The decision
+does not depend on any record.
 """
 
 import time
@@ -23,19 +23,19 @@ from sottovoce.identity.identity import FLEET_CERTIFICATE
 from sottovoce.identity.signed_task import SignedTask, read_task
 from sottovoce.vault import Ledger, Mandate, read_policy
 
-_EARLY_SECONDS = 60.0  # seconds by which another device's clock may be ahead
+_EARLY_SECONDS = 60.0  # tolerance for another device's clock that is ahead, in seconds
 
 
 @dataclass(frozen=True, slots=True)
 class TaskActivator:
-    """Activator of tasks for one device.
+    """A callable that activates tasks on one device.
 
     Attributes:
         config: the device's configuration.
-        ledger: opened for charging.
-        directory: directory of the ledger and of the owner's consent.
-        authority: the authority whose signatures are accepted.
-        clock: seconds of Unix time.
+        ledger: the ledger, opened for charging.
+        directory: directory that contains the ledger and the owner's consent.
+        authority: returns the authority whose signatures are accepted.
+        clock: returns Unix time in seconds.
     """
 
     config: AgentConfig
@@ -51,8 +51,8 @@ class TaskActivator:
             document: the task document, from an untrusted source.
 
         Raises:
-            TaskRefused: if this device does not take the task up, or not yet; nothing changed.
-            SottovoceError: if it cannot take the task up; nothing changed.
+            TaskRefused: if this device does not activate the task, or not yet; nothing has changed.
+            SottovoceError: if it cannot activate the task; nothing has changed.
         """
         task = read_task(document, "this document")
         try:
@@ -63,14 +63,14 @@ class TaskActivator:
         if present is not None and task.epoch <= present.epoch:
             raise TaskRefused(f"epoch {task.epoch} has passed: this device is in epoch {present.epoch}")
         if self.clock() < task.begins - _EARLY_SECONDS:
-            raise TaskRefused("it has not begun")
+            raise TaskRefused("the task has not begun")
         if task.ends is not None and self.clock() >= task.ends:
-            raise TaskRefused("it has ended")
+            raise TaskRefused("the task has ended")
         config, mandate = self._authorise_task(task)
         family = family_of(config)
         family.check()
         self.ledger.check(preview_statement(config, mandate.budget, family)[1], mandate)
-        if (self.directory / FLEET_CERTIFICATE).exists():  # a separate vault, which learns of new keys only here
+        if (self.directory / FLEET_CERTIFICATE).exists():  # a separate vault, which receives new keys only here
             keep_keys(self.directory, task.keys)
         self.ledger.take_up(mandate)
 
@@ -80,21 +80,21 @@ class TaskActivator:
             config = config_for_task(self.config, task.tables, task.epoch, policy.epsilon)
             _check_shape(self.config, config)
         except ConfigError as error:
-            raise TaskRefused(f"this device cannot carry it out: {error}") from error
+            raise TaskRefused(f"this device cannot carry out the task: {error}") from error
         policy.check(algorithm=config.learner.name, unit=config.unit, purpose=task.purpose, cell=config.cell)
         said = read_consent(self.directory, task)
         if said == "refused":
-            raise TaskRefused("its owner has refused it")
+            raise TaskRefused("the owner has refused the task")
         if policy.approve == "ask" and said != "approved":
-            raise TaskRefused(f"it awaits the owner's approval: sottovoce agent task approve {task.epoch}")
+            raise TaskRefused(f"the task awaits the owner's approval: sottovoce agent task approve {task.epoch}")
         return config, Mandate(task.epoch, budget_of(config), task.encoded, task.period)
 
 
 def _check_shape(own: AgentConfig, config: AgentConfig) -> None:
-    """Check public facts about the records, without reading them: which devices activate a task is visible to all.
+    """Check public facts about the records without reading them, because all devices can see who activates a task.
 
     Raises:
-        ConfigError: if the task needs records that differ from those that the owner has declared.
+        ConfigError: if the task needs records that differ from the owner's declaration.
     """
     for key in ("features", "classes"):
         declared, wanted = getattr(own.data, key), getattr(config.data, key)
@@ -105,16 +105,16 @@ def _check_shape(own: AgentConfig, config: AgentConfig) -> None:
 def make_closing_check(
     config: AgentConfig, ledger: Ledger, directory: Path, clock: Callable[[], float]
 ) -> Callable[[], str | None]:
-    """Return the VaultContext.closed of the last activated task: the reason why nothing more is released for it.
+    """Return the VaultContext.closed callback for the last activated task; it returns why releases stopped, or None.
 
     Args:
         config: the device's own configuration.
         ledger: the ledger, opened for charging.
-        directory: directory of the ledger and of the owner's consent.
-        clock: seconds of Unix time.
+        directory: directory that contains the ledger and the owner's consent.
+        clock: returns Unix time in seconds.
 
     Raises:
-        ConfigError: if the policy cannot be read. It is read once: after a change the device is started again.
+        ConfigError: if the policy cannot be read. The policy is read only once, so a change requires a restart.
     """
     mandate = ledger.mandate
     if mandate is None:
@@ -141,7 +141,7 @@ def make_closing_check(
 
 
 def active_configuration(config: AgentConfig, ledger: Ledger) -> AgentConfig:
-    """Return the configuration under the last activated task; the device's own before any."""
+    """Return the configuration under the last activated task, or the device's own if no task was activated."""
     mandate = ledger.mandate
     if mandate is None:
         return config

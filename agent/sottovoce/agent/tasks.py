@@ -1,4 +1,4 @@
-"""Tasks that other devices report: a device with another task receives everything except the model."""
+"""Tasks that other devices report. A device with another task receives everything except the model."""
 
 import asyncio
 import logging
@@ -17,27 +17,27 @@ from sottovoce.transport import DeliveryFailed, Peer
 
 _log = logging.getLogger(__name__)
 TASK = "task/1"
-"""Payload type of a question for a task document; the answer is the document."""
+"""Payload type of a request for a task document; the answer is the document."""
 
 ANOTHER_TASK = "task"
-"""One-word reason for the refusal of a share of another task."""
+"""One-word reason for refusing a share of another task."""
 
 RECONSIDER_SECONDS = 600.0
-"""Seconds after which a peer that has not repeated its report of another task is taken to have this device's task."""
+"""Seconds after which a peer that has not repeated its report of another task is assumed to have this device's task."""
 
-_ASK_EVERY_SECONDS = 60.0  # between two questions to one peer
+_ASK_EVERY_SECONDS = 60.0  # between two requests to the same peer
 _MAX_DEVICES, _MAX_DOCUMENTS, _MAX_QUESTIONS = 4096, 16, 4
-_MAX_CHANGES = 4  # of task, within RECONSIDER_SECONDS: a device that makes more stays apart
+_MAX_CHANGES = 4  # task changes within RECONSIDER_SECONDS; a device that makes more stays excluded
 
 
 @dataclass(frozen=True, slots=True)
 class _TaskReport:
-    """Report of a device about its task.
+    """A device's report about its task.
 
     Attributes:
-        digest: digest of its task, while it differs from this device's.
-        until: time until which it counts against the peer, on the monotonic clock.
-        changes: number of times that it has returned to this device's task before that time.
+        digest: digest of the device's task, while it differs from this device's task.
+        until: time until which the report excludes the device from mixing, on the monotonic clock.
+        changes: number of times that the device has returned to this device's task before that time.
     """
 
     digest: bytes
@@ -46,10 +46,10 @@ class _TaskReport:
 
 
 class Tasks:
-    """Task of this device, and the tasks that other devices report.
+    """This device's task, and the tasks that other devices report.
 
     Args:
-        own: task of this device.
+        own: this device's task.
         voice: connection to other devices.
         fleets: tasks that the fleet has signed.
 
@@ -82,23 +82,23 @@ class Tasks:
 
         Args:
             spawn: runs a coroutine in the background.
-            find: finds a peer by its node id, if it is known.
-            mix: lets the learner mix with `announce_mixing_peers()`, which has changed.
+            find: returns the peer with a node id, or None if it is not known.
+            mix: called when the result of `announce_mixing_peers()` has changed; lets the learner mix with these peers.
         """
         self._spawn, self._find, self._mix = spawn, find, mix
 
     def announce_mixing_peers(self) -> tuple[str, ...]:
-        """Return the peers with which the learner may mix, and notify the learner of them."""
+        """Return the peers with which the learner may mix, and record that they were announced to the learner."""
         self._announced_peers = self._mixing_peers()
         return self._announced_peers
 
     def has_same_task(self, node: str) -> bool:
-        """Return whether a device is known to have this task."""
+        """Return whether a device has this device's task; this is assumed until it reports another task."""
         report = self._others.get(node)
         return report is None or time.monotonic() >= report.until
 
     def note_task(self, node: str, digest: bytes) -> None:
-        """Note which task a device has reported."""
+        """Record which task a device has reported."""
         report, now = self._others.get(node), time.monotonic()
         changes = 0 if report is None or now >= report.until + RECONSIDER_SECONDS else report.changes
         if digest != self.own.digest:
@@ -110,8 +110,8 @@ class Tasks:
             self._store_report(node, _TaskReport(b"", now, changes + (now < report.until)))
 
     def note_refusal(self, node: str, task: bytes) -> None:
-        """Note that a device has refused a share sealed under a task, because its own task is another one."""
-        if task == self.own.digest:  # not a share from the time of an earlier task of this device
+        """Record that a device has refused a share sealed under `task`, because the device has another task."""
+        if task == self.own.digest:  # the share is not from an earlier task of this device
             report = self._others.get(node, _TaskReport(b"", 0.0))
             self._store_report(node, _TaskReport(report.digest, time.monotonic() + RECONSIDER_SECONDS, report.changes))
 
@@ -121,10 +121,10 @@ class Tasks:
         return sum(not self.has_same_task(node) for node in self._others)
 
     def document(self) -> dict[str, Any]:
-        """Return the part of `agent status --json`; the most frequent of the others' tasks comes first.
+        """Return the task section of `agent status --json`, with the most common of the other tasks first.
 
-        For each: its digest, the devices known to have it, and the difference from this device's in words:
-        none while its document is not known.
+        For each of the other tasks, the section contains its digest, the number of devices known to have it, and the
+        differences from this device's task in words; there are none while the document of the task is not known.
         """
         devices = Counter(report.digest for node, report in self._others.items() if not self.has_same_task(node))
         others = [
@@ -141,7 +141,7 @@ class Tasks:
         self._check_mixing_peers()
 
     def _check_mixing_peers(self) -> None:
-        """Inform the learner of a change; check again when the answer may change with time."""
+        """Inform the learner if its peers have changed, and schedule another check for when a report expires."""
         if self._mixing_peers() != self._announced_peers:
             self._spawn(self._mix())
         apart = [self._others[node].until for node in self.peers if not self.has_same_task(node)]
@@ -157,7 +157,7 @@ class Tasks:
         self._check_mixing_peers()
 
     def _request_document(self, node: str, digest: bytes) -> None:
-        """Ask a peer for its task's document in the background, unless it is known or enough peers are being asked."""
+        """Ask a peer for its task document in the background, unless it is known or enough peers are being asked."""
         now, peer = time.monotonic(), self._find(node)
         known = digest in self._differences or digest in self._asking or len(self._asking) >= _MAX_QUESTIONS
         if known or peer is None or now - self._asked.get(node, -_ASK_EVERY_SECONDS) < _ASK_EVERY_SECONDS:
@@ -178,7 +178,7 @@ class Tasks:
             voice.counters.wire_bytes += len(raw)
             document = read(await voice.transport.deliver(peer, raw, voice.timeout))
         except (DeliveryFailed, MessageRefused, ValueError):
-            return  # the next report of that task makes this device ask again
+            return  # the next report of that task triggers another request
         finally:
             voice.waits.end(name)
             self._asking.discard(digest)
@@ -187,5 +187,5 @@ class Tasks:
         self._differences[digest] = self.own.differences(document)
         while len(self._differences) > _MAX_DOCUMENTS:
             self._differences.popitem(last=False)
-        text = "another-task peer=%s has a different task, and no model is exchanged with devices of that task: %s"
+        text = "another-task peer=%s has a different task; no model is exchanged with devices that have that task: %s"
         self._sparse_log.say(logging.WARNING, peer.id, text, peer.id, "; ".join(self._differences[digest]))

@@ -1,4 +1,4 @@
-"""The learner's timers, on the event loop."""
+"""The learner's timers, which run on the event loop."""
 
 import asyncio
 from collections.abc import Callable
@@ -7,11 +7,11 @@ from sottovoce.agent.wait_status import Waits
 
 
 class Timers:
-    """Timers by name, at most one of each name at a time.
+    """Named timers; at most one timer of each name exists at a time.
 
     Args:
-        waits: the metric of waits in progress.
-        due: called with the name of a timer when it is due.
+        waits: record of the waits in progress.
+        due: called with the timer's name when it is due.
     """
 
     def __init__(self, waits: Waits, due: Callable[[str], None]) -> None:
@@ -20,7 +20,7 @@ class Timers:
         self._handles: dict[str, asyncio.TimerHandle] = {}
 
     def set(self, name: str, at: float) -> None:
-        """Set a timer to a time of the event loop's clock, in place of an earlier timer of this name."""
+        """Set a timer to a time on the event loop's clock, replacing any earlier timer of this name."""
         if name in self._handles:
             self._handles[name].cancel()
         loop = asyncio.get_running_loop()

@@ -32,19 +32,19 @@ def transport_of(
     quota: Quota,
     counters: Counters,
 ) -> MultiTransport:
-    """Return every transport that `transport.use` names, combined into one.
+    """Return all transports listed in `transport.use`, combined into one.
 
     Args:
         config: configuration of the agent.
         trust: this device's identity, and the devices that it trusts.
-        directory: directory of its identity.
-        incarnation: number of starts of the device.
-        waits: the metric of waits in progress.
-        quota: quota of every peer.
+        directory: directory of the device's identity.
+        incarnation: number of times that the device has started.
+        waits: record of the waits in progress.
+        quota: quotas of all peers.
         counters: counters of refused messages.
 
     Raises:
-        SottovoceError: if one of them cannot be used.
+        SottovoceError: if one of the transports cannot be used.
     """
 
     def make_transport(name: str) -> Transport:
@@ -79,9 +79,10 @@ def transport_of(
 
 
 def check_transports(config: AgentConfig) -> None:
-    """Import the transports of other packages.
+    """Check that the transports of other packages exist and can be imported.
 
     Raises:
+        ConfigError: if there is no transport of that name.
         PluginError: if a package is broken.
     """
     for name in config.transport.use:
@@ -99,7 +100,7 @@ def _load_plugin(name: str) -> "tuple[Plugin, TransportPlugin]":
 
 
 def _plugin_transport(name: str, config: AgentConfig, trust: Trust, directory: Path) -> Transport:
-    """Return a transport that another package provides."""
+    """Return a transport provided by another package."""
     from sottovoce.transport.guarded_transport import GuardedTransport
     from sottovoce.transport.plugin import TransportContext
 
@@ -128,7 +129,7 @@ def _broker(section: MqttSection, directory: Path, longest_pause: float) -> "Bro
 
 
 def _tls_context_factory(section: MqttSection, directory: Path) -> Callable[[], ssl.SSLContext]:
-    """Return a function for mutual TLS with this device's certificate, read again per connection due to renewal."""
+    """Return a function that creates a mutual TLS context, rereading the certificate because it may be renewed."""
     authority = section.ca or directory / FLEET_CERTIFICATE
 
     def context() -> ssl.SSLContext:
@@ -136,8 +137,10 @@ def _tls_context_factory(section: MqttSection, directory: Path) -> Callable[[], 
             made = ssl.create_default_context(cafile=authority)
             made.load_cert_chain(directory / TLS_CERTIFICATE, directory / TLS_KEY)
         except (OSError, ssl.SSLError) as error:
-            raise ConfigError(f"transport.mqtt.ca: {authority} and the device's certificate: {error}") from error
+            raise ConfigError(
+                f"transport.mqtt.ca: {authority} and the device's certificate cannot be loaded: {error}"
+            ) from error
         return made
 
-    context()  # so that anything missing stops the agent at once
+    context()  # called once here, so a missing file stops the agent at once
     return context

@@ -1,4 +1,4 @@
-"""Unhandled asyncio errors, in the format and at the rate of all other log lines."""
+"""Logging of unhandled asyncio errors, in the format and with the rate limit of all other log lines."""
 
 import asyncio
 import logging
@@ -11,10 +11,11 @@ _seldom = RateLimitedLog(_log)
 
 
 def handle(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """Handle an error that no task waits for; see asyncio.loop.set_exception_handler.
+    """Log an error that no task is waiting for; see asyncio.loop.set_exception_handler.
 
-    If the system refuses a resource that is requested again later, such as a descriptor or memory, one line a minute is
-    logged. Every other error is a defect, logged with its traceback, once a minute for each kind.
+    If the system refuses a resource that is requested again later, such as a file descriptor or memory, at most one
+    line a minute is logged. Any other error is a defect and is logged with its traceback, at most once a minute for
+    each kind.
     """
     error, message = context.get("exception"), context["message"]
     if isinstance(error, OSError | MemoryError):

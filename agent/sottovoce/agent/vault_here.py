@@ -1,6 +1,6 @@
-"""Vault of a configuration, in this process: an agent's own, or the one that `sottovoce vault run` serves.
+"""Construction of a vault in this process: an agent's own vault, or the one that `sottovoce vault run` serves.
 
-Neither this module nor its imports use a network: the separate vault's process is built from it.
+Neither this module nor its imports use a network, because the process of a separate vault is built from it.
 """
 
 import time
@@ -31,8 +31,8 @@ LEDGER = "ledger.db"
 
 
 def make_no_task_check(config: AgentConfig) -> Callable[[], str | None]:
-    """Return the VaultContext.closed of a vault without a task: nothing is released before the fleet signs one."""
-    waits = "the fleet has signed no task that this device does" if config.vault.tasks == "signed" else None
+    """Return the VaultContext.closed callback of a vault without a task; it blocks releases if tasks must be signed."""
+    waits = "the fleet has not signed any task that this device carries out" if config.vault.tasks == "signed" else None
     return lambda: waits
 
 
@@ -47,20 +47,21 @@ def make_vault(
     closed: Callable[[], str | None] = lambda: None,
     belongs: "Callable[[Statement], None] | None" = None,
 ) -> Vault:
-    """Return the vault over the configured records and an open ledger.
+    """Return the vault for the configured records and an open ledger.
 
     Args:
         config: configuration of the agent.
         family: family of its learner.
-        ledger: opened for charging.
-        clock: seconds of Unix time.
-        lived: seconds on a monotonic clock; the machine's uptime.
-        noise: noise of a simulation, whose releases no wire takes; None for the operating system's.
+        ledger: the ledger, opened for charging.
+        clock: returns Unix time in seconds.
+        lived: returns seconds on a monotonic clock; None for the machine's uptime.
+        noise: noise source of a simulation, whose releases are never sent over a network; None for the operating
+            system's noise source.
         closed: returns the reason why nothing more is released, or None.
         belongs: verifies the signatures of other devices in secure sums.
 
     Raises:
-        SottovoceError: if the records cannot be read, or the terms have no guarantee.
+        SottovoceError: if the records cannot be read, or the terms do not have a privacy guarantee.
     """
     _apply_limits(config, ledger)
     followed = None
@@ -89,7 +90,7 @@ def _apply_limits(config: AgentConfig, ledger: Ledger) -> None:
     if policy.renews != "never" and unit != "device":
         raise ConfigError(
             f"vault.policy: {config.vault.policy}: renews: a budget for each {unit} is never renewed, because each "
-            f"{unit} is charged separately, once: leave it out"
+            f"{unit} is charged separately and only once: leave this key out"
         )
     ledger.periods.allow_renewal(policy.renews)
     if policy.limits:
@@ -102,10 +103,11 @@ def _apply_limits(config: AgentConfig, ledger: Ledger) -> None:
 def load_configured_records(data: DataSection) -> Records:
     """Return the configured records, clamped and transformed as declared.
 
-    From a feed, a regression gets its forecasting records, and any other learner gets the declared days' loads.
+    From a feed, a regression receives its forecasting records, and any other learner receives the loads of the declared
+    days.
 
     Raises:
-        DataError: if they cannot be read, or differ from the declaration.
+        DataError: if the records cannot be read, or differ from the declaration.
     """
     loads = data.source.startswith("feed:") and data.classes > 1
     found = load(f"{data.source}{'&' if '#' in data.source else '#'}task=profile" if loads else data.source)
@@ -122,8 +124,8 @@ def load_configured_records(data: DataSection) -> Records:
         raw = raw.at(np.flatnonzero((raw.windows >= first) & (raw.windows <= last)))
     if found.classes != data.classes:
         raise DataError(
-            f"{data.source}: its class numbers assume a count other than data.classes = {data.classes}; use an "
-            "npz file with a `classes` array, so that every device numbers them the same way"
+            f"{data.source}: the class numbers assume a count other than data.classes = {data.classes}; use an npz "
+            "file with a `classes` array, so that every device numbers the classes in the same way"
         )
     bounds = found.bounds
     if data.bounds is not None:

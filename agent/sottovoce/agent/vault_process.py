@@ -1,4 +1,4 @@
-"""Process of a separate vault: built from the agent's configuration file, which the agent cannot write."""
+"""Process of a separate vault, built from the agent's configuration file, which the agent cannot change."""
 
 import contextlib
 import logging
@@ -30,16 +30,16 @@ if TYPE_CHECKING:
     from sottovoce.identity.authority import Authority
 
 _log = logging.getLogger(__name__)
-_LONGEST_PAUSE = 30.0  # seconds; a fault that passes while it serves is reported to callers
-_WORKED_SECONDS = 60.0  # run time after which the previous fault counts as overcome
+_LONGEST_PAUSE = 30.0  # seconds; transient faults that occur while serving are reported to callers
+_WORKED_SECONDS = 60.0  # run time after which the previous fault counts as resolved
 
 
 def serve_vault(config: AgentConfig, file: Path) -> ExitCode:
     """Serve the vault of a configuration until SIGTERM or Ctrl-C.
 
     Args:
-        config: as read from `file`.
-        file: the configuration file, which the agent's user, if it is another, must not be able to change.
+        config: the configuration, as read from `file`.
+        file: the configuration file. If the agent runs as another user, that user must not be able to change it.
 
     Returns:
         DONE after SIGTERM, INTERRUPTED after Ctrl-C; the answer in progress is finished first.
@@ -53,7 +53,8 @@ def serve_vault(config: AgentConfig, file: Path) -> ExitCode:
     hide_memory()
     if not forbid_network():
         _log.warning(
-            "network-not-forbidden this machine's system calls are not known; let the service manager forbid it"
+            "network-not-forbidden the system calls of this machine are not known; let the service manager forbid "
+            "network access"
         )
     patience, directory = Patience(_LONGEST_PAUSE), config.vault.directory
     while True:
@@ -78,10 +79,10 @@ def serve_vault(config: AgentConfig, file: Path) -> ExitCode:
 
 
 def _serve(config: AgentConfig, file: Path, user: int) -> ExitCode | None:
-    """Serve until stopped; return None if another task was taken up, for which the vault is made again."""
+    """Serve until stopped; return None if another task was activated, for which the vault must be built again."""
     path, directory = config.vault.socket, config.vault.directory
     if path is None or directory is None:
-        raise ConfigError(f"{file}: vault.socket and vault.directory: missing; say where the separate vault is")
+        raise ConfigError(f"{file}: vault.socket or vault.directory is missing; set both for a separate vault")
     ledger_file = directory / LEDGER
     with contextlib.ExitStack() as stack:
         stop = stack.enter_context(_stop_signal_socket())
@@ -107,7 +108,7 @@ def _serve(config: AgentConfig, file: Path, user: int) -> ExitCode | None:
         family = family_of(config)
         belongs = None
         if config.cell is not None:
-            from sottovoce.agent.provenance import RosterWitness  # saves memory without a cell
+            from sottovoce.agent.provenance import RosterWitness  # imported late: saves memory without a cell
             from sottovoce.agent.revoked import RevokedHere
 
             authority = _authority(directory)
@@ -127,7 +128,7 @@ def _serve(config: AgentConfig, file: Path, user: int) -> ExitCode | None:
         server = VaultServer(served)
         listener = stack.enter_context(listening_socket(path, shared=user != os.getuid()))
         _log.info("ready owner=%s socket=%s", owner, path)
-        notify_manager(READY, f"STATUS=answers device {owner}")
+        notify_manager(READY, f"STATUS=serving device {owner}")
         if server.run(listener, stop, alive=lambda: notify_manager(ALIVE), every=ping_every()):
             return None
         notify_manager(STOPPING)
@@ -136,31 +137,31 @@ def _serve(config: AgentConfig, file: Path, user: int) -> ExitCode | None:
 
 
 def _take_up(config: AgentConfig, ledger: Ledger, directory: Path, document: bytes) -> None:
-    """Activate a task, under the authority in the vault's directory; see sottovoce.agent.task_activator."""
+    """Activate a task under the authority in the vault directory; see sottovoce.agent.task_activator."""
     from sottovoce.agent.task_activator import TaskActivator
 
     TaskActivator(config, ledger, directory, lambda: _authority(directory))(document)
 
 
 def _authority(directory: Path) -> "Authority":
-    """Return the authority of the fleet whose certificate is in the vault's directory."""
+    """Return the authority of the fleet whose certificate is in the vault directory."""
     from sottovoce.identity.identity import FLEET_CERTIFICATE, fleet_authority
 
     if not (directory / FLEET_CERTIFICATE).exists():
-        raise TaskRefused("the vault has no certificate of the fleet: put its ca.pem into vault.directory")
+        raise TaskRefused("the vault has no fleet certificate: copy the fleet's ca.pem into vault.directory")
     return fleet_authority(directory)
 
 
 def _check_readers(path: Path, user: int) -> None:
-    """Check that the user whom the vault guards against cannot reach the records, by file or directory mode."""
+    """Check that the modes of files and directories prevent the agent's user from reading or changing the records."""
     _check_writers(path, user)
     for place in (place for place in (path.resolve(), *path.resolve().parents) if place.exists()):
         needed = stat.S_IROTH if place.is_file() else stat.S_IXOTH
         if not place.stat().st_mode & needed:
             return
     raise ConfigError(
-        f"data.source: {path}: user {user}, from whom the vault must be protected, could read these records: chmod "
-        "o-r, and let the vault's user own them"
+        f"data.source: {path}: user {user}, from whom the vault must be protected, could read these records: run "
+        "chmod o-r on them, and make the vault's user their owner"
     )
 
 
@@ -171,7 +172,7 @@ def _ledger_owner(path: Path) -> str:
 
 
 def _user_id(user: str | None) -> int:
-    """Return the number of the user that may ask the vault."""
+    """Return the numeric id of the user that may query the vault."""
     if user is None:
         return os.getuid()
     if user.isdecimal():
@@ -179,28 +180,28 @@ def _user_id(user: str | None) -> int:
     try:
         return pwd.getpwnam(user).pw_uid
     except KeyError as error:
-        raise ConfigError(f"vault.agent_user: there is no user `{user}`; give a name or a number") from error
+        raise ConfigError(f"vault.agent_user: there is no user `{user}`; specify a name or a number") from error
 
 
 def _check_writers(path: Path, user: int) -> None:
-    """Check that the agent's user can change no directory on the way to a file.
+    """Check that the agent's user cannot change a file or any directory on the path to it.
 
-    Anyone who writes the configuration decides about data, clip and noise; anyone who can put another ledger in the
-    place of this one has a new budget.
+    Anyone who can write the configuration controls the data, the clip norm and the noise. Anyone who can replace the
+    ledger with another one gets a new budget.
     """
     for file in (path.absolute(), path.resolve()):
         for place in (place for place in (file, *file.parents) if place.exists()):
             mode, owner = place.stat().st_mode, place.stat().st_uid
             if owner == user or (mode & 0o022 and not mode & stat.S_ISVTX):
                 raise ConfigError(
-                    f"{place}: user {user}, from whom the vault must be protected, could change it and thereby "
-                    f"{path}: let root or the vault's user own it, and no other user write to it (chmod go-w)"
+                    f"{place} could be changed by user {user}, from whom the vault must be protected, and so could "
+                    f"{path}: make root or the vault's user its owner, and let no other user write to it (chmod go-w)"
                 )
 
 
 @contextlib.contextmanager
 def _stop_signal_socket() -> Iterator[socket.socket]:
-    """Yield a socket from which the number of the first signal to stop can be read."""
+    """Yield a socket from which the number of the first stop signal can be read."""
     here, there = socket.socketpair()
     with here, there:
         there.setblocking(False)

@@ -1,4 +1,4 @@
-"""Session with a device's vault, in this process or behind a socket, under the fleet task that it has activated."""
+"""Session with a device's vault, in this process or behind a socket, under the fleet task that the vault activated."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -24,14 +24,14 @@ from sottovoce.vault import Ledger, VaultFront
 
 @dataclass(frozen=True, slots=True)
 class VaultSession:
-    """A vault, and this device's session with it.
+    """This device's session with a vault.
 
     Attributes:
         vault: the vault.
-        config: configuration of the device, under the activated task.
+        config: configuration of the device under the activated task.
         family: family of the learner.
-        task: the task, which peers must share to mix.
-        epoch: epoch of the fleet's task; 0 for none.
+        task: the task that peers must share in order to mix.
+        epoch: epoch of the fleet task; 0 for none.
         take_up: activates another task; see sottovoce.agent.task_activator.
     """
 
@@ -46,7 +46,8 @@ class VaultSession:
 def open_local_vault(config: AgentConfig, trust: Trust, clock: Callable[[], float]) -> VaultSession:
     """Open a session with the vault in this process.
 
-    If a task cannot begin because the records do not fit it, the next task replaces it, if that task can begin.
+    If the activated task cannot begin, for example because the records do not fit it, the next task replaces it,
+    provided that the next task can begin.
     """
     state, identity, authority = config.agent.state, trust.identity, Following(trust)
     ledger = Ledger.open(state / LEDGER, identity.node_id, budget_of(config))
@@ -82,7 +83,7 @@ def _open_under_task(own: AgentConfig, ledger: Ledger, taking_up: TaskActivator)
 
 
 def _take_up_next(own: AgentConfig, identity: Identity, taking_up: TaskActivator) -> bool:
-    """Activate a newer task from the state directory, if there is one; return whether it was activated."""
+    """Activate a newer task from the state directory, if there is one, and return whether it was activated."""
     try:
         task = kept_task(own.agent.state, identity.authority)
         if task is None:
@@ -101,9 +102,9 @@ def open_remote_vault(config: AgentConfig, identity: Identity, waits: Waits) -> 
     path, socket = config.agent.state / LEDGER, config.vault.socket or Path()
     if path.exists():
         raise LedgerError(
-            f"{path}: a ledger exists beside the agent although vault.socket is set: there must be only one. If it is "
-            "this device's, move it, with the files of the same name beside it, into vault.directory; see "
-            "docs/explanation/separate-vault.md"
+            f"{path}: a ledger exists beside the agent although vault.socket is set: there must be only one. If it "
+            "belongs to this device, move it into vault.directory, together with the files of the same name beside it; "
+            "see docs/explanation/separate-vault.md"
         )
     family, budget = runnable_family(config), budget_of(config)
     vault = RemoteVault(socket, owner=identity.node_id, budget=budget, patience=config.vault.patience, waits=waits)
@@ -117,8 +118,8 @@ def open_remote_vault(config: AgentConfig, identity: Identity, waits: Waits) -> 
         if vault.follows != config.follows:
             does = "follows a feed" if vault.follows else "follows no feed"
             raise PrivacyError(
-                f"{socket}: the vault {does}, and the agent's configuration says otherwise: give both the same [data] "
-                "and [privacy] tables, and start the vault again"
+                f"{socket}: the vault {does}, but the agent's configuration says otherwise: use the same [data] and "
+                "[privacy] tables for both, and start the vault again"
             )
 
         def take_up(document: bytes) -> None:
@@ -132,10 +133,10 @@ def open_remote_vault(config: AgentConfig, identity: Identity, waits: Waits) -> 
 
 
 def _check_runnable(own: AgentConfig, document: bytes) -> None:
-    """Refuse a task under which this agent could not begin, before its vault activates the task for good.
+    """Check that this agent can run under a task before its vault activates the task for good.
 
     Raises:
-        TaskRefused: if it is such a task.
+        TaskRefused: if this agent cannot run under the task.
     """
     task = read_task(document, "this document")
     try:
@@ -144,4 +145,4 @@ def _check_runnable(own: AgentConfig, document: bytes) -> None:
         runnable_family(config)
         task_of(config)
     except SottovoceError as error:
-        raise TaskRefused(f"this device cannot carry it out: {error}") from error
+        raise TaskRefused(f"this device cannot carry out the task: {error}") from error

@@ -1,4 +1,4 @@
-"""Waits of an agent: every wait has a reason and an end."""
+"""Record of an agent's waits, each with a reason and with a deadline or the time of the next check."""
 
 import time
 from dataclasses import dataclass, field
@@ -6,14 +6,14 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Wait in progress, on the monotonic clock.
+    """A wait in progress, with times on the monotonic clock.
 
     Attributes:
-        reason: description of the reason.
+        reason: description of what the agent is waiting for.
         since: start of the wait.
         until: latest end of the wait, or, if the wait repeats, the time of the next check.
-        repeats: whether it may continue after that.
-        counted: time up to which it is included in the sum of its kind.
+        repeats: whether the wait may continue after `until`.
+        counted: time up to which the wait is included in the total of its kind.
     """
 
     reason: str
@@ -25,11 +25,11 @@ class Wait:
 
 @dataclass(slots=True)
 class Past:
-    """Past waits of one kind.
+    """Totals of the waits of one kind.
 
     Attributes:
         begun: number of waits begun.
-        seconds: their total duration; a wait in progress is added when it ends, or at the next look.
+        seconds: their total duration in seconds; a wait in progress is added when it ends or is begun again.
     """
 
     begun: int = 0
@@ -38,7 +38,7 @@ class Past:
 
 @dataclass(slots=True)
 class Waits:
-    """Waits in progress, by name, and past waits, by kind: the part of a name before its colon."""
+    """Waits in progress by name, and totals of waits by kind. The kind is the part of a name before its colon."""
 
     current: dict[str, Wait] = field(default_factory=dict)
     past: dict[str, Past] = field(default_factory=dict)
@@ -46,9 +46,9 @@ class Waits:
     def begin(
         self, name: str, reason: str, seconds: float, since: float | None = None, *, repeats: bool = False
     ) -> None:
-        """Begin a wait of at most `seconds`, or continue the one begun at `since`; it replaces any wait of this name.
+        """Begin a wait of at most `seconds`, or continue the one begun at `since`; replaces any wait of this name.
 
-        A repeating wait has no such limit: after `seconds`, its condition is checked again.
+        A repeating wait has no such limit: its condition is checked again after `seconds`.
         """
         now = time.monotonic()
         goes_on = since is not None and name in self.current
@@ -57,12 +57,12 @@ class Waits:
         self.current[name] = Wait(reason, now if since is None else since, now + seconds, repeats, now)
 
     def end(self, name: str) -> None:
-        """End the wait."""
+        """End the wait of this name, if there is one."""
         if (wait := self.current.pop(name, None)) is not None:
             self.past[_kind(name)].seconds += time.monotonic() - wait.counted
 
     def document(self) -> list[dict[str, str | float | bool]]:
-        """Return the waits for `agent status --why`: seconds since the start, and seconds left."""
+        """Return the waits for `agent status --why`, with the seconds since the start and the seconds left."""
         now = time.monotonic()
         return [
             {

@@ -1,4 +1,4 @@
-"""Run of an agent with its metrics, if they are configured; their packages are imported only then."""
+"""Runs an agent and serves its metrics, if they are configured; the packages for metrics are imported only then."""
 
 import asyncio
 
@@ -8,7 +8,7 @@ from sottovoce.threads import USUAL, Threads
 
 
 async def run(agent: Agent, *, embedded: bool = False) -> ExitCode:
-    """Run the agent and serve its metrics; see Agent.run and sottovoce.agent.observation.serve_observation."""
+    """Run the agent, and serve its metrics if configured; see Agent.run and observation.serve_observation."""
     if not embedded:
         asyncio.get_running_loop().set_default_executor(Threads(USUAL))
     if agent.config.observe.metrics is None:

@@ -1,4 +1,4 @@
-"""Write throttle: a day's allowance is spread evenly, so a device that writes a lot slows down but never stops."""
+"""Write throttle that spreads a day's allowance evenly, so a device that writes a lot slows down but never stops."""
 
 import asyncio
 import contextlib
@@ -11,16 +11,16 @@ from sottovoce.agent.wait_status import Waits
 
 _log = logging.getLogger(__name__)
 _DAY_SECONDS = 86_400
-_AT_ONCE = 0.25  # share of a day's bytes that may be written as soon as the day begins
+_AT_ONCE = 0.25  # fraction of a day's bytes that may be written as soon as the day begins
 
 
 @dataclass(slots=True)
 class DailyCounter:
-    """Growth of a counter since midnight UTC, or since this object was made.
+    """A counter's growth since midnight UTC, or since this object was created if that is later.
 
     Attributes:
         count: returns the counter's total.
-        clock: seconds since 1970.
+        clock: returns seconds since 1970.
     """
 
     count: Callable[[], int]
@@ -32,7 +32,7 @@ class DailyCounter:
         self._day, self._before = self._today(), self.count()
 
     def __call__(self) -> int:
-        """Return the growth."""
+        """Return the counter's growth today."""
         if (day := self._today()) != self._day:
             self._day, self._before = day, self.count()
         return self.count() - self._before
@@ -43,15 +43,15 @@ class DailyCounter:
 
 @dataclass(slots=True)
 class WriteThrottle:
-    """Throttle that blocks while more was written than the day's share so far.
+    """A throttle that blocks while more has been written today than the day's allowance so far.
 
     Attributes:
-        most: limit in bytes per day, UTC.
+        most: limit in bytes per UTC day.
         written: returns the bytes written today.
-        waits: the metric of waits in progress.
+        waits: record of the waits in progress.
         stopping: event that ends the wait.
         wait: name of the wait.
-        reason: reason of the wait.
+        reason: reason for the wait.
         tell: logs the number of bytes written.
     """
 
@@ -65,10 +65,10 @@ class WriteThrottle:
     _last_told_day: int = field(default=-1, init=False)
 
     async def wait_if_needed(self) -> bool:
-        """Wait, if today's writes require it; return False when the agent stops."""
+        """Wait if today's writes require it; return False if the agent is stopping."""
         written, now = self.written(), time.time()
         if (seconds := seconds_to_wait(written, self.most, now)) > 0:
-            if self._last_told_day != (day := int(now // _DAY_SECONDS)):  # once a day
+            if self._last_told_day != (day := int(now // _DAY_SECONDS)):  # log once a day
                 self._last_told_day = day
                 self.tell(written)
             self.waits.begin(self.wait, self.reason, seconds)
@@ -79,27 +79,29 @@ class WriteThrottle:
 
 
 def ledger_throttle(most: int, written: Callable[[], int], waits: Waits, stopping: asyncio.Event) -> WriteThrottle:
-    """Return the throttle of the ledger's writes."""
+    """Return the throttle for the ledger's writes."""
 
     def tell(count: int) -> None:
-        _log.warning("ledger-rests it has written %d bytes today, and goes slower: ledger.bytes_per_day", count)
+        _log.warning("ledger-rests the ledger has written %d bytes today and slows down: ledger.bytes_per_day", count)
 
     reason = "the ledger to be allowed to write more: ledger.bytes_per_day"
     return WriteThrottle(most, written, waits, stopping, wait="wear", reason=reason, tell=tell)
 
 
 def file_throttle(most: int, written: Callable[[], int], waits: Waits, stopping: asyncio.Event) -> WriteThrottle:
-    """Return the throttle of a file's writes."""
+    """Return the throttle for the agent's file writes."""
 
     def tell(count: int) -> None:
-        _log.warning("device-rests it has written %d bytes today, and goes slower: agent.bytes_per_day", count)
+        _log.warning("device-rests the agent has written %d bytes today and slows down: agent.bytes_per_day", count)
 
     reason = "this device to be allowed to write more: agent.bytes_per_day"
     return WriteThrottle(most, written, waits, stopping, wait="disk-wear", reason=reason, tell=tell)
 
 
 def seconds_to_wait(written: int, most: int, now: float) -> float:
-    """Return the seconds until this many bytes may be written on this day, UTC: a part at once, the rest by the clock.
+    """Return the seconds until the bytes written today are within the allowance of this UTC day.
+
+    A part of the allowance is available at the start of the day; the rest becomes available evenly over the day.
 
     Args:
         written: bytes written today.

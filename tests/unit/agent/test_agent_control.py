@@ -177,7 +177,7 @@ BAD_QUESTIONS = {
     "words": ('{"predict": [["1", "2"]]}', "Expected `float`"),
     "nothing": ('{"predict": []}', "0 records: send 1 to 1024 at a time"),
     "too many": (json.dumps({"predict": [[0, 0]] * 1025}), "1025 records: send 1 to 1024 at a time"),
-    "another number of features": ('{"predict": [[1, 2, 3]]}', "has 3 features where the model has 2"),
+    "another number of features": ('{"predict": [[1, 2, 3]]}', "has 3 features, but the model needs 2"),
     "rows of different lengths": ('{"predict": [[1, 2], [1]]}', "different numbers of features"),
     "no features": ('{"predict": [[], []]}', "has 0 features"),
     "infinity": ('{"predict": [[1, 1e999]]}', "not a finite number|out of range"),
@@ -221,7 +221,7 @@ async def test_who_asks_for_too_much_is_told_so_and_the_agent_goes_on(
 async def test_ranges_that_only_the_vault_knows(tmp_path: Path, agent: Agent) -> None:
     agent.config, agent.model = configured(bounds=None, transform="squash(1)"), np.arange(6.0)
     async with serving(tmp_path, agent):
-        assert "does not know the declared ranges" in (await asked(tmp_path, '{"predict": [[1, 2]]}'))["error"]
+        assert "does not know the declared feature ranges" in (await asked(tmp_path, '{"predict": [[1, 2]]}'))["error"]
         assert (await asked(tmp_path, '{"predict": [[1, 2]], "transformed": true}'))["labels"] == [2]
         np.savez(tmp_path / "records.npz", X=np.zeros((1, 2)), y=[0], bounds=[[0, 0], [4, 8]])
         agent.config = configured(bounds=None, transform="squash(1)", source=f"npz:{tmp_path / 'records.npz'}")

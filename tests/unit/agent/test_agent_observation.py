@@ -56,7 +56,7 @@ async def test_a_core_that_is_stuck_does_not() -> None:
     async def serially(act: Callable[[], list[Any]]) -> None:
         await asyncio.Event().wait()
 
-    assert await core_finding(agent(serially=serially), 0.01) == "it has not responded for 0.01 s"
+    assert await core_finding(agent(serially=serially), 0.01) == "the core has not responded for 0.01 s"
 
 
 async def test_a_core_that_has_shut_down_does_not_either() -> None:
@@ -81,7 +81,7 @@ def test_a_device_is_not_ready_without_identity_or_vault() -> None:
     assert readiness(agent(revoked=frozenset({ID})))["identity"] == "this device is revoked by its fleet"
     waits = Waits()
     waits.begin("vault-process", "the vault's process to answer", 60.0)
-    assert readiness(agent(waits=waits))["ledger"] == "the vault's process does not answer"
+    assert readiness(agent(waits=waits))["ledger"] == "the vault process does not respond"
 
 
 async def test_without_its_package_nothing_begins_and_the_remedy_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

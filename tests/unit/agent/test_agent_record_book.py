@@ -70,7 +70,7 @@ def test_a_record_damaged_on_the_disk_costs_the_book_and_nothing_else(path: Path
 
 
 def test_reading_what_is_not_there_or_not_a_book_is_one_clear_error(path: Path) -> None:
-    with pytest.raises(DataError, match=r"records\.db: no published records are kept here"):
+    with pytest.raises(DataError, match=r"records\.db: no published records are stored here"):
         read(path)
     path.write_bytes(os.urandom(5000))
     with pytest.raises(DataError, match="damaged"):

@@ -29,7 +29,7 @@ def test_what_another_user_could_change_is_refused(tmp_path: Path) -> None:
     file.touch(0o600)
     name.symlink_to(file)
     vault_process._check_writers(name, other)
-    with pytest.raises(ConfigError, match=f"user {mine}, from whom the vault must be protected, could change it"):
+    with pytest.raises(ConfigError, match=f"could be changed by user {mine}, from whom the vault must be protected"):
         vault_process._check_writers(name, mine)
     for place in (file, directory, directory.parent):
         before = place.stat().st_mode & 0o777

@@ -122,7 +122,7 @@ async def test_why_it_is_not_taken_up_is_said_and_the_present_task_goes_on(
     node = nodes[0]
     await node.part.receive("b", told(propose(tmp_path / "authority", fleet, {"learner": {"name": "golf"}}, {})))
     for why, words in (
-        (TaskRefused("its owner has refused it"), "its owner has refused it"),
+        (TaskRefused("the owner has refused the task"), "the owner has refused the task"),
         (MemoryError(), "activation failed (MemoryError)"),
         (TypeError("row 17"), "activation failed (TypeError)"),
     ):

@@ -215,7 +215,7 @@ async def test_two_at_once_that_release_nothing_hear_of_each_other(fleet: Fleet)
     await fleet.tell(clone)
     await fleet.tell(original)  # that one might have been late
     await fleet.tell(clone)
-    with pytest.raises(LedgerError, match="hears from both in turn"):
+    with pytest.raises(LedgerError, match="receives messages from both in turn"):
         await fleet.tell(original)
 
 

@@ -148,7 +148,7 @@ def test_a_place_in_the_old_one_is_none(state: Path, inside: str) -> None:
 def test_what_is_not_ours_is_left_alone(state: Path, tmp_path: Path) -> None:
     (tmp_path / "new.new").mkdir()
     (tmp_path / "new.new" / "precious").write_text("kept")
-    with pytest.raises(LedgerError, match="not this device's"):
+    with pytest.raises(LedgerError, match="does not belong to this device"):
         move(state, tmp_path / "new")
     assert (tmp_path / "new.new" / "precious").read_text() == "kept"
     assert usable(state / "ledger.db")

@@ -124,7 +124,7 @@ def test_the_spare_key_takes_over_when_the_first_is_destroyed(street: Street, tm
     street.nodes[11].down = True
     asyncio.run(street.gossip(node, revoked))
     shutil.rmtree(street.authority)
-    with pytest.raises(IdentityError, match="name the state directory of any device"):
+    with pytest.raises(IdentityError, match="specify the state directory of any device"):
         rotate_by_spare(street.authority, street.spare, None, MONTH)
     fleet = rotate_by_spare(street.authority, street.spare, node.state, MONTH)
     assert street.listed().node_ids == (street.nodes[11].id,), "who was revoked stays so"

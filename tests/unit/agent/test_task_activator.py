@@ -162,7 +162,7 @@ def test_consent_is_to_one_document(fleet: Fleet, tmp_path: Path) -> None:
     with pytest.raises(TaskRefused, match="awaits the owner's approval"):
         bench.take_up(task)
     save_consent(tmp_path, task, "refused")
-    with pytest.raises(TaskRefused, match="its owner has refused it"):
+    with pytest.raises(TaskRefused, match="the owner has refused the task"):
         bench.take_up(task)
     save_consent(tmp_path, task, "approved")
     bench.take_up(task)

@@ -180,7 +180,7 @@ def test_5_a_budget_that_nothing_can_keep(device: Device) -> None:
 def test_6_identity(fleet: Fleet, device: Device, tmp_path: Path) -> None:
     nowhere = device.config.with_name("nowhere.toml")
     nowhere.write_text(device.config.read_text().replace('state = "a"', 'state = "nowhere"'))
-    words = "no such state directory; make one with `sottovoce fleet join`"
+    words = "no such state directory; create it with `sottovoce fleet join`"
     assert_ended(here("agent", "run", "--config", nowhere), ExitCode.IDENTITY, words)
     expired = new_device(fleet, tmp_path / "expired", validity=ending_in(-60)).configure()
     assert_ended(run(expired), ExitCode.IDENTITY, "expired on", "fleet renew")

@@ -26,7 +26,7 @@ def test_a_list_of_too_few_peers_is_what_the_agent_ends_with(fleet: Fleet, devic
     in_cells(device, membership={"sampling": "static"}, transport={"peers": [other.entry()]})
     with pytest.raises(ConfigError) as refused:
         list(cells(subject(device)))
-    assert "a secure sum needs at least 8 devices, and this device and its transport.peers are 2" in str(refused.value)
+    assert "needs at least 8 devices, but this device and its transport.peers are only 2" in str(refused.value)
     ended = here("agent", "run", "--config", device.config)
     assert ended.code == ExitCode.CONFIGURATION
     assert "a secure sum needs at least 8 devices" in ended.err
