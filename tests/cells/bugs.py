@@ -505,7 +505,7 @@ def one_doubt_is_enough(patch: pytest.MonkeyPatch) -> None:
     def credulous(self: Dishonesty, state: Any, sender: str, statement: Any) -> Any:
         state = doubted(self, state, sender, statement)
         said = body_of(statement, Doubt)
-        return self._strike_off(state, said.accused, said.why, f"said by {sender}")
+        return self._strike_off(state, said.accused, said.why, f"reported by {sender}")
 
     patch.setattr(Dishonesty, "doubted", credulous)
 

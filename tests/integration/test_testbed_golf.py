@@ -68,8 +68,8 @@ def test_loss_duplicates_delay_and_restarts_are_survived(data: str) -> None:
 def test_a_bounded_shelf_is_enough_to_learn_from(data: str) -> None:
     report = golf(data, "--epsilon", "inf", "--set", "learner.capacity=60", "--set", "learner.batch=10")
     assert report["final"]["accuracy_mean"] > 0.85
-    (warning,) = [warning for warning in report["warnings"] if "a device keeps" in warning]
-    assert "a device keeps 60 of the fleet's 192 records" in warning
+    (warning,) = [warning for warning in report["warnings"] if "a device stores" in warning]
+    assert "a device stores 60 of the fleet's 192 records" in warning
 
 
 def test_a_key_of_records_has_no_effect_on_sums(data: str) -> None:
@@ -150,7 +150,7 @@ def test_a_trace_tells_models_and_records(data: str, tmp_path: Path) -> None:
             "the paper's variant has only one perturbation",
         ),
         (("--set", "learner.capacity=0"), 3, "learner.capacity"),
-        (("--model", "pegasos", "--set", "learner.mixing=push-sum"), 3, "only ridge is fitted from sums"),
+        (("--model", "pegasos", "--set", "learner.mixing=push-sum"), 3, "only ridge can be fitted from sums"),
         (("--set", "data.transform=nonsense"), 4, "no transform step 'nonsense'"),
         (("--epsilon", "600"), 5, "600"),
     ],

@@ -1,1 +1,1 @@
-"""Algorithms: one folder per family, with its public state machine, its wire payloads and its durable state."""
+"""Algorithms. Each family has a folder with its public state machine, its wire payloads and its durable state."""

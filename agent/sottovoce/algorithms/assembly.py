@@ -1,4 +1,4 @@
-"""Parts of the configured learner, built into Sottovoce or provided by another package."""
+"""Parts of the configured learner, which is either built into Sottovoce or provided by another package."""
 
 from typing import cast
 
@@ -13,11 +13,11 @@ def family_of(config: AgentConfig, public: Records | None = None) -> Family:
 
     Args:
         config: configuration of an agent.
-        public: transformed records on which models are scored, in place of the records that data.public names.
+        public: transformed records on which models are scored, instead of the records specified by data.public.
 
     Raises:
         PrivacyError: if the budget does not allow the learner's releases.
-        PluginError: if the learner comes from a plug-in that is broken.
+        PluginError: if the learner comes from a broken plug-in.
     """
     parts, plugin = config.learner.algorithm.parts, plugin_of(config.learner.name)
     if plugin is None:

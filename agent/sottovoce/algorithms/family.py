@@ -1,6 +1,7 @@
-"""Parts that differ between learners, built from a configuration, for real and simulated agents.
+"""The parts in which learners differ. They are built from a configuration, for real and simulated agents.
 
-Codecs are imported only when a learner is made: a separate vault makes no learner, and does not need the wire's code.
+Codecs are imported only when a learner is created. A separate vault process creates no learner, so it does not need the
+wire code.
 """
 
 import math
@@ -16,7 +17,7 @@ from sottovoce.learner_settings import LearnerSettings
 from sottovoce.model_names import has_graph
 from sottovoce.vault import Budget, Scaling, Terms, gaussian_mu
 
-if TYPE_CHECKING:  # the vault's process loads no learner
+if TYPE_CHECKING:  # the vault process loads no learner
     from sottovoce.algorithms.state_codec import StateCodec
     from sottovoce.learners import Learner, Provenance, PublishedRecord
 
@@ -29,10 +30,10 @@ NOISY = 120.0
 
 @dataclass(frozen=True, slots=True)
 class SignalAndNoise:
-    """Total effect of a device's own steps on a model, from public facts alone.
+    """Total effect of a device's own steps on a model, computed only from public facts.
 
     Attributes:
-        signal: distance moved if all records point in the same direction and only the clip limits them.
+        signal: distance that the model moves if all records point in the same direction and only the clip limits them.
         noise: distance that noise alone typically moves the model.
     """
 
@@ -41,27 +42,27 @@ class SignalAndNoise:
 
     @property
     def inert(self) -> bool:
-        """Whether nothing can be learnt from any number of devices: a model's parameters are of another magnitude."""
+        """Whether steps are too short, compared with typical parameters, to learn from any number of devices."""
         return self.signal < 0.1
 
     @property
     def devices(self) -> int:
-        """Return the number of releases at which signal equals noise; their mean is less noisy by that factor."""
+        """Number of releases at which signal equals noise, since averaging reduces noise; 0 if there is no signal."""
         return max(1, math.ceil((self.noise / self.signal) ** 2)) if self.signal > 0 else 0
 
     @property
     def words(self) -> str:
-        """Return signal and noise as text."""
+        """Signal and noise as text."""
         if self.inert:
             return (
-                f"over all steps together, its records move the model by {self.signal:.2g} at most, which is "
+                f"over all steps together, this device's records move the model by at most {self.signal:.2g}. This is "
                 "negligible: the divisor of clipped sums is too large; raise learner.step_size or learner.clip"
             )
         if self.devices == 1:
-            return f"influence on the model: at most {self.signal:.3g} from its records, {self.noise:.3g} from noise"
+            return f"influence on the model: at most {self.signal:.3g} from the records, {self.noise:.3g} from noise"
         return (
-            f"influence on the model: at most {self.signal:.3g} from its records, {self.noise:.3g} from noise; "
-            f"with {self.devices:,} such devices records and noise are equal, with more the records prevail"
+            f"influence on the model: at most {self.signal:.3g} from the records, {self.noise:.3g} from noise; "
+            f"with {self.devices:,} such devices the two are equal, and with more the records prevail"
         )
 
 
@@ -74,14 +75,14 @@ class Family:
     """The parts of a learner.
 
     Attributes:
-        model: public model: its size, its predictions, its loss.
+        model: the public model, which defines the size, predictions and loss.
         kernel: the loss that the vault differentiates, if any.
         terms: terms of the vault.
         learner: function of (node id, provenance, stored published records) that makes the state machine and its codec.
-        keeps_records: whether published records are to be kept on the disk.
-        facts: more about the algorithm for reports, JSON-ready.
-        check: raises ConfigError, before a learner is made, for a configuration that the learner cannot run.
-        signal: a device's signal and noise; None if they are not known.
+        keeps_records: whether published records are stored on disk.
+        facts: additional facts about the algorithm for reports, JSON-serialisable.
+        check: raises ConfigError, before a learner is created, if the learner cannot run with the configuration.
+        signal: function that returns a device's signal and noise, or None if they are not known.
     """
 
     model: Model
@@ -95,11 +96,14 @@ class Family:
 
 
 def settings_of(config: AgentConfig, kind: type[Settings]) -> Settings:
-    """Return the learner's settings as an object of its family's type.
+    """Return the learner settings as an object of the family's settings type.
 
     Args:
         config: configuration of an agent.
-        kind: the family's settings.
+        kind: settings type of the family.
+
+    Raises:
+        InternalError: if the settings have another type.
     """
     if not isinstance(config.learner, kind):
         raise InternalError(f"learner {config.learner.name} has no {kind.__name__}: report this")
@@ -110,7 +114,7 @@ def kernel_of(config: AgentConfig) -> Kernel:
     """Return the kernel of a model that is trained by its gradient.
 
     Raises:
-        ConfigError: if no kernel of that name fits the data, or its graph must not be loaded or does not run here.
+        ConfigError: if no kernel of that name fits the data, or if its graph may not be loaded or cannot run here.
     """
     learner, data = config.learner, config.data
     return kernel_named(
@@ -124,10 +128,10 @@ def kernel_of(config: AgentConfig) -> Kernel:
 
 
 def try_graph(config: AgentConfig) -> None:
-    """Try the model's graph, if there is one, in a separate process, before this process confines itself.
+    """Test the model's graph, if there is one, in a separate process, before this process is sandboxed.
 
     Raises:
-        ConfigError: if it may not be loaded, or does not run here.
+        ConfigError: if the graph may not be loaded, or cannot run on this machine.
     """
     learner = config.learner
     if has_graph(learner.chosen_model):
@@ -137,7 +141,7 @@ def try_graph(config: AgentConfig) -> None:
 
 
 def records_of(raw: Records, transform: TransformName, bounds: Bounds | None) -> Records:
-    """Return records in the vault's form: clamped to their declared bounds, each transformed by itself."""
+    """Return records in the form that the vault uses: clamped to the declared bounds, each transformed separately."""
     prepared = f"transform {transform}" + (
         "" if bounds is None else f" within declared bounds of {len(bounds[0])} columns"
     )
@@ -150,7 +154,7 @@ def scaling_of(config: AgentConfig) -> Scaling:
 
 
 def budget_of(config: AgentConfig) -> Budget:
-    """Return the budget for which the ledger must have been made."""
+    """Return the budget for which the ledger must have been created."""
     privacy = config.privacy
     promised = math.isfinite(privacy.epsilon) and config.data.ranges == "declared" and not config.unproved
     epsilon = privacy.epsilon if promised else None
@@ -160,18 +164,18 @@ def budget_of(config: AgentConfig) -> Budget:
 def noise_bounded_step(
     config: AgentConfig, size: int, *, steps: int, clip: float, records: float, noisy: float, largest: float
 ) -> float:
-    """Step size γ with which the noise moves a model by `noisy`, or `largest` if that is less.
+    """Return the step size γ at which noise moves a model by `noisy`, or `largest` if that is smaller.
 
-    K steps of noise √K/μ per clip C move a model of P numbers by γ C K √P/(B μ).
+    K steps with noise √K/μ per clip C move a model with P parameters by γ C K √P/(B μ).
 
     Args:
         config: configuration of an agent.
-        size: P.
-        steps: K; 0 for no noise.
-        clip: C.
-        records: B, records in a sum.
-        noisy: distance that noise moves the model.
-        largest: largest step size, which is also the step size without noise.
+        size: number of parameters P.
+        steps: number of steps K; 0 for no noise.
+        clip: clip norm C.
+        records: number of records B in a sum.
+        noisy: distance that noise may move the model.
+        largest: maximum step size, which is also the step size without noise.
     """
     if math.isinf(config.privacy.epsilon) or steps == 0:
         return largest

@@ -1,6 +1,6 @@
-"""Checks of a plug-in's learner at every step: types, shapes, finite numbers, and the number of its questions.
+"""Checks of a plug-in's learner at every step: types, shapes, finite numbers, and the number of vault queries.
 
-The vault needs no such check: it refuses every question that its own terms do not allow.
+The vault needs no such checks, because it refuses every query that its own terms do not allow.
 """
 
 import math
@@ -19,20 +19,20 @@ from sottovoce.plugins import Plugin, guarded, guarded_proxy
 _LEARNER = ("fresh", "without_state", "resumed", "start", "on", "progress")
 _CODEC = ("encode", "decode")
 _MAX_QUESTIONS = 256
-"""Largest number of queries to the vault between two timers."""
+"""Maximum number of vault queries between two timers."""
 _MAX_TIMERS = 1000
-"""Largest number of timers that are due within a second."""
+"""Maximum number of timers that are due within a second."""
 
 
 def guarded_family(plugin: Plugin, made: Callable[[], object]) -> Family:
-    """Return the parts of a plug-in's learner.
+    """Return the parts of a plug-in's learner, wrapped in checks.
 
     Args:
         plugin: plug-in that provides the learner.
-        made: function that makes the parts.
+        made: function that creates the parts.
 
     Raises:
-        PluginError: if the plug-in failed, or the parts are not of the right types.
+        PluginError: if the plug-in failed, or if the parts have the wrong types.
     """
     with guarded(plugin, "parts()"):
         family = made()
@@ -69,7 +69,7 @@ def guarded_family(plugin: Plugin, made: Callable[[], object]) -> Family:
 
 
 def _watch_own_model(plugin: Plugin, thing: Any) -> Any:
-    """Watch a model that the plug-in defines; return one of Sottovoce's unchanged."""
+    """Return a model that the plug-in defines in a watching proxy, and a Sottovoce model unchanged."""
     return guarded_proxy(plugin, thing) if type(thing).__module__.partition(".")[0] == plugin.root else thing
 
 
@@ -79,7 +79,7 @@ class GuardedLearner:
     Args:
         plugin: plug-in that provides the learner.
         learner: the plug-in's learner.
-        size: number of parameters in its model.
+        size: number of parameters in the learner's model.
     """
 
     def __init__(self, plugin: Plugin, learner: Learner[Any], size: int) -> None:
@@ -90,7 +90,7 @@ class GuardedLearner:
         self._since = -math.inf
 
     def wrapped_learner(self) -> Learner[Any]:
-        """Return a learner with the plug-in's methods, each checked."""
+        """Return a learner that has the plug-in's methods, each with checks."""
         adapted = guarded_proxy(self._plugin, self._learner)
         calls: dict[str, Callable[..., Any]] = {"on": self._on, "progress": self._progress}
         calls |= {
@@ -123,7 +123,7 @@ class GuardedLearner:
             raise self._plugin.error(f"progress() returned an object {_describe_type(found)}, not Progress")
         for value, wanted in ((found.phase, str), (found.steps_done, int), (found.details, dict)):
             if not isinstance(value, wanted):
-                raise self._plugin.error(f"progress() has {value!r} where {wanted.__name__} belongs")
+                raise self._plugin.error(f"progress() contains {value!r} where {wanted.__name__} is expected")
         return found
 
     def _guard_call(self, name: str) -> Any:
@@ -135,7 +135,7 @@ class GuardedLearner:
             self._timers, self._since = 0, now
         self._timers += 1
         if self._timers > _MAX_TIMERS:
-            raise self._plugin.error(f"it sets more than {_MAX_TIMERS} timers that are due within a second")
+            raise self._plugin.error(f"the learner sets more than {_MAX_TIMERS} timers that are due within a second")
 
     def _check_result(self, name: str, result: object) -> tuple[Any, list[Effect]]:
         if not isinstance(result, tuple) or len(result) != 2 or not isinstance(result[1], list):
@@ -143,7 +143,7 @@ class GuardedLearner:
         for effect in result[1]:
             if (problem := self._problem(effect)) is not None:
                 raise self._plugin.error(f"{name}() {problem}")
-        self._progress(result[0])  # otherwise a failure would only show when the status is read
+        self._progress(result[0])  # otherwise a failure would only show up when the status is read
         return result
 
     def _problem(self, effect: object) -> str | None:

@@ -1,4 +1,4 @@
-"""Base class of every learner's codec."""
+"""Base class of every learner's state codec."""
 
 from typing import Any, Protocol
 
@@ -10,34 +10,34 @@ class StateCodec(Protocol):
     """Codec that converts one learner's states to bytes and back."""
 
     def encode(self, state: Any) -> bytes:
-        """Encode the part of a state that survives a restart."""
+        """Encode the part of a state that must survive a restart."""
         ...
 
     def decode(self, raw: bytes) -> Any:
         """Decode a state.
 
         Raises:
-            DecodeError, ValueError: if the state is damaged, or of another model; the message names its content.
+            DecodeError, ValueError: if the state is damaged or belongs to another model; the message says which.
         """
         ...
 
 
 class OtherModel(ValueError):
-    """Error of a saved model whose size differs from the configured one."""
+    """Error for a saved model whose size differs from the configured one."""
 
     def __init__(self, found: int, expected: int) -> None:
-        super().__init__(f"it holds a model of {found} parameters, but the configuration needs {expected}")
+        super().__init__(f"the saved state has a model of {found} parameters, but the configuration needs {expected}")
 
 
 def saved_model(raw: bytes, like: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return a saved model in the shape of `like`, from the bytes of float64.
+    """Return a saved model in the shape of `like`, decoded from little-endian float64 bytes.
 
     Raises:
-        ValueError: if it has another size, or contains a NaN or an infinity.
+        ValueError: if the model has another size, or contains a NaN or an infinity.
     """
     parameters = np.frombuffer(raw, dtype="<f8").astype(np.float64)
     if parameters.size != like.size:
         raise OtherModel(parameters.size, like.size)
     if not np.isfinite(parameters).all():
-        raise ValueError("its model holds a NaN or an infinity")
+        raise ValueError("the saved model contains a NaN or an infinity")
     return parameters.reshape(like.shape)

@@ -1,6 +1,6 @@
 """Model steps as pure functions over arrays whose leading axis is the node.
 
-This package exports the usual model and the parts that every vault needs; any other model is imported from its own
+This package exports the default model and the parts that every vault needs. Import any other model from its own
 module.
 """
 

@@ -1,8 +1,9 @@
-"""Linear one-vs-all models that are trained by their gradient, with the flat parameter vector of OneVsAll.
+"""Linear one-vs-all models trained by their gradients, with the flat parameter vector of OneVsAll.
 
-N is the number of nodes, B of examples, k of binary models (`copies`), d of features. The loss of an example is the sum
-over the binary models of ℓ(s, y), with s = w'x and y in {-1, +1} as `targets` has it; its gradient is ℓ'(s, y) x, model
-by model. Regularisers do not depend on records and are left to the learner.
+N is the number of nodes, B the number of examples, k the number of binary models (`copies`) and d the number of
+features. The loss of an example is the sum of ℓ(s, y) over the binary models, where s = w'x and y in {-1, +1} comes
+from `targets`. Its gradient with respect to each binary model is ℓ'(s, y) x. Regularisers do not depend on records and
+are left to the learner.
 """
 
 from abc import abstractmethod
@@ -23,18 +24,18 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class _Trained(OneVsAll, PerExample):
-    """Base class of the models, which differ only in `_losses` and `_slopes`, elementwise in scores and targets."""
+    """Base class of these models. Subclasses define `_losses` and `_slopes`, elementwise in scores and targets."""
 
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]:
-        """Return one row per binary model."""
+        """Return the parameter shapes: one row per binary model."""
         return {"weight": (copies(self.classes), self.features)}
 
     def initial(self, seed: int) -> Floats:
         """Return zeros, float64[P]. See Kernel.initial."""
         return np.zeros(self.size)
 
-    @np.errstate(over="ignore", invalid="ignore")  # a warning would be a message about a record
+    @np.errstate(over="ignore", invalid="ignore")  # a warning would reveal something about a record
     def gradients(self, parameters: Parameters, features: Features, labels: Labels) -> Floats:
         """Return the per-example gradients ℓ'(s, y) ⊗ x, float64[N, B, P]. See Kernel.gradients."""
         nodes, batch = labels.shape
@@ -45,22 +46,22 @@ class _Trained(OneVsAll, PerExample):
 
     @np.errstate(over="ignore")
     def loss(self, parameters: Parameters, features: Features, labels: Labels) -> Floats:
-        """Return loss summed over binary models, averaged over examples, float64[N]."""
+        """Return the loss summed over binary models and averaged over examples, float64[N]."""
         losses = self._losses(scores(self._weights(parameters), features), targets(labels, self.classes))
         mean: Floats = losses.sum(axis=2).mean(axis=1)
         return mean
 
     @abstractmethod
     def _losses(self, given: Floats, signs: Floats) -> Floats:
-        """Return ℓ(s, y)."""
+        """Return the losses ℓ(s, y)."""
 
     @abstractmethod
     def _slopes(self, given: Floats, signs: Floats) -> Floats:
-        """Return ℓ'(s, y), the derivative with respect to the score."""
+        """Return the slopes ℓ'(s, y), the derivative of the loss with respect to the score."""
 
 
 class Logistic(_Trained):
-    """Logistic regression: ℓ = ln(1 + exp(-ys))."""
+    """Logistic regression, with the loss ℓ = ln(1 + exp(-ys))."""
 
     __slots__ = ()
 
@@ -73,7 +74,7 @@ class Logistic(_Trained):
 
 
 class Hinge(_Trained):
-    """Pegasos' support vector machine: ℓ = max(0, 1 - ys), with slope 0 at ys = 1."""
+    """Support vector machine, as in Pegasos, with the loss ℓ = max(0, 1 - ys) and slope 0 at ys = 1."""
 
     __slots__ = ()
 
@@ -86,7 +87,7 @@ class Hinge(_Trained):
 
 
 class Squared(_Trained):
-    """Ridge regression: ℓ = (s - y)²/2."""
+    """Ridge regression, with the loss ℓ = (s - y)²/2."""
 
     __slots__ = ()
 

@@ -1,12 +1,12 @@
 """The update rules of gossip learning on perturbed records (Hegedűs & Jelasity 2017), and the merge.
 
-A model is a stack of k linear binary models, `weights[N,k,d]`, with a counter `steps[N]` that travels with it: the
-number of updates t in its history, from which its step size 1/(λt) follows. A record is q[N,k,d], with q = y^(k)x +
-noise: both rules need y and x only as their product, which is why publishing q once is enough.
+A model is a stack of k linear binary models, `weights[N,k,d]`, and a counter `steps[N]` that is sent with it: the
+number of updates t in the model's history, which determines its step size 1/(λt). A record is q[N,k,d], with
+q = y^(k)x + noise. Both rules need y and x only as their product, so it is enough to publish q once.
 
-Every operation is elementwise or a sum along one contiguous row, without BLAS, which may add up in an order that
-depends on an array's address. So a node's result is the same to the last bit whichever other nodes are computed
-alongside it. Results have the dtype of the weights.
+Every operation is elementwise or a sum along one contiguous row. BLAS is not used, because its order of summation may
+depend on an array's address. A node's result is therefore bit-identical whichever other nodes are computed in the same
+call. Results have the dtype of the weights.
 """
 
 from collections.abc import Callable
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from sottovoce.kernels.products import inner
 
 LAMBDA = 1e-4
-"""λ, the paper's regularisation parameter."""
+"""The regularisation parameter λ in the paper."""
 
 Float = TypeVar("Float", bound=np.floating[Any])
 Model = tuple[NDArray[Float], NDArray[np.int64]]
@@ -26,33 +26,36 @@ Slope = Callable[[NDArray[Any]], NDArray[Any]]
 
 
 def hinge_slope(margins: NDArray[Float]) -> NDArray[Float]:
-    """Return 1[m < 1] for margins m = w'q: minus the derivative of the hinge loss."""
+    """Return 1[m < 1] for margins m = w'q, which is minus the derivative of the hinge loss."""
     return (margins < 1).astype(margins.dtype)
 
 
-@np.errstate(over="ignore")  # exp(large) is infinite, and the slope 0, as it should be
+@np.errstate(over="ignore")  # exp of a large margin overflows to infinity, and the slope is correctly 0
 def logistic_slope(margins: NDArray[Float]) -> NDArray[Float]:
-    """Return 1 - 1/(1 + exp(-m)) = 1/(1 + exp(m)): minus the derivative of ln(1 + exp(-m))."""
+    """Return 1 - 1/(1 + exp(-m)) = 1/(1 + exp(m)), which is minus the derivative of ln(1 + exp(-m))."""
     slopes: NDArray[Float] = 1 / (1 + np.exp(margins))
     return slopes
 
 
 def pegasos(weights: NDArray[Float], steps: NDArray[np.int64], records: NDArray[Float]) -> Model[Float]:
-    """Update by Pegasos SVM, rule (14): t ← t+1; w ← (1 - 1/t)w + 1[w'q < 1]q/(λt).
+    """Apply the Pegasos SVM update, rule (14): t ← t+1; w ← (1 - 1/t)w + 1[w'q < 1]q/(λt).
 
     Args:
         weights: float[N,k,d].
-        steps: int64[N], t before the update, from 0.
-        records: float[N,k,d], q.
+        steps: int64[N], t before the update, starting from 0.
+        records: float[N,k,d], the records q.
 
     Returns:
-        the new weights and steps, in new arrays.
+        The new weights and steps, in new arrays.
     """
     return _update(weights, steps, records, hinge_slope)
 
 
 def logistic(weights: NDArray[Float], steps: NDArray[np.int64], records: NDArray[Float]) -> Model[Float]:
-    """Return Logistic regression, rule (15): t ← t+1; w ← (1 - 1/t)w + (1 - 1/(1 + exp(-w'q)))q/(λt). See `pegasos`."""
+    """Apply the logistic regression update, rule (15): w ← (1 - 1/t)w + (1 - 1/(1 + exp(-w'q)))q/(λt), after t ← t+1.
+
+    See `pegasos` for the arguments and the result.
+    """
     return _update(weights, steps, records, logistic_slope)
 
 
@@ -64,9 +67,9 @@ SLOPES: dict[str, Slope] = {"pegasos": hinge_slope, "logistic": logistic_slope}
 def merge(
     weights: NDArray[Float], steps: NDArray[np.int64], others: NDArray[Float], other_steps: NDArray[np.int64]
 ) -> Model[Float]:
-    """Merge by Algorithm 1: the average of two models; the counter is the larger of the two.
+    """Merge two models as in Algorithm 1: average the weights and keep the larger counter.
 
-    The paper does not define the counter of the result; the larger one keeps step sizes from growing again.
+    The paper does not define the counter of the merged model. The larger one prevents step sizes from growing again.
 
     Args:
         weights: float[N,k,d].
@@ -75,7 +78,7 @@ def merge(
         other_steps: int64[N].
 
     Returns:
-        the merged weights and steps, in new arrays.
+        The merged weights and steps, in new arrays.
     """
     merged = weights + others
     merged *= weights.dtype.type(0.5)

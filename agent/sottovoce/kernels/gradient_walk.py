@@ -1,4 +1,4 @@
-"""The gradient perturbation step, the baseline of Hegedűs & Jelasity 2017: noise on a gradient, at every visit."""
+"""The gradient perturbation step, a baseline of Hegedűs & Jelasity 2017. It adds noise to a gradient at every visit."""
 
 from typing import Any, TypeVar
 
@@ -14,12 +14,12 @@ Float = TypeVar("Float", bound=np.floating[Any])
 def descents(weights: NDArray[Float], batch: NDArray[Float], slope: Slope) -> NDArray[Float]:
     """Return minus the loss (sub)gradient of each record, slope(w'q) · q, without the regulariser.
 
-    A slope lies between 0 and 1, so a descent is no longer than its record, in any norm.
+    A slope lies between 0 and 1, so a descent vector is never longer than its record in any norm.
 
     Args:
         weights: float[N,k,d].
         batch: float[N,b,k,d], the records of each node as y^(k)x.
-        slope: minus the derivative of the loss with respect to the margin, see gossip_rules.
+        slope: minus the derivative of the loss with respect to the margin; see gossip_rules.
 
     Returns:
         float[N,b,k,d].
@@ -36,11 +36,11 @@ def descend(
 
     Args:
         weights: float[N,k,d].
-        steps: int64[N], t before the step, from 0.
-        noisy_gradients: float[N,k,d], g, with its noise.
+        steps: int64[N], t before the step, starting from 0.
+        noisy_gradients: float[N,k,d], the gradients g, with noise added.
 
     Returns:
-        the new weights and steps, in new arrays.
+        The new weights and steps, in new arrays.
     """
     steps = steps + 1
     kept = weights * (1 - 1 / steps).astype(weights.dtype)[:, np.newaxis, np.newaxis]

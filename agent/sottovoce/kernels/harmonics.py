@@ -1,4 +1,4 @@
-"""Harmonics of a row of evenly spaced values, such as the half-hours of a day."""
+"""Harmonics of evenly spaced values, such as the half-hours of a day."""
 
 import math
 from functools import lru_cache
@@ -9,11 +9,14 @@ from numpy.typing import NDArray
 
 @lru_cache(maxsize=8)
 def harmonic_waves(width: int, count: int) -> NDArray[np.float64]:
-    """Return the orthonormal basis of level and first `count` frequencies, cosine, sine: float64[1 + 2 count, width].
+    """Return an orthonormal basis: the level, then cosine and sine of the first `count` frequencies.
 
     Args:
-        width: values in a row, more than 2 count.
+        width: number of values in a row, more than 2 count.
         count: number of frequencies.
+
+    Returns:
+        float64[1 + 2 count, width], read-only.
     """
     phases = 2 * np.pi * np.outer(np.arange(1, count + 1), np.arange(width)) / width
     waves = np.stack([np.cos(phases), np.sin(phases)], axis=1).reshape(-1, width)

@@ -1,4 +1,4 @@
-"""Interfaces of models."""
+"""Interfaces that models implement."""
 
 from typing import Any, Protocol
 
@@ -11,58 +11,67 @@ Labels = NDArray[np.int64]
 
 
 SAFETY = 1 - 2.0**-16
-"""Factor that shortens clipping thresholds, by far more than the rounding error of a norm in float64."""
+"""Factor that reduces clipping thresholds. The margin far exceeds the rounding error of a norm in float64."""
 
 MAX_SUMMED = 2**19
 """Largest number of examples in one sum for which `Kernel.sum_error` holds."""
 
 
 class Model(Protocol):
-    """A model with one flat parameter vector. N is the number of nodes, M of examples, P of parameters."""
+    """A model with one flat parameter vector.
+
+    N is the number of nodes, M the number of examples and P the number of parameters.
+    """
 
     @property
     def size(self) -> int:
-        """P."""
+        """Number of parameters P."""
         ...
 
     def predict(self, parameters: Parameters, features: Features) -> Labels:
-        """Return labels int64[N, M] of features float64[M, d]."""
+        """Return predicted labels, int64[N, M], for features float64[M, d]."""
         ...
 
     def loss(self, parameters: Parameters, features: Features, labels: Labels) -> NDArray[np.float64]:
-        """Return the mean loss float64[N] over features float64[M, d] and labels int64[M]."""
+        """Return the mean loss, float64[N], over features float64[M, d] and labels int64[M]."""
         ...
 
 
 class Kernel(Model, Protocol):
-    """A model trained by its gradient. N is the number of nodes, B of examples, P of parameters."""
+    """A model trained by its gradient.
+
+    N is the number of nodes, B the number of examples and P the number of parameters.
+    """
 
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]:
-        """Shapes of the tensors in the flat parameter vector, by name, in its order, each in C order."""
+        """Shapes of the tensors in the flat parameter vector, by name, in vector order, each in C order."""
         ...
 
     @property
     def sum_error(self) -> float | None:
         """Largest error of `clipped_gradient_sum`, as a multiple of the clip.
 
-        None where this error does not matter, since the vault clips `gradients` one by one on its grid, exactly.
+        None if this error does not matter, because the vault clips each row of `gradients` exactly, on its grid.
         """
         ...
 
     @property
     def precision(self) -> type[np.floating[Any]]:
-        """Dtype in which the kernel reads features; a wider one would waste a device's memory."""
+        """Dtype in which the kernel reads features. A wider dtype would waste a device's memory."""
         ...
 
     def initial(self, seed: int) -> Parameters:
-        """Return the fleet's common initial parameters, float64[P]: identical bits for one public seed, 0 or more."""
+        """Return the fleet's common initial parameters, float64[P].
+
+        The same public seed, 0 or more, always gives identical bits.
+        """
         ...
 
     def gradients(self, parameters: Parameters, features: Features, labels: Labels) -> NDArray[np.float64]:
         """Return the per-example gradients of the loss, float64[N, B, P].
 
-        Each example's gradient depends, to the last bit, on that example and the parameters alone.
+        Each example's gradient depends, to the last bit, only on that example and the parameters.
 
         Args:
             parameters: float64[N, P].
@@ -74,15 +83,15 @@ class Kernel(Model, Protocol):
     def clipped_gradient_sum(
         self, parameters: Parameters, features: Features, labels: Labels, clip: float
     ) -> NDArray[np.float64]:
-        """Return Σ over examples of g · min(1, t/‖g‖), t = SAFETY · clip: rounded terms never exceed the clip.
+        """Return Σ over examples of g · min(1, t/‖g‖), t = SAFETY · clip, so that rounded terms never exceed the clip.
 
-        An example whose gradient is not finite adds 0.
+        An example whose gradient is not finite contributes 0.
 
         Args:
             parameters: float64[P].
             features: float64[B, d].
             labels: int64[B].
-            clip: L2 threshold C, positive; infinity for none.
+            clip: L2 threshold C, positive; infinity disables clipping.
 
         Returns:
             float64[P].

@@ -1,4 +1,4 @@
-"""Linear regression, trained by its gradient: the target is a number, stored in the example itself."""
+"""Linear regression trained by its gradient. The target is a number stored in the example itself."""
 
 from dataclasses import dataclass
 
@@ -14,28 +14,28 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class LeastSquares(PerExample):
-    """Squared loss ℓ = (w'x - y)²/2 of an example (x, y): its last column is the target y, and its label is unused.
+    """Squared loss ℓ = (w'x - y)²/2 of an example (x, y), whose last column is the target y; its label is unused.
 
-    There is no penalty: a few steps of descent from 0 shrink w as the penalty of ridge regression does (Ali, Kolter &
-    Tibshirani 2019). Nor is there a bias: a constant column acts as one. The learners' default steps suit an ‖x‖ of
-    about ½.
+    There is no penalty, because a few steps of gradient descent from 0 shrink w as the penalty of ridge regression does
+    (Ali, Kolter & Tibshirani 2019). There is no bias either; a constant column can serve as one. The learners' default
+    steps suit an ‖x‖ of about ½.
 
     Attributes:
-        features: columns of an example, its target included, at least 2.
+        features: number of columns of an example, including its target, at least 2.
     """
 
     features: int
 
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]:
-        """P = features - 1."""
+        """Shape of the weight vector: P = features - 1."""
         return {"weight": (self.features - 1,)}
 
     def initial(self, seed: int) -> Floats:
         """Return zeros, float64[P]. See Kernel.initial."""
         return np.zeros(self.size)
 
-    @np.errstate(over="ignore", invalid="ignore")  # a warning would be a message about a record
+    @np.errstate(over="ignore", invalid="ignore")  # a warning would reveal something about a record
     def gradients(self, parameters: Parameters, features: Features, labels: Labels) -> Floats:
         """Return the per-example gradients (w'x - y) x, float64[N, B, P]. See Kernel.gradients."""
         x = np.ascontiguousarray(features[:, :, :-1])

@@ -1,4 +1,4 @@
-"""A linear one-vs-all model as a flat parameter vector, as gossip learning publishes it."""
+"""A linear one-vs-all model as a flat parameter vector, the form that gossip learning publishes."""
 
 from dataclasses import dataclass
 
@@ -11,11 +11,13 @@ from sottovoce.kernels.one_vs_all import copies, decide, scores, targets
 
 @dataclass(frozen=True, slots=True)
 class OneVsAll:
-    """Binary linear models, one per class or one for two classes; the flat vector is W[copies, features] in C order.
+    """Linear binary models: one for two classes, otherwise one per class.
+
+    The flat vector is W[copies, features] in C order.
 
     Attributes:
-        features: columns of x, d.
-        classes: labels are 0 … classes - 1.
+        features: number of columns of x, d.
+        classes: number of classes; labels are 0 … classes - 1.
     """
 
     features: int
@@ -23,11 +25,11 @@ class OneVsAll:
 
     @property
     def size(self) -> int:
-        """P = copies × features."""
+        """Number of parameters, P = copies × features."""
         return copies(self.classes) * self.features
 
     def predict(self, parameters: Parameters, features: Features) -> Labels:
-        """See Model.predict."""
+        """Return the predicted labels; see Model.predict."""
         return decide(scores(self._weights(parameters), features))
 
     def loss(self, parameters: Parameters, features: Features, labels: Labels) -> NDArray[np.float64]:

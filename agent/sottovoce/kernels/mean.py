@@ -1,4 +1,4 @@
-"""The mean of vectors, as a model: it predicts nothing, and its loss is its distance from the vectors."""
+"""The mean of vectors, expressed as a model. It predicts nothing, and its loss is the distance from the vectors."""
 
 from dataclasses import dataclass
 
@@ -20,7 +20,7 @@ class Mean:
 
     @property
     def size(self) -> int:
-        """P = features."""
+        """Number of parameters, P = features."""
         return self.features
 
     def predict(self, parameters: Parameters, features: Features) -> Labels:
@@ -28,7 +28,7 @@ class Mean:
         return np.zeros((len(parameters), len(features)), dtype=np.int64)
 
     def loss(self, parameters: Parameters, features: Features, labels: Labels) -> NDArray[np.float64]:
-        """Return half the mean squared distance to the vectors, float64[N]: least at their mean."""
+        """Return half the mean squared distance to the vectors, float64[N]. It is smallest at their mean."""
         away = parameters[:, np.newaxis] - features
         losses: NDArray[np.float64] = np.mean(np.add.reduce(away * away, axis=2), axis=1) / 2
         return losses

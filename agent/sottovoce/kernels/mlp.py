@@ -1,7 +1,7 @@
 """A perceptron with one hidden layer.
 
-The hidden units are tanh: bounded and smooth. Under clipped and noised gradients it learns better than ReLU, whose
-activations grow until clipping takes most of the gradient away (Papernot, Thakurta, Song, Chien & Erlingsson 2021).
+The hidden units are tanh, which is bounded and smooth. Under clipped and noised gradients it learns better than ReLU,
+whose activations grow until clipping removes most of the gradient (Papernot, Thakurta, Song, Chien & Erlingsson 2021).
 """
 
 from dataclasses import dataclass
@@ -20,14 +20,14 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Perceptron(PerExample):
-    """Cross-entropy of softmax(V tanh(Ux + a) + b).
+    """A model with the cross-entropy loss of softmax(V tanh(Ux + a) + b).
 
     The flat parameter vector is U[hidden, features], a[hidden], V[classes, hidden], b[classes], each in C order.
 
     Attributes:
-        features: columns of x, d.
-        classes: labels are 0 … classes - 1.
-        hidden: units of the hidden layer, h.
+        features: number of columns of x, d.
+        classes: number of classes; labels are 0 … classes - 1.
+        hidden: number of units in the hidden layer, h.
     """
 
     features: int
@@ -36,7 +36,7 @@ class Perceptron(PerExample):
 
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]:
-        """U, a, V and b: P = h (d + 1) + classes (h + 1)."""
+        """Shapes of U, a, V and b: P = h (d + 1) + classes (h + 1)."""
         return {
             "hidden.weight": (self.hidden, self.features),
             "hidden.bias": (self.hidden,),
@@ -45,7 +45,10 @@ class Perceptron(PerExample):
         }
 
     def initial(self, seed: int) -> Floats:
-        """Return weights uniform in ±√(6/(inputs + outputs)) (Glorot & Bengio 2010, eq. 16), biases 0. See Kernel."""
+        """Return initial parameters: weights uniform in ±√(6/(inputs + outputs)), and biases of 0.
+
+        See Glorot & Bengio 2010, eq. 16, and Kernel.initial.
+        """
         start = uniform_values(seed, self.size)
         U, a, V, b = self._layers(start)
         U *= np.sqrt(6 / (self.features + self.hidden))
@@ -53,7 +56,7 @@ class Perceptron(PerExample):
         a[:] = b[:] = 0
         return start
 
-    @np.errstate(over="ignore", invalid="ignore")  # a warning would be a message about a record
+    @np.errstate(over="ignore", invalid="ignore")  # a warning would reveal something about a record
     def gradients(self, parameters: Parameters, features: Features, labels: Labels) -> Floats:
         """Return the per-example gradients by back-propagation, float64[N, B, P]. See Kernel.gradients."""
         U, a, V, b = (layer[:, np.newaxis] for layer in self._layers(parameters))
@@ -77,16 +80,16 @@ class Perceptron(PerExample):
         return mean_cross_entropy(self._logits(parameters, features), labels)
 
     def first_layer(self, parameters: Parameters, features: Features) -> Floats:
-        """Return Ux + a, float64[N, M, h], of features float64[M, d]: linear in the parameters."""
+        """Return Ux + a, float64[N, M, h], for features float64[M, d]. The result is linear in the parameters."""
         U, a, _, _ = self._layers(parameters)
         return features @ U.swapaxes(1, 2) + a[:, np.newaxis]
 
     def logits_from_layer(self, layer: NDArray[Float], parameters: NDArray[Float]) -> NDArray[Float]:
-        """Return logits float[N, M, classes] computed from a first layer float[N, M, h].
+        """Return logits, float[N, M, classes], computed from a first layer float[N, M, h].
 
         Args:
-            layer: from `first_layer`.
-            parameters: float[N, …], of which the last classes · (h + 1) are used: V and b.
+            layer: output of `first_layer`.
+            parameters: float[N, …]; only the last classes · (h + 1) values are used, V and b.
         """
         V, b = np.split(parameters[:, -self.classes * (self.hidden + 1) :], [self.classes * self.hidden], axis=1)
         V = V.reshape(len(V), self.classes, self.hidden)

@@ -1,6 +1,6 @@
-"""One-vs-all linear models: one binary model for two classes, else one per class, as a stack of weight vectors.
+"""One-vs-all linear models as a stack of weight vectors: one binary model for two classes, otherwise one per class.
 
-N is the number of nodes, k of binary models (`copies`), d of features.
+N is the number of nodes, k the number of binary models (`copies`) and d the number of features.
 """
 
 from typing import Any, TypeVar
@@ -12,19 +12,19 @@ Float = TypeVar("Float", bound=np.floating[Any])
 
 
 def copies(classes: int) -> int:
-    """Return k: a single model separates two classes; c > 2 classes need one model each."""
+    """Return k: two classes need a single model, and c > 2 classes need one model each."""
     return 1 if classes == 2 else classes
 
 
 def targets(labels: NDArray[np.int64], classes: int) -> NDArray[np.float64]:
-    """Return labels as each binary model sees them, y^(k) in {-1, +1}.
+    """Return the labels as targets of each binary model, y^(k) in {-1, +1}.
 
     Args:
-        labels: int64[n], 0 … classes-1.
-        classes: c, at least 2.
+        labels: int64[n], with values 0 … classes-1.
+        classes: number of classes c, at least 2.
 
     Returns:
-        float64[n,k]. With two classes, +1 is class 1; else column j is +1 for class j.
+        float64[n,k]. With two classes, class 1 is +1; otherwise column j is +1 for class j.
     """
     seen = np.array([1]) if classes == 2 else np.arange(classes)
     signs: NDArray[np.float64] = np.where(labels[:, np.newaxis] == seen, 1.0, -1.0)
@@ -32,7 +32,7 @@ def targets(labels: NDArray[np.int64], classes: int) -> NDArray[np.float64]:
 
 
 def scores(weights: NDArray[Float], features: NDArray[Float]) -> NDArray[Float]:
-    """Return w'x of every model on every example.
+    """Return the scores w'x of every model on every example.
 
     Args:
         weights: float[N,k,d].
@@ -47,14 +47,14 @@ def scores(weights: NDArray[Float], features: NDArray[Float]) -> NDArray[Float]:
 
 
 def predict(weights: NDArray[Float], features: NDArray[Float]) -> NDArray[np.int64]:
-    """Return each node's predicted label per example: the sign of the one score, or the class with the largest.
+    """Return each node's predicted label per example: the sign of a single score, or the class with the largest score.
 
     Args:
         weights: float[N,k,d].
         features: float[M,d].
 
     Returns:
-        int64[N,M]; a score of exactly 0 is class 0.
+        int64[N,M]; a single score of exactly 0 means class 0.
     """
     return decide(scores(weights, features))
 

@@ -1,4 +1,4 @@
-"""Sums over examples whose gradients are computed one by one, as the models written in NumPy do."""
+"""Sums over examples whose gradients are computed one by one, as in the models written in NumPy."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
@@ -12,44 +12,44 @@ from sottovoce.kernels.kernel import SAFETY, Features, Labels, Parameters
 if TYPE_CHECKING:
     from sottovoce.kernels.kernel import Kernel
 
-_BATCH_NUMBERS = 2**17  # values in one batch of rows: 1 MiB, so that it stays in the cache
+_BATCH_NUMBERS = 2**17  # values in one batch of rows: 1 MiB, which stays in the cache
 
 
 class PerExample(ABC):
-    """Base class of models that compute `gradients`; see Kernel."""
+    """Base class of models that implement `gradients`; see Kernel."""
 
     __slots__ = ()
 
     @property
     @abstractmethod
     def shapes(self) -> dict[str, tuple[int, ...]]:
-        """See Kernel.shapes."""
+        """Return the tensor shapes; see Kernel.shapes."""
 
     @property
     def size(self) -> int:
-        """P."""
+        """Number of parameters P."""
         return sum(int(np.prod(shape)) for shape in self.shapes.values())
 
     @property
     def sum_error(self) -> None:
-        """See Kernel.sum_error."""
+        """None: the error does not matter here; see Kernel.sum_error."""
         return None
 
     @property
     def precision(self) -> type[np.float64]:
-        """See Kernel.precision."""
+        """Dtype in which features are read, float64; see Kernel.precision."""
         return np.float64
 
     @abstractmethod
     def gradients(self, parameters: Parameters, features: Features, labels: Labels) -> NDArray[np.float64]:
-        """See Kernel.gradients."""
+        """Return the per-example gradients; see Kernel.gradients."""
 
     def clipped_gradient_sum(
         self, parameters: Parameters, features: Features, labels: Labels, clip: float
     ) -> NDArray[np.float64]:
-        """See Kernel.clipped_gradient_sum."""
+        """Return the sum of clipped gradients; see Kernel.clipped_gradient_sum."""
         threshold, total = SAFETY * clip, np.zeros(len(parameters))
-        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # a warning would be about a record
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # a warning would reveal a record
             for rows in gradients_at(self, parameters, features, labels):
                 norms = np.sqrt(np.add.reduce(rows * rows, axis=1))
                 rows[~np.isfinite(norms)] = 0.0
@@ -61,7 +61,7 @@ class PerExample(ABC):
 def gradients_at(
     kernel: "Kernel | PerExample", point: Parameters, features: Features, labels: Labels
 ) -> Iterator[NDArray[np.float64]]:
-    """Yield gradients at a point float64[P], one row per example, in batches of about a megabyte."""
+    """Yield the gradients at a point float64[P], one row per example, in batches of about a megabyte."""
     batch = max(1, _BATCH_NUMBERS // len(point))
     for start in range(0, len(labels), batch):
         part = slice(start, start + batch)

@@ -1,4 +1,4 @@
-"""Inner products whose every result is the same to the last bit, whatever else is computed alongside it."""
+"""Inner products that are bit-identical whatever else is computed in the same call."""
 
 from typing import Any, TypeVar
 
@@ -13,8 +13,8 @@ _SPAN = 4096  # einsum splits rows longer than its buffer of 8192 values whereve
 def inner(left: NDArray[Float], right: NDArray[Float]) -> NDArray[Float]:
     """Return Σ_i left[…, i] · right[…, i], with the leading axes broadcast against each other.
 
-    No BLAS: it may add up in an order that depends on an array's address, hence on a record's neighbours. Here the
-    order depends on the length of the last axis alone.
+    BLAS is not used, because its order of summation may depend on an array's address, and therefore on a record's
+    neighbours. Here the order depends only on the length of the last axis.
 
     Args:
         left: float[…, d], d at least 1.

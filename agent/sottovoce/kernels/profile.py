@@ -1,7 +1,7 @@
-"""The few coefficients that `average` releases for a device's vector: its difference from a public profile.
+"""The few coefficients that `average` releases for a device's vector, computed from its difference to a public profile.
 
-Much of a mean is public knowledge: load profiles of different countries have similar shapes, and a day is smooth.
-Public knowledge costs no privacy, and a coefficient that is not released adds no noise.
+Much of a mean is public knowledge: load profiles of different countries have similar shapes, and a day's profile is
+smooth. Public knowledge costs no privacy, and a coefficient that is not released adds no noise.
 """
 
 import math
@@ -19,17 +19,17 @@ Floats = NDArray[np.float64]
 class Profile:
     """Public map from a vector to coefficients and back, linear except for clipping.
 
-    With harmonics, the coefficients belong to the orthonormal basis 1, cos and sin of the first K frequencies: the
-    first coefficient is the level, the others are the shape. Level and shape are clipped separately. All coefficients
-    get the same noise, so the level is first scaled by λ = √(C_s / (√(2K) C_l)), which minimises the mean squared
-    error.
+    With harmonics, the coefficients belong to the orthonormal basis 1, cos and sin of the first K frequencies. The
+    first coefficient is the level and the others are the shape; level and shape are clipped separately. All
+    coefficients get the same noise, so the level is first scaled by λ = √(C_s / (√(2K) C_l)), which minimises the mean
+    squared error.
 
     Attributes:
         width: length of the vector, d.
-        clip: L2 bound on the difference from the prior; with harmonics C_l, the bound on its level.
-        prior: d numbers, subtracted before clipping and added to the result; empty for zeros.
-        harmonics: K; None releases the d numbers themselves.
-        shape_clip: C_s, the L2 bound on the shape; only with harmonics.
+        clip: L2 bound on the difference from the prior; with harmonics, the bound C_l on its level.
+        prior: d numbers that are subtracted before clipping and added to the result; empty means zeros.
+        harmonics: number of frequencies K; None releases the d numbers themselves.
+        shape_clip: L2 bound C_s on the shape; only used with harmonics.
     """
 
     width: int
@@ -40,25 +40,25 @@ class Profile:
 
     @property
     def size(self) -> int:
-        """Number of coefficients P: d, or 1 + 2K."""
+        """Number of coefficients P: d without harmonics, 1 + 2K with them."""
         return self.width if self.harmonics is None else 1 + 2 * self.harmonics
 
     @property
     def bound(self) -> float:
-        """L2 bound on the coefficients: √(λ² C_l² + C_s²) with harmonics."""
+        """L2 bound on the coefficients; with harmonics, √(λ² C_l² + C_s²)."""
         stretch, shape = self._stretch_and_shape
         return math.hypot(stretch * self.clip, shape)
 
     @property
     def error(self) -> float:
-        """Root mean squared error of each number of the vector under noise with σ = 1 on each coefficient."""
+        """Root mean squared error of each number of the vector when each coefficient has noise with σ = 1."""
         stretch, _ = self._stretch_and_shape
         return math.sqrt((stretch**-2 + self.size - 1) / self.width)
 
     def coefficients(self, vector: Floats) -> Floats:
-        """Return coefficients, float64[size], of a vector float64[width]; not finite where the vector is not.
+        """Return the coefficients, float64[size], of a vector float64[width]; not finite where the vector is not.
 
-        With harmonics, level and shape are clipped. The mechanism clips all coefficients together at `bound`.
+        With harmonics, level and shape are clipped here; the mechanism later clips all coefficients at `bound`.
         """
         away = vector - self._public
         if self.harmonics is None:
@@ -68,7 +68,7 @@ class Profile:
         return np.append(stretch * level, shortened(shape, bound))
 
     def vector(self, coefficients: Floats) -> Floats:
-        """Return the vector with these coefficients, float64[width]."""
+        """Return the vector that has these coefficients, float64[width]."""
         if self.harmonics is None:
             return self._public + coefficients
         stretch, _ = self._stretch_and_shape
@@ -80,7 +80,7 @@ class Profile:
 
     @property
     def _stretch_and_shape(self) -> tuple[float, float]:
-        """λ and C_s; 1 and 0 without harmonics."""
+        """Return λ and C_s; 1 and 0 without harmonics."""
         if self.harmonics is None or self.shape_clip is None:
             return 1.0, 0.0
         return math.sqrt(self.shape_clip / (math.sqrt(2 * self.harmonics) * self.clip)), self.shape_clip
@@ -91,5 +91,5 @@ class Profile:
 
 
 def shortened(numbers: Floats, bound: float) -> Floats:
-    """Return the vector, scaled to L2 norm `bound` if it is longer."""
+    """Return the vector, scaled down to the L2 norm `bound` if it is longer."""
     return numbers * min(1.0, bound / max(bound, math.sqrt(float(numbers @ numbers))))

@@ -1,4 +1,4 @@
-"""Kernels by name. A module is imported only when one of its kernels is requested, to save a device's memory."""
+"""Kernel lookup by name. A module is imported only when one of its kernels is requested, to save a device's memory."""
 
 from collections.abc import Sequence
 from importlib import import_module
@@ -15,26 +15,26 @@ _KERNELS = {
 }
 _GRAPHS = "sottovoce.kernels.onnx.loading"
 REGRESSION = "ridge"
-"""The one model that also predicts numbers, as a regression."""
+"""The only model that can also predict numbers, as a regression."""
 
 
 def kernel_named(
     name: str, features: int, classes: int, hidden: int, *, graphs: Sequence[str] = (), threads: int = 1
 ) -> Kernel:
-    """Return the kernel with that name.
+    """Return the kernel with the given name.
 
     Args:
-        name: `softmax`, `logistic`, `pegasos`, `ridge` or `mlp`; or a graph: one in the package, such as `mnist-cnn`,
-            or the path of a file, which ends in `.onnx`.
-        features: columns of x.
-        classes: labels are 0 … classes - 1; 1 for a regression, whose target is the last column.
-        hidden: units of the hidden layer of `mlp`, at least 1; ignored by the others.
-        graphs: `sha256:HEX` of each file that may be loaded, besides the graphs in the package.
-        threads: threads that run a graph, 1 or 2.
+        name: `softmax`, `logistic`, `pegasos`, `ridge` or `mlp`; or a graph, either one in the package, such as
+            `mnist-cnn`, or the path of a file that ends in `.onnx`.
+        features: number of columns of x.
+        classes: number of classes; labels are 0 … classes - 1; 1 for a regression, whose target is the last column.
+        hidden: number of units in the hidden layer of `mlp`, at least 1; ignored by the other models.
+        graphs: `sha256:HEX` of each file that may be loaded in addition to the graphs in the package.
+        threads: number of threads that run a graph, 1 or 2.
 
     Raises:
-        ConfigError: if there is no such kernel, or it does not fit a regression or this data; or its graph must not be
-            loaded, or ONNX Runtime does not run it here.
+        ConfigError: if there is no such kernel, if it does not support regression or this data, if its graph may not be
+            loaded, or if ONNX Runtime cannot run the graph on this machine.
     """
     if name not in _KERNELS:
         made: Kernel = import_module(_GRAPHS).graph_kernel(name, features, classes, graphs, threads, others=_KERNELS)
@@ -53,7 +53,9 @@ def _regression(name: str, features: int) -> Kernel:
             f"learner.model: data.classes = 1 is a regression, which {name} does not support: choose {REGRESSION}"
         )
     if features < 2:
-        raise ConfigError("data.features: a regression needs its target, the last column, and one more: store both")
+        raise ConfigError(
+            "data.features: a regression needs a target in the last column and one other column: store both"
+        )
     from sottovoce.kernels.least_squares import LeastSquares
 
     return LeastSquares(features)

@@ -1,4 +1,4 @@
-"""Softmax (multinomial logistic) regression, and the cross-entropy that other kernels share with it."""
+"""Softmax (multinomial logistic) regression, and the cross-entropy functions that other kernels share with it."""
 
 from dataclasses import dataclass
 
@@ -12,11 +12,11 @@ from sottovoce.kernels.products import inner
 
 @dataclass(frozen=True, slots=True)
 class Softmax(PerExample):
-    """Model with the cross-entropy of softmax(xᵀW); the flat parameter vector is W[features, classes] in C order.
+    """Model with the cross-entropy loss of softmax(xᵀW) and the flat parameter vector W[features, classes] in C order.
 
     Attributes:
-        features: columns of x, d.
-        classes: labels are 0 … classes - 1.
+        features: number of columns of x, d.
+        classes: number of classes; labels are 0 … classes - 1.
     """
 
     features: int
@@ -24,14 +24,14 @@ class Softmax(PerExample):
 
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]:
-        """P = features × classes."""
+        """Shape of the weight matrix: P = features × classes."""
         return {"weight": (self.features, self.classes)}
 
     def initial(self, seed: int) -> NDArray[np.float64]:
         """Return zeros, float64[P]. See Kernel.initial."""
         return np.zeros(self.size)
 
-    @np.errstate(over="ignore", invalid="ignore")  # a warning would be a message about a record
+    @np.errstate(over="ignore", invalid="ignore")  # a warning would reveal something about a record
     def gradients(self, parameters: Parameters, features: Features, labels: Labels) -> NDArray[np.float64]:
         """Return the per-example gradients x ⊗ (softmax(xᵀW) - e_y), float64[N, B, P]. See Kernel.gradients."""
         nodes, batch = labels.shape
@@ -72,7 +72,7 @@ def cross_entropy_slopes(logits: NDArray[np.float64], labels: Labels) -> NDArray
 
 
 def mean_cross_entropy(logits: NDArray[np.float64], labels: Labels) -> NDArray[np.float64]:
-    """Return the mean cross-entropy in nats, float64[N], of logits float64[N, M, classes] and labels int64[M]."""
+    """Return the mean cross-entropy in nats, float64[N], for logits float64[N, M, classes] and labels int64[M]."""
     peak = logits.max(axis=2)
     total = peak + np.log(np.exp(logits - peak[:, :, np.newaxis]).sum(axis=2))
     losses: NDArray[np.float64] = np.mean(total - logits[:, np.arange(len(labels)), labels], axis=1)

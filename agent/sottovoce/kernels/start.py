@@ -1,10 +1,13 @@
-"""Starting values of parameters."""
+"""Initial parameter values."""
 
 import numpy as np
 from numpy.typing import NDArray
 
 
 def uniform_values(seed: int, size: int) -> NDArray[np.float64]:
-    """Return uniform values in [-1, 1), float64[size], from the generator's raw words, equal in all numpy versions."""
+    """Return uniform values in [-1, 1), float64[size].
+
+    They are computed from the generator's raw words, so they are the same in all NumPy versions.
+    """
     words = np.random.PCG64(seed).random_raw(size)
     return np.asarray(words >> np.uint64(11), dtype=np.float64) * 2.0**-52 - 1

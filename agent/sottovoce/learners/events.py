@@ -12,14 +12,14 @@ from sottovoce.learners.published import PublishedRecord
 
 @dataclass(frozen=True, slots=True)
 class Timer:
-    """Event that the timer `name` is due."""
+    """Event that is raised when the timer `name` is due."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
 class Received:
-    """Event that an authenticated message from `sender` was received for the first time."""
+    """Event that is raised when an authenticated message from `sender` arrives for the first time."""
 
     sender: str
     message: Message
@@ -27,11 +27,13 @@ class Received:
 
 @dataclass(frozen=True, slots=True)
 class Delivered:
-    """Event that the last message to `recipient` took effect there, durably unless the learner restates.
+    """Event that is raised when the last message to `recipient` has taken effect there.
+
+    The effect is durable there, unless the learner restates.
 
     Attributes:
         recipient: node id of a peer.
-        reply: its learner's answer, if any.
+        reply: the answer of the peer's learner, if any.
     """
 
     recipient: str
@@ -40,7 +42,7 @@ class Delivered:
 
 @dataclass(frozen=True, slots=True)
 class Returned:
-    """Event that the last message to `recipient` was permanently refused there: its mass has returned."""
+    """Event that is raised when `recipient` has permanently refused the last message, whose mass has returned."""
 
     recipient: str
     message: Message
@@ -48,7 +50,7 @@ class Returned:
 
 @dataclass(frozen=True, slots=True)
 class PeersChanged:
-    """Event of a new set of possible recipients, in the order in which to contact them."""
+    """Event that is raised when the possible recipients change; `peers` is in the order in which to contact them."""
 
     peers: tuple[str, ...]
 
@@ -58,7 +60,7 @@ Event = Timer | Received | Delivered | Returned | PeersChanged | Release | Refus
 
 @dataclass(frozen=True, slots=True)
 class Send:
-    """Effect that delivers `message` to `recipient` exactly once, in as many attempts as necessary."""
+    """Effect that delivers `message` to `recipient` exactly once, with as many attempts as necessary."""
 
     recipient: str
     message: Message
@@ -66,9 +68,10 @@ class Send:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """Effect that replies to the sender of the message just received, together with the confirmation of its arrival.
+    """Effect that replies to the sender of the message just received, along with the confirmation of receipt.
 
-    It is sent once, and lost if this device crashes or the sender gives up. Only for learners that restate knowledge.
+    The reply is sent once. It is lost if this device crashes or the sender gives up, so only learners that restate
+    their knowledge may use it.
     """
 
     message: Message
@@ -76,14 +79,14 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class Forget:
-    """Effect that stops sending the last message to `recipient`, which has left: nothing is lost with it."""
+    """Effect that stops sending the last message to `recipient`, which has left; dropping it loses nothing."""
 
     recipient: str
 
 
 @dataclass(frozen=True, slots=True)
 class SetTimer:
-    """Effect that raises `Timer(name)` at time `at`; replaces an earlier timer of that name."""
+    """Effect that raises `Timer(name)` at time `at` and replaces any earlier timer with that name."""
 
     name: str
     at: float
@@ -91,25 +94,25 @@ class SetTimer:
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """Effect that asks the vault."""
+    """Effect that sends a query to the vault."""
 
     query: Query
 
 
 @dataclass(frozen=True, slots=True)
 class TakePart:
-    """Effect that asks the vault for a step of a secure sum; only for a learner that is TakingPart."""
+    """Effect that asks the vault for a step of a secure sum. Only a learner that implements TakingPart may use it."""
 
     query: CellQuery
 
 
 @dataclass(frozen=True, slots=True)
 class PublishModel:
-    """Effect that publishes the model this device now holds, made of public values only.
+    """Effect that publishes this device's current model, which contains only public values.
 
     Attributes:
         parameters: float64[P].
-        cycle: cycles begun.
+        cycle: number of cycles begun.
     """
 
     parameters: NDArray[np.float64]
@@ -118,7 +121,7 @@ class PublishModel:
 
 @dataclass(frozen=True, slots=True)
 class Shelve:
-    """Effect that stores newly received published records, and deletes those they displace, for the next start."""
+    """Effect that stores newly received published records for the next start, and deletes the records they displace."""
 
     new: tuple[PublishedRecord, ...]
     gone: tuple[PublishedRecord, ...]

@@ -1,4 +1,4 @@
-"""Interface of every learner: a state machine without I/O."""
+"""Interface that every learner implements: a state machine without I/O."""
 
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol, TypeVar, runtime_checkable
@@ -11,7 +11,7 @@ from sottovoce.learners.events import Effect, Event
 
 
 class State(Protocol):
-    """Interface of a learner's state for its driver."""
+    """The view of a learner's state that its driver needs."""
 
     @property
     def cycle(self) -> int:
@@ -24,20 +24,20 @@ class State(Protocol):
         ...
 
     def traced(self) -> dict[str, Any]:
-        """Return the part of the state that a step-by-step comparison needs, JSON-ready."""
+        """Return the part of the state that a step-by-step comparison needs, as a JSON-serialisable dict."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """Progress of a learner, made of public values only.
+    """Progress of a learner. It contains only public values.
 
     Attributes:
-        phase: `learning` while it asks the vault, then `mixing`.
-        steps_done: private steps finished.
-        steps: private steps planned; None when the records decide.
-        exhausted: the vault has permanently refused.
-        details: the learner's own details, JSON-ready.
+        phase: `learning` while the learner queries the vault, then `mixing`.
+        steps_done: number of private steps finished.
+        steps: number of private steps planned; None if it depends on the records.
+        exhausted: whether the vault has permanently refused further queries.
+        details: additional details specific to the learner, JSON-serialisable.
     """
 
     phase: str
@@ -51,29 +51,29 @@ S = TypeVar("S")
 
 
 class Learner(Protocol[S]):
-    """State machine: the same object runs in an agent and in a simulation. States are never changed in place."""
+    """State machine that runs unchanged in an agent and in a simulation. States are never modified in place."""
 
     def fresh(self) -> S:
-        """Return the state of a device that joins."""
+        """Return the initial state of a device that joins."""
         ...
 
     def without_state(self, releases: int) -> S:
-        """Return the state of a device that lost its state after `releases` answers of its vault."""
+        """Return the state of a device that lost its state after its vault had given `releases` answers."""
         ...
 
     def resumed(self, state: S, pending: frozenset[str]) -> S:
-        """Return a saved state, with the peers that have not confirmed their last message."""
+        """Return a saved state, updated with the peers that have not confirmed their last message."""
         ...
 
     def start(self, state: S, now: float) -> tuple[S, list[Effect]]:
-        """Begin, or continue after a restart."""
+        """Begin, or continue after a restart, and return the next state and its effects."""
         ...
 
     def on(self, state: S, event: Event, now: float) -> tuple[S, list[Effect]]:
-        """Return the next state and its effects.
+        """Handle an event, and return the next state and its effects.
 
         Raises:
-            MessageRefused: if a received message does not fit; the state stays as it was.
+            MessageRefused: if a received message does not fit; the state remains unchanged.
         """
         ...
 
@@ -84,11 +84,11 @@ class Learner(Protocol[S]):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Belief:
-    """Part of a state that news would change.
+    """The part of a state that new information would change.
 
     Attributes:
-        model: float64, values that settle.
-        beside: anything else, compared for equality.
+        model: float64 values that eventually settle.
+        beside: any other data, compared for equality.
     """
 
     model: NDArray[np.float64]
@@ -97,20 +97,20 @@ class Belief:
 
 @runtime_checkable
 class Settling(Protocol):
-    """Learner that continues for ever, although its result settles in the end."""
+    """Learner that never stops, although its result eventually settles."""
 
     def belief(self, state: Any) -> Belief | None:
-        """Return the result, made of released values; None while private steps are ahead."""
+        """Return the result, which contains only released values, or None while private steps remain."""
         ...
 
 
 @runtime_checkable
 class Restating(Protocol):
-    """Learner whose messages restate its device's knowledge: the next message replaces a lost one.
+    """Learner whose messages restate its device's knowledge, so that the next message makes up for a lost one.
 
-    A message that arrives twice changes nothing, or little. So a device need not wait for its disk before it sends or
-    confirms a message: its knowledge is durable on its next beat, and messages that have arrived since may arrive again
-    after a crash.
+    A message that arrives twice changes little or nothing. A device therefore need not wait for its disk before it
+    sends or confirms a message. Its knowledge becomes durable on its next beat, and messages that have arrived since
+    then may arrive again after a crash.
     """
 
     restates: ClassVar[bool]
@@ -118,10 +118,10 @@ class Restating(Protocol):
 
 @runtime_checkable
 class Following(Protocol):
-    """Learner that continues with each new window of a feed that it follows."""
+    """Learner that continues with each new window of the feed that it follows."""
 
     def over(self, state: Any, window: int, now: float) -> tuple[Any, list[Effect]]:
-        """Note that windows up to this one have ended, and may be used for learning."""
+        """Record that windows up to this one have ended and may be used for learning."""
         ...
 
 
@@ -130,21 +130,21 @@ class TakingPart(Protocol):
     """Learner whose device takes part in secure sums."""
 
     def stepped(self, state: Any, answer: CellAnswer | Refused, now: float) -> tuple[Any, list[Effect]]:
-        """Handle the vault's answer to a step."""
+        """Handle the vault's answer to a step of a secure sum."""
         ...
 
 
 @runtime_checkable
 class HandingOff(Protocol):
-    """Learner whose device must hand over a part of its state before it leaves."""
+    """Learner whose device must hand over part of its state before it leaves."""
 
     def hand_off(self, state: Any, heir: str) -> tuple[Any, list[Effect]]:
-        """Send `heir`, which has confirmed all earlier messages, as much of that part as one message holds.
+        """Send as much of that part as one message can carry to `heir`, which has confirmed all earlier messages.
 
         A device that returns continues with the rest.
         """
         ...
 
     def holds(self, state: Any) -> bool:
-        """Return whether anything is left that can be sent."""
+        """Return whether any part of the state remains to be sent."""
         ...

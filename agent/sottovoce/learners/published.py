@@ -1,6 +1,6 @@
-"""Published records: a noisy record travels with its owner's signature, so that anyone may learn from it.
+"""Published records. A noisy record is sent along with its owner's signature, so anyone may learn from it.
 
-Hegedűs & Jelasity 2017: a record is perturbed once; whatever is computed from it afterwards costs no more privacy.
+Hegedűs & Jelasity 2017: a record is perturbed once, and anything computed from it afterwards costs no more privacy.
 """
 
 import hashlib
@@ -17,18 +17,18 @@ from numpy.typing import NDArray
 _DOMAIN = b"sottovoce/published-record/v1"
 
 Key = tuple[str, int]
-"""Owner and slot, which identify exactly one record."""
+"""Owner and slot, which together identify exactly one record."""
 
 
 @dataclass(frozen=True, slots=True)
 class Perturbation:
-    """Perturbation of a record: the facts needed to learn from it.
+    """Description of how a record was perturbed, as needed to learn from it.
 
     Attributes:
         scheme: name of a sottovoce.perturbation scheme.
-        features: d, of the transformed record.
-        classes: c.
-        epsilon: ε of this one release, pure and replace-one; None if it has no noise.
+        features: number of features d of the transformed record.
+        classes: number of classes c.
+        epsilon: ε of this single release, pure and replace-one; None if it has no noise.
     """
 
     scheme: str
@@ -39,16 +39,16 @@ class Perturbation:
 
 @dataclass(frozen=True, slots=True)
 class PublishedRecord:
-    """Perturbed record.
+    """A perturbed record.
 
     Attributes:
-        owner: node id of the device that published it.
-        slot: number of the record among the owner's, from 0.
-        perturbation: perturbation of the record.
+        owner: node id of the device that published the record.
+        slot: number of the record among its owner's records, from 0.
+        perturbation: how the record was perturbed.
         values: int64[width], the release on its scheme's grid, read-only.
         credential: the owner's certificate, DER.
-        signature: the owner's, over `signed_bytes`.
-        simulated: perturbed by a seeded stream; the wire refuses to encode it.
+        signature: the owner's signature over `signed_bytes`.
+        simulated: whether the noise came from a seeded stream; the wire codec refuses to encode such a record.
     """
 
     owner: str
@@ -61,11 +61,11 @@ class PublishedRecord:
 
     @property
     def key(self) -> Key:
-        """Owner and slot."""
+        """Owner and slot of the record."""
         return self.owner, self.slot
 
     def signed_bytes(self, fleet: str, task: bytes) -> bytes:
-        """See Signed.signed_bytes: bound to no task, since the record itself states how it was perturbed."""
+        """Return the bytes to sign; see Signed.signed_bytes. The task is unused: the record states its perturbation."""
         del task
         how = self.perturbation
         epsilon = b"" if how.epsilon is None else struct.pack(">d", how.epsilon)
@@ -82,7 +82,7 @@ class PublishedRecord:
 
 
 class Signed(Protocol):
-    """Record that its owner has signed, and that travels under that signature from device to device."""
+    """Record that is signed by its owner and keeps that signature as it passes from device to device."""
 
     @property
     def owner(self) -> str:
@@ -96,14 +96,14 @@ class Signed(Protocol):
 
     @property
     def signature(self) -> bytes:
-        """The owner's, over `signed_bytes`."""
+        """The owner's signature over `signed_bytes`."""
         ...
 
     def signed_bytes(self, fleet: str, task: bytes) -> bytes:
-        """Return the bytes that the owner signs: each field after its length, in a domain of its own.
+        """Return the bytes that the owner signs: each field after its length, in a separate domain per record type.
 
         Args:
-            fleet: name of the fleet.
+            fleet: fleet name.
             task: digest of the fleet's task document.
         """
         ...
@@ -113,7 +113,7 @@ S = TypeVar("S", bound=Signed)
 
 
 class Provenance(Protocol):
-    """Signer of a device's own documents, and verifier of others'."""
+    """Interface that signs a device's own documents and verifies those of other devices."""
 
     def signed(self, own: S) -> S:
         """Return the record with this device's credential and signature."""
@@ -123,30 +123,30 @@ class Provenance(Protocol):
         """Check that a document was published by its owner.
 
         Raises:
-            MessageRefused: if it was not, or the owner does not belong to this fleet.
+            MessageRefused: if it was not, or if the owner does not belong to this fleet.
         """
         ...
 
     def admit(self, published: Signed) -> None:
-        """Check that a document was published by its owner, which is in the fleet now: neither expired nor revoked.
+        """Check that a document was published by its owner, and that the owner is now neither expired nor revoked.
 
         Raises:
-            MessageRefused: if it was not, or the owner is not in the fleet now.
+            MessageRefused: if it was not, or if the owner is not currently in the fleet.
         """
         ...
 
     def refuses(self, owner: str) -> bool:
-        """Return whether the fleet has revoked a device."""
+        """Return whether the fleet has revoked the device `owner`."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Holding:
-    """Digest of a set of records: two devices with equal digests need not send each other records.
+    """Digest of a set of records. Two devices with equal digests need not send each other records.
 
     Attributes:
         count: number of records.
-        checksum: exclusive or of the first 8 bytes of every key's SHA-256.
+        checksum: XOR of the first 8 bytes of every key's SHA-256.
     """
 
     count: int = 0
@@ -159,13 +159,13 @@ def _rank(key: Key) -> int:
 
 @dataclass(frozen=True)
 class Shelf:
-    """Records that a device holds: at most `capacity`, those whose keys hash lowest. Never changed in place.
+    """Records that a device stores: the `capacity` records with the lowest key hashes. Never modified in place.
 
-    All devices of the same capacity therefore come to hold the same records, a uniform sample of all published ones.
+    All devices with the same capacity therefore converge to the same records, a uniform sample of all published ones.
 
     Attributes:
-        capacity: largest number of records on it.
-        ranked: the records by rank.
+        capacity: maximum number of records.
+        ranked: the records by rank, where the rank is the key hash.
     """
 
     capacity: int
@@ -194,12 +194,12 @@ class Shelf:
         return (self.ranked[rank] for rank in self._order)
 
     def wants(self, key: Key) -> bool:
-        """Return whether a record of this key would be kept and is not here yet."""
+        """Return whether a record with this key would be stored and is not stored yet."""
         rank = _rank(key)
         return rank not in self.ranked and (len(self.ranked) < self.capacity or rank < self._order[-1])
 
     def added(self, records: Iterable[PublishedRecord]) -> tuple[Self, list[PublishedRecord], list[PublishedRecord]]:
-        """Return a shelf with these records added, the new records on it, and the records that had to leave it."""
+        """Return a shelf with these records added, the added records that it contains, and the records it dropped."""
         fresh = {_rank(record.key): record for record in records if record.key not in self}
         if not fresh:
             return self, [], []
@@ -211,7 +211,7 @@ class Shelf:
         return replace(self, ranked=ranked), new, gone
 
     def without(self, refused: Callable[[str], bool]) -> tuple[Self, list[PublishedRecord]]:
-        """Return a shelf without the records of refused owners, and these records."""
+        """Return a shelf without the records of refused owners, and the removed records."""
         owners = {owner for owner in {record.owner for record in self.ranked.values()} if refused(owner)}
         if not owners:
             return self, []
@@ -220,7 +220,7 @@ class Shelf:
         return replace(self, ranked=left), gone
 
     def batch(self, after: int, count: int) -> tuple[tuple[PublishedRecord, ...], int]:
-        """Return up to `count` records in cyclic rank order, beginning beyond rank `after`; and the last one's rank."""
+        """Return up to `count` records in cyclic rank order, starting after rank `after`, and the last one's rank."""
         order = self._order
         start = int(np.searchsorted(np.array(order, dtype=np.uint64), np.uint64(after), side="right")) if order else 0
         chosen = list(islice((order[(start + i) % len(order)] for i in range(len(order))), count))

@@ -165,7 +165,7 @@ def test_a_state_of_another_model_is_told(tmp_path: Path) -> None:
     state = replace(some_state(), numerator=np.zeros(4, dtype=np.int64))
     store.commit(state, [], [], None)
     store.close()
-    with pytest.raises(DataError, match=r"holds a model of 4 parameters, but the configuration needs 3; restore the"):
+    with pytest.raises(DataError, match=r"has a model of 4 parameters, but the configuration needs 3; restore the"):
         _loaded(tmp_path)
 
 

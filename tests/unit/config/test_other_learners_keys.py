@@ -99,11 +99,11 @@ def _words(cell: str) -> list[str]:
     [
         (
             ("dishonest = 0.1", 'mixing = "pairwise"'),
-            'learner.dishonest: pairwise has no such key; write mixing = "contributions"',
+            'learner.dishonest: pairwise has no such key; set mixing = "contributions"',
         ),
         (
             ("contributors = 9", 'mixing = "pairwise"'),
-            'learner.contributors: pairwise has no such key; write mixing = "co',
+            'learner.contributors: pairwise has no such key; set mixing = "co',
         ),
         (('mixing = "contributions"', 'clipping = "quantile"'), "learner.clipping: a few dishonest devices"),
         (('mixing = "contributions"', 'fidelity = "paper"'), 'learner.mixing: fidelity = "paper" mixes by push-sum'),

@@ -50,8 +50,8 @@ def test_a_path_that_is_too_long_for_a_socket(fleet: Fleet, tmp_path: Path) -> N
     "privacy, learner, words",
     [
         ({"epsilon": 2.0}, {}, None),
-        ({"epsilon": 0.2, "unit": "device"}, {}, "such devices records and noise are equal"),
-        ({"epsilon": 2.0, "unit": "device"}, {"step_size": 0.1}, "which is negligible"),
+        ({"epsilon": 0.2, "unit": "device"}, {}, "such devices the two are equal"),
+        ({"epsilon": 2.0, "unit": "device"}, {"step_size": 0.1}, "This is negligible"),
     ],
 )
 def test_what_cannot_be_heard_is_said_before_anything_is_learnt(

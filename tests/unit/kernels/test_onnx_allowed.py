@@ -37,7 +37,7 @@ def test_a_graph_of_the_package_that_was_changed_is_refused(tmp_path: Path, monk
     monkeypatch.setattr(allowed, "STOCK", tmp_path / "stock")
     changed = tmp_path / "stock" / "mnist-mlp.onnx"
     changed.write_bytes(changed.read_bytes() + b"\x00")
-    with pytest.raises(ConfigError, match=r"mnist-mlp\.onnx was changed .* install sottovoce again"):
+    with pytest.raises(ConfigError, match=r"mnist-mlp\.onnx has changed .* reinstall sottovoce"):
         allowed_graph("mnist-mlp", ())
 
 

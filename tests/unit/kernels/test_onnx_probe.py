@@ -50,12 +50,12 @@ def test_chunks_of_any_size_are_tried(classes: int, chunk: int) -> None:
 @pytest.mark.parametrize(
     "flaw, why",
     [
-        ("mixes rows", "the part of an example depends on other examples"),
-        ("draws", "the same call gives another answer"),
+        ("mixes rows", "one example's contribution depends on other examples"),
+        ("draws", "two identical calls give different results"),
     ],
 )
 def test_arithmetic_for_which_no_epsilon_holds_is_refused(flaw: Flaw, why: str) -> None:
-    with pytest.raises(ConfigError, match=rf"mine\.onnx: on this machine {why}, so that no ε would hold"):
+    with pytest.raises(ConfigError, match=rf"mine\.onnx: on this machine {why}, so no ε can be guaranteed"):
         probe_graph(of(checked(graph(flaw=flaw))))
 
 
@@ -65,12 +65,12 @@ def test_where_a_place_changes_bits_examples_go_one_by_one(caplog: pytest.LogCap
 
 
 def test_a_graph_that_does_not_clip_is_refused() -> None:
-    with pytest.raises(ConfigError, match="an example may add more than the clip"):
+    with pytest.raises(ConfigError, match="an example may contribute more than the clip"):
         probe_graph(of(graph(flaw="does not clip")))
 
 
 def test_a_graph_that_cannot_be_loaded_is_refused_in_its_own_name() -> None:
-    with pytest.raises(ConfigError, match=r"mine\.onnx: it has no description"):
+    with pytest.raises(ConfigError, match=r"mine\.onnx: the file has no description"):
         probe_graph(of(graph(facts="")))
 
 
@@ -79,7 +79,7 @@ def test_a_graph_that_cannot_be_loaded_is_refused_in_its_own_name() -> None:
     [
         ("kill -ILL $$", r"crashes on this machine \(SIGILL\)"),
         ("echo one >&2; echo two >&2; exit 3", r"ended with exit code 3 here \(two\)"),
-        ("exit 0", r"ended with exit code 0 here \(it said nothing\)"),
+        ("exit 0", r"ended with exit code 0 here \(no error output\)"),
     ],
 )
 def test_a_crash_is_one_clear_error(script: str, why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,1 +1,1 @@
-"""The mean of one vector per device."""
+"""The algorithm `average`: the mean of one vector per device."""

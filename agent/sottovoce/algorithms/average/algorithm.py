@@ -1,4 +1,4 @@
-"""The mean of one vector per device, as a value."""
+"""Registry entry of `average`, the mean of one vector per device."""
 
 from typing import Any
 
@@ -34,7 +34,7 @@ ALGORITHMS = by_name(
         predicts=False,
         loads=True,
         in_cells="where asked",
-        one_member="shifts the mean; with secure sums it blocks one round at most, and is named",
+        one_member="shifts the mean; with secure sums it blocks at most one round and is identified",
         payloads={"push-sum-share/1": _wire, "secure-sum/2": _cells},
         audit={"data.features": 8, "data.classes": 2},
     )

@@ -1,4 +1,4 @@
-"""Settings of the mean of one vector per device."""
+"""Settings of `average`, the mean of one vector per device."""
 
 import math
 from typing import Annotated
@@ -17,33 +17,33 @@ class AverageSettings(LearnerSettings, frozen=True, tag="average"):
         tuple[float, ...],
         Meta(
             max_length=1_000_000,
-            description="a public vector that every device subtracts from its own before it is clipped, and that is "
-            "added to the mean; without it 0",
+            description="a public vector that every device subtracts from its own vector before clipping, and adds to "
+            "the mean afterwards; defaults to 0",
         ),
     ] = ()
     harmonics: Annotated[
         Annotated[int, Meta(ge=1, le=500_000)] | None,
         Meta(
-            description="only the level and this many frequencies of the vector are released: 1 + 2 harmonics numbers; "
-            "without it all of its numbers"
+            description="release only the level and this number of frequencies of the vector: 1 + 2 harmonics numbers; "
+            "by default all numbers"
         ),
     ] = None
     shape_clip: Annotated[
         Annotated[float, Meta(gt=0, le=LARGEST)] | None,
-        Meta(description="harmonics: L2 clipping threshold of the shape, whereas clip is the level's"),
+        Meta(description="with harmonics: L2 clipping threshold of the shape; clip is then that of the level"),
     ] = None
     fanout: Fanout = 1
     longest_period: LongestPeriod = 3_600.0
     share_bits: ShareBits = 16
 
     def __post_init__(self) -> None:
-        """Check that `shape_clip` comes with `harmonics`."""
+        """Check that the prior is finite, and that `shape_clip` is set if and only if `harmonics` is set."""
         super().__post_init__()
         if not all(math.isfinite(number) for number in self.prior):
             raise invalid_key("prior", "each number must be finite")
         if self.harmonics is not None and self.shape_clip is None:
             raise invalid_key(
-                "shape_clip", "needed with harmonics: the shape is clipped separately; choose a public threshold"
+                "shape_clip", "required with harmonics: the shape is clipped separately; choose a public threshold"
             )
         if self.harmonics is None and self.shape_clip is not None:
-            raise invalid_key("shape_clip", "without harmonics there is no shape; set harmonics too, or leave it out")
+            raise invalid_key("shape_clip", "without harmonics there is no shape; set harmonics, or remove shape_clip")

@@ -1,1 +1,1 @@
-"""Learning by secure sums: the protocol of a cell as a state machine, for every family that sums in cells."""
+"""Learning by secure sums: the cell protocol as a state machine, for every family that computes sums in cells."""

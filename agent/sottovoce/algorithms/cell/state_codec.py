@@ -1,4 +1,4 @@
-"""Codec of the durable state of a device that takes part in secure sums: the opened sums it knows."""
+"""Codec of the durable state of a device that takes part in secure sums: the result of the opened sums it knows."""
 
 import numpy as np
 
@@ -9,13 +9,13 @@ from sottovoce.wire.v1 import secure_sum_pb2
 
 
 class CellCodec:
-    """Implementation of StateCodec for devices that take part in secure sums."""
+    """State codec for devices that take part in secure sums; implements StateCodec."""
 
     def __init__(self, learner: Cells) -> None:
         self._size = learner.course.size
 
     def encode(self, state: CellState) -> bytes:
-        """See StateCodec.encode."""
+        """Encode the durable part of a state; see StateCodec.encode."""
         return secure_sum_pb2.CellState(
             cycle=state.cycle,
             exhausted=state.exhausted,
@@ -26,7 +26,7 @@ class CellCodec:
         ).SerializeToString()
 
     def decode(self, raw: bytes) -> CellState:
-        """See StateCodec.decode."""
+        """Decode a state; see StateCodec.decode."""
         saved, numerator = secure_sum_pb2.CellState.FromString(raw), None
         if saved.numerator:
             if len(saved.numerator) != 8 * self._size:

@@ -1,1 +1,1 @@
-"""Gossip learning by data perturbation."""
+"""The algorithm `golf`: gossip learning by data perturbation."""

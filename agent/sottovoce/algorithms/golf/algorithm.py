@@ -1,4 +1,4 @@
-"""Gossip learning on perturbed records (Hegedűs & Jelasity 2017), as a value."""
+"""Registry entry of `golf`, gossip learning on perturbed records (Hegedűs & Jelasity 2017)."""
 
 from typing import Any
 
@@ -35,7 +35,7 @@ ALGORITHMS = by_name(
         letter_model="pegasos",
         record_level=True,
         scaled_by_training=True,
-        one_member="adds false records, no more than data.expected_records of them; by push-sum it ruins every model",
+        one_member="adds at most data.expected_records false records; with push-sum it ruins every model",
         payloads={"golf-message/1": _wire, "push-sum-share/1": _shares},
         audit={"data.features": 8, "data.classes": 3},
     )

@@ -1,4 +1,4 @@
-"""Settings of gossip learning on perturbed records."""
+"""Settings of `golf`, gossip learning on perturbed records."""
 
 from collections.abc import Mapping
 from typing import Annotated, ClassVar, Literal
@@ -26,25 +26,25 @@ class GolfSettings(LearnerSettings, frozen=True, tag="golf"):
     mixing: Annotated[
         Literal["records", "push-sum"],
         Meta(
-            description="what is sent: records, each signed by its owner; push-sum, shares of the sums over them, for "
-            "fleets of more records than a device can keep, whose members are trusted"
+            description="records: send records, each signed by its owner; push-sum: send shares of the sums over them, "
+            "for fleets of trusted members with more records than a device can store"
         ),
     ] = "records"
-    batch: Annotated[int, Meta(ge=1, le=4096, description="published records in one message, at most")] = 128
+    batch: Annotated[int, Meta(ge=1, le=4096, description="maximum number of published records per message")] = 128
     perturbation: Annotated[
         str,
         Meta(
             pattern=r"^[a-z][a-z0-9-]{0,31}$",
-            description="how records are perturbed: best, by the public rule; laplace, privunit, krr-privunit, or one "
-            "that another package brings",
+            description="how records are perturbed: best (by the public rule), laplace, privunit, krr-privunit, or a "
+            "perturbation from another package",
         ),
     ] = "best"
     capacity: Annotated[
-        int, Meta(ge=1, le=1_000_000, description="published records kept, the same for the whole fleet")
+        int, Meta(ge=1, le=1_000_000, description="maximum number of stored published records, equal for all devices")
     ] = 4096
 
     def __post_init__(self) -> None:
-        """Check `perturbation`, for which the paper has a single value, and `mixing`."""
+        """Check that `perturbation` is known and fits the fidelity, and that `mixing` fits the model."""
         super().__post_init__()
         known = [*_PERTURBATIONS, *installed_plugins(MECHANISM)]
         if self.perturbation not in known:
@@ -52,27 +52,27 @@ class GolfSettings(LearnerSettings, frozen=True, tag="golf"):
             what = f"did you mean {near}?" if near else f"choose one of {', '.join(known)}"
             raise invalid_key("perturbation", f"unknown perturbation; {what}")
         if self.fidelity == "paper" and self.perturbation != "best":
-            raise invalid_key("perturbation", "the paper's variant has only one perturbation; leave it out")
+            raise invalid_key("perturbation", "the paper's variant has only one perturbation; remove the key")
         if self.mixing == "push-sum":
             self._check_sums()
 
     def hint(self, records: int) -> str | None:
-        """See LearnerSettings.hint: whether a device cannot keep all records of the fleet."""
+        """Return a hint if a device cannot store all records of the fleet; see LearnerSettings.hint."""
         if self.mixing != "records" or self.chosen_model != "ridge" or records <= self.capacity:
             return None
         return (
-            f"a device keeps {self.capacity} of the fleet's {records} records: learner.capacity keeps more, and if all "
-            'members are trusted, learner.mixing = "push-sum" learns from all'
+            f"a device stores {self.capacity} of the fleet's {records} records: raise learner.capacity to store more, "
+            'or, if all members are trusted, set learner.mixing = "push-sum" to learn from all of them'
         )
 
     def _check_sums(self) -> None:
         if self.fidelity == "paper" or self.chosen_model != "ridge":
             raise invalid_key(
                 "mixing",
-                'only ridge is fitted from sums; write mixing = "records", or leave learner.model out',
+                'only ridge can be fitted from sums; set mixing = "records", or remove learner.model',
             )
 
     @property
     def unproved(self) -> bool:
-        """Whether no ε is proved, which is also the case for a mechanism from another package."""
+        """Whether ε is unproved, which is also the case for a mechanism from another package."""
         return super().unproved or self.perturbation not in _PERTURBATIONS

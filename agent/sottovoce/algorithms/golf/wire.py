@@ -1,4 +1,4 @@
-"""Messages of gossip learning on perturbed records."""
+"""Wire format of gossip learning on perturbed records."""
 
 from sottovoce.algorithms.golf.public.messages import GolfMessage
 from sottovoce.errors import MessageRefused
@@ -9,7 +9,7 @@ from sottovoce.wire.v1 import golf_pb2
 
 
 def to_bytes(message: GolfMessage) -> bytes:
-    """See PayloadCodec.to_bytes."""
+    """Encode a message; see PayloadCodec.to_bytes."""
     return golf_pb2.GolfMessage(
         parameters=to_float32(message.parameters),
         age=message.age,
@@ -20,14 +20,14 @@ def to_bytes(message: GolfMessage) -> bytes:
 
 
 def from_bytes(payload: bytes) -> GolfMessage:
-    """See PayloadCodec.from_bytes."""
+    """Decode a message; see PayloadCodec.from_bytes."""
     golf = golf_pb2.GolfMessage.FromString(payload)
     holding = Holding(golf.holding_count, golf.holding_checksum)
     return GolfMessage(from_float32(golf.parameters), golf.age, holding, from_wire(golf.records))
 
 
 def check(message: GolfMessage) -> None:
-    """See PayloadCodec.check."""
+    """Check the ranges of a message; see PayloadCodec.check."""
     check_model(message.parameters, message.age, least=0)
     if message.holding.count > MAX:
-        raise MessageRefused("range", "the number of records is beyond its limit")
+        raise MessageRefused("range", "the number of records exceeds its limit")

@@ -1,1 +1,1 @@
-"""Gossip learning by gradient perturbation."""
+"""The algorithm `gradient-walk`: gossip learning by gradient perturbation."""

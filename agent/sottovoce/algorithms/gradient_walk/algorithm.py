@@ -1,4 +1,4 @@
-"""Gossip learning by gradient perturbation (Hegedűs & Jelasity 2017), as a value."""
+"""Registry entry of `gradient-walk`, gossip learning by gradient perturbation (Hegedűs & Jelasity 2017)."""
 
 from typing import Any
 
@@ -21,7 +21,7 @@ def _wire() -> Any:
 ALGORITHMS = by_name(
     Algorithm(
         settings=GradientWalkSettings,
-        releases="a model that walked by, after a step along a noisy gradient",
+        releases="the visiting model after a step along a noisy gradient",
         parts=_parts,
         models=("pegasos", "logistic"),
         neighbouring="replace-one",
@@ -29,7 +29,7 @@ ALGORITHMS = by_name(
         record_level=True,
         scaled_by_training=True,
         one_begins=True,
-        one_member="replaces the model that walks by",
+        one_member="replaces any model that visits it",
         payloads={"gradient-walk-message/1": _wire},
         audit={"data.features": 256, "data.classes": 3},
     )

@@ -1,4 +1,4 @@
-"""Gradient perturbation on a walk."""
+"""Parts of `gradient-walk`, gradient perturbation along a walk."""
 
 from typing import TYPE_CHECKING
 
@@ -25,7 +25,7 @@ def family(config: AgentConfig) -> Family:
         from sottovoce.algorithms.gradient_walk.public.machine import GradientWalk, GradientWalkSchedule
         from sottovoce.algorithms.gradient_walk.state_codec import GradientWalkCodec
 
-        del owner, provenance, kept  # a walking model has no author
+        del owner, provenance, kept  # a walking model is anonymous, and no records are published
         schedule = GradientWalkSchedule(
             learner=learner.name,
             copies=copies(data.classes),

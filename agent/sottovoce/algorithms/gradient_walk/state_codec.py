@@ -1,4 +1,4 @@
-"""The durable state of the gradient-walk learner."""
+"""Codec of the gradient-walk learner's durable state."""
 
 from sottovoce.algorithms.gradient_walk.public.machine import GradientWalk, GradientWalkState, Walk
 from sottovoce.algorithms.state_codec import saved_model
@@ -6,13 +6,13 @@ from sottovoce.wire.v1 import gradient_walk_pb2
 
 
 class GradientWalkCodec:
-    """Implementation of StateCodec for the gradient-walk learner."""
+    """State codec for the gradient-walk learner; implements StateCodec."""
 
     def __init__(self, learner: GradientWalk) -> None:
         self._like = learner.fresh().parameters
 
     def encode(self, state: GradientWalkState) -> bytes:
-        """See StateCodec.encode."""
+        """Encode the durable part of a state; see StateCodec.encode."""
         return gradient_walk_pb2.GradientWalkState(
             parameters=state.parameters.astype("<f8").tobytes(),
             age=state.age,
@@ -30,7 +30,7 @@ class GradientWalkCodec:
         ).SerializeToString()
 
     def decode(self, raw: bytes) -> GradientWalkState:
-        """See StateCodec.decode."""
+        """Decode a state; see StateCodec.decode."""
         saved = gradient_walk_pb2.GradientWalkState.FromString(raw)
         return GradientWalkState(
             parameters=saved_model(saved.parameters, self._like),

@@ -1,4 +1,4 @@
-"""Wire format of the messages of a gradient walk."""
+"""Wire format of gradient-walk messages."""
 
 from sottovoce.algorithms.gradient_walk.public.messages import GradientWalkMessage
 from sottovoce.wire.arrays import check_model, from_float32, to_float32
@@ -6,18 +6,18 @@ from sottovoce.wire.v1 import gradient_walk_pb2
 
 
 def to_bytes(message: GradientWalkMessage) -> bytes:
-    """See PayloadCodec.to_bytes."""
+    """Encode a message; see PayloadCodec.to_bytes."""
     return gradient_walk_pb2.GradientWalkMessage(
         parameters=to_float32(message.parameters), age=message.age
     ).SerializeToString(deterministic=True)
 
 
 def from_bytes(payload: bytes) -> GradientWalkMessage:
-    """See PayloadCodec.from_bytes."""
+    """Decode a message; see PayloadCodec.from_bytes."""
     walk = gradient_walk_pb2.GradientWalkMessage.FromString(payload)
     return GradientWalkMessage(from_float32(walk.parameters), walk.age)
 
 
 def check(message: GradientWalkMessage) -> None:
-    """See PayloadCodec.check."""
+    """Check the ranges of a message; see PayloadCodec.check."""
     check_model(message.parameters, message.age)

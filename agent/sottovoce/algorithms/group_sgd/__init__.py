@@ -1,1 +1,1 @@
-"""DP-SGD over secure sums."""
+"""The algorithm `group-sgd`: DP-SGD over secure sums."""

@@ -1,4 +1,4 @@
-"""DP-SGD over secure sums, as a value."""
+"""Registry entry of `group-sgd`, DP-SGD over secure sums."""
 
 from typing import Any
 
@@ -21,11 +21,11 @@ def _cells() -> Any:
 ALGORITHMS = by_name(
     Algorithm(
         settings=GroupSgdSettings,
-        releases="masked vectors, of which no more than their noisy sum over a cell can be seen",
+        releases="masked vectors, which reveal only their noisy sum over a cell",
         parts=_parts,
         topology="full",
         in_cells="always",
-        one_member="shifts the sum by its own part; it blocks one round at most, and is named",
+        one_member="shifts the sum by its own part; it blocks at most one round and is identified",
         payloads={"secure-sum/2": _cells},
         audit={"learner.steps": 3},
     )

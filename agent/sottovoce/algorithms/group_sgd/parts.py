@@ -1,4 +1,4 @@
-"""DP-SGD over secure sums: every member takes the same steps, along sums of the whole cell's clipped gradients."""
+"""Parts of `group-sgd`, DP-SGD over secure sums: all members take the same steps along sums of clipped gradients."""
 
 import math
 from typing import TYPE_CHECKING
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from sottovoce.learners import Provenance
 
 INITIAL_SEED = 0
-"""Seed of the public model with which every fleet begins."""
+"""Seed of the public initial model of every fleet."""
 
-_ROOM = 4  # times the records that a device is expected to hold
-_LARGEST = 12.0  # times the usual step size; all members take the same step
+_ROOM = 4  # as a multiple of the expected number of records on a device
+_LARGEST = 12.0  # as a multiple of the default step size; all members take the same step
 
 
 def family(config: AgentConfig) -> Family:
@@ -65,12 +65,12 @@ def family(config: AgentConfig) -> Family:
 
 def _cell(config: AgentConfig) -> Cell:
     if config.cell is None:
-        raise ConfigError(f'privacy.noise: learner {config.learner.name} makes secure sums: write noise = "cell"')
+        raise ConfigError(f'privacy.noise: learner {config.learner.name} uses secure sums: set noise = "cell"')
     return config.cell
 
 
 def _step_size(config: AgentConfig, size: int) -> float:
-    """Return γ of the first step: as configured, or by the rule for one device with the smallest cell's records."""
+    """Return γ of the first step, as configured or by the rule for one device with the records of the smallest cell."""
     learner = settings_of(config, GroupSgdSettings)
     if learner.step_size is not None or config.unit != "record":
         return learner.rate

@@ -1,4 +1,4 @@
-"""Settings of DP-SGD over secure sums."""
+"""Settings of `group-sgd`, DP-SGD over secure sums."""
 
 from typing import Annotated
 
@@ -10,6 +10,6 @@ from sottovoce.learner_settings import GradientSettings, LongestPeriod, StepDeca
 class GroupSgdSettings(GradientSettings, frozen=True, tag="group-sgd"):
     """Settings of `group-sgd`."""
 
-    steps: Annotated[int, Meta(ge=1, le=100_000, description="secure sums, one after the other")] = 48
+    steps: Annotated[int, Meta(ge=1, le=100_000, description="number of secure sums, one after the other")] = 48
     step_decay: StepDecay = 0.9
     longest_period: LongestPeriod = 3_600.0

@@ -1,4 +1,4 @@
-"""Pairwise averaging: `learner.mixing = "pairwise"`."""
+"""Pairwise averaging, `learner.mixing = "pairwise"`."""
 
 MAX_NUMBERS = 2**17
-"""Largest number of parameters whose moves fit a broker's answer, in six bits each."""
+"""Maximum number of parameters whose moves fit into a broker's answer, at six bits each."""

@@ -1,6 +1,6 @@
-"""Durable state of a device that averages in pairs, in push-sum's form: with weight 1, or 0 while the device is blank.
+"""Codec of the durable state for pairwise averaging. It uses push-sum's form, with weight 1, or 0 for a blank device.
 
-So a device that mixed by push-sum before continues from its last estimate of the model.
+A device that previously mixed by push-sum therefore continues from its last estimate of the model.
 """
 
 import numpy as np
@@ -11,21 +11,21 @@ from sottovoce.algorithms.steps.mixing_state import decoded, encoded
 from sottovoce.algorithms.steps.public.descent import MAX_NUMERATOR, UNIT
 
 _ONE = int(UNIT)
-_MIN = _ONE >> 20  # as in push-sum: below this weight there is no model
+_MIN = _ONE >> 20  # below this weight there is no model, as in push-sum
 
 
 class PairwiseCodec:
-    """Implementation of StateCodec for devices that average in pairs."""
+    """State codec for devices that average in pairs; implements StateCodec."""
 
     def __init__(self, learner: Pairwise) -> None:
         self._size = learner.schedule.size
 
     def encode(self, state: PairwiseState) -> bytes:
-        """See StateCodec.encode."""
+        """Encode the durable part of a state; see StateCodec.encode."""
         return encoded(state, 0 if state.blank else _ONE)
 
     def decode(self, raw: bytes) -> PairwiseState:
-        """See StateCodec.decode."""
+        """Decode a state; see StateCodec.decode."""
         weight, saved = decoded(raw, self._size)
         if weight not in (0, _ONE):
             believed = np.rint(saved["numerator"] / max(weight, _MIN) * UNIT)

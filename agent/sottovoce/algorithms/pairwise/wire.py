@@ -1,4 +1,4 @@
-"""Wire format of proposals and moves."""
+"""Wire format of pairwise proposals and moves."""
 
 import math
 
@@ -13,7 +13,7 @@ _MAX_PARTS = 2**32 - 1
 
 
 def to_bytes(message: Proposal | Move) -> bytes:
-    """See PayloadCodec.to_bytes."""
+    """Encode a message; see PayloadCodec.to_bytes."""
     if isinstance(message, Move):
         move = pairwise_pb2.Move()
         put_numbers(move, message.numerator)
@@ -25,14 +25,14 @@ def to_bytes(message: Proposal | Move) -> bytes:
 
 
 def check(message: Proposal | Move) -> None:
-    """See PayloadCodec.check."""
+    """Check the shape and ranges of a message; see PayloadCodec.check."""
     numerator = message.numerator
     if numerator.ndim != 1 or not 1 <= numerator.size <= MAX_PARAMETERS:
         raise MessageRefused("shape", f"the values have the shape {numerator.shape}, not 1 to {MAX_PARAMETERS}")
     if numerator.min() < -MAX_NUMERATOR or numerator.max() > MAX_NUMERATOR:
-        raise MessageRefused("range", "a value is beyond 2^60 in units of 2^-40")
+        raise MessageRefused("range", "a value exceeds 2^60 in units of 2^-40")
     if isinstance(message, Proposal) and not (2 <= message.parts <= _MAX_PARTS and message.reach > 0):
-        raise MessageRefused("range", "a proposal would move more than half of the way, or not at all")
+        raise MessageRefused("range", "a proposal would move a model more than halfway, or not move it")
 
 
 class Proposals:
@@ -43,7 +43,7 @@ class Proposals:
 
     @staticmethod
     def from_bytes(payload: bytes) -> Proposal:
-        """See PayloadCodec.from_bytes."""
+        """Decode a proposal; see PayloadCodec.from_bytes."""
         said = pairwise_pb2.Proposal.FromString(payload)
         numerator = take_numbers(said)
         numerator.setflags(write=False)
@@ -58,7 +58,7 @@ class Moves:
 
     @staticmethod
     def from_bytes(payload: bytes) -> Move:
-        """See PayloadCodec.from_bytes."""
+        """Decode a move; see PayloadCodec.from_bytes."""
         numerator = take_numbers(pairwise_pb2.Move.FromString(payload))
         numerator.setflags(write=False)
         return Move(numerator)

@@ -1,1 +1,1 @@
-"""Push-sum SGD, and AdaD²P's learners."""
+"""Push-sum SGD, and the learners of AdaD²P."""

@@ -1,4 +1,4 @@
-"""Push-sum SGD's algorithms, as values: push-sum, and AdaD²P's three learners in their sound variants."""
+"""Registry entries of push-sum SGD: push-sum, and AdaD²P's three learners in their sound variants."""
 
 from typing import Any, Literal
 
@@ -42,7 +42,7 @@ def _moves() -> Any:
 
 
 def _relation(settings: PushSumSettings) -> Relation:
-    return "replace-one" if settings.fidelity == "paper" else "add-remove"  # a fixed size reveals the number of records
+    return "replace-one" if settings.fidelity == "paper" else "add-remove"  # a fixed size reveals the record count
 
 
 def _push_sum_algorithm(**own: Any) -> Algorithm:
@@ -50,7 +50,7 @@ def _push_sum_algorithm(**own: Any) -> Algorithm:
         parts=_parts,
         relation=_relation,
         regression=True,
-        one_member="with contributions, the default, moves its own part only; with other mixings it ruins every model",
+        one_member="with contributions, the default, moves only its own part; with other mixings it ruins every model",
         payloads={
             "push-sum-share/1": _wire,
             "pairwise-proposal/1": _proposals,

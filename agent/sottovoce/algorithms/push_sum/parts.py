@@ -1,4 +1,4 @@
-"""Push-sum SGD: push-sum, and AdaD²P's three learners in their sound variants."""
+"""Parts of push-sum SGD: push-sum, and AdaD²P's three learners in their sound variants."""
 
 import math
 from typing import TYPE_CHECKING
@@ -31,26 +31,26 @@ if TYPE_CHECKING:
     from sottovoce.learners import Provenance
 
 INITIAL_SEED = 0
-"""Seed of the public model with which every fleet begins."""
+"""Seed of the public initial model of every fleet."""
 
 _USUAL_CONTRIBUTORS = 64
 _HELD_NUMBERS = 2**22
-"""Largest size of all contributions: 32 MiB, and five times that while their mean is taken."""
+"""Maximum total size of contributions: 32 MiB, and five times as much while their mean is computed."""
 
-_LARGEST, _LARGEST_BOUNDED = 2.0, 8.0  # times the usual step size; the second for contributions, which are bounded
-_BOUNDED_NOISY = 150.0  # of contributions, whose steps shrink more
-_LAST = 0.25  # largest last step size of contributions, in usual step sizes: longer ones oscillate
+_LARGEST, _LARGEST_BOUNDED = 2.0, 8.0  # relative to the default step size; the second for bounded contributions
+_BOUNDED_NOISY = 150.0  # for contributions, whose steps shrink more
+_LAST = 0.25  # largest last step size of contributions, relative to the default: longer steps oscillate
 _REGRESSION, _NOISY_REGRESSION = 4.0, 1.5  # docs/decisions/0023-forecast-windows.md
-_WHOLE_REGRESSION = 0.08  # if the unit is the device, for each record that it is expected to hold
+_WHOLE_REGRESSION = 0.08  # per expected record, if the unit is the device
 _YEAR = 365  # days
-_EXACT_SHARE_BITS = 40  # papers do not round
-_FINER = 16  # times finer than the noise of a step
+_EXACT_SHARE_BITS = 40  # the papers do not round
+_FINER = 16  # how many times finer rounding is than the noise of a step
 _UNCLIPPED_GRAPH = 0.1
-_UNCLIPPED = {"ridge": 2.0, "mlp": 5.0}  # models whose unclipped gradients are too long for the usual rate
+_UNCLIPPED = {"ridge": 2.0, "mlp": 5.0}  # models whose unclipped gradients are too long for the default rate
 
 
 def family(config: AgentConfig) -> Family:
-    """Return the parts of push-sum SGD: push-sum, clipd2p, constd2p, adad2p."""
+    """Return the parts of a push-sum SGD learner: push-sum, clipd2p, constd2p or adad2p."""
     learner = settings_of(config, PushSumSettings)
     kernel = kernel_of(config)
     _check_size(learner, kernel.size)
@@ -81,7 +81,7 @@ def family(config: AgentConfig) -> Family:
         from sottovoce.algorithms.push_sum.public.machine import PushSum
         from sottovoce.algorithms.push_sum.state_codec import PushSumCodec
 
-        push_sum = PushSum(schedule, initial)  # push-sum mass has no author
+        push_sum = PushSum(schedule, initial)  # push-sum mass is anonymous
         return push_sum, PushSumCodec(push_sum)
 
     terms = published_terms(config) if learner.fidelity == "paper" else _terms(config)
@@ -96,36 +96,36 @@ def _check_size(learner: PushSumSettings, size: int) -> None:
     """Refuse a model whose answers are too large for brokers, or whose contributions are too large for a small device.
 
     Raises:
-        ConfigError: if the model is too large for either; the message names the limit.
+        ConfigError: if the model is too large for its mixing; the message states the limit.
     """
     if learner.mixing == "pairwise" and size > MAX_NUMBERS:
         raise ConfigError(
-            f"learner.mixing: a model of {size} parameters is too large to be averaged in pairs, because an answer "
-            f'holds {MAX_NUMBERS} at most; write mixing = "push-sum"'
+            f"learner.mixing: a model of {size} parameters is too large for pairwise averaging, because an answer "
+            f'can contain at most {MAX_NUMBERS} values; set mixing = "push-sum"'
         )
     if learner.mixing == "contributions":
         contributors(learner, size)
 
 
 def contributors(learner: PushSumSettings, size: int) -> int:
-    """Return how many other devices' contributions are held: as configured, else as many as are useful and fit.
+    """Return how many other devices' contributions are stored: the configured number, or as many as are useful and fit.
 
     Raises:
-        ConfigError: if a small device has no memory for them.
+        ConfigError: if they do not fit into the memory of a small device.
     """
     most = _HELD_NUMBERS // size - 1
     held = min(_USUAL_CONTRIBUTORS, max(2, most)) if learner.contributors is None else learner.contributors
     if held > most:
-        remedy = f"choose {most} at most" if most >= 2 else 'such a model mixes by push-sum: write mixing = "push-sum"'
+        remedy = f"choose {most} at most" if most >= 2 else 'the model is too large for them: set mixing = "push-sum"'
         raise ConfigError(
-            f"learner.contributors: {held} contributions of {size} numbers are more than a device keeps in memory, "
-            f"which is {_HELD_NUMBERS} numbers; {remedy}"
+            f"learner.contributors: {held} contributions of {size} values exceed the memory limit of a device, "
+            f"which is {_HELD_NUMBERS} values; {remedy}"
         )
     return held
 
 
 def max_steps(config: AgentConfig) -> int:
-    """Return the largest number of private steps of any device in the fleet, plus one per followed window."""
+    """Return the maximum number of private steps of any device in the fleet, plus one per followed window."""
     steps = settings_of(config, PushSumSettings).steps if config.task.steps is None else config.task.steps
     if config.followed_days is None or config.unit == "device":
         return steps
@@ -134,10 +134,10 @@ def max_steps(config: AgentConfig) -> int:
 
 
 def reach_of(config: AgentConfig, schedule: "Schedule") -> float:
-    """Return the length of the longest usual step: a full batch of gradients, plus noise; infinity without clipping.
+    """Return the length of the longest typical step: a full batch of gradients plus noise; infinity without clipping.
 
-    With K steps of noise z = √K/μ per clip, one step moves a model of P parameters by γ C √P z/B, and where records are
-    followed, by no more than over a single window.
+    With K steps and noise z = √K/μ per clip, the noise of one step moves a model of P parameters by γ C √P z/B. If
+    records are followed, it moves the model by no more than over a single window.
     """
     if settings_of(config, PushSumSettings).algorithm.noiseless:
         return math.inf
@@ -147,7 +147,7 @@ def reach_of(config: AgentConfig, schedule: "Schedule") -> float:
 
 
 def _noise(config: AgentConfig, pace: float) -> float:
-    """Return the standard deviation of the noise that a step of γ/B = `pace` adds to a parameter: γ C √K/(B μ)."""
+    """Return the standard deviation of the noise that a step with γ/B = `pace` adds to a parameter: γ C √K/(B μ)."""
     if math.isinf(config.privacy.epsilon):
         return 0.0
     mu = gaussian_mu(config.privacy.epsilon, config.privacy.delta)
@@ -183,7 +183,7 @@ def schedule_of(config: AgentConfig, size: int) -> "Schedule":
 
 
 def _damping(config: AgentConfig) -> "Damping | None":
-    """Return the rule that shortens the steps of contributions; None for other steps, and if they are configured."""
+    """Return the rule that shortens the steps of contributions, or None for other steps and configured step sizes."""
     from sottovoce.algorithms.steps.public.damping import Damping
 
     learner = settings_of(config, PushSumSettings)
@@ -195,13 +195,13 @@ def _damping(config: AgentConfig) -> "Damping | None":
 
 
 def _has_noise_rule(config: AgentConfig) -> bool:
-    """Return whether γ follows from the noise on whole batches of records: unless configured."""
+    """Return whether γ is computed from the noise on whole batches of records, because no step size is configured."""
     learner = settings_of(config, PushSumSettings)
     return learner.step_size is None and learner.sampling != "poisson" and config.unit == "record"
 
 
 def _share_bits(config: AgentConfig, size: int) -> int:
-    """Return the fractional bits of shares: as configured, else enough for a step's noise to hide the rounding."""
+    """Return the fractional bits of shares: as configured, or enough for a step's noise to hide the rounding."""
     from sottovoce.algorithms.steps.public.descent import SHARE_BITS
 
     learner = settings_of(config, PushSumSettings)
@@ -219,7 +219,7 @@ def _share_bits(config: AgentConfig, size: int) -> int:
 
 
 def _follows_windows(config: AgentConfig) -> bool:
-    """Return whether the days of a feed are followed, each with a budget of its own."""
+    """Return whether the days of a feed are followed, each with a separate budget."""
     return config.follows and config.unit == "window"
 
 
@@ -238,13 +238,13 @@ def _terms(config: AgentConfig) -> Terms:
 
 
 def _rule(config: AgentConfig) -> Rule | None:
-    """Return the rule by which the clipping threshold moves; None if it is constant, or if nothing is clipped."""
+    """Return the rule by which the clipping threshold changes; None if it is constant, or if nothing is clipped."""
     learner = settings_of(config, PushSumSettings)
     return None if learner.clipping == "constant" or learner.algorithm.noiseless else learner.clipping
 
 
 def _clip(config: AgentConfig) -> float:
-    """Return C, or C_0; constd2p clips at the bound that its paper merely assumes."""
+    """Return C, or C_0 if it changes. constd2p clips at the bound that its paper merely assumes."""
     learner = settings_of(config, PushSumSettings)
     if isinstance(learner, ConstD2pSettings) and learner.gradient_bound is not None:
         return learner.gradient_bound
@@ -252,17 +252,17 @@ def _clip(config: AgentConfig) -> float:
 
 
 def _released_clip(config: AgentConfig) -> float:
-    """Return C in units of a release: 1 if the threshold moves, since the release is then in units of the threshold."""
+    """Return C in units of a release: 1 if the threshold changes, since releases are then in units of the threshold."""
     return _clip(config) if _rule(config) is None else 1.0
 
 
 def _expected_records(config: AgentConfig) -> int:
-    """Return records that a device is expected to hold, as a whole number."""
+    """Return the expected number of records on a device as a whole number, at least 1."""
     return max(1, round(config.data.expected_records))
 
 
 def _batch(config: AgentConfig) -> float:
-    """Return B: records expected in a sum."""
+    """Return B, the expected number of records in a sum."""
     learner = settings_of(config, PushSumSettings)
     if learner.sampling == "poisson":
         return float(min(learner.batch, _expected_records(config)))
@@ -270,11 +270,11 @@ def _batch(config: AgentConfig) -> float:
 
 
 def step_size(config: AgentConfig, size: int) -> float:
-    """Return γ of the first step: as configured, or by a public rule from the noise.
+    """Return γ of the first step, as configured or by a public rule from the noise.
 
-    K steps of noise z = √K/μ per clip move the model by γ C √(K P) z/B = γ C K √P / (B μ). A model performs best where
-    that is about 120, or about 150 with contributions, whose steps shrink further, whatever the budget, the size and
-    the number of records (docs/explanation/push-sum.md). A regression, whose weights are of one magnitude, performs
+    K steps with noise z = √K/μ per clip move the model by γ C √(K P) z/B = γ C K √P / (B μ). A model performs best
+    if that is about 120, or about 150 with contributions, whose steps shrink further. This holds for any budget, size
+    and number of records (docs/explanation/push-sum.md). A regression, whose weights all have one magnitude, performs
     best far below that. It starts with smaller steps, for records and for windows.
     """
     learner = settings_of(config, PushSumSettings)
@@ -283,7 +283,7 @@ def step_size(config: AgentConfig, size: int) -> float:
     if _follows_windows(config) and learner.step_size is None:
         return _REGRESSION
     if config.data.classes == 1 and learner.step_size is None:
-        whole = config.unit == "device"  # its one clipped sum gives the direction, and hardly the distance
+        whole = config.unit == "device"  # its single clipped sum shows the direction, but hardly the distance
         largest = _WHOLE_REGRESSION * config.data.expected_records if whole else _REGRESSION
         return _bounded_step(config, size, _NOISY_REGRESSION, largest)
     if learner.name == "push-sum" and learner.step_size is None:
@@ -297,7 +297,7 @@ def step_size(config: AgentConfig, size: int) -> float:
 
 
 def _step_decay(config: AgentConfig, step_size: float) -> float:
-    """Return the share of γ lost by the last step: as configured, or enough to end contributions with short steps."""
+    """Return the share of γ lost by the last step, as configured or such that contributions end with short steps."""
     learner = settings_of(config, PushSumSettings)
     if learner.step_decay is None and learner.mixing == "contributions" and config.data.classes > 1:
         return max(learner.decay, 1 - _LAST * learner.own_rate / step_size)
@@ -305,14 +305,14 @@ def _step_decay(config: AgentConfig, step_size: float) -> float:
 
 
 def _largest_pace(config: AgentConfig, size: int) -> float:
-    """Return an upper bound on γ/B if records are followed: a regression's, however few windows there are so far."""
+    """Return an upper bound on γ/B if records are followed: that of a regression, however few windows there are."""
     if settings_of(config, PushSumSettings).step_size is not None:
         return math.inf
     return _bounded_step(config, size, _NOISY_REGRESSION, math.inf) / config.data.expected_records
 
 
 def _bounded_step(config: AgentConfig, size: int, noisy: float, largest: float) -> float:
-    """Return the largest γ, or the γ whose noise moves a model by `noisy`, if that is less."""
+    """Return `largest`, or the γ at which noise moves a model by `noisy` if that is smaller."""
     steps, records = settings_of(config, PushSumSettings).steps, config.data.expected_records
     return noise_bounded_step(
         config, size, steps=steps, clip=_clip(config), records=records, noisy=noisy, largest=largest

@@ -1,4 +1,4 @@
-"""AdaD²P, ConstD²P and ClipD²P to the letter (ICLR 2024 submission, Section 4): their noise, and its guarantee."""
+"""AdaD²P, ConstD²P and ClipD²P exactly as published (ICLR 2024 submission, Section 4): their noise and guarantee."""
 
 import math
 from functools import lru_cache
@@ -22,10 +22,10 @@ _PAGE = "docs/explanation/push-sum.md#to-the-letter"
 
 
 def published_terms(config: AgentConfig) -> PublishedTerms:
-    """Return terms for one random record per step, drawn with replacement, with the paper's noise.
+    """Return terms for one random record per step, sampled with replacement, with the paper's noise.
 
     Raises:
-        ConfigError: if ConstD²P has no bound on its gradients.
+        ConfigError: if ConstD²P has no gradient bound.
     """
     learner, sigma = settings_of(config, ClipD2pSettings), published_sigma(config)
     clip = learner.clip if learner.name == "clipd2p" else None
@@ -33,10 +33,7 @@ def published_terms(config: AgentConfig) -> PublishedTerms:
     if sigma == 0:
         bound = 1.0
     if bound is None:
-        raise ConfigError(
-            "learner.gradient_bound: constd2p with fidelity = paper needs G, the longest gradient of five runs "
-            "without privacy; a testbed computes it, but an agent needs it in its configuration"
-        )
+        raise ConfigError("without privacy; a testbed computes it, but for an agent it must be configured")
     return PublishedTerms(
         learner=learner.name,
         claim=_claim(config, sigma, sigma * bound),
@@ -50,7 +47,7 @@ def published_terms(config: AgentConfig) -> PublishedTerms:
 
 
 def published_sigma(config: AgentConfig) -> float:
-    """Return σ: as chosen, else c₂ √(K ln(1/δ)) / (J ε) with c₂ = 1, a constant that the paper leaves open."""
+    """Return σ as configured, or c₂ √(K ln(1/δ)) / (J ε) with c₂ = 1, a constant that the paper does not specify."""
     learner, privacy = settings_of(config, ClipD2pSettings), config.privacy
     if math.isinf(privacy.epsilon):
         return 0.0
@@ -59,12 +56,12 @@ def published_sigma(config: AgentConfig) -> float:
 
 @lru_cache(maxsize=16)
 def true_epsilon(sigma: float, steps: int, records: int, delta: float) -> float:
-    """Return the true cost of ClipD²P's σ: K Gaussian releases of one of J records, drawn uniformly, replace-one.
+    """Return the true cost of ClipD²P's σ: K Gaussian releases of one of J records, sampled uniformly, replace-one.
 
     Args:
-        sigma: σ, noise over the clip.
-        steps: K.
-        records: J.
+        sigma: σ, the ratio of noise to clip.
+        steps: number of steps K.
+        records: number of records J.
         delta: δ.
     """
     event = SampledGaussian(
@@ -74,7 +71,7 @@ def true_epsilon(sigma: float, steps: int, records: int, delta: float) -> float:
 
 
 def _formula(config: AgentConfig, value: float) -> float:
-    """Return σ for a given ε, or ε for a given σ: the formula is its own inverse."""
+    """Return σ for a given ε, or ε for a given σ, since the formula is its own inverse."""
     steps, records = settings_of(config, ClipD2pSettings).steps, config.data.expected_records
     return math.sqrt(max(1, steps) * math.log(1 / config.privacy.delta)) / (records * value)
 

@@ -1,4 +1,4 @@
-"""Settings of push-sum SGD's algorithms."""
+"""Settings of the push-sum SGD algorithms."""
 
 from collections.abc import Mapping
 from typing import Annotated, ClassVar, Literal, Self
@@ -12,9 +12,9 @@ from sottovoce.learner_settings import Fanout, LongestPeriod, ScheduledSettings,
 Mixing = Annotated[
     Literal["pairwise", "push-sum", "contributions"] | None,
     Meta(
-        description="how models are combined: contributions that each device signs, which one device cannot bend; in "
-        'pairs, for large or trusted fleets; or push-sum shares. Without it "contributions"; "pairwise" of a feed that '
-        'is followed; "push-sum" to the letter, with quantiles, without noise'
+        description="how models are combined: contributions signed by each device, which one device cannot distort; "
+        'pairwise, for large or trusted fleets; or push-sum shares. Defaults to "contributions"; to "pairwise" for a '
+        'followed feed; to "push-sum" to the letter, with quantiles, and without noise'
     ),
 ]
 Clipping = Annotated[
@@ -38,21 +38,21 @@ class PushSumSettings(ScheduledSettings, frozen=True, tag="push-sum"):
     longest_period: LongestPeriod = 3_600.0
     fanout: Annotated[
         Fanout | None,
-        Meta(description="peers sent to in one cycle, in rotation; by default 1, or 2 with contributions"),
+        Meta(description="number of peers contacted in one cycle, in rotation; by default 1, or 2 with contributions"),
     ] = None
     share_bits: Annotated[
         ShareBits | None,
         Meta(
-            description="what is sent is rounded by at most 2^-share_bits; without it 16, of contributions as few as "
-            "the noise of one step allows, and 40 to the letter"
+            description="sent values are rounded by at most 2^-share_bits; defaults to 16, for contributions to as few "
+            "bits as the noise of one step allows, and to 40 to the letter"
         ),
     ] = None
     mixing: Mixing = None
     contributors: Annotated[
         Annotated[int, Meta(ge=2, le=1024)] | None,
         Meta(
-            description="contributions: devices whose contributions one holds, beside its own; without it 64, and of a "
-            "large model as many as 32 MiB hold"
+            description="contributions: number of other devices whose contributions a device stores; defaults to 64, "
+            "and for a large model to as many as fit into 32 MiB"
         ),
     ] = None
     dishonest: Annotated[
@@ -60,47 +60,48 @@ class PushSumSettings(ScheduledSettings, frozen=True, tag="push-sum"):
         Meta(
             ge=0,
             le=0.25,
-            description="contributions: share of dishonest devices that a robust mean leaves out; 0: none is left out, "
-            "and none counts for more than a bounded length",
+            description="contributions: share of dishonest devices that a robust mean removes; with 0 none is removed, "
+            "and each counts only up to a bounded length",
         ),
     ] = _DISHONEST
     clipping: Clipping = "constant"
     clip_decay: Annotated[
-        float, Meta(gt=0, le=1, description="decay: share of the threshold that is left at the last step")
+        float, Meta(gt=0, le=1, description="decay: ratio of the last step's threshold to `clip`")
     ] = 0.8
     clip_quantile: Annotated[
-        float, Meta(gt=0, lt=1, description="quantile: share of gradients that shall be below the threshold")
+        float, Meta(gt=0, lt=1, description="quantile: target share of gradients below the threshold")
     ] = 0.2
 
     def __post_init__(self) -> None:
-        """Check the mixing: the papers use only push-sum; otherwise, if unset, it follows from the configuration."""
+        """Check the mixing. The papers use only push-sum; otherwise the default depends on the other settings."""
         super().__post_init__()
         shares = self.fidelity == "paper" or self.name == "push-sum" or self.clipping == "quantile"
         if self.mixing is None and shares:
             force_setattr(self, "mixing", "push-sum")
         if self.fidelity == "paper" and self.mixing != "push-sum":
             raise invalid_key(
-                "mixing", 'fidelity = "paper" mixes by push-sum; leave the key out, or write fidelity = "sound"'
+                "mixing", 'fidelity = "paper" mixes by push-sum; remove the key, or set fidelity = "sound"'
             )
         if self.mixing in ("pairwise", "push-sum"):
             for key, usual in (("contributors", None), ("dishonest", _DISHONEST)):
                 if getattr(self, key) != usual:
-                    raise invalid_key(key, f'{self.mixing} has no such key; write mixing = "contributions"')
+                    raise invalid_key(key, f'{self.mixing} has no such key; set mixing = "contributions"')
         if self.mixing != "push-sum" and self.clipping == "quantile":
             remedy = 'choose "constant", "decay" or "automatic", or mixing = "push-sum"'
-            raise invalid_key(
-                "clipping", f"a few dishonest devices could distort the threshold that all share; {remedy}"
-            )
+            raise invalid_key("clipping", f"a few dishonest devices could distort the shared threshold; {remedy}")
 
     def completed(self, *, follows: bool) -> Self:
-        """See LearnerSettings.completed: a contribution sums a known number of steps, and a feed has no last step."""
+        """Return settings with a mixing: pairwise for a feed, which has no last step, otherwise contributions.
+
+        See LearnerSettings.completed.
+        """
         if self.mixing is not None:
             return self
         return replace(self, mixing="pairwise" if follows else "contributions")
 
 
 class ClipD2pSettings(PushSumSettings, frozen=True, tag="clipd2p"):
-    """Settings of ClipD²P and of the other learners of its paper."""
+    """Settings of ClipD²P and of the other learners in its paper."""
 
     only_with: ClassVar[Mapping[str, tuple[str, tuple[str, ...]]]] = {
         **PushSumSettings.only_with,
@@ -112,7 +113,7 @@ class ClipD2pSettings(PushSumSettings, frozen=True, tag="clipd2p"):
 
     sigma: Annotated[
         Annotated[float, Meta(ge=0, le=LARGEST)] | None,
-        Meta(description="to the letter: the noise scale that the paper gives instead of an ε"),
+        Meta(description="to the letter: the noise scale that the paper specifies instead of an ε"),
     ] = None
 
 
@@ -127,5 +128,5 @@ class ConstD2pSettings(ClipD2pSettings, frozen=True, tag="constd2p"):
 
     gradient_bound: Annotated[
         Annotated[float, Meta(gt=0, le=LARGEST)] | None,
-        Meta(description="to the letter: G; if unset, five runs without privacy determine it, which is marked"),
+        Meta(description="to the letter: G; if unset, five runs without privacy determine it, and reports say so"),
     ] = None

@@ -1,4 +1,4 @@
-"""Signal and noise of a configuration: how far a device's records move a model, and how far its noise does."""
+"""Signal and noise of a configuration: how far a device's records move a model, and how far its noise moves it."""
 
 import math
 from typing import TYPE_CHECKING
@@ -13,23 +13,23 @@ if TYPE_CHECKING:
 
 
 def max_units(config: AgentConfig, schedule: "Schedule") -> float:
-    """Return the upper bound on the privacy units in B records; 1 for a device, or if records are followed."""
+    """Return an upper bound on the number of privacy units in B records; 1 for a device or if records are followed."""
     return 1.0 if config.unit == "device" or schedule.follows else schedule.expected_records
 
 
 def signal_and_noise(config: AgentConfig, schedule: "Schedule", clip: float) -> SignalAndNoise | None:
-    """Return the total signal and noise of all K steps; if records are followed, each step sums K windows.
+    """Return the total signal and noise of all K steps. If records are followed, each step sums K windows.
 
-    A step moves the model of P numbers by γ_t/B times a sum, to which each unit adds at most C, and whose noise has the
-    norm √P C √K/μ, with μ of the whole budget. γ_t is the step size, and B the expected number of records.
+    A step moves a model of P numbers by γ_t/B times a sum. Each unit adds at most C to that sum, and its noise has the
+    norm √P C √K/μ, where μ is that of the whole budget. γ_t is the step size, and B the expected number of records.
 
     Args:
         config: configuration of an agent.
-        schedule: schedule of its learner.
-        clip: C, the clipping threshold.
+        schedule: schedule of the agent's learner.
+        clip: clipping threshold C.
 
     Returns:
-        None if batches are drawn, or nothing is clipped.
+        The signal and noise, or None if batches are sampled, nothing is clipped or there are no steps.
     """
     from sottovoce.algorithms.steps.public.descent import expected_batch, rate
 

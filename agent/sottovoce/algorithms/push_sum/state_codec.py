@@ -1,20 +1,20 @@
-"""The durable state of push-sum learners."""
+"""Codec of the push-sum learners' durable state."""
 
 from sottovoce.algorithms.push_sum.public.machine import PushSum, PushSumState
 from sottovoce.algorithms.steps.mixing_state import decoded, encoded
 
 
 class PushSumCodec:
-    """Implementation of StateCodec for push-sum learners."""
+    """State codec for push-sum learners; implements StateCodec."""
 
     def __init__(self, learner: PushSum) -> None:
         self._size, self._state_type = learner.schedule.width, learner.state_type
 
     def encode(self, state: PushSumState) -> bytes:
-        """See StateCodec.encode."""
+        """Encode the durable part of a state; see StateCodec.encode."""
         return encoded(state, state.weight)
 
     def decode(self, raw: bytes) -> PushSumState:
-        """Decode a state, including one of version 0.1; see StateCodec.decode."""
+        """Decode a state, including one saved by version 0.1; see StateCodec.decode."""
         weight, saved = decoded(raw, self._size)
         return self._state_type(weight=weight, **saved)

@@ -1,4 +1,4 @@
-"""Shares of push-sum mass."""
+"""Wire format of shares of push-sum mass."""
 
 from sottovoce.algorithms.push_sum.public.messages import MAX_WEIGHT, PushSumShare
 from sottovoce.algorithms.steps.numerator import numerator_of
@@ -10,14 +10,14 @@ from sottovoce.wire.v1 import envelope_pb2
 
 
 def to_bytes(message: PushSumShare) -> bytes:
-    """See PayloadCodec.to_bytes."""
+    """Encode a share; see PayloadCodec.to_bytes."""
     share = envelope_pb2.PushSumShare(weight=message.weight)
     put_numbers(share, message.numerator)
     return share.SerializeToString(deterministic=True)
 
 
 def from_bytes(payload: bytes) -> PushSumShare:
-    """Decode a share, including one that version 0.1 has left in an outbox; see PayloadCodec.from_bytes."""
+    """Decode a share, including one that version 0.1 left in an outbox; see PayloadCodec.from_bytes."""
     share = envelope_pb2.PushSumShare.FromString(payload)
     numerator = numerator_of(share)
     numerator.setflags(write=False)
@@ -25,11 +25,11 @@ def from_bytes(payload: bytes) -> PushSumShare:
 
 
 def check(message: PushSumShare) -> None:
-    """See PayloadCodec.check."""
+    """Check the shape and ranges of a share; see PayloadCodec.check."""
     numerator = message.numerator
     if numerator.ndim != 1 or not 1 <= numerator.size <= MAX_PARAMETERS:
         raise MessageRefused("shape", f"the numerator has the shape {numerator.shape}, not 1 to {MAX_PARAMETERS}")
     if numerator.min() < -MAX_NUMERATOR or numerator.max() > MAX_NUMERATOR:
-        raise MessageRefused("range", "a numerator is beyond 2^60 in units of 2^-40")
+        raise MessageRefused("range", "a numerator exceeds 2^60 in units of 2^-40")
     if not 0 < message.weight <= MAX_WEIGHT:
         raise MessageRefused("range", "the weight is not in (0, 4]")

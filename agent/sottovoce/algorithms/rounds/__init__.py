@@ -1,1 +1,1 @@
-"""Synchronous rounds between neighbours."""
+"""Learners in synchronous rounds between neighbours."""

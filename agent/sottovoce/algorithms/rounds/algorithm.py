@@ -1,4 +1,4 @@
-"""Synchronous rounds between neighbours, as values: pdsl, dp-dpsgd, dp-cga, muffliato, dp-net-fleet."""
+"""Registry entries of learners in synchronous rounds: pdsl, dp-dpsgd, dp-cga, muffliato, dp-net-fleet."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -16,7 +16,7 @@ from sottovoce.registry import Algorithm, by_name
 if TYPE_CHECKING:
     from sottovoce.algorithms.rounds.rules import Rule
 
-_CROSS = "a model, noisy gradients at neighbours' models and at its own, and what is computed from them"
+_CROSS = "a model, noisy gradients at neighbours' models and at its own, and values computed from them"
 _OWN_GRADIENT = "a model, after steps along noisy gradients of random batches"
 _AUDIT = {"data.features": 256, "data.classes": 2}
 
@@ -26,7 +26,7 @@ def of_rounds(settings: type[RoundsSettings], rule: "Callable[[], Rule]", **own:
 
     Args:
         settings: settings of the algorithm, tagged with its name.
-        rule: returns the rule of its rounds, imported only when called.
+        rule: function that returns the rule of the algorithm's rounds; it imports the rule only when called.
         own: attributes of Algorithm that differ from those of the other algorithms in rounds.
     """
 
@@ -68,7 +68,7 @@ ALGORITHMS = by_name(
     _built_in_algorithm(
         PdslSettings,
         releases=_CROSS,
-        audit={"learner.shapley": "uniform"},  # the others need public records; no vault releases a weight
+        audit={"learner.shapley": "uniform"},  # the other rules need public records; no vault releases a weight
     ),
     _built_in_algorithm(DpDpsgdSettings),
     _built_in_algorithm(DpCgaSettings, releases=_CROSS),

@@ -1,4 +1,4 @@
-"""Construction, from a configuration, of the parts of learners in synchronous rounds."""
+"""Construction of the parts of learners in synchronous rounds from a configuration."""
 
 from typing import TYPE_CHECKING
 
@@ -17,18 +17,18 @@ if TYPE_CHECKING:
     from sottovoce.learners import Provenance
 
 INITIAL_SEED = 0
-"""Seed of the public model with which all devices of a fleet begin."""
+"""Seed of the public initial model of all devices in a fleet."""
 
 
 def family(config: AgentConfig, rule: Rule, public: Records | None) -> Family:
-    """Return the parts of a learner in rounds; public records not given here are read when a learner is made."""
+    """Return the parts of a learner in rounds. If public records are not passed, they are loaded with the learner."""
     kernel = kernel_of(config)
 
     def make_learner(owner: str, provenance: "Provenance", kept: Kept) -> Made:
         from sottovoce.algorithms.rounds.public import Rounds
         from sottovoce.algorithms.rounds.state_codec import RoundsCodec
 
-        del owner, provenance, kept  # a model of rounds has no author
+        del owner, provenance, kept  # a model in rounds is anonymous, and no records are published
         _check(config, rule, public)
         rounds = Rounds(
             schedule_of(config, kernel.size), rule.made(config, kernel, public), kernel.initial(INITIAL_SEED)
@@ -41,7 +41,7 @@ def family(config: AgentConfig, rule: Rule, public: Records | None) -> Family:
 
 
 def schedule_of(config: AgentConfig, size: int) -> "RoundsSchedule":
-    """Return the public schedule of a learner in rounds for a model of `size` parameters; papers keep the step size."""
+    """Return the public schedule of a learner in rounds for `size` parameters; its step size ignores the noise."""
     from sottovoce.algorithms.rounds.public import RoundsSchedule
 
     learner = settings_of(config, RoundsSettings)
@@ -61,7 +61,7 @@ def _check(config: AgentConfig, rule: Rule, public: Records | None) -> None:
     """Refuse a configuration that a learner in rounds cannot run.
 
     Raises:
-        ConfigError: if its neighbours are not fixed, or its own rule refuses the configuration.
+        ConfigError: if the neighbours are not fixed, or if the rule refuses the configuration.
         DataError: if the public records on which models are scored do not exist.
     """
     scores = config.learner.scores
@@ -69,17 +69,22 @@ def _check(config: AgentConfig, rule: Rule, public: Records | None) -> None:
         _check_public(config.data.public, scores)
     if config.membership.sampling != "static":
         raise ConfigError(
-            f"membership.sampling: learner {config.learner.name} has the same neighbours in every round: set it to "
+            f"membership.sampling: learner {config.learner.name} needs the same neighbours in every round: set it to "
             '"static" and list each device under the other\'s transport.peers'
         )
     rule.check(config)
 
 
 def _check_public(spec: str | None, rule: str) -> None:
-    """Refuse a configuration without records on which models could be scored, before any are read."""
+    """Check that public records to score models on are configured and exist, before any are read.
+
+    Raises:
+        ConfigError: if no public records are configured, or if their specification is invalid.
+        DataError: if the file does not exist.
+    """
     if spec is None:
         raise ConfigError(
-            f"data.public: learner.shapley = {rule} scores models on public labelled records: name them, or set "
+            f"data.public: learner.shapley = {rule} scores models on public labelled records: specify them, or set "
             "learner.shapley=cosine, which needs none"
         )
     try:
@@ -87,11 +92,13 @@ def _check_public(spec: str | None, rule: str) -> None:
     except DataError as error:
         raise ConfigError(f"data.public: {error}") from error
     if path is not None and not path.exists():
-        raise DataError(f"data.public: {path}: no such file or directory; correct it, or copy the public records there")
+        raise DataError(
+            f"data.public: {path}: no such file or directory; correct the path, or copy the public records there"
+        )
 
 
 def _batch(config: AgentConfig) -> tuple[int, int]:
-    """Return the numerator and denominator of the rate at which records are drawn."""
+    """Return the numerator and denominator of the rate at which records are sampled."""
     of = max(1, round(config.data.expected_records))
     return min(settings_of(config, RoundsSettings).batch, of), of
 

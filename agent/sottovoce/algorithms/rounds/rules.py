@@ -1,4 +1,4 @@
-"""Rules of each algorithm in rounds, built from a configuration."""
+"""Rules of the algorithms in rounds, built from a configuration."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -19,7 +19,7 @@ from sottovoce.data import Records, checked, load, uniform_bounds
 from sottovoce.errors import ConfigError
 from sottovoce.kernels import Kernel
 
-if TYPE_CHECKING:  # the vault's process asks how many questions there are, and loads no learner
+if TYPE_CHECKING:  # the vault process needs only the number of questions, and loads no learner
     from sottovoce.algorithms.rounds.public import Algorithm, Weighing
 
 
@@ -37,9 +37,9 @@ class Rule:
 
     Attributes:
         made: function of (configuration, kernel, public records on which models are scored, or None for the records
-            that data.public names) that returns the algorithm of one round.
-        questions: number of gradients that a device may be asked for in one round.
-        check: raises ConfigError for a configuration that it cannot run.
+            specified by data.public) that returns the algorithm of one round.
+        questions: function that returns the maximum number of gradients a device may be asked for in one round.
+        check: function that raises ConfigError for a configuration that the algorithm cannot run.
     """
 
     made: "Callable[[AgentConfig, Kernel, Records | None], Algorithm]"
@@ -60,14 +60,14 @@ def _pdsl(config: AgentConfig, kernel: Kernel, public: Records | None) -> "Algor
 
 
 def _check_pdsl(config: AgentConfig) -> None:
-    """Check that there are not too many neighbours for exact Shapley values."""
+    """Check that there are not too many neighbours or answers for exact Shapley values."""
     from sottovoce.kernels.decentralised.shapley import EXACT_AT_MOST
 
     learner = settings_of(config, PdslSettings)
     players = max(_answers_per_round(config), 1 + len(config.transport.peers))
     if learner.shapley == "exact" and players > EXACT_AT_MOST:
         raise ConfigError(
-            f"learner.shapley: exact values allow at most {EXACT_AT_MOST - 1} neighbours, and as many answers: "
+            f"learner.shapley: exact values allow at most {EXACT_AT_MOST - 1} neighbours and as many answers: "
             "choose monte-carlo or cosine, or a sparser graph"
         )
 
@@ -124,7 +124,7 @@ def _weighing(config: AgentConfig, kernel: Kernel, public: Records | None) -> "W
 
 
 def _load_public_records(config: AgentConfig) -> Records:
-    """Return the public records that data.public names, as the vault would see its own."""
+    """Return the public records specified by data.public, prepared as the vault prepares its own records."""
     data, spec = config.data, config.data.public or ""
     found = load(spec)
     raw = checked(

@@ -1,4 +1,4 @@
-"""Settings of algorithms in rounds."""
+"""Settings of the algorithms in rounds."""
 
 from collections.abc import Mapping
 from typing import Annotated, ClassVar, Literal
@@ -8,17 +8,17 @@ from msgspec import Meta
 from sottovoce.invalid_key import invalid_key
 from sottovoce.learner_settings import Batch, Deadline, Sampling, ScheduledSettings
 
-Momentum = Annotated[float, Meta(ge=0, lt=1, description="share of the last direction that is kept")]
+Momentum = Annotated[float, Meta(ge=0, lt=1, description="share of the last direction that is retained")]
 Answers = Annotated[
     Annotated[int, Meta(ge=1, le=1000)] | Literal["all"] | None,
     Meta(
-        description="gradients released in one round, with the device's own; by default all, or one for a sound dp-cga"
+        description="gradients released per round, including the device's own; defaults to all, or 1 for a sound dp-cga"
     ),
 ]
 
 
 class RoundsSettings(ScheduledSettings, frozen=True):
-    """Settings of all algorithms in rounds."""
+    """Settings shared by all algorithms in rounds."""
 
     sampling: Sampling = "poisson"
     batch: Batch = 128
@@ -30,7 +30,7 @@ class DpDpsgdSettings(RoundsSettings, frozen=True, tag="dp-dpsgd"):
 
 
 class CrossSettings(RoundsSettings, frozen=True):
-    """Settings of algorithms with gradients at neighbours' models."""
+    """Settings of algorithms that use gradients at neighbours' models."""
 
     sound_answers: ClassVar[Literal["all"] | int] = "all"
 
@@ -39,14 +39,14 @@ class CrossSettings(RoundsSettings, frozen=True):
 
     @property
     def answered(self) -> Literal["all"] | int:
-        """Number of gradients released in one round, the device's own included."""
+        """Number of gradients released in one round, including the device's own."""
         return self.answers or (self.sound_answers if self.fidelity == "sound" else "all")
 
 
 class DpCgaSettings(CrossSettings, frozen=True, tag="dp-cga"):
     """Settings of DP-CGA."""
 
-    sound_answers: ClassVar[Literal["all"] | int] = 1  # the projection leaves the noise of one's own gradient as it is
+    sound_answers: ClassVar[Literal["all"] | int] = 1  # projection does not reduce the noise of one's own gradient
 
 
 class PdslSettings(CrossSettings, frozen=True, tag="pdsl"):
@@ -59,13 +59,15 @@ class PdslSettings(CrossSettings, frozen=True, tag="pdsl"):
 
     shapley: Annotated[
         Literal["exact", "monte-carlo", "cosine", "uniform"],
-        Meta(description="how neighbours' gradients are weighed; cosine and uniform need no validation records"),
+        Meta(description="how neighbours' gradients are weighted; cosine and uniform need no validation records"),
     ] = "exact"
-    permutations: Annotated[int, Meta(ge=2, le=100_000, description="permutations sampled by monte-carlo")] = 100
+    permutations: Annotated[
+        int, Meta(ge=2, le=100_000, description="number of permutations sampled by monte-carlo")
+    ] = 100
 
     @property
     def scores(self) -> str | None:
-        """See LearnerSettings.scores: models are scored for Shapley values, exact or from permutations."""
+        """Rule by which models are scored on public records, or None if they are not; see LearnerSettings.scores."""
         return self.shapley if self.shapley in ("exact", "monte-carlo") else None
 
 
@@ -77,21 +79,21 @@ class MuffliatoSettings(RoundsSettings, frozen=True, tag="muffliato"):
         "spectral_gap": ("chebyshev", ("true",)),
     }
 
-    gossip_steps: Annotated[int, Meta(ge=1, le=100, description="exchanges in a round, K")] = 3
-    chebyshev: Annotated[bool, Meta(description="accelerated gossip")] = False
+    gossip_steps: Annotated[int, Meta(ge=1, le=100, description="number of exchanges per round, K")] = 3
+    chebyshev: Annotated[bool, Meta(description="whether to accelerate gossip")] = False
     spectral_gap: Annotated[
         Annotated[float, Meta(gt=0, le=1)] | None,
-        Meta(description="spectral gap of the fleet's Metropolis matrix, public; needed by chebyshev"),
+        Meta(description="public spectral gap of the fleet's Metropolis matrix; required with chebyshev"),
     ] = None
 
     def __post_init__(self) -> None:
-        """Check that acceleration comes with the graph's spectral gap."""
+        """Check that acceleration is configured along with the graph's spectral gap."""
         super().__post_init__()
         if self.chebyshev and self.spectral_gap is None:
-            raise invalid_key("spectral_gap", "chebyshev needs it: 1 - |λ₂| of the fleet's Metropolis matrix")
+            raise invalid_key("spectral_gap", "required with chebyshev: 1 - |λ₂| of the fleet's Metropolis matrix")
 
 
 class DpNetFleetSettings(RoundsSettings, frozen=True, tag="dp-net-fleet"):
     """Settings of DP-NET-FLEET."""
 
-    local_steps: Annotated[int, Meta(ge=1, le=100, description="steps in a round, K")] = 1
+    local_steps: Annotated[int, Meta(ge=1, le=100, description="number of steps per round, K")] = 1

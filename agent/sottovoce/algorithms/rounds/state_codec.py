@@ -1,4 +1,4 @@
-"""The durable state of learners in rounds."""
+"""Codec of the durable state of learners in rounds."""
 
 from dataclasses import replace
 
@@ -8,13 +8,13 @@ from sottovoce.wire.v1 import rounds_pb2
 
 
 class RoundsCodec:
-    """Implementation of StateCodec for learners in rounds; received messages do not outlive a restart."""
+    """State codec for learners in rounds; implements StateCodec. Received messages do not survive a restart."""
 
     def __init__(self, learner: Rounds) -> None:
         self._fresh = learner.fresh()
 
     def encode(self, state: RoundsState) -> bytes:
-        """See StateCodec.encode."""
+        """Encode the durable part of a state; see StateCodec.encode."""
         work = state.work
         return rounds_pb2.RoundsState(
             cycle=state.cycle,
@@ -25,7 +25,7 @@ class RoundsCodec:
         ).SerializeToString()
 
     def decode(self, raw: bytes) -> RoundsState:
-        """See StateCodec.decode."""
+        """Decode a state; see StateCodec.decode."""
         saved, work = rounds_pb2.RoundsState.FromString(raw), self._fresh.work
         return replace(
             self._fresh,

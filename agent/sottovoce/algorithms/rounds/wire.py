@@ -1,4 +1,4 @@
-"""Messages of learners in rounds."""
+"""Wire format of messages of learners in rounds."""
 
 import numpy as np
 
@@ -13,7 +13,7 @@ _MAX_PHASES = 2**10
 
 
 def to_bytes(message: RoundMessage) -> bytes:
-    """See PayloadCodec.to_bytes."""
+    """Encode a message; see PayloadCodec.to_bytes."""
     return rounds_pb2.RoundMessage(
         round=message.round,
         phase=message.phase,
@@ -23,24 +23,27 @@ def to_bytes(message: RoundMessage) -> bytes:
 
 
 def from_bytes(payload: bytes) -> RoundMessage:
-    """See PayloadCodec.from_bytes."""
+    """Decode a message; see PayloadCodec.from_bytes."""
     found = rounds_pb2.RoundMessage.FromString(payload)
     vectors = [from_float32(raw) for raw in found.vectors]
     if len({vector.size for vector in vectors}) > 1:
-        raise MessageRefused("shape", "the vectors of a message have different lengths")
+        raise MessageRefused("shape", "the vectors in a message have different lengths")
     stack = np.array(vectors, dtype=np.float32) if vectors else np.empty((0, 1), dtype=np.float32)
     stack.setflags(write=False)
     return RoundMessage(found.round, found.phase, found.degree, stack)
 
 
 def check(message: RoundMessage) -> None:
-    """See PayloadCodec.check. Two vectors of the longest model have the size that MAX_PARAMETERS was chosen for."""
+    """Check the shape and ranges of a message; see PayloadCodec.check.
+
+    MAX_PARAMETERS was chosen such that two vectors of the longest model fit.
+    """
     vectors = message.vectors
     if vectors.ndim != 2 or len(vectors) > MAX_VECTORS or not 1 <= vectors.shape[1] <= MAX_PARAMETERS:
         raise MessageRefused(
             "shape", f"vectors have the shape {vectors.shape}, not up to {MAX_VECTORS} of 1 to {MAX_PARAMETERS} values"
         )
     if not np.isfinite(vectors).all():
-        raise MessageRefused("range", "a vector holds a NaN or an infinity")
+        raise MessageRefused("range", "a vector contains a NaN or an infinity")
     if not (0 <= message.round <= MAX and 0 <= message.phase < _MAX_PHASES and 1 <= message.degree <= _MAX_NEIGHBOURS):
-        raise MessageRefused("range", "the round, phase or degree is beyond its limit")
+        raise MessageRefused("range", "the round, phase or degree exceeds its limit")

@@ -1,1 +1,1 @@
-"""One shared model that the devices write in turn."""
+"""Learners with one shared model that the devices write in turn."""

@@ -1,4 +1,4 @@
-"""One shared model written in turn (Jin, He & Dai 2023), as values: without-replacement, with-replacement."""
+"""Registry entries of one shared model written in turn (Jin, He & Dai 2023): without- and with-replacement."""
 
 from typing import Any
 
@@ -24,8 +24,8 @@ def _wire() -> Any:
 
 def _relation(settings: SharedModelSettings) -> Relation:
     controller, every = settings.control
-    chains = every != 1 or controller == "always-global"  # of disjoint batches, which have no other bound
-    return "replace-one" if chains or settings.fidelity == "paper" else "add-remove"  # a fixed size shows how many
+    chains = every != 1 or controller == "always-global"  # on disjoint batches, for which there is no other bound
+    return "replace-one" if chains or settings.fidelity == "paper" else "add-remove"  # a fixed size reveals the count
 
 
 def _shared_model_algorithm(**own: Any) -> Algorithm:
@@ -46,10 +46,10 @@ def _shared_model_algorithm(**own: Any) -> Algorithm:
 ALGORITHMS = by_name(
     _shared_model_algorithm(
         settings=WithoutReplacementSettings,
-        releases="a model that goes round, after steps along noisy gradients of batches used once",
+        releases="the shared model after steps along noisy gradients of batches that are used once",
     ),
     _shared_model_algorithm(
         settings=WithReplacementSettings,
-        releases="a model that goes round, after steps along noisy gradients of random batches",
+        releases="the shared model after steps along noisy gradients of random batches",
     ),
 )

@@ -1,4 +1,4 @@
-"""Shared model that devices write in turn (Jin, He & Dai 2023): without-replacement and with-replacement."""
+"""Parts of a shared model that devices write in turn (Jin, He & Dai 2023): without- and with-replacement."""
 
 import math
 from typing import TYPE_CHECKING, Literal
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from sottovoce.learners import Provenance
 
 INITIAL_SEED = 0
-"""Seed of the public model with which every fleet begins."""
+"""Seed of the public initial model of every fleet."""
 
 _SUM_PASSES = 3
-_RECORDS_A_TURN = 1000  # with fewer, the noise of a sum dominates, and one sum of all records is best
+_RECORDS_A_TURN = 1000  # with fewer, the noise of a sum dominates, and one sum over all records is best
 _MAX_TURNS = 3
-_CHAIN_STEP = 0.5  # step size without noise, for a loss for which no lemma gives a better one
+_CHAIN_STEP = 0.5  # step size without noise, for a loss for which no lemma provides a better one
 _RADIUS = 2.0**11  # see ChainTerms
 _FORGOTTEN = 1 / 16
 
@@ -32,7 +32,7 @@ Asks = Literal["gradient", "chain", "decisions"]
 
 
 def family(config: AgentConfig) -> Family:
-    """Return the parts of learners of a shared model: without-replacement, with-replacement."""
+    """Return the parts of a shared-model learner: without-replacement or with-replacement."""
     learner = settings_of(config, SharedModelSettings)
     kernel = kernel_of(config)
 
@@ -79,7 +79,7 @@ def schedule_of(config: AgentConfig, kernel: Kernel) -> "SharedModelSchedule":
 
 
 def _global_turns(config: AgentConfig) -> int:
-    """Return the number of turns of one device; 0 if all steps are local."""
+    """Return the number of global turns of one device; 0 if all steps are local."""
     controller, _ = settings_of(config, SharedModelSettings).control
     return 0 if controller == "always-local" else _turns(config)
 
@@ -89,7 +89,11 @@ def _order(config: AgentConfig) -> Literal["random", "round"]:
 
 
 def batch_of(config: AgentConfig) -> int:
-    """Return b: as configured; else the paper's 50, or for sound sums all records (replacement: a third of many)."""
+    """Return b, as configured, or else 50 as in the paper, or for sound sums the number that is best.
+
+    Without replacement, this is the number of all records. With replacement, it is all of them, a half or a third,
+    depending on how many thousands of records there are.
+    """
     learner = settings_of(config, SharedModelSettings)
     if learner.batch is not None:
         return learner.batch
@@ -102,7 +106,7 @@ def batch_of(config: AgentConfig) -> int:
 
 
 def _passes(config: AgentConfig) -> int:
-    """Return passes over the records: as configured; else 3 for sound sums, and the paper's 1 otherwise."""
+    """Return the number of passes over the records, as configured, or else 3 for sound sums and the paper's 1."""
     learner = settings_of(config, SharedModelSettings)
     if learner.passes is not None:
         return learner.passes
@@ -113,13 +117,13 @@ def _passes(config: AgentConfig) -> int:
 
 
 def _records(config: AgentConfig) -> int:
-    """Return the public number of a device's records; rounded down for chains, which are made of the actual records."""
+    """Return the public number of a device's records, rounded down for chains, which consist of actual records."""
     expected = config.data.expected_records
     return round(expected) if _question_kind(config) == "gradient" else int(expected)
 
 
 def slope_of(config: AgentConfig) -> float:
-    """Return a of Theorem 4: half the share of global steps."""
+    """Return a of Theorem 4, which is half the share of global steps."""
     return 0.5 / _period(config)
 
 
@@ -141,7 +145,7 @@ def _period(config: AgentConfig) -> int:
 
 
 def _turns(config: AgentConfig) -> int:
-    """Return the number of one device's turns."""
+    """Return the number of turns of one device."""
     learner, records = settings_of(config, SharedModelSettings), _records(config)
     if learner.name == "with-replacement" and learner.fidelity == "paper":
         return visits(records, batch_of(config))
@@ -150,10 +154,11 @@ def _turns(config: AgentConfig) -> int:
 
 
 def _step_size(config: AgentConfig, kernel: Kernel, asks: Asks) -> float:
-    """Return η: as configured; else the learner's own for sums, the paper's, or the longest that the lemma allows.
+    """Return η, as configured, or else the default for sums, the paper's, or the longest that the lemma allows.
 
-    The learner's own step size is for batches of `tuned_batch` records; for smaller batches, whose noise is larger, it
-    shrinks by the square root. In a step along a sum, the regulariser removes at most a share _FORGOTTEN of the model.
+    The default step size is for batches of `tuned_batch` records. For smaller batches, whose noise is larger, it
+    shrinks with the square root of the batch size. In a step along a sum, the regulariser removes at most a share
+    _FORGOTTEN of the model.
     """
     learner = settings_of(config, SharedModelSettings)
     if learner.fidelity == "paper":
@@ -165,7 +170,7 @@ def _step_size(config: AgentConfig, kernel: Kernel, asks: Asks) -> float:
         return min(rate, _FORGOTTEN / learner.regularisation) if learner.regularisation else rate
     try:
         return 1 / (2 * smoothness_of(kernel).regularised(learner.regularisation).smoothness)
-    except PrivacyError:  # without noise there may be no lemma; with noise the vault refuses
+    except PrivacyError:  # without noise there may be no lemma; with noise the vault refuses the query
         return _CHAIN_STEP
 
 

@@ -1,4 +1,4 @@
-"""Jin, He & Dai 2023 to the letter: their noise, their step sizes, and their theorem's guarantee."""
+"""Jin, He & Dai 2023 exactly as published: their noise, their step sizes, and the guarantee of their theorem."""
 
 import math
 
@@ -42,7 +42,7 @@ _VISITED = (
 
 
 def letter_sizes(config: AgentConfig, slope: float) -> StepSizes:
-    """Return η_t as printed: 0.1, or 1/(aγt) with a regulariser; configured, min(η, 1/(aγt)). 1/√t with replacement."""
+    """Return η_t as printed: 0.1; 1/(aγt), at most a configured η, with a regulariser; 1/√t with replacement."""
     learner = settings_of(config, SharedModelSettings)
     if learner.name == "with-replacement":
         return StepSizes(learner.step_size or 1.0)
@@ -53,12 +53,12 @@ def letter_sizes(config: AgentConfig, slope: float) -> StepSizes:
 
 
 def visits(records: int, batch: int) -> int:
-    """Return the number of turns with replacement after which five times as many records as exist have been drawn."""
+    """Return the number of turns with replacement after which five times the number of records has been sampled."""
     return max(1, -(-_VISITS * records // batch))
 
 
 def published_terms(config: AgentConfig) -> Terms:
-    """Return the terms of the vault, exactly as in the paper."""
+    """Return the vault's terms, exactly as in the paper."""
     learner = settings_of(config, SharedModelSettings)
     batch, (controller, every) = learner.batch_size, learner.control
     period = every if controller == "schedule" else 1
@@ -94,7 +94,7 @@ def published_terms(config: AgentConfig) -> Terms:
 
 
 def _is_refuted(config: AgentConfig) -> bool:
-    """Return whether a setting is outside the range of Theorem 2 and its classical noise."""
+    """Return whether a setting is outside the range in which Theorem 2 and its classical noise are valid."""
     learner, epsilon, delta = settings_of(config, SharedModelSettings), config.privacy.epsilon, config.privacy.delta
     one = learner.chosen_model == "softmax" or config.data.classes == 2
     if learner.control[0] == "deep-q" or learner.regularisation > 0 or not one:
@@ -103,7 +103,7 @@ def _is_refuted(config: AgentConfig) -> bool:
 
 
 def _lipschitz(config: AgentConfig) -> float:
-    """Return L: the paper's 1 for each binary model, 1 + λR = 2 with a regulariser and R = 1/λ; √2 for softmax."""
+    """Return L: the paper's 1 for each binary model, or √2 for softmax; plus λR = 1 with a regulariser, R = 1/λ."""
     alone = math.sqrt(2) if config.learner.chosen_model == "softmax" else 1.0
     return alone + (1.0 if settings_of(config, SharedModelSettings).regularisation else 0.0)
 

@@ -17,30 +17,30 @@ class SharedModelSettings(GradientSettings, frozen=True):
 
     own_batch: ClassVar[int] = 50
     tuned_batch: ClassVar[int] = 50
-    """Records in the batches for which the learner's own step size was chosen."""
+    """Number of records in the batches for which the learner's default step size was chosen."""
 
     clip: Clip = 0.7
     batch: Annotated[
-        Batch | None, Meta(description="records in a batch; by default 50, or as many as a sum is best of")
+        Batch | None, Meta(description="records per batch; defaults to 50, or to the best number for a sum")
     ] = None
     passes: Annotated[
         Annotated[int, Meta(ge=1, le=1000)] | None,
-        Meta(description="without-replacement: over the records; by default 3 of sums, else 1"),
+        Meta(description="without-replacement: passes over the records; defaults to 3 for sums, otherwise to 1"),
     ] = None
     regularisation: Annotated[
-        float, Meta(ge=0, le=1, description="without-replacement: λ; above 0 the loss is strongly convex")
+        float, Meta(ge=0, le=1, description="without-replacement: λ; if above 0, the loss is strongly convex")
     ] = 0.0
     begins_walk: BeginsWalk = False
     deadline: Deadline = 3.0
 
     @property
     def batch_size(self) -> int:
-        """b: as configured, or the paper's."""
+        """Batch size b, as configured or as in the paper."""
         return self.own_batch if self.batch is None else self.batch
 
     @property
     def control(self) -> tuple[Controller, int]:
-        """The rule that decides which steps are global and, for a schedule, the number of steps per global step."""
+        """Rule that decides which steps are global, and the number of steps per global step of a schedule."""
         return "schedule", 1
 
 
@@ -52,7 +52,7 @@ class WithReplacementSettings(SharedModelSettings, frozen=True, tag="with-replac
     @override
     def unused(self, key: str) -> str | None:
         if key in ("passes", "regularisation"):
-            return f"learner {self.name} draws with replacement, and has no passes; leave it out"
+            return f"learner {self.name} samples with replacement and has no passes; remove the key"
         return super().unused(key)
 
 
@@ -62,21 +62,21 @@ class WithoutReplacementSettings(SharedModelSettings, frozen=True, tag="without-
     own_step_size: ClassVar[float] = 36.0
     tuned_batch: ClassVar[int] = 2000
 
-    controller: Annotated[Controller, Meta(description="what decides which steps are local and which are global")] = (
+    controller: Annotated[Controller, Meta(description="rule that decides whether a step is local or global")] = (
         "schedule"
     )
     release_every: Annotated[
-        int, Meta(ge=1, le=4096, description="schedule: one step in this many is global, and released")
+        int, Meta(ge=1, le=4096, description="schedule: number of steps per global step, which is released")
     ] = 1
 
     only_with: ClassVar[Mapping[str, tuple[str, tuple[str, ...]]]] = {"release_every": ("controller", ("schedule",))}
 
     def __post_init__(self) -> None:
-        """Check that the controller fits the fidelity."""
+        """Check that the controller is allowed with the fidelity."""
         super().__post_init__()
         if self.fidelity == "sound" and self.controller == "deep-q":
             raise invalid_key(
-                "controller", "deep-q reveals values that no budget pays for; it requires fidelity = paper"
+                "controller", "deep-q reveals values that are not charged to the budget; it requires fidelity = paper"
             )
 
     @property

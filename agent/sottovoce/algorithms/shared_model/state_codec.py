@@ -1,4 +1,4 @@
-"""The durable state of learners of a shared model."""
+"""Codec of the durable state of shared-model learners."""
 
 import numpy as np
 
@@ -11,13 +11,13 @@ from sottovoce.wire.v1 import shared_model_pb2
 
 
 class SharedModelCodec:
-    """Implementation of StateCodec for learners of a shared model."""
+    """State codec for shared-model learners; implements StateCodec."""
 
     def __init__(self, learner: SharedModel) -> None:
         self._size = learner.fresh().own.size
 
     def encode(self, state: SharedModelState) -> bytes:
-        """See StateCodec.encode."""
+        """Encode the durable part of a state; see StateCodec.encode."""
         model = shared_model_pb2.SharedModel(
             head=to_wire(state.model.head), parameters=to_float32(state.model.parameters.astype(np.float32))
         )
@@ -35,7 +35,7 @@ class SharedModelCodec:
         ).SerializeToString()
 
     def decode(self, raw: bytes) -> SharedModelState:
-        """See StateCodec.decode."""
+        """Decode a state; see StateCodec.decode."""
         saved = shared_model_pb2.SharedModelState.FromString(raw)
         return SharedModelState(
             model=Held(from_wire(saved.model.head), self._decode_model(saved.model.parameters)),
@@ -55,5 +55,5 @@ class SharedModelCodec:
         if parameters.size != self._size:
             raise OtherModel(parameters.size, self._size)
         if not np.isfinite(parameters).all():
-            raise ValueError("its model holds a NaN or an infinity")
+            raise ValueError("the saved model contains a NaN or an infinity")
         return parameters

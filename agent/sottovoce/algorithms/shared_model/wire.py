@@ -1,4 +1,4 @@
-"""Messages of devices that share one model."""
+"""Wire format of messages between devices that share one model."""
 
 from sottovoce.algorithms.shared_model.public.messages import (
     MAX_STEP,
@@ -17,7 +17,7 @@ Said = HeadAnnounced | ModelWanted | SharedModelMessage
 
 
 def to_bytes(message: Said) -> bytes:
-    """See PayloadCodec.to_bytes."""
+    """Encode a message; see PayloadCodec.to_bytes."""
     said = shared_model_pb2.SharedModelMessage()
     match message:
         case HeadAnnounced(head):
@@ -30,7 +30,7 @@ def to_bytes(message: Said) -> bytes:
 
 
 def from_bytes(payload: bytes) -> Said:
-    """See PayloadCodec.from_bytes."""
+    """Decode a message; see PayloadCodec.from_bytes."""
     message = shared_model_pb2.SharedModelMessage.FromString(payload)
     match message.WhichOneof("said"):
         case "announced":
@@ -39,11 +39,11 @@ def from_bytes(payload: bytes) -> Said:
             return ModelWanted()
         case "model":
             return SharedModelMessage(from_wire(message.model.head), from_float32(message.model.parameters))
-    raise MessageRefused("shape", "the message has no content that this version knows")
+    raise MessageRefused("shape", "the message has no content that this version supports")
 
 
 def check(message: Said) -> None:
-    """See PayloadCodec.check."""
+    """Check the ranges of a message; see PayloadCodec.check."""
     if isinstance(message, ModelWanted):
         return
     if not 0 <= message.head.step <= MAX_STEP or len(message.head.writer) > _LONGEST_NAME:
@@ -53,10 +53,10 @@ def check(message: Said) -> None:
 
 
 def to_wire(head: Head) -> shared_model_pb2.SharedModelHead:
-    """Return a head as protobuf."""
+    """Convert a head to protobuf."""
     return shared_model_pb2.SharedModelHead(step=head.step, writer=head.writer)
 
 
 def from_wire(head: shared_model_pb2.SharedModelHead) -> Head:
-    """Return a head from protobuf."""
+    """Convert a head from protobuf."""
     return Head(head.step, head.writer)

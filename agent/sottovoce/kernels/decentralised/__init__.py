@@ -1,5 +1,5 @@
-"""The arithmetic of decentralised learners, as pure functions: one module per idea, imported where it is needed.
+"""The arithmetic of decentralised learners as pure functions. Each module covers one idea and is imported when needed.
 
-Nothing here reads records, draws privacy noise or knows peers. Whether a result may leave a device depends on the
+Nothing here reads records, draws privacy noise or knows about peers. Whether a result may leave a device depends on the
 inputs from which it was computed.
 """

@@ -1,6 +1,6 @@
 """Steps of Jin, He & Dai 2023, Algorithm 1: private local descent, and a chain of noised global models.
 
-A local step sends nothing; its result is as private as the records. Models are float64 arrays of one shape.
+A local step sends nothing; its result is as private as the records. Models are float64 arrays of the same shape.
 """
 
 import math
@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 from sottovoce.errors import ConfigError
 
 Schedule = Callable[[int], float]
-"""Step size η_t of step t = 1, 2, …"""
+"""Function that returns the step size η_t of step t = 1, 2, …"""
 
 
 def local_step(model: NDArray[np.float64], gradient: NDArray[np.float64], step_size: float) -> NDArray[np.float64]:
-    """Take the step w^L ← w^L - 2η ∇f_D(w^L); the 2 is the paper's.
+    """Return w^L after the step w^L ← w^L - 2η ∇f_D(w^L); the factor 2 comes from the paper.
 
     Args:
         model: w^L.
@@ -33,34 +33,34 @@ def global_step(
     noise: NDArray[np.float64],
     step_size: float,
 ) -> NDArray[np.float64]:
-    """Return w^G ← (w^G + w^L)/2 - η(∇f_D(w^G) + N); the agent publishes the result and takes it as its next w^L.
+    """Return w^G ← (w^G + w^L)/2 - η(∇f_D(w^G) + N); the agent publishes the result and uses it as its next w^L.
 
     Args:
-        latest: w^G, as published by the last agent that updated it.
+        latest: w^G, as published by the last agent to update it.
         local: w^L.
         gradient: the mean gradient of the batch D at w^G.
-        noise: N. Theorem 2 calibrates ηN to the sensitivity of Lemma 4, so divide its noise by η.
+        noise: N. Theorem 2 calibrates ηN to the sensitivity in Lemma 4, so divide its noise by η.
         step_size: η.
     """
     return (latest + local) / 2 - step_size * (gradient + noise)
 
 
 def constant(step_size: float) -> Schedule:
-    """Return η_t = η, for convex losses; Lemma 4 holds for η ≤ 1/(2μ), μ the smoothness.
+    """Return the schedule η_t = η, for convex losses; Lemma 4 holds for η ≤ 1/(2μ), where μ is the smoothness.
 
     Raises:
-        ConfigError: η is not positive.
+        ConfigError: if η is not positive.
     """
     size = _check_positive("step size", step_size)
     return lambda t: size
 
 
 def strongly_convex(a: float, convexity: float, smoothness: float | None) -> Schedule:
-    """Return η_t = min(1/(2μ), 1/(aγt)).
+    """Return the schedule η_t = min(1/(2μ), 1/(aγt)).
 
     Args:
-        a: a of Theorem 4, at least half the probability of exploring.
-        convexity: γ.
+        a: the constant a in Theorem 4, at least half the probability of exploring.
+        convexity: strong convexity γ.
         smoothness: μ; None for 1/(aγt) as printed in the paper, whose first steps violate the condition of Lemma 4.
 
     Raises:
@@ -77,14 +77,14 @@ def inverse_square_root() -> Schedule:
 
 
 def projected(model: NDArray[np.float64], radius: float) -> NDArray[np.float64]:
-    """Project a model, taken as one vector, onto the ball of radius R; the map never increases distances.
+    """Project a model, treated as one vector, onto the ball of radius R. The map never increases distances.
 
     Args:
         model: w, of any shape.
         radius: R.
 
     Raises:
-        ConfigError: R is not positive.
+        ConfigError: if R is not positive.
     """
     length = float(np.linalg.norm(model.ravel()))
     if length <= _check_positive("radius", radius):

@@ -1,8 +1,9 @@
 """Gossip with and without acceleration (Muffliato: Cyffers, Even, Bellet & Massoulié 2022, Algorithm 1).
 
-x^(s+1) = (1 + c_s) W x^s - c_s x^(s-1), with x^(-1) = x^0 and c_0 = 0: after S steps a polynomial of degree S in W has
-been applied. W is symmetric and doubly stochastic, so every choice of c keeps the sum over agents. Its gap is
-1 - max(|λ₂|, |λ_n|), in (0, 1]. Coefficients are float64[S] and public: anyone who knows the graph can compute them.
+The recurrence is x^(s+1) = (1 + c_s) W x^s - c_s x^(s-1), with x^(-1) = x^0 and c_0 = 0. After S steps it has applied a
+polynomial of degree S in W. W is symmetric and doubly stochastic, so the sum over agents is preserved for every choice
+of c. The gap of W is 1 - max(|λ₂|, |λ_n|), in (0, 1]. Coefficients are float64[S] and public: anyone who knows the
+graph can compute them.
 """
 
 import math
@@ -14,27 +15,30 @@ from sottovoce.errors import ConfigError
 
 
 def step(mixed: NDArray[np.float64], previous: NDArray[np.float64], coefficient: float) -> NDArray[np.float64]:
-    """Return one agent's x^(s+1).
+    """Return x^(s+1) for one agent.
 
     Args:
         mixed: Σ_j w_ij x_j^s, of any shape.
-        previous: the agent's own x^(s-1), of that shape; any values at the first step, since c_0 = 0.
+        previous: the agent's own x^(s-1), of the same shape; arbitrary at the first step, since c_0 = 0.
         coefficient: c_s.
     """
     return (1 + coefficient) * mixed - coefficient * previous
 
 
 def plain_coefficients(steps: int) -> NDArray[np.float64]:
-    """Return coefficients of gossip without acceleration, c = 0: x^(s+1) = W x^s; steps scale the error by 1 - gap."""
+    """Return the coefficients c = 0 of gossip without acceleration, x^(s+1) = W x^s.
+
+    Each step scales the error by 1 - gap.
+    """
     return np.zeros(steps)
 
 
 def accelerated_coefficients(gap: float, steps: int) -> NDArray[np.float64]:
-    """Return coefficients of the polynomial T_S(·/λ)/T_S(1/λ), λ = 1 - gap: the smallest worst-case error in S steps.
+    """Return the coefficients of the polynomial T_S(·/λ)/T_S(1/λ), λ = 1 - gap.
 
-    1 + c_s = 2 T_s(1/λ)/(λ T_(s+1)(1/λ)) follows from T_(s+1)(y) = 2y T_s(y) - T_(s-1)(y), which gives
-    1 + c_1 = 2/(2 - λ²) and 1 + c_s = 1/(1 - λ²(1 + c_(s-1))/4) (Golub & Varga 1961; on graphs Scaman, Bach, Bubeck,
-    Lee & Massoulié 2017).
+    It has the smallest worst-case error in S steps. The formula 1 + c_s = 2 T_s(1/λ)/(λ T_(s+1)(1/λ)) follows from
+    T_(s+1)(y) = 2y T_s(y) - T_(s-1)(y), which gives 1 + c_1 = 2/(2 - λ²) and 1 + c_s = 1/(1 - λ²(1 + c_(s-1))/4)
+    (Golub & Varga 1961; on graphs Scaman, Bach, Bubeck, Lee & Massoulié 2017).
 
     Raises:
         ConfigError: if the gap is not in (0, 1].
@@ -51,7 +55,7 @@ def accelerated_coefficients(gap: float, steps: int) -> NDArray[np.float64]:
 def published_coefficients(gap: float, steps: int) -> NDArray[np.float64]:
     """Return Muffliato's coefficients: 1 + c = 2(1 - √(γ(1 - γ/4)))/(1 - γ/2)² from the second step, γ = 1 - λ₂ of W.
 
-    This is the limit of `accelerated` for the gap γ/2.
+    This is the limit of `accelerated_coefficients` for the gap γ/2.
 
     Raises:
         ConfigError: if the gap is not in (0, 1].

@@ -1,7 +1,7 @@
 """The controller of Jin, He & Dai 2023, Algorithm 2: a deep Q-network that chooses between local and global steps.
 
-Its state is computed from un-noised losses and un-noised local models, and its decisions are visible: anyone who sees
-them learns about records, and there is no bound on how much. It only serves to run or trace the algorithm as published.
+Its state is computed from un-noised losses and un-noised local models, and its decisions are visible. Anyone who sees
+them learns about records, and there is no bound on how much. Use it only to run or trace the algorithm as published.
 """
 
 from collections import deque
@@ -20,18 +20,18 @@ Transition = tuple[NDArray[np.float64], int, float, NDArray[np.float64] | None]
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """Settings of a controller. The paper gives no discount and no C: 0.9 and 10 are our reading.
+    """Settings of a controller. The paper specifies neither a discount nor C: 0.9 and 10 are our choice.
 
     Attributes:
-        state_size: values in a state: the local model, and its loss on the new batch.
-        exploration_steps: decisions over which exploration falls linearly from 1 to `min_exploration`.
-        min_exploration: probability of a random action from then on.
-        hidden: units of the hidden layer.
+        state_size: number of values in a state, which consists of the local model and its loss on the new batch.
+        exploration_steps: number of decisions over which exploration falls linearly from 1 to `min_exploration`.
+        min_exploration: probability of a random action after those decisions.
+        hidden: number of units in the hidden layer.
         rate: learning rate of Adam.
-        memory: largest number of transitions to remember; the oldest is dropped first.
-        batch: transitions used in one learning step.
+        memory: maximum number of transitions to remember; the oldest is dropped first.
+        batch: number of transitions used in one learning step.
         discount: g, the weight of a later reward.
-        copy_every: C, steps between copies of the network to the target network.
+        copy_every: C, the number of steps between copies of the network to the target network.
 
     Raises:
         ConfigError: if a value is out of range.
@@ -51,24 +51,25 @@ class Terms:
         counts = (self.state_size, self.exploration_steps, self.hidden, self.batch, self.copy_every)
         if min(counts) < 1 or self.batch > self.memory:
             raise ConfigError(
-                "a controller's counts must be at least 1, and its memory at least a batch: correct its settings"
+                "the counts must be at least 1, and the memory at least a batch: correct the controller's settings"
             )
         if not (0 <= self.min_exploration <= 1 and 0 <= self.discount <= 1 and self.rate > 0):
             raise ConfigError(
-                "discount and exploration must lie in [0, 1], and the rate must be positive: correct them"
+                "discount and exploration must lie in [0, 1], and the rate must be positive: correct the settings"
             )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TargetStep:
-    """Results of one learning step; b is the batch size.
+    """Results of one learning step, where b is the batch size.
 
     Attributes:
-        transitions: int64[b], the sampled transitions, numbered from 0 in the order of their observation.
-        targets: y, float64[b]: r_j where nothing followed, else r_j + g max_a Q̂(s_(j+1), a), Q̂ the target network.
+        transitions: int64[b], the sampled transitions, numbered from 0 in the order in which they were observed.
+        targets: y, float64[b]: r_j if no state followed, otherwise r_j + g max_a Q̂(s_(j+1), a), where
+            Q̂ is the target network.
         predictions: Q(s_j, a_j) before the step, float64[b].
         loss: the mean of (y_j - Q(s_j, a_j))².
-        copied: whether the network became the target network after the step.
+        copied: whether the network was copied to the target network after the step.
     """
 
     transitions: NDArray[np.int64]
@@ -80,18 +81,18 @@ class TargetStep:
 
 @dataclass(slots=True, eq=False)
 class Controller:
-    """State of Algorithm 2, deterministic given the generators that are passed in.
+    """State of Algorithm 2. It is deterministic given the generators that are passed in.
 
-    In each turn, `observe` the result of the last action, then `learn`, then `decide`.
+    In each turn, call `observe` with the result of the last action, then `learn`, then `decide`.
 
     Attributes:
-        terms: its settings.
+        terms: settings of the controller.
         network: Q, with parameters θ.
         target: Q̂, with parameters θ'.
         optimiser: state of Adam.
         decisions: number of decisions made.
-        observed: number of transitions so far, of which the latest are remembered.
-        memory: the remembered transitions, (state, action, reward, next state or None), the oldest first.
+        observed: number of transitions observed so far, the latest of which are remembered.
+        memory: the remembered transitions, (state, action, reward, next state or None), oldest first.
     """
 
     terms: Terms
@@ -104,7 +105,7 @@ class Controller:
 
     @classmethod
     def new(cls, terms: Terms, generator: np.random.Generator) -> "Controller":
-        """Return a controller without observations, with a randomly drawn network and θ' = θ."""
+        """Return a controller without observations, with a randomly initialised network and θ' = θ."""
         network = QNetwork.xavier(terms.state_size, terms.hidden, generator)
         return cls(terms, network, network, Adam.new(network))
 
@@ -115,7 +116,7 @@ class Controller:
         return 1 - (1 - self.terms.min_exploration) * share
 
     def decide(self, state: NDArray[np.float64], generator: np.random.Generator) -> int:
-        """Choose LOCAL or GLOBAL in a state float64[s]: at random, or by the larger Q, LOCAL if they are equal."""
+        """Choose LOCAL or GLOBAL in a state float64[s]: at random, or by the larger Q, with ties resolved as LOCAL."""
         exploring = generator.random() < self.exploration
         self.decisions += 1
         if exploring:
@@ -125,14 +126,14 @@ class Controller:
     def observe(
         self, state: NDArray[np.float64], action: int, reward: float, next_state: NDArray[np.float64] | None
     ) -> None:
-        """Remember that an action led from a state to the next (None after the last); drop the oldest if full."""
+        """Remember that an action led from a state to the next (None after the last); if full, drop the oldest."""
         if len(self.memory) == self.terms.memory:
             self.memory.popleft()
         self.memory.append((state.copy(), action, reward, None if next_state is None else next_state.copy()))
         self.observed += 1
 
     def learn(self, generator: np.random.Generator) -> TargetStep | None:
-        """Take one Adam step on a batch of distinct remembered transitions; None until there are enough for a batch."""
+        """Take one Adam step on a batch of distinct remembered transitions; None if there are too few."""
         if len(self.memory) < self.terms.batch:
             return None
         chosen = generator.choice(len(self.memory), self.terms.batch, replace=False)

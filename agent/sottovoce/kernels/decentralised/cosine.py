@@ -1,7 +1,7 @@
 """Mixing weights from the directions of noised gradients: PDSL's Shapley weights without a validation set.
 
-The gradients are noised releases already, so weights computed from them cost no privacy, and no labelled public data
-is needed.
+The gradients are already noised releases, so weights computed from them cost no privacy and need no labelled public
+data.
 """
 
 import numpy as np
@@ -9,28 +9,28 @@ from numpy.typing import NDArray
 
 
 def weights_by_mean(gradients: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return π_j = max(cos(g_j, ḡ), 0)/Σ, with ḡ the mean gradient: the recommended rule.
+    """Return π_j = max(cos(g_j, ḡ), 0)/Σ, where ḡ is the mean gradient. This is the recommended rule.
 
-    All gradients contribute equally to the mean, so as noise drowns their directions the weights tend to equal ones,
-    which average noise best.
+    All gradients contribute equally to the mean, so as noise drowns out their directions the weights approach equal
+    weights, which average noise best.
 
     Args:
-        gradients: float64[n,P], the noised gradients of a neighbourhood, the agent's own among them.
+        gradients: float64[n,P], the noised gradients of a neighbourhood, including the agent's own.
 
     Returns:
-        float64[n], not negative, with sum 1; all equal where no cosine is positive. A gradient of zeros has weight 0.
+        float64[n], not negative, with sum 1; all equal if no cosine is positive. A zero gradient has weight 0.
     """
     return _weights(gradients, gradients.mean(axis=0))
 
 
 def weights_by_own(gradients: NDArray[np.float64], own: int) -> NDArray[np.float64]:
-    """Return π_j = max(cos(g_j, g_own), 0)/Σ: stays close to the agent's own data.
+    """Return π_j = max(cos(g_j, g_own), 0)/Σ, which stays close to the agent's own data.
 
-    The own gradient's cosine with itself is 1 whatever its noise: the more noise, the more weight it alone has.
+    The cosine of the agent's own gradient with itself is 1 whatever its noise, so its weight grows with the noise.
 
     Args:
         gradients: as for `weights_by_mean`.
-        own: row of the agent's own gradient.
+        own: row index of the agent's own gradient.
     """
     return _weights(gradients, gradients[own])
 

@@ -1,4 +1,4 @@
-"""Metropolis mixing weights, from degrees that neighbours exchange: no coordinator knows the graph.
+"""Metropolis mixing weights, computed from degrees that neighbours exchange. No coordinator needs to know the graph.
 
 With w_ij = 1/(1 + max(deg_i, deg_j)) on edges and the remaining weight on the agent itself, the mixing matrix is
 symmetric and doubly stochastic on any undirected graph (Xiao, Boyd & Kim 2007).
@@ -14,10 +14,10 @@ Peer = TypeVar("Peer", bound=Hashable)
 
 
 def weight(own_degree: int, other_degree: int) -> float:
-    """Return w_ij of an edge; both ends compute the same value.
+    """Return w_ij of an edge. Both ends compute the same value.
 
     Args:
-        own_degree: number of neighbours of i, without i itself.
+        own_degree: number of neighbours of i, excluding i itself.
         other_degree: number of neighbours of j.
 
     Raises:
@@ -34,14 +34,14 @@ def weights(own_degree: int, degrees: Mapping[Peer, int]) -> tuple[float, dict[P
     """Return one agent's row of the mixing matrix.
 
     Args:
-        own_degree: number of its neighbours in the graph.
-        degrees: the degree of each neighbour present in this round; the weight of an absent one goes to the agent.
+        own_degree: number of the agent's neighbours in the graph.
+        degrees: degree of each neighbour present in this round; the weight of an absent one goes to the agent.
 
     Returns:
-        the agent's weight for itself, which is positive, and its weights for `degrees`. Their exact sum rounds to 1.
+        The agent's weight for itself, which is positive, and its weights for `degrees`. The exact sum rounds to 1.
 
     Raises:
-        ConfigError: if there are more neighbours than the degree, or a neighbour has degree 0.
+        ConfigError: if there are more neighbours than the degree, or if a neighbour has degree 0.
     """
     if len(degrees) > own_degree:
         raise ConfigError(

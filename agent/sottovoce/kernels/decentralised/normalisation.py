@@ -1,7 +1,7 @@
-"""Clipped gradients divided by their threshold, so that privacy does not depend on the threshold at all.
+"""Clipped gradients divided by their threshold, which makes privacy independent of the threshold.
 
-A row is never longer than 1, whatever its gradient and whatever the threshold, so a sum of rows has sensitivity 1.
-The threshold by which the sum is later multiplied may follow any public rule, or earlier releases.
+A row is never longer than 1, whatever its gradient and the threshold are, so a sum of rows has sensitivity 1. The sum
+is later multiplied by the threshold, which may follow any public rule or depend on earlier releases.
 """
 
 import math
@@ -15,10 +15,10 @@ Rows = NDArray[np.float64]
 Rule = Literal["decay", "quantile", "automatic"]
 
 BIT_SHARE = 0.1
-"""b: length of the bit of `quantile`; the gradient beside it has length √(1-b²) at most."""
+"""Length b of the bit coordinate under `quantile`; the gradient coordinates have length √(1-b²) at most."""
 
 STABILISER = 0.01
-"""Constant added to the length that `automatic` divides by (Bu, Wang, Zha & Karypis 2023)."""
+"""Constant added to the length by which `automatic` divides (Bu, Wang, Zha & Karypis 2023)."""
 
 _REST = math.sqrt(1 - BIT_SHARE**2)
 
@@ -41,19 +41,19 @@ def row_length(rule: Rule, size: int) -> int:
     return size + (rule == "quantile")
 
 
-@np.errstate(over="ignore", invalid="ignore", divide="ignore")  # a warning would be a message about a record
+@np.errstate(over="ignore", invalid="ignore", divide="ignore")  # a warning would reveal something about a record
 def normalised(gradients: Rows, rule: Rule, threshold: float) -> Rows:
-    """Return gradients clipped at C and divided by C; under `automatic`, divided by their length, whatever it is.
+    """Return gradients clipped at C and divided by C; under `automatic`, divided by their length plus a constant.
 
     Args:
         gradients: float64[n, P].
-        rule: `decay`: g / max(‖g‖, C). `automatic`: g / (‖g‖ + 0.01). `quantile`: √(1-b²) g / max(‖g‖, C), and one
-            more coordinate, b where ‖g‖ ≤ C and -b elsewhere.
+        rule: `decay`: g / max(‖g‖, C). `automatic`: g / (‖g‖ + 0.01). `quantile`: √(1-b²) g / max(‖g‖, C), then one
+            more coordinate, which is b where ‖g‖ ≤ C and -b elsewhere.
         threshold: C, positive and finite.
 
     Returns:
-        float64[n, numbers(rule, P)], rows no longer than 1 up to rounding and underflow, each a function of its own
-        gradient alone, to the last bit. A row whose gradient is not finite need not be finite.
+        float64[n, row_length(rule, P)]. Rows are no longer than 1 up to rounding and underflow. Each row depends, to
+        the last bit, only on its own gradient. A row whose gradient is not finite need not be finite.
     """
     rows = np.ascontiguousarray(gradients)
     norms = np.sqrt(np.add.reduce(rows * rows, axis=1, keepdims=True))
@@ -69,9 +69,9 @@ def undo_normalisation(total: NDArray[np.float64], rule: Rule, threshold: float)
     """Convert a sum of normalised rows back to the units of the gradient.
 
     Args:
-        total: float64[numbers(rule, P)].
+        total: float64[row_length(rule, P)].
         rule: rule by which the rows were normalised.
-        threshold: C of the rows; under `automatic`, the length that each row is given.
+        threshold: C of the rows; under `automatic`, the length to which each row is scaled.
     """
     if rule == "quantile":
         return Undone(total[:-1] * (threshold / _REST), float(total[-1]) / BIT_SHARE)

@@ -1,39 +1,39 @@
 """DP-CGA's quadratic programme: the gradient nearest to the agent's own that opposes no neighbour's gradient.
 
-min ‖g - g_ii‖² subject to ⟨g, g_ij⟩ ≥ 0 for all j. In the dual, g = g_ii + Σ_j u_j g_ij with multipliers u ≥ 0 that
-minimise ‖g‖: nonnegative least squares with one unknown per neighbour, whatever the size of the model.
+The programme is min ‖g - g_ii‖² subject to ⟨g, g_ij⟩ ≥ 0 for all j. In the dual, g = g_ii + Σ_j u_j g_ij, with
+multipliers u ≥ 0 that minimise ‖g‖: nonnegative least squares with one unknown per neighbour, whatever the model size.
 """
 
 import numpy as np
 from numpy.typing import NDArray
 
-_SLACK = 1e-12  # on a cosine: smaller values are rounding errors
-_ROUNDS = 30  # per vector, where one usually suffices: a limit in case rounding keeps the method from terminating
+_SLACK = 1e-12  # tolerance on a cosine; smaller values are rounding errors
+_ROUNDS = 30  # per vector, where one is usually enough; limits the iterations if rounding prevents convergence
 
 
 def project(own: NDArray[np.float64], others: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Compute g, float64[P].
+    """Return the projected gradient g, float64[P].
 
-    ⟨g, own⟩ ≥ 0 always holds, so `others` may or may not include the agent's own gradient.
+    ⟨g, own⟩ ≥ 0 always holds, so `others` may either include or omit the agent's own gradient.
 
     Args:
         own: float64[P], g_ii.
         others: float64[m,P], g_ij; a zero vector imposes no constraint, and vectors may be equal or opposite.
 
     Returns:
-        the projection of `own` onto the cone where ⟨g, g_ij⟩ ≥ 0: ⟨g, g_ij⟩ ≥ -1e-12 ‖g_ii‖ ‖g_ij‖ for all j.
+        The projection of `own` onto the cone where ⟨g, g_ij⟩ ≥ 0, up to ⟨g, g_ij⟩ ≥ -1e-12 ‖g_ii‖ ‖g_ij‖ for all j.
     """
     directions, lengths = _directions(np.vstack([others, own]))
     asking = lengths > 0
     asking[-1] = True
-    # In the basis of a QR factorisation, m vectors have m coordinates each, and the same Gram matrix.
+    # In the basis of a QR factorisation, each of the m vectors has m coordinates, and the Gram matrix is unchanged.
     basis, factor = np.linalg.qr(directions[asking].T)
     projected: NDArray[np.float64] = lengths[-1] * (basis @ _remainder(-factor[:, :-1], factor[:, -1]))
     return projected
 
 
 def _directions(vectors: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return unit vectors float64[m,P] and lengths float64[m], with squares that neither overflow nor underflow."""
+    """Return unit vectors float64[m,P] and lengths float64[m]; scaling prevents squares from over- or underflowing."""
     peaks = np.abs(vectors).max(axis=1, keepdims=True, initial=0.0)
     scaled = np.divide(vectors, peaks, out=np.zeros_like(vectors), where=peaks > 0)
     lengths = np.sqrt(np.square(scaled).sum(axis=1, keepdims=True))
@@ -68,7 +68,7 @@ def _remainder(matrix: NDArray[np.float64], aim: NDArray[np.float64]) -> NDArray
             u[~free] = 0.0
             best = _least_squares(matrix, aim, free)
         u = best
-        # Not computed as aim - matrix·u, where large u for nearly opposite columns would cancel.
+        # This is not computed as aim - matrix·u, where large u for nearly opposite columns would cause cancellation.
         span = np.linalg.qr(matrix[:, free]).Q
         rest = aim - span @ (span.T @ aim)
     return rest

@@ -1,7 +1,7 @@
-"""The Q-network of Jin, He & Dai 2023, Algorithm 2, with its gradient written by hand, and Adam.
+"""The Q-network of Jin, He & Dai 2023, Algorithm 2, with a hand-written gradient, and Adam.
 
-"Linear 3-layer net, d+2 inputs, 128 hidden, 2 outputs, Xavier" is read as layers of units: two matrices, with biases
-that start at 0, and no activation anywhere, so that Q is affine in the state. All values are float64.
+"Linear 3-layer net, d+2 inputs, 128 hidden, 2 outputs, Xavier" is interpreted as layers of units: two matrices, with
+biases that start at 0 and no activation function, so Q is affine in the state. All values are float64.
 """
 
 import math
@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from sottovoce.errors import ConfigError
 
 ACTIONS = 2
-"""Number of actions in Algorithm 1; Q has a column for each."""
+"""Number of actions in Algorithm 1. Q has one column per action."""
 
-_FIRST_DECAY, _SECOND_DECAY, _FLOOR = 0.9, 0.999, 1e-8  # β₁, β₂ and ε of Adam, as its authors chose them
+_FIRST_DECAY, _SECOND_DECAY, _FLOOR = 0.9, 0.999, 1e-8  # β₁, β₂ and ε of Adam, as chosen by its authors
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -39,7 +39,7 @@ class QNetwork:
         """Return a network with weights uniform in ±√(6/(inputs + outputs)) (Glorot & Bengio 2010).
 
         Raises:
-            ConfigError: if a layer has no unit.
+            ConfigError: if a layer has no units.
         """
         if state_size < 1 or hidden < 1:
             raise ConfigError(
@@ -58,7 +58,7 @@ class QNetwork:
         return self.hidden_weights, self.hidden_biases, self.output_weights, self.output_biases
 
     def values(self, states: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return Q of every action, float64[n,2], in states float64[n,s]."""
+        """Return Q of every action, float64[n,2], for states float64[n,s]."""
         outputs: NDArray[np.float64] = self._hidden(states) @ self.output_weights + self.output_biases
         return outputs
 
@@ -85,12 +85,12 @@ class QNetwork:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Adam:
-    """State of Adam (Kingma & Ba 2015), with the shape of a network.
+    """State of Adam (Kingma & Ba 2015) for the parameters of a network.
 
     Attributes:
         steps: number of steps taken.
         first: running mean of gradients.
-        second: running mean of their squares.
+        second: running mean of squared gradients.
     """
 
     steps: int
@@ -99,12 +99,12 @@ class Adam:
 
     @classmethod
     def new(cls, network: QNetwork) -> "Adam":
-        """Return a new optimiser, before its first step."""
+        """Return the state of a new optimiser, before its first step."""
         zeros = tuple(np.zeros_like(array) for array in network.arrays)
         return cls(0, zeros, zeros)
 
     def step(self, network: QNetwork, gradient: QNetwork, rate: float) -> tuple[QNetwork, "Adam"]:
-        """Return the network after one step at this learning rate, and the new state of Adam; both are new objects."""
+        """Return the network after one step at this learning rate, and the new Adam state; both are new objects."""
         steps = self.steps + 1
         first = tuple(
             _FIRST_DECAY * m + (1 - _FIRST_DECAY) * g for m, g in zip(self.first, gradient.arrays, strict=True)

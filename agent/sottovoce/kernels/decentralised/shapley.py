@@ -1,7 +1,8 @@
 """Shapley values of neighbours' gradients (PDSL 2025, eqs. 16-20): how much each contributes to an average's score.
 
-The players are the n = |N_i| agents of a neighbourhood, agent i included, numbered from 0. A coalition S is worth v(S),
-in PDSL the accuracy of the mean ȳ_S of its candidates on public data; on private data every value is a release.
+The players are the n = |N_i| agents of a neighbourhood, including agent i, numbered from 0. A coalition S has the worth
+v(S). In PDSL this is the accuracy of the mean ȳ_S of its candidates on public data; on private data every value would
+be a release.
 """
 
 import math
@@ -16,28 +17,28 @@ EXACT_AT_MOST = 12
 """Largest number of players for which a device can evaluate all 2ⁿ coalitions."""
 
 SAMPLED_AT_MOST = 62
-"""Largest number of players for which one integer can hold a coalition as a bit mask."""
+"""Largest number of players for which a coalition fits into one integer as a bit mask."""
 
-_CHUNK = 2**21  # values in a stack of averages: 16 MiB
+_CHUNK = 2**21  # values in one stack of averages: 16 MiB
 
 Value = Callable[[frozenset[int]], float]
 Score = Callable[[NDArray[np.float64]], NDArray[np.float64]]
 Worth = Callable[[NDArray[np.int64]], NDArray[np.float64]]
-"""Function from coalitions, each a bit mask, to their worth."""
+"""Function from coalitions, each a bit mask, to their worths."""
 
 
 def exact(value: Value, players: int) -> NDArray[np.float64]:
     """Return φ_j = Σ_{S ∌ j} |S|! (n-|S|-1)!/n! · (v(S+j) - v(S)), eq. (18).
 
     Args:
-        value: v, called once for each of the 2ⁿ coalitions, the empty one included.
-        players: n.
+        value: v, called once for each of the 2ⁿ coalitions, including the empty one.
+        players: number of players n.
 
     Returns:
-        φ, float64[n]; its sum is v(all) - v(none).
+        φ, float64[n]; its sum is v(all) - v(∅).
 
     Raises:
-        ConfigError: if there are more than EXACT_AT_MOST players, or none.
+        ConfigError: if there are more than EXACT_AT_MOST players, or no players.
     """
     return exact_from_worth(_worth_one_by_one(value), players)
 
@@ -50,19 +51,19 @@ def exact_game(candidates: NDArray[np.float64], score: Score) -> NDArray[np.floa
 def monte_carlo(
     value: Value, players: int, permutations: int, generator: np.random.Generator
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Run Algorithm 2: the mean, over random orders of arrival, of each player's gain on arrival.
+    """Run Algorithm 2: average each player's gain on arrival over random orders of arrival.
 
     Args:
         value: v, called once for each coalition that occurs.
-        players: n.
-        permutations: R, number of orders to draw.
+        players: number of players n.
+        permutations: number R of random orders.
         generator: source of the random orders.
 
     Returns:
-        φ and its standard error, float64[n] each; whichever orders are drawn, the sum of φ is v(all) - v(none).
+        φ and its standard error, float64[n] each; for any choice of orders, the sum of φ is v(all) - v(∅).
 
     Raises:
-        ConfigError: for fewer than 2 permutations, more than SAMPLED_AT_MOST players, or none.
+        ConfigError: if there are fewer than 2 permutations, more than SAMPLED_AT_MOST players, or no players.
     """
     return monte_carlo_from_worth(_worth_one_by_one(value), players, permutations, generator)
 
@@ -70,12 +71,12 @@ def monte_carlo(
 def monte_carlo_game(
     candidates: NDArray[np.float64], score: Score, permutations: int, generator: np.random.Generator
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return `monte_carlo` for `coalition_game(candidates, score)`, with many coalitions per call of the score."""
+    """Return `monte_carlo` for `coalition_game(candidates, score)`, with many coalitions per score call."""
     return monte_carlo_from_worth(batched_worth(candidates, score), len(candidates), permutations, generator)
 
 
 def coalition_game(candidates: NDArray[np.float64], score: Score) -> Value:
-    """Return the game of eqs. (16), (17): v(S) is the score of the mean of the members' candidates, and v(none) = 0.
+    """Return the game of eqs. (16), (17): v(S) is the score of the mean of the members' candidates, and v(∅) = 0.
 
     Args:
         candidates: float64[n,P], y_ij = x_i - γ·g_{i←j}, one row per player.
@@ -86,9 +87,9 @@ def coalition_game(candidates: NDArray[np.float64], score: Score) -> Value:
 
 
 def normalised(phi: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the mixing weights from values: max(φ, 0)/Σ, all equal where no value is positive; float64[n].
+    """Return mixing weights for Shapley values: max(φ, 0)/Σ, or equal weights if no value is positive; float64[n].
 
-    The published text of eqs. (19), (20) is lost; this is one possible reconstruction among others.
+    The published text of eqs. (19), (20) is lost, and this is only one possible reconstruction.
     """
     positive = np.maximum(phi, 0.0)
     total = positive.sum()
@@ -104,7 +105,7 @@ def _worth_one_by_one(value: Value) -> Worth:
 
 
 def batched_worth(candidates: NDArray[np.float64], score: Score) -> Worth:
-    """Return the worth of coalitions in `coalition_game(candidates, score)`, with many coalitions per score call."""
+    """Return the worth function of `coalition_game(candidates, score)`, with many coalitions per score call."""
     rows = max(1, _CHUNK // candidates.shape[1])
 
     def worth(masks: NDArray[np.int64]) -> NDArray[np.float64]:

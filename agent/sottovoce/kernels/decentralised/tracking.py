@@ -1,4 +1,4 @@
-"""DP-NET-FLEET's recursive correction: each agent's estimate of the gradient of the whole network."""
+"""The recursive correction of DP-NET-FLEET: each agent's estimate of the whole network's gradient."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,13 +9,13 @@ def corrected(
 ) -> NDArray[np.float64]:
     """Return v^k = v^(k-1) + g(x^k) - g(x^(k-1)), in a new array.
 
-    From v^0 = g(x^0) the corrections telescope: before v is mixed, v^k = g(x^k), and mixing by a doubly stochastic
-    matrix leaves the mean of v over agents at the mean of their last gradients. Without noise, and where both gradients
-    are of the same batch, one record moves v twice as far as it moves one gradient.
+    Starting from v^0 = g(x^0), the corrections telescope: before v is mixed, v^k = g(x^k). Mixing by a doubly
+    stochastic matrix keeps the mean of v over agents equal to the mean of their latest gradients. Without noise, if
+    both gradients are computed on the same batch, one record moves v twice as far as it moves one gradient.
 
     Args:
         tracked: v^(k-1), float64[P].
-        gradient: g(x^k), with its noise.
-        previous: g(x^(k-1)), exactly as included in `tracked`, noise and all; otherwise the sum does not telescope.
+        gradient: g(x^k), including its noise.
+        previous: g(x^(k-1)), exactly as included in `tracked`, with its noise; otherwise the sum does not telescope.
     """
     return tracked + (gradient - previous)

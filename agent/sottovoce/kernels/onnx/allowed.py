@@ -1,7 +1,8 @@
-"""Graphs that a vault may load: those of this package, by the hashes it ships, and those that the owner lists.
+"""Graphs that a vault may load: those in this package, identified by the bundled hashes, and those the owner lists.
 
-A graph determines which values leave the vault: an unchecked one could omit clipping. So a graph is
-identified neither by its name nor by its location. The hashed bytes are the loaded bytes: the file is read only once.
+A graph determines which values leave the vault, and an unchecked graph could omit clipping. A graph is therefore
+identified by its hash, not by its name or location. The file is read only once, so the hashed bytes are the loaded
+bytes.
 """
 
 import hashlib
@@ -16,11 +17,11 @@ STOCK = Path(__file__).parent / "stock"
 """Folder with each model's declaration NAME.toml and the graph NAME.onnx built from it."""
 
 HASHES = STOCK / "SHA256SUMS"
-"""File with the hashes of the graphs, one per line, as `sha256sum` writes them."""
+"""File with the graph hashes, one per line, in the format of `sha256sum`."""
 
 SUFFIX = ".onnx"
 MAX_BYTES = 64 * 2**20
-_NOT_A_GRAPH = "name a file made by `sottovoce model build`"
+_NOT_A_GRAPH = "specify a file made by `sottovoce model build`"
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,9 +29,9 @@ class Graph:
     """A graph file that may be loaded.
 
     Attributes:
-        origin: its name in the configuration.
+        origin: name of the graph in the configuration.
         digest: SHA-256 of the model, hexadecimal.
-        model: the file's bytes.
+        model: content of the file.
     """
 
     origin: str
@@ -44,7 +45,7 @@ def is_graph(name: str) -> bool:
 
 
 def stock_hashes() -> dict[str, str]:
-    """Return SHA-256, hexadecimal, of each graph in the package, by the model's name."""
+    """Return the SHA-256, hexadecimal, of each graph in the package, by model name."""
     if not HASHES.exists():
         return {}
     lines = (line.split() for line in HASHES.read_text(encoding="ascii").splitlines())
@@ -52,34 +53,34 @@ def stock_hashes() -> dict[str, str]:
 
 
 def allowed_graph(name: str, graphs: Sequence[str]) -> Graph:
-    """Read a graph, if it may be loaded.
+    """Read a graph and check that it may be loaded.
 
     Args:
-        name: name of a graph in the package, or the path of a file, which ends in `.onnx`.
-        graphs: `sha256:HEX` of each other graph that may be loaded.
+        name: name of a graph in the package, or the path of a file that ends in `.onnx`.
+        graphs: `sha256:HEX` of each additional graph that may be loaded.
 
     Raises:
-        ConfigError: if the file does not exist, cannot be a graph, or is not on the list.
+        ConfigError: if the file cannot be read, is too large, was changed, or is not on the list of allowed graphs.
     """
     stock = stock_hashes()
     path = STOCK / f"{name}{SUFFIX}" if name in stock else Path(name)
     model = _read(path, name)
     digest = hashlib.sha256(model).hexdigest()
     if name in stock and digest != stock[name]:
-        raise ConfigError(f"learner.model: {path} was changed since it was installed: install sottovoce again")
+        raise ConfigError(f"learner.model: {path} has changed since it was installed: reinstall sottovoce")
     if name not in stock and f"sha256:{digest}" not in {listed.lower() for listed in graphs}:
         raise ConfigError(
-            f"learner.model: {name} is not on the list of graphs that the vault may load: when you trust it, write "
+            f"learner.model: {name} is not on the list of graphs that the vault may load: if you trust it, set "
             f'graphs = ["sha256:{digest}"] under [vault]'
         )
     return Graph(name, digest, model)
 
 
 def digest_of(name: str) -> str:
-    """Return `sha256:HEX` of a graph file, for the list.
+    """Return `sha256:HEX` of a graph file, as it appears in the list of allowed graphs.
 
     Raises:
-        ConfigError: if the file does not exist, or cannot be a graph.
+        ConfigError: if the file cannot be read, or is too large.
     """
     return f"sha256:{hashlib.sha256(_read(Path(name), name)).hexdigest()}"
 

@@ -1,4 +1,4 @@
-"""Metadata of a graph file: everything a device must know about a model to train it."""
+"""Metadata of a graph file: everything a device must know about a model in order to train it."""
 
 from math import prod
 from typing import Annotated, Literal
@@ -9,7 +9,7 @@ from msgspec import Meta, Struct
 from sottovoce.errors import ConfigError
 
 KEY = "sottovoce.model"
-"""Key of the file's metadata that holds the facts, as JSON."""
+"""Metadata key in the file under which the facts are stored, as JSON."""
 
 MAX_PARAMETERS = 2**25
 SUM_ERROR = 2.0**-12
@@ -22,10 +22,10 @@ class ParameterFacts(Struct, frozen=True, forbid_unknown_fields=True):
     """One named tensor of the flat parameter vector, in C order.
 
     Attributes:
-        name: for example `conv1.weight`.
+        name: name of the tensor, for example `conv1.weight`.
         shape: shape of the tensor.
-        law: law of its initial values: `uniform` in ±value, or `constant`.
-        value: see `law`.
+        law: distribution of the initial values: `uniform` in ±value, or `constant`.
+        value: bound of the uniform distribution, or the constant; see `law`.
     """
 
     name: Annotated[str, Meta(pattern=r"^[a-z0-9][a-z0-9._-]{0,127}$")]
@@ -40,15 +40,15 @@ class ParameterFacts(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class GraphFacts(Struct, frozen=True, forbid_unknown_fields=True):
-    """A model, as its graph file describes it.
+    """Description of a model, as stored in its graph file.
 
     Attributes:
         version: version of this description, 1.
         name: name of the model.
-        features: columns of x, d, without a target.
-        classes: labels are 0 … classes - 1; 1 for a regression.
+        features: number of columns of x, d, excluding a target.
+        classes: number of classes; labels are 0 … classes - 1; 1 for a regression.
         loss: name of the loss.
-        chunk: examples that one call of the graph takes; a device pads a smaller number.
+        chunk: number of examples that one call of the graph accepts; a device pads a smaller chunk.
         parameters: named tensors, in the order of the flat vector.
         declaration: text of the file from which the graph was built.
     """
@@ -64,31 +64,31 @@ class GraphFacts(Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def size(self) -> int:
-        """P, the length of the flat parameter vector."""
+        """Length P of the flat parameter vector."""
         return sum(parameter.size for parameter in self.parameters)
 
 
 def read_facts(text: str | bytes, file: str) -> GraphFacts:
-    """Return the facts in a graph file's metadata.
+    """Return the facts from a graph file's metadata.
 
     Args:
-        text: JSON.
-        file: name of the graph file, for the error.
+        text: the metadata, as JSON.
+        file: name of the graph file, for error messages.
 
     Raises:
-        ConfigError: if it is not such a description.
+        ConfigError: if the text is not a valid description, repeats a parameter name, or has too many parameters.
     """
     try:
         facts = msgspec.json.decode(text, type=GraphFacts)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise ConfigError(
-            f"{file}: its description cannot be read ({error}); make it with `sottovoce model build`"
+            f"{file}: the model description cannot be read ({error}); build it with `sottovoce model build`"
         ) from error
     names = [parameter.name for parameter in facts.parameters]
     if len(set(names)) != len(names):
-        raise ConfigError(f"{file}: names a parameter twice; make it with `sottovoce model build`")
+        raise ConfigError(f"{file}: a parameter name occurs twice; build it with `sottovoce model build`")
     if facts.size > MAX_PARAMETERS:
-        raise ConfigError(f"{file}: has {facts.size} parameters; at most {MAX_PARAMETERS} are supported")
+        raise ConfigError(f"{file}: the model has {facts.size} parameters; at most {MAX_PARAMETERS} are supported")
     return facts
 
 

@@ -1,8 +1,9 @@
-"""Extraction of the part of a graph that leads to given outputs.
+"""Extraction of the part of a graph that computes given outputs.
 
-ONNX Runtime computes the whole graph, whichever outputs are requested: it computes the gradient even if a model only
-predicts. So nodes that do not lead to requested outputs are cut out of the file's bytes. This relies only on protocol
-buffer framing and the field numbers of onnx.proto, which never change; devices do not have the onnx library.
+ONNX Runtime computes the whole graph, whichever outputs are requested, so it would compute the gradient even for a
+prediction. Nodes that do not contribute to the requested outputs are therefore removed from the file's bytes. This
+relies only on Protocol Buffers framing and on the field numbers of onnx.proto, which never change. Devices do not have
+the onnx library.
 """
 
 from collections.abc import Collection, Iterator
@@ -17,14 +18,14 @@ _INNER_GRAPH, _INNER_GRAPHS = 6, 11  # fields of an attribute
 
 
 def prune_to_outputs(model: bytes, outputs: Collection[str]) -> bytes:
-    """Return the model without the nodes and the outputs that do not lead to these outputs.
+    """Return the model without the nodes and outputs that do not contribute to the given outputs.
 
     Args:
         model: a file that ONNX Runtime has loaded.
         outputs: names of the outputs to keep.
 
     Raises:
-        ConfigError: if the model is framed in a way that no builder of ours uses.
+        ConfigError: if the framing of the file cannot be parsed.
     """
     parts = []
     for number, whole, value in _fields(model):
@@ -35,14 +36,14 @@ def prune_to_outputs(model: bytes, outputs: Collection[str]) -> bytes:
 def _prune_graph(graph: bytes, outputs: Collection[str]) -> bytes:
     fields = list(_fields(graph))
     needed, kept = {name.encode() for name in outputs}, set()
-    for place, (number, _, value) in reversed(list(enumerate(fields))):  # every node follows those it reads from
+    for place, (number, _, value) in reversed(list(enumerate(fields))):  # nodes are sorted: each follows its inputs
         if number == _OUTPUT and _field_values(value, _NAME) & needed:
             kept.add(place)
         if number == _NODE and _field_values(value, _WRITES) & needed:
             kept.add(place)
-            needed |= _field_values(value, _READS) - {b""}  # the empty name stands for an omitted optional input
+            needed |= _field_values(value, _READS) - {b""}  # an empty name means an omitted optional input
             if any(_has_graph(attribute) for field, _, attribute in _fields(value) if field == _ATTRIBUTE):
-                return graph  # inner graphs read values not listed as inputs: keep all
+                return graph  # inner graphs read values that are not listed as inputs, so keep everything
     return b"".join(
         whole for place, (number, whole, _) in enumerate(fields) if number not in (_NODE, _OUTPUT) or place in kept
     )
@@ -57,7 +58,7 @@ def _has_graph(attribute: bytes) -> bool:
 
 
 def _fields(message: bytes) -> Iterator[tuple[int, bytes, bytes]]:
-    """Yield each field of a message: its number, the whole field with its key, and its value."""
+    """Yield each field of a message: its number, the whole field including its key, and its value."""
     at = 0
     while at < len(message):
         key, value = _read_varint(message, at)
@@ -80,7 +81,7 @@ def _fields(message: bytes) -> Iterator[tuple[int, bytes, bytes]]:
 
 
 def _read_varint(message: bytes, at: int) -> tuple[int, int]:
-    """Read a varint; return its value and the position after it."""
+    """Read a varint, and return its value and the position after it."""
     number = shift = 0
     while at < len(message) and shift < 64:
         byte = message[at]
@@ -92,7 +93,7 @@ def _read_varint(message: bytes, at: int) -> tuple[int, int]:
 
 
 def _encode_field(field: int, value: bytes) -> bytes:
-    """Encode a field of bytes."""
+    """Encode a length-delimited field."""
     return _encode_varint(field << 3 | 2) + _encode_varint(len(value)) + value
 
 
@@ -105,4 +106,4 @@ def _encode_varint(number: int) -> bytes:
 
 
 def _unreadable_error() -> ConfigError:
-    return ConfigError("learner.model: the graph cannot be taken apart: make it with `sottovoce model build`")
+    return ConfigError("learner.model: the graph cannot be parsed: build it with `sottovoce model build`")

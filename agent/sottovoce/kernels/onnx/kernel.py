@@ -1,4 +1,4 @@
-"""A model whose graph includes its gradient; the graph returns sums of clipped gradients, not gradients."""
+"""A model whose graph includes its gradient. The graph returns sums of clipped gradients, not single gradients."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -18,17 +18,17 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OnnxKernel:
-    """A model given by a graph; see Kernel. N is the number of nodes, B and M of examples, P of parameters.
+    """A model defined by a graph; see Kernel. N is the number of nodes, B and M count examples, P counts parameters.
 
-    Every call of the graph has the same shape, so that an example's contribution depends on that example and the
-    parameters alone; the probe has verified this on this machine. The last chunk is padded with masked rows of zeros.
-    Values are passed as float32; a value beyond its range becomes infinite, and such an example adds nothing.
+    Every call of the graph has the same shape, so an example's contribution depends only on that example and the
+    parameters; the probe has verified this on this machine. The last chunk is padded with masked rows of zeros. Values
+    are passed as float32. A value beyond its range becomes infinite, and such an example contributes nothing.
 
-    In a regression the last column of an example's features is its target, and its label is unused.
+    In a regression, the last column of an example's features is its target, and its label is unused.
 
     Attributes:
-        session: the graph, loaded.
-        chunk: examples in one call.
+        session: session in which the graph is loaded.
+        chunk: number of examples in one call.
     """
 
     session: GraphSession
@@ -36,7 +36,7 @@ class OnnxKernel:
 
     @property
     def features(self) -> int:
-        """Columns of an example, the target of a regression included."""
+        """Number of columns of an example, including the target of a regression."""
         return self.session.facts.features + (self.classes == 1)
 
     @property
@@ -46,26 +46,26 @@ class OnnxKernel:
 
     @property
     def size(self) -> int:
-        """P."""
+        """Number of parameters P."""
         return self.session.facts.size
 
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]:
-        """See Kernel.shapes."""
+        """Shapes of the tensors by name; see Kernel.shapes."""
         return {tensor.name: tensor.shape for tensor in self.session.facts.parameters}
 
     @property
     def sum_error(self) -> float:
-        """See Kernel.sum_error."""
+        """Largest error of `clipped_gradient_sum`, as a multiple of the clip; see Kernel.sum_error."""
         return SUM_ERROR
 
     @property
     def precision(self) -> type[np.float32]:
-        """See Kernel.precision."""
+        """Dtype in which features are read, float32; see Kernel.precision."""
         return np.float32
 
     def initial(self, seed: int) -> Floats:
-        """Return each tensor's initial values by its law: see ParameterFacts. See Kernel."""
+        """Return each tensor's initial values according to its law; see ParameterFacts and Kernel.initial."""
         start = uniform_values(seed, self.size)
         at = 0
         for tensor in self.session.facts.parameters:
@@ -78,7 +78,7 @@ class OnnxKernel:
         return start
 
     def gradients(self, parameters: Parameters, features: Features, labels: Labels) -> Floats:
-        """Return the per-example gradients, float64[N, B, P], one call of the graph for each. See Kernel.gradients."""
+        """Return the per-example gradients, float64[N, B, P], with one graph call each; see Kernel.gradients."""
         gradients = np.empty((*labels.shape, self.size))
         for node, point in enumerate(self._points(parameters)):
             for i, chunk in enumerate(self._chunks(features[node], labels[node], 1)):
@@ -86,18 +86,18 @@ class OnnxKernel:
         return gradients
 
     def clipped_gradient_sum(self, parameters: Parameters, features: Features, labels: Labels, clip: float) -> Floats:
-        """See Kernel.clipped_gradient_sum.
+        """Return the sum of clipped gradients; see Kernel.clipped_gradient_sum.
 
         Raises:
-            DataError: for more than MAX_SUMMED examples.
-            InternalError: for a parameter that is not finite, or a clip that is not positive.
+            DataError: if there are more than MAX_SUMMED examples.
+            InternalError: if a parameter is not finite, or the clip is not positive.
         """
         if not np.isfinite(parameters).all():
             raise InternalError("a gradient was requested at a point that is not finite: please report this")
         if not clip > 0:
-            raise InternalError(f"a gradient was asked for with a clip of {clip}: report this")
+            raise InternalError(f"a gradient was requested with the clip {clip}, which is not positive: report this")
         if len(labels) > MAX_SUMMED:
-            raise DataError(f"a sum covers at most {MAX_SUMMED} records: give this device fewer, or sample them")
+            raise DataError(f"a sum can cover at most {MAX_SUMMED} records: store fewer on this device, or sample them")
         (point,), total = self._points(parameters[np.newaxis]), np.zeros(self.size)
         for chunk in self._chunks(features, labels, self.chunk):
             total += self.session.gradient_sum(point, chunk, clip)
@@ -110,11 +110,11 @@ class OnnxKernel:
         return self._predictions(parameters, features).astype(np.int64, copy=False)
 
     def values(self, parameters: Parameters, features: Features) -> Floats:
-        """Return the predicted targets of a regression, float64[N, M], of features float64[M, d]."""
+        """Return the predicted targets of a regression, float64[N, M], for features float64[M, d]."""
         return self._predictions(parameters, features).astype(np.float64, copy=False)
 
     def loss(self, parameters: Parameters, features: Features, labels: Labels) -> Floats:
-        """Return the mean loss float64[N]. See Model."""
+        """Return the mean loss, float64[N]; see Model.loss."""
         points, losses = self._points(parameters), np.zeros(len(parameters))
         for chunk in self._chunks(features, labels, self.chunk):
             losses += [self.session.loss(point, chunk) for point in points]
@@ -132,7 +132,7 @@ class OnnxKernel:
         return found
 
     def _chunks(self, features: Features, labels: Labels, size: int) -> Iterator[Chunk]:
-        """Yield the examples in chunks of `size`. Chunks share their arrays: each is overwritten by the next."""
+        """Yield the examples in chunks of `size`. Chunks share arrays, so each overwrites the previous one."""
         regression, d = self.classes == 1, self.session.facts.features
         x = np.zeros((size, d), dtype=np.float32)
         y: NDArray[Any] = np.zeros(size, dtype=np.float32 if regression else np.int64)
@@ -141,13 +141,13 @@ class OnnxKernel:
             rows = features[start : start + size]
             count = len(rows)
             x[count:], y[count:], mask[:] = 0, 0, np.arange(size) < count
-            with np.errstate(over="ignore", invalid="ignore"):  # a warning would be a message about a record
+            with np.errstate(over="ignore", invalid="ignore"):  # a warning would reveal something about a record
                 x[:count] = rows[:, :d]
                 y[:count] = rows[:, d] if regression else labels[start : start + size]
             yield Chunk(x, y, mask)
 
     @staticmethod
     def _points(parameters: Parameters) -> NDArray[np.float32]:
-        """Return the parameter vectors as the graph takes them, float32[N, P]."""
+        """Return the parameter vectors in the dtype of the graph, float32[N, P]."""
         with np.errstate(over="ignore", invalid="ignore"):
             return np.ascontiguousarray(parameters, dtype=np.float32)

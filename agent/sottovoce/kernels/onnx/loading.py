@@ -1,4 +1,4 @@
-"""Loading of the graph that the configuration names, if it may be trained here; otherwise one clear error."""
+"""Loading of the configured graph. If it cannot be trained on this machine, the user gets one clear error."""
 
 from collections.abc import Iterable, Sequence
 
@@ -12,7 +12,7 @@ from sottovoce.kernels.onnx.session import GraphSession
 def graph_kernel(
     name: str, features: int, classes: int, graphs: Sequence[str], threads: int, *, others: Iterable[str] = ()
 ) -> OnnxKernel:
-    """Return the kernel of a graph, after trying it on this machine. See sottovoce.kernels.kernel_named.
+    """Return the kernel of a graph, after testing the graph on this machine. See sottovoce.kernels.kernel_named.
 
     Args:
         name: name of a graph in the package, or the path of a file.
@@ -26,24 +26,24 @@ def graph_kernel(
     kernel = OnnxKernel(GraphSession(graph.model, graph.origin, threads), chunk)
     if (kernel.features, kernel.classes) != (features, classes):
         raise ConfigError(
-            f"learner.model: {name} takes {kernel.features} features and {kernel.classes} classes; after "
+            f"learner.model: {name} expects {kernel.features} features and {kernel.classes} classes; after "
             f"data.transform, the data has {features} and {classes}: choose another model, data or transform"
         )
     return kernel
 
 
 def load_probed_graph(name: str, graphs: Sequence[str], threads: int, others: Iterable[str] = ()) -> tuple[Graph, int]:
-    """Try a graph on this machine, in a separate process; building its kernel later needs no further process.
+    """Load a graph and test it on this machine in a separate process. Building its kernel later needs no other process.
 
     Returns:
-        the graph, and the number of examples that one call of it may take.
+        The graph, and the number of examples that one call of it may process.
 
     Raises:
-        ConfigError: if there is no graph with this name, it may not be loaded, or ONNX Runtime does not run it here.
+        ConfigError: if no graph has this name, if it may not be loaded, or if ONNX Runtime cannot run it here.
     """
     if not is_graph(name):
         raise ConfigError(
-            f"no model called {name!r} is trained by its gradient: choose one of "
+            f"no gradient-trained model is called {name!r}: choose one of "
             f"{', '.join([*others, *stock_hashes()])}, or a file that ends in .onnx"
         )
     graph = allowed_graph(name, graphs)

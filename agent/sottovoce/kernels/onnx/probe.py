@@ -1,10 +1,11 @@
-"""Probe of ONNX Runtime with a graph on this machine, in a separate process, before any other use.
+"""Probe that tests ONNX Runtime with a graph on this machine, in a separate process, before any other use.
 
-ONNX Runtime has crashed on some boards with an illegal instruction, which no `except` catches. And the privacy of a sum
-rests on a property that arithmetic libraries do not promise: that one example's contribution has the same bits whatever
-the other examples are. The probe tests both on random inputs, and a vault loads the graph only if both tests pass.
+ONNX Runtime has crashed on some boards with an illegal instruction, which no `except` catches. In addition, the privacy
+of a sum relies on a property that arithmetic libraries do not guarantee: one example's contribution has the same bits
+whatever the other examples are. The probe tests both on random inputs, and a vault loads the graph only if both tests
+pass.
 
-The child is `python -m sottovoce.kernels.onnx.probe THREADS`, with the graph as its input.
+The child is `python -m sottovoce.kernels.onnx.probe THREADS`, and it reads the graph from standard input.
 """
 
 import hashlib
@@ -26,37 +27,40 @@ from sottovoce.kernels.onnx.facts import SUM_ERROR
 from sottovoce.kernels.onnx.session import Chunk, GraphSession
 
 DEADLINE_SECONDS = 60.0
-_CLIP = 2.0**-3  # shorter than gradients usually are, so that clipping is tried too
+_CLIP = 2.0**-3  # shorter than typical gradients, so that clipping is tested too
 _MODULE = "sottovoce.kernels.onnx.probe"
 _STDIN = "<the graph>"
 _REMEDY = "choose a model without a graph, such as mlp, or another build of onnxruntime"
 
 _log = logging.getLogger(__name__)
-_found: dict[tuple[str, int], int] = {}  # results by the graph's digest and threads: a process asks once
+_found: dict[tuple[str, int], int] = {}  # results by graph digest and number of threads, probed once per process
 
 
 def probe_graph(graph: Graph, threads: int = 1, deadline: float = DEADLINE_SECONDS) -> int:
-    """Try a graph in a separate process.
+    """Test a graph in a separate process.
 
     Args:
         graph: a graph that may be loaded.
-        threads: 1 or 2.
-        deadline: seconds that the probe may take.
+        threads: number of threads, 1 or 2.
+        deadline: maximum duration of the probe, in seconds.
 
     Returns:
-        the number of examples that one call of the graph may take: as many as the graph declares, or 1 where an
-        example's place changes its bits.
+        The number of examples that one call of the graph may process: the graph's declared number, or 1 if an
+        example's position in the chunk changes the bits of its contribution.
 
     Raises:
-        ConfigError: ONNX Runtime crashes here, or takes too long; the graph cannot be loaded; or the contribution of
-            one example is not bounded by the clip, differs between two calls, or depends on other examples.
+        ConfigError: if ONNX Runtime crashes on this machine or takes too long, if the graph cannot be loaded, or if the
+            contribution of one example is not bounded by the clip, differs between two calls, or depends on other
+            examples.
     """
     key = graph.digest, threads
     if key not in _found:
         answer = _run_probe(graph, threads, deadline)
         _found[key] = int(answer["chunk"])
         if answer["by_place"]:
-            _log.warning("graph-one-by-one %s: its rows' bits depend on their places on this machine", graph.origin)
+            _log.warning(
+                "graph-one-by-one %s: on this machine, the bits of a row's result depend on its position", graph.origin
+            )
     return _found[key]
 
 
@@ -73,7 +77,7 @@ def _run_probe(graph: Graph, threads: int, deadline: float) -> dict[str, Any]:
     try:
         answer: dict[str, Any] = json.loads(done.stdout)
     except ValueError:
-        lines = done.stderr.decode(errors="replace").strip().splitlines() or ["it said nothing"]
+        lines = done.stderr.decode(errors="replace").strip().splitlines() or ["no error output"]
         raise ConfigError(
             f"{where} ended with exit code {done.returncode} here ({lines[-1][:200]}): {_REMEDY}"
         ) from None
@@ -83,32 +87,32 @@ def _run_probe(graph: Graph, threads: int, deadline: float) -> dict[str, Any]:
 
 
 def _test_graph(session: GraphSession) -> dict[str, Any]:
-    """Test a graph that loads; return the child's answer.
+    """Test a loaded graph, and return the child's answer.
 
     Raises:
-        ConfigError: if the graph must not be used.
+        ConfigError: if the graph must not be used on this machine.
     """
     trial, chunk = _Trial(session), session.facts.chunk
     for size in {1, chunk}:
         if _digest(trial.sum({0: 0}, size)) != _digest(trial.sum({0: 0}, size)):
-            raise ConfigError(_fault("the same call gives another answer"))
+            raise ConfigError(_fault("two identical calls give different results"))
     first, last = trial.sum({0: 0}, chunk), chunk - 1
     if not _length(first) <= _CLIP:
-        raise ConfigError(_fault("an example may add more than the clip"))
+        raise ConfigError(_fault("an example may contribute more than the clip"))
     if chunk == 1:
         return {"chunk": 1, "by_place": False}
     alone = [_digest(trial.sum({place: 0}, chunk)) for place in range(chunk)]
     for place, among in product({0, chunk // 2, last}, ("others", "hostile")):
         if alone[place] != _digest(trial.sum({place: 0}, chunk, among)):
-            raise ConfigError(_fault("the part of an example depends on other examples"))
+            raise ConfigError(_fault("one example's contribution depends on other examples"))
     if not _length(trial.sum({0: 0, last: 1}, chunk) - first - trial.sum({last: 1}, chunk)) <= SUM_ERROR * _CLIP:
-        raise ConfigError(_fault("a sum differs from that of its examples"))
+        raise ConfigError(_fault("a sum differs from the sum of its examples' contributions"))
     by_place = len(set(alone)) > 1
     return {"chunk": 1 if by_place else chunk, "by_place": by_place}
 
 
 class _Trial:
-    """Two examples, placed anywhere in a chunk of masked rows."""
+    """Two test examples that can be placed anywhere in a chunk of masked rows."""
 
     def __init__(self, session: GraphSession) -> None:
         self._session, facts = session, session.facts
@@ -127,12 +131,12 @@ class _Trial:
             self._labels = self._labels.astype(np.float32)
 
     def sum(self, placed: Mapping[int, int], size: int, among: str = "zeros") -> NDArray[np.float64]:
-        """Return the sum over examples.
+        """Return the sum of clipped gradients over the placed examples.
 
         Args:
-            placed: which of the two examples stands at each place of the chunk.
-            size: size of the chunk.
-            among: values of the masked rows.
+            placed: index of one of the two examples (0 or 1) for each occupied position in the chunk.
+            size: number of rows in the chunk.
+            among: name of the values that fill the masked rows: `zeros`, `others` or `hostile`.
         """
         rows, labels = self._rows[among][:size].copy(), self._labels[:size].copy()
         for place, which in placed.items():
@@ -146,16 +150,16 @@ def _length(vector: NDArray[np.float64]) -> float:
 
 
 def _digest(vector: NDArray[np.float64]) -> bytes:
-    """Return a digest, since many vectors would not fit into the memory of a small device."""
+    """Return a digest; storing many vectors would exceed the memory of a small device."""
     return hashlib.sha256(vector.tobytes()).digest()
 
 
 def _fault(what: str) -> str:
-    return f"learner.model: {_STDIN}: on this machine {what}, so that no ε would hold: {_REMEDY}"
+    return f"learner.model: {_STDIN}: on this machine {what}, so no ε can be guaranteed: {_REMEDY}"
 
 
 def main() -> None:
-    """Run the child, which prints one JSON document."""
+    """Run the child process, which prints one JSON document."""
     try:
         answer = _test_graph(GraphSession(sys.stdin.buffer.read(), _STDIN, int(sys.argv[1])))
     except ConfigError as error:

@@ -1,6 +1,6 @@
-"""Import of ONNX Runtime, only when a device has a model for it, and with its telemetry off.
+"""Import of ONNX Runtime with its telemetry disabled. It is imported only if a device has a model for it.
 
-From 1.29 on its builds write a device identifier to the home directory and report their usage to their maker, unless
+From version 1.29 on, its builds write a device identifier to the home directory and report usage to the vendor, unless
 the environment disables this before the module is first imported.
 """
 
@@ -15,10 +15,10 @@ _INSTALL = "install sottovoce[onnx] for this device, or choose a model without a
 
 
 def onnxruntime() -> Any:
-    """Import the module `onnxruntime`, which no other code may import.
+    """Import and return the module `onnxruntime`. All other code must use this function instead of importing it.
 
     Raises:
-        ConfigError: if it is missing, cannot be loaded, or is too old.
+        ConfigError: if the module is missing, cannot be loaded, or is too old.
     """
     os.environ["ORT_DISABLE_TELEMETRY"] = "1"
     try:
@@ -36,6 +36,6 @@ def onnxruntime() -> Any:
 
 
 def _numbers(version: str) -> tuple[int, ...]:
-    """Return the first two numbers of a version, or zeros if it has none."""
+    """Return the first two components of a version as numbers; a component that is not a number becomes 0."""
     words = version.split(".")[:2]
     return tuple(int(word) if word.isdecimal() else 0 for word in words)

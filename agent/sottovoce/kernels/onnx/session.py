@@ -1,4 +1,4 @@
-"""One graph in ONNX Runtime: loaded from bytes, checked against its own description, run one chunk at a time."""
+"""Session of one graph in ONNX Runtime. It is loaded from bytes, checked against its description and run in chunks."""
 
 import math
 import os
@@ -14,9 +14,9 @@ from sottovoce.kernels.onnx.facts import KEY, GraphFacts, read_facts
 from sottovoce.kernels.onnx.forward import prune_to_outputs
 from sottovoce.kernels.onnx.runtime import onnxruntime
 
-_SILENT = 4  # fatal errors only: the others are raised, and printed messages may reveal record values
-_REMEDY = "make it with `sottovoce model build`"
-_Shape = tuple[int | None, ...]  # None: the number of examples
+_SILENT = 4  # log only fatal errors: others are raised, and printed messages may reveal record values
+_REMEDY = "build it with `sottovoce model build`"
+_Shape = tuple[int | None, ...]  # None means the number of examples
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class Chunk:
     Attributes:
         features: float32[B, d].
         labels: int64[B], or float32[B] in a regression.
-        mask: bool[B]; rows where it is false contribute nothing.
+        mask: bool[B]; rows where it is False contribute nothing.
     """
 
     features: NDArray[np.float32]
@@ -35,15 +35,15 @@ class Chunk:
 
 
 class GraphSession:
-    """Session of one graph.
+    """ONNX Runtime session of one graph.
 
     Args:
-        model: the file's bytes. Nothing else is read: a graph that keeps data in other files is refused.
-        origin: its name in the configuration, for errors.
-        threads: 1 or 2.
+        model: content of the graph file. No other file is read: a graph that stores data in other files is refused.
+        origin: name of the graph in the configuration, for error messages.
+        threads: number of threads, 1 or 2.
 
     Raises:
-        ConfigError: if ONNX Runtime is missing or cannot load the graph, or the graph is not of this kind.
+        ConfigError: if ONNX Runtime is missing, if it cannot load the graph, or if the graph is not a Sottovoce model.
     """
 
     def __init__(self, model: bytes, origin: str, threads: int = 1) -> None:
@@ -51,31 +51,31 @@ class GraphSession:
         self._session = _open_session(model, origin, threads)
         said = self._session.get_modelmeta().custom_metadata_map.get(KEY)
         if said is None:
-            raise ConfigError(f"learner.model: {origin}: it has no description ({KEY} is missing): {_REMEDY}")
+            raise ConfigError(f"learner.model: {origin}: the file has no description ({KEY} is missing): {_REMEDY}")
         self.facts: GraphFacts = read_facts(said, origin)
         self._check()
 
     def loss(self, parameters: NDArray[np.float32], chunk: Chunk) -> float:
-        """Return the sum of the losses of the chunk's examples."""
+        """Return the sum of the losses over the chunk's examples."""
         return float(self._run(self._forward, "loss", parameters, chunk))
 
     def predictions(self, parameters: NDArray[np.float32], chunk: Chunk) -> NDArray[Any]:
-        """Return labels int64[B]; in a regression, values float32[B]."""
+        """Return predicted labels, int64[B], or predicted values, float32[B], in a regression."""
         found: NDArray[Any] = self._run(self._forward, "predictions", parameters, chunk)
         return found
 
     def gradient_sum(self, parameters: NDArray[np.float32], chunk: Chunk, clip: float) -> NDArray[np.float64]:
-        """Return the sum of the clipped gradients of the chunk's examples, float64[P]."""
+        """Return the sum of clipped gradients over the chunk's examples, float64[P]."""
         found: NDArray[np.float64] = self._run(self._session, "gradient_sum", parameters, chunk, clip)
         if found.shape != (self.facts.size,):
             raise InternalError(
-                f"learner.model: {self._origin}: its gradient does not have the shape that it declares: report this"
+                f"learner.model: {self._origin}: the gradient does not have the declared shape: please report this"
             )
         return found
 
     @cached_property
     def _forward(self) -> Any:
-        """The graph without its gradient: a vault does not need this part, and prediction needs only this part."""
+        """Session of the graph without its gradient, as needed for predictions and losses but not by a vault."""
         return _open_session(prune_to_outputs(self._model, ("loss", "predictions")), self._origin, self._threads)
 
     def _run(
@@ -90,12 +90,12 @@ class GraphSession:
         }
         try:
             return session.run([output], inputs)[0]
-        except Exception:  # noqa: BLE001 - the runtime's exceptions share no base of their own
+        except Exception:  # noqa: BLE001 - the runtime's exceptions have no common base class
             # The exception's text may contain a value computed from a record.
-            raise InternalError(f"learner.model: {self._origin} failed while it ran: report this") from None
+            raise InternalError(f"learner.model: {self._origin} failed while running: please report this") from None
 
     def _check(self) -> None:
-        """Check that inputs and outputs are those of this kind of graph, with the sizes that its description states."""
+        """Check that inputs and outputs have the expected names, types and sizes for the graph's description."""
         facts, origin = self.facts, self._origin
         label = "float" if facts.classes == 1 else "int64"
         inputs: dict[str, tuple[str, _Shape]] = {
@@ -118,16 +118,16 @@ class GraphSession:
             for name in [*expected, *there]:
                 if there.get(name) != expected.get(name):
                     raise ConfigError(
-                        f"learner.model: {origin}: its {what} {name} is {_describe_tensor(there.get(name))}, not "
+                        f"learner.model: {origin}: the {what} {name} is {_describe_tensor(there.get(name))}, not "
                         f"{_describe_tensor(expected.get(name))}: {_REMEDY}"
                     )
 
 
 def _open_session(model: bytes, origin: str, threads: int) -> Any:
-    """Open a session of ONNX Runtime.
+    """Open an ONNX Runtime session.
 
     Raises:
-        ConfigError: if ONNX Runtime is missing, or cannot load this graph.
+        ConfigError: if ONNX Runtime is missing, or if it cannot load this graph.
     """
     runtime = onnxruntime()
     options = runtime.SessionOptions()
@@ -163,5 +163,5 @@ def _describe_tensor(tensor: tuple[str, _Shape] | None) -> str:
 
 
 def _first_line(error: Exception) -> str:
-    """Return the first line of the error, without the runtime's own source lines."""
+    """Return the first line of the error message, without the source lines of the runtime, up to 300 characters."""
     return str(error).strip().split("\n")[0][:300]

@@ -1,1 +1,1 @@
-"""Public half of a cell's protocol."""
+"""Public half of the cell protocol."""

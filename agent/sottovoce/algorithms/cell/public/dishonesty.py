@@ -1,4 +1,4 @@
-"""Record of devices caught lying in secure sums, which are kept off the rosters for a while and named in the status."""
+"""Record of devices caught lying in secure sums. They are kept off rosters for a while and listed in the status."""
 
 from base64 import b64encode
 from collections.abc import Iterable
@@ -20,14 +20,14 @@ _STRUCK_BEATS = 1_000
 
 
 class Dishonesty:
-    """Record of lies, which also reports them to the other devices.
+    """Record of devices that have lied, which also reports them to the other devices.
 
-    A device is struck off when this device has seen it lie, when a proof shows its lie, or when more devices accuse
-    it than may be dishonest.
+    A device is struck off if this device has seen it lie, if a proof shows that it lied, or if more devices accuse it
+    than may be dishonest.
 
     Args:
-        owner: this device's id.
-        cell: rule of the cell.
+        owner: id of this device.
+        cell: parameters of the cell.
         provenance: signer and verifier of statements.
     """
 
@@ -35,14 +35,14 @@ class Dishonesty:
         self._owner, self._cell, self._provenance = owner, cell, provenance
 
     def record_lie(self, state: CellState, liar: str, why: str) -> Step:
-        """Record that this device has seen another one lie."""
+        """Record that this device has seen another device lie, and tell all peers."""
         if liar == self._owner or liar in state.struck:
             return state, []
         statement = self._provenance.signed(Statement(self._owner, body_bytes(Doubt(liar, why))))
         return self._tell_all(self._strike_off(state, liar, why, "seen here"), Doubted(statement))
 
     def record_proof(self, state: CellState, proof: Proof) -> Step:
-        """Record a lie with its proof, if the apparent liar signed it."""
+        """Record a lie along with its proof if the proof is valid, and tell all peers if the record is new."""
         before = state.struck
         try:
             state = self.accept_proof(state, proof)
@@ -54,7 +54,7 @@ class Dishonesty:
         """Record a lie that another device has proved.
 
         Raises:
-            MessageRefused: if the proof proves nothing.
+            MessageRefused: if the proof is not valid.
         """
         liar, why = judge_proof(proof, self._cell, self._provenance.verify)
         if liar in state.struck and state.dishonest[liar].how == "proved":
@@ -63,15 +63,15 @@ class Dishonesty:
 
     @staticmethod
     def proofs(state: CellState, nodes: Iterable[str]) -> list[Proof]:
-        """Return proofs that this device holds against struck devices."""
+        """Return the proofs that this device has against those of the given nodes that are struck off."""
         found = (state.dishonest[node].proof for node in nodes if node in state.struck)
         return [proof for proof in found if proof is not None]
 
     def doubted(self, state: CellState, sender: str, statement: Statement) -> CellState:
-        """Record another device's accusation that it has seen a lie.
+        """Record the sender's accusation that it has seen another device lie.
 
         Raises:
-            MessageRefused: if the sender has not signed the accusation.
+            MessageRefused: if the sender has not signed the accusation, or is not in the fleet now.
         """
         if statement.owner != sender:
             raise MessageRefused("cell", "a device sent another device's statement")
@@ -83,7 +83,7 @@ class Dishonesty:
         state = replace(state, doubts={**state.doubts, said.accused: by_device})
         if len(by_device) <= max(1, self._cell.colluding) or said.accused in state.struck:
             return state
-        return self._strike_off(state, said.accused, said.why, f"said by {', '.join(sorted(by_device))}")
+        return self._strike_off(state, said.accused, said.why, f"reported by {', '.join(sorted(by_device))}")
 
     def _strike_off(self, state: CellState, liar: str, why: str, how: str, proof: Proof | None = None) -> CellState:
         if liar == self._owner:
@@ -97,11 +97,11 @@ class Dishonesty:
 
 
 def dishonesty_details(state: CellState) -> dict[str, str]:
-    """Return dishonest devices as the status shows them."""
+    """Return dishonest devices, doubted devices and proofs as text for the status."""
     found = {
         "dishonest": "; ".join(f"{node} {one.why} ({one.how})" for node, one in sorted(state.dishonest.items())),
         "doubted": "; ".join(
-            f"{node} {why} (said by {sender})"
+            f"{node} {why} (reported by {sender})"
             for node, by_device in sorted(state.doubts.items())
             if node not in state.dishonest
             for sender, why in sorted(by_device.items())

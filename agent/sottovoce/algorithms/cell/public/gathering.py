@@ -1,4 +1,4 @@
-"""Collection of the members' statements by a leader and its deputies, which check each statement on arrival."""
+"""Collection of members' statements by a leader and its deputies. Each statement is checked on arrival."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -44,13 +44,13 @@ from sottovoce.secure_sum.statements import (
 
 @dataclass(frozen=True, slots=True)
 class Led:
-    """Outcome of a statement that a leader has received.
+    """Result of handling a message as a leader.
 
     Attributes:
-        leading: the leader's state; None when the round is finished.
-        said: messages to send, by recipient.
+        leading: the leader's new state; None if the round is finished.
+        said: messages to send, each with its recipient.
         opened: the sum, once it is open.
-        lies: members that this device has seen lie, each with its lie.
+        lies: members that this device has seen lie, each with a description of the lie.
         proofs: proofs of lies.
     """
 
@@ -62,12 +62,12 @@ class Led:
 
 
 class Gathering:
-    """Collector of the members' messages.
+    """Collector of messages from members.
 
     Args:
-        cell: rule of the cell.
+        cell: parameters of the cell.
         size: length of a vector.
-        width: bytes per element of a vector, given the size of the roster.
+        width: function from the roster size to the number of bytes per vector element.
         provenance: verifier of signatures.
     """
 
@@ -79,7 +79,7 @@ class Gathering:
         """Handle a message from a member.
 
         Raises:
-            MessageRefused: if the message does not fit; the state stays as it was.
+            MessageRefused: if the message does not fit; the state remains unchanged.
         """
         if isinstance(said, Offered):
             slot = body_of(said.offer, Offer).slot
@@ -127,7 +127,7 @@ class Gathering:
         return replace(leading, offers={**leading.offers, sender: offer})
 
     def _store_shares(self, leading: Leading, roster: Roster, place: int, said: Shared) -> Leading:
-        """Store a member's shares, which must match its commitment."""
+        """Store a member's shares, which must match its signed commitment."""
         if (len(said.sealed), len(said.leaves)) != (len(roster), 2 * len(roster)):
             return leading
         offer = sha256(roster.statements[place].body).digest()
@@ -137,7 +137,7 @@ class Gathering:
         return replace(leading, dealt={**leading.dealt, place: said})
 
     def _store_vector(self, leading: Leading, roster: Roster, place: int, said: Given) -> Led:
-        """Store a masked vector; report a member that signed two, and ignore one that sends what it did not sign."""
+        """Store a masked vector. Report a member that signed two vectors or that sends one it did not sign."""
         if self._verified_body(roster, place, said.said, Masked).round != leading.round:
             return Led(leading)
         before = leading.vectors.get(place)
@@ -152,14 +152,14 @@ class Gathering:
         return Led(replace(leading, vectors={**leading.vectors, place: said}))
 
     def _store_revealed_shares(self, leading: Leading, roster: Roster, place: int, said: SharesRevealed) -> Led:
-        """Store shares that match their dealers' commitments; exclude and report a member that reveals other shares."""
+        """Store shares that match their dealers' commitments. Report a member that reveals other shares."""
         revealed, gone = said.revealed, leading.gone
         shown = self._verified_body(roster, place, said.said, Shown)
         if shown.round != leading.round:
             return Led(leading)
         dealers = (tuple(one.dealer for one in revealed.seeds), tuple(one.dealer for one in revealed.mask_keys))
         if shown != Shown(leading.round, place, digest_of(revealed)) or dealers != (leading.survivors, gone):
-            return Led(leading, lies=((roster.owners[place], "revealed other shares than it was asked for"),))
+            return Led(leading, lies=((roster.owners[place], "revealed shares other than those requested"),))
         if false_share(place, revealed, leading.members, leading.roots) is not None:
             statement = with_credential(roster, said.said)
             proof = FalseShare(statement, revealed, roster.digest, leading.members, leading.roots)
@@ -168,7 +168,7 @@ class Gathering:
 
     @staticmethod
     def _compare_statements(leading: Leading, roster: Roster, first: Statement | None, second: Statement) -> Led:
-        """Compare the leader's statement for this device, or for the first known member, with that for another."""
+        """Compare two statements, and report their signer if it has signed two different ones."""
         if first is None or second.owner != first.owner or second.body == first.body:
             return Led(leading)
         proof = Equivocation(with_credential(roster, first), with_credential(roster, second))

@@ -22,14 +22,14 @@ _MAX_WANTED = 256
 
 @dataclass(frozen=True, slots=True)
 class OpenedRound:
-    """A round whose opening is verified, with the masked vectors received so far.
+    """A round whose opening is verified, along with the masked vectors received so far.
 
     Attributes:
-        verified: the opening.
-        vectors: signed masked vectors, by place.
-        sources: devices that have the missing vectors, the next to ask first; empty if none is missing.
-        since: the beat on which the first of these devices was asked.
-        asked: number of times that a source was asked.
+        verified: the verified opening.
+        vectors: signed masked vectors, by member position.
+        sources: devices that have the missing vectors, starting with the next one to ask; empty if none is missing.
+        since: beat on which the first of these devices was asked.
+        asked: number of requests sent to sources.
     """
 
     verified: Verified
@@ -45,16 +45,16 @@ class OpenedRound:
 
     @property
     def missing(self) -> tuple[int, ...]:
-        """Return the places whose vectors have not arrived."""
+        """Positions of the survivors whose vectors have not arrived."""
         return tuple(place for place in self.verified.survivors if place not in self.vectors)
 
     @property
     def next_request(self) -> Want:
-        """The next request."""
+        """Next request for missing vectors, limited to 256 positions."""
         return Want(self.verified.round, self.missing[:_MAX_WANTED])
 
     def answer(self, want: Want) -> Vectors:
-        """Return the requested vectors, as many as fit into one message."""
+        """Return the requested vectors, up to the first one that is missing or does not fit into one message."""
         given: list[Given] = []
         size = 0
         for place in want.places:
@@ -67,11 +67,11 @@ class OpenedRound:
 
 
 class Knowledge:
-    """Verifier of other devices' statements about sums.
+    """Verifier of other devices' statements about sums, and signer of this device's own.
 
     Args:
-        cell: rule of the cell.
-        course: course of a sum.
+        cell: parameters of the cell.
+        course: consumer of the sums.
         provenance: signer and verifier of statements.
     """
 
@@ -79,20 +79,20 @@ class Knowledge:
         self._cell, self._course, self._provenance = cell, course, provenance
 
     def verify_opening(self, opening: Opening, numerator: Numerator | None) -> Verified | None:
-        """Verify an opening and return it; None if its sum was taken at a model other than this device's.
+        """Verify an opening and return it, or None if its sum was computed at a model other than this device's.
 
         Raises:
-            MessageRefused: if the opening does not hold.
+            MessageRefused: if the opening is not valid.
         """
         found = verify_opening(opening, self._cell, self._provenance.verify, self._provenance.refuses)
         point = sha256(self._course.point(numerator)).digest()
         return found if found.roster.offers[0].point == point else None
 
     def with_vectors(self, opened: OpenedRound, given: tuple[Given, ...]) -> OpenedRound:
-        """Return the round with additional vectors.
+        """Return the round with additional verified vectors.
 
         Raises:
-            Lie: if one is not the vector that its owner signed for this round.
+            Lie: if a vector is not the one that its owner signed for this round.
         """
         return replace(opened, vectors={**opened.vectors, **self._verified_vectors(opened.verified, given)})
 
@@ -112,19 +112,19 @@ class Knowledge:
         return found
 
     def value_after_sum(self, opened: OpenedRound, numerator: Numerator | None) -> tuple[Numerator, int]:
-        """Return the value after an opened sum, and the number of members in the sum."""
+        """Return the value after an opened sum, and the number of members that contributed to the sum."""
         vectors = {place: one.vector for place, one in opened.vectors.items()}
         total = opened.verified.total(vectors, self._course.size)
         members = len(opened.verified.survivors)
         return self._course.value_after_sum(numerator, opened.slot, total, members), members
 
     def signed_knowledge(self, owner: str, slot: int, members: int, numerator: Numerator) -> Known:
-        """Return this device's knowledge, signed."""
+        """Return this device's knowledge with its signature."""
         body = body_bytes(knowledge_statement(slot, members, numerator))
         return Known(self._provenance.signed(Statement(owner, body)), numerator.astype("<i8").tobytes())
 
     def verified_knowledge(self, sender: str, known: Known) -> Knows:
-        """Return another device's knowledge, as that device has signed it.
+        """Check that another device has signed its knowledge, and return it.
 
         Raises:
             MessageRefused: if the device has not signed it, or is not in the fleet now.
@@ -139,7 +139,7 @@ class Knowledge:
         return said
 
     def agreed_knowledge(self, votes: Mapping[str, Known]) -> tuple[Knows, Numerator] | None:
-        """Return the knowledge that enough devices share: as many as the threshold of the smallest cell requires."""
+        """Return the knowledge that enough devices share; the opening threshold of the smallest cell is enough."""
         bodies = [one.said.body for one in votes.values()]
         for one in votes.values():
             if bodies.count(one.said.body) >= self._cell.opens_at(self._cell.least):
@@ -147,10 +147,10 @@ class Knowledge:
         return None
 
     def decode_numerator(self, raw: bytes) -> NDArray[np.int64]:
-        """Decode bytes to a numerator, int64[P].
+        """Decode bytes into a numerator, int64[P].
 
         Raises:
-            MessageRefused: if the bytes belong to another model.
+            MessageRefused: if the bytes belong to a model of another size.
         """
         if len(raw) != 8 * self._course.size:
             raise shape_refusal(f"a sum of {len(raw) // 8} values does not fit a model of {self._course.size}")
@@ -158,15 +158,15 @@ class Knowledge:
 
 
 def knowledge_statement(slot: int, members: int, numerator: Numerator) -> Knows:
-    """Return a device's statement of its knowledge after a number of sums."""
+    """Return the statement of a device's knowledge after a number of sums."""
     return Knows(slot, max(1, members), sha256(numerator.astype("<i8").tobytes()).digest())
 
 
 def check_vector(given: Given, h: bytes, size: int) -> None:
-    """Check that a masked vector is the one that its owner signed for this round, but not the signature itself.
+    """Check that a masked vector is the one that its owner's statement commits to. Do not check the signature itself.
 
     Raises:
-        Lie: if it is not.
+        Lie: if it is not that vector, or belongs to another round.
     """
     said = body_of(given.said, Masked)
     if said.round != h or said.vector != sha256(given.vector).digest() or len(given.vector) != size:

@@ -1,4 +1,4 @@
-"""Messages of a secure sum, all of which are public."""
+"""Messages of a secure sum, all of them public."""
 
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
@@ -15,23 +15,23 @@ _NUMBER_BYTES = 8
 
 
 class Content(Struct, frozen=True, forbid_unknown_fields=True, array_like=True, tag=True):
-    """Base class of a message's content."""
+    """Base class of message contents."""
 
 
 class Offered(Content, frozen=True):
-    """Message to a leader: the sender takes part."""
+    """Message to a leader that the sender takes part."""
 
     offer: Statement
 
 
 class RosterProposal(Content, frozen=True, tag="Called"):
-    """Message from a leader: these devices take part, ordered by owner."""
+    """Message from a leader with the devices that take part, ordered by owner."""
 
     roster: Statements
 
 
 class Shared(Content, frozen=True):
-    """Message to the leader: sealed shares for each member of a roster, with a signed commitment to them."""
+    """Message to the leader with sealed shares for each member of a roster, and a signed commitment to them."""
 
     sealed: SealedShares
     leaves: Leaves
@@ -39,7 +39,7 @@ class Shared(Content, frozen=True):
 
 
 class Agreed(Content, frozen=True):
-    """Message from the leader: these members of its roster dealt shares to all; the leader signs the round."""
+    """Message from the leader with the members that dealt shares to all others, and the signed round digest."""
 
     members: Places
     sealed: SealedShares
@@ -49,107 +49,107 @@ class Agreed(Content, frozen=True):
 
 
 class Readied(Content, frozen=True):
-    """Message to the leader and its deputies: this device is ready for the round that the leader signed."""
+    """Message to the leader and its deputies that this device is ready for the round that the leader signed."""
 
     said: Statement
     lead: Statement
 
 
 class Unready(Content, frozen=True):
-    """Message to the leader: the shares of these members do not fit their signatures."""
+    """Message to the leader that the shares of these members do not match their signatures."""
 
     roster: Digest
     dealers: Places
 
 
 class Go(Content, frozen=True):
-    """Message from the leader: enough members are ready for the same round."""
+    """Message from the leader that enough members are ready for the same round."""
 
     round: Digest
     readies: Statements
 
 
 class Over(Content, frozen=True):
-    """Message from the leader: this roster is abandoned, and nothing was charged."""
+    """Message from the leader that this roster is abandoned and nothing was charged."""
 
     roster: Digest
 
 
 class Given(Content, frozen=True):
-    """Message to the leader: a masked vector, with its signed digest."""
+    """Message to the leader with a masked vector and its signed digest."""
 
     vector: bytes
     said: Statement
 
 
 class Survived(Content, frozen=True):
-    """Message from the leader: the vectors of these members arrived."""
+    """Message from the leader with the members whose vectors have arrived."""
 
     said: Statement
 
 
 class SurvivorAck(Content, frozen=True, tag="Stood"):
-    """Message to the leader: this device acknowledges the survivors that the leader named."""
+    """Message to the leader that this device acknowledges the survivors in the leader's statement."""
 
     said: Statement
     named: Statement
 
 
 class Quorum(Content, frozen=True):
-    """Message from the leader: this many members acknowledge the survivors."""
+    """Message from the leader with the signed acknowledgements of enough members."""
 
     round: Digest
     stands: Statements
 
 
 class SharesRevealed(Content, frozen=True, tag="Told"):
-    """Message to the leader: the shares that open the sum, with their signed digest."""
+    """Message to the leader with the shares that open the sum, and their signed digest."""
 
     revealed: Revealed
     said: Statement
 
 
 class Result(Content, frozen=True):
-    """Message that a sum is open: any device with the masked vectors can verify and compute the sum."""
+    """Message that a sum is open. Any device that has the masked vectors can verify and compute the sum."""
 
     opening: Opening
 
 
 class Want(Content, frozen=True):
-    """Request for these members' masked vectors, to a device that has opened this round."""
+    """Request to a device that has opened this round for the masked vectors of these members."""
 
     round: Digest
     places: Places
 
 
 class Vectors(Content, frozen=True):
-    """Message with masked vectors, each as its owner signed it."""
+    """Message with masked vectors, each with its owner's signed digest."""
 
     round: Digest
     given: Annotated[tuple[Given, ...], Meta(max_length=MAX_MEMBERS)]
 
 
 class Known(Content, frozen=True):
-    """Message to a device that is behind: the sender's signed sum, int64[P] in units of 2^-40, little-endian."""
+    """Message to a device that lags behind: the sender's signed sum, int64[P] in units of 2^-40, little-endian."""
 
     said: Statement
     numerator: bytes
 
 
 class Exposed(Content, frozen=True):
-    """Message to all: proof of a member's lie."""
+    """Message to all devices with proof of a member's lie."""
 
     proof: Proof
 
 
 class Doubted(Content, frozen=True):
-    """Message to all: the sender's signed accusation of another device."""
+    """Message to all devices with the sender's signed accusation of another device."""
 
     said: Statement
 
 
 class Seek(Content, frozen=True):
-    """Request for later sums, to any device that has more than this many."""
+    """Request for later sums to any device that knows more sums than this number."""
 
     slot: Slot
 
@@ -162,11 +162,11 @@ _SAID: msgpack.Decoder[Said] = msgpack.Decoder(Said)
 
 @dataclass(frozen=True, slots=True)
 class CellMessage:
-    """A message of a secure sum.
+    """A secure-sum message.
 
     Attributes:
         said: content of the message.
-        simulated: see Message.simulated.
+        simulated: whether it depends on a seeded noise stream; see Message.simulated.
     """
 
     said: Said
@@ -181,11 +181,11 @@ class CellMessage:
 
     @property
     def numbers(self) -> int:
-        """Return the number of values in the whole content; see Message.numbers."""
+        """Number of 8-byte values in the encoded content, rounded up; see Message.numbers."""
         return -(-len(self.encoded) // _NUMBER_BYTES)
 
     def traced(self) -> dict[str, Any]:
-        """See Message.traced."""
+        """Return the message as a JSON-serialisable dict; see Message.traced."""
         return {"said": type(self.said).__name__.lower(), "content": self.encoded.hex()}
 
 
@@ -193,9 +193,9 @@ def content_of(raw: bytes) -> Said:
     """Decode the content of a message.
 
     Raises:
-        MessageRefused: with the reason `malformed`, if the bytes are not the content of a message.
+        MessageRefused: with the reason `malformed`, if the bytes are not valid message content.
     """
     try:
         return _SAID.decode(raw)
     except (DecodeError, UnicodeError) as error:
-        raise MessageRefused("malformed", "not a message of a secure sum") from error
+        raise MessageRefused("malformed", "the payload is not a secure-sum message") from error

@@ -1,4 +1,4 @@
-"""Message queues: each peer is sent one message at a time."""
+"""Message queues. Each peer is sent one message at a time."""
 
 from dataclasses import replace
 
@@ -6,13 +6,13 @@ from sottovoce.algorithms.cell.public.messages import CellMessage
 from sottovoce.algorithms.cell.public.state import CellState
 from sottovoce.learners.events import Effect, Send
 
-_MAX_QUEUED = 4  # limit for one peer that is slow or gone; the oldest message is no longer useful
+_MAX_QUEUED = 4  # limit for a peer that is slow or gone; older messages are no longer useful
 
 Step = tuple[CellState, list[Effect]]
 
 
 def queue_sends(step: Step) -> Step:
-    """Return the effects that are due: each peer is sent one message at a time, and the others are queued."""
+    """Return the effects that are due. Each peer is sent one message at a time, and further messages are queued."""
     state, effects = step
     due: list[Effect] = []
     for effect in effects:
@@ -28,7 +28,7 @@ def queue_sends(step: Step) -> Step:
 
 
 def send_next(state: CellState, recipient: str) -> Step:
-    """Return the effect that sends the recipient's next message, now that its last one has been delivered."""
+    """Return the effect that sends the recipient's next queued message, after the previous one was delivered."""
     queued = dict(state.queued)
     queue = queued.pop(recipient, ())
     if not queue:

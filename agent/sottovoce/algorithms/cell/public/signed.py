@@ -1,4 +1,4 @@
-"""Signed statements of a roster's members, and the leader's proposal."""
+"""Signed statements of roster members, and the leader's proposal."""
 
 from dataclasses import replace
 from hashlib import sha256
@@ -10,10 +10,10 @@ from sottovoce.secure_sum.statements import B, Deal, Lead, Roster, Statement, bo
 
 
 def verified_body(provenance: Provenance, roster: Roster, owner: str, statement: Statement, kind: type[B]) -> B:
-    """Verify a member's statement by the certificate in the roster, and return its body.
+    """Verify a member's statement using the certificate in the roster, and return its body.
 
     Raises:
-        MessageRefused: if the member has not signed it.
+        MessageRefused: if the member has not signed the statement.
     """
     if statement.owner != owner or owner not in roster.owners:
         raise MessageRefused("cell", "a device sent another device's statement")
@@ -23,14 +23,14 @@ def verified_body(provenance: Provenance, roster: Roster, owner: str, statement:
 
 
 def with_credential(roster: Roster, statement: Statement) -> Statement:
-    """Return a member's statement with its certificate, for devices that do not have the roster."""
+    """Return a member's statement with its certificate attached, for devices that do not have the roster."""
     return replace(statement, credential=roster.statements[roster.owners.index(statement.owner)].credential)
 
 
 def roots_of(provenance: Provenance, roster: Roster, said: Agreed, lead: Lead) -> tuple[bytes, ...] | None:
-    """Return the members' commitments if their leader signed this round; None otherwise.
+    """Return the members' commitments if they are valid and their leader signed this round, otherwise None.
 
-    Every member signs its own commitment, so if a commitment fails this check, the leader lies.
+    Every member signs its own commitment, so an invalid commitment means that the leader has lied.
     """
     roots = []
     try:

@@ -1,4 +1,4 @@
-"""State of a device that takes part in secure sums. Only opened sums survive a crash."""
+"""State of a device that takes part in secure sums. Only the opened sums survive a crash."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -20,24 +20,24 @@ class Leading:
 
     Attributes:
         slot: number of the sum.
-        stage: messages that it waits for: `offers`, `shares`, `readies`, `vectors`, `stands` or `reveals`.
-        since: the beat on which the stage began.
+        stage: messages that the leader waits for: `offers`, `shares`, `readies`, `vectors`, `stands` or `reveals`.
+        since: beat on which the stage began.
         offers: offers by owner.
-        roster: the devices that take part.
-        dealt: each member's shares for the others, by place.
-        members: places of the members that dealt shares.
-        deals: signed commitments to these shares, by place.
+        roster: devices that take part.
+        dealt: each member's shares for the others, by member position.
+        members: positions of the members that dealt shares.
+        deals: signed commitments to these shares, by member position.
         round: the round's digest, h.
         lead: the leader's signed opening of this round.
-        readies: signed statements of readiness, by place.
-        unready: places of members that were dealt worthless shares.
-        go: sufficient statements of readiness, as a deputy received them.
-        vectors: masked, signed vectors, by place.
-        survivors: places of the members whose vectors arrived.
-        stands: signed acknowledgements of the survivors, by place.
-        revealed: revealed shares, by place.
-        deputy: whether this device only listens, until the leader falls silent.
-        named: survivors that the leader named, as a deputy received them.
+        readies: signed statements of readiness, by member position.
+        unready: positions of members whose vectors the leader does not wait for.
+        go: enough statements of readiness, as received by a deputy.
+        vectors: masked, signed vectors, by member position.
+        survivors: positions of the members whose vectors arrived.
+        stands: signed acknowledgements of the survivors, by member position.
+        revealed: revealed shares, by member position.
+        deputy: whether this device only listens until the leader falls silent.
+        named: the leader's statement of the survivors, as received by a deputy.
     """
 
     slot: int
@@ -62,24 +62,24 @@ class Leading:
 
     @property
     def gone(self) -> tuple[int, ...]:
-        """Places of the members that dropped out."""
+        """Positions of the members that dropped out."""
         return tuple(place for place in self.members if place not in self.survivors)
 
     @property
     def roots(self) -> tuple[bytes, ...]:
-        """Commitments of the members, in their order."""
+        """Commitments of the members, in member order."""
         return tuple(body_of(self.deals[member], Deal).root for member in self.members)
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A lie in which a device was caught.
+    """A lie told by a device.
 
     Attributes:
         why: description of the lie.
-        how: how this device learnt of the lie.
-        until: the beat on which it may be in a roster again.
-        proof: a proof that every device can verify; None if there is none.
+        how: how this device learnt about the lie.
+        until: beat from which the device may be in a roster again.
+        proof: proof that every device can verify; None if there is none.
     """
 
     why: str
@@ -90,42 +90,42 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class CellState:
-    """State of a device in secure sums.
+    """State of a device that takes part in secure sums.
 
     Attributes:
-        cycle: beats of its clock.
-        slot: number of opened sums, which is the number of the next sum.
-        numerator: int64[P], total of these sums, in units of 2^-40; None before the first.
+        cycle: number of beats of the device's clock.
+        slot: number of opened sums, which is also the number of the next sum.
+        numerator: int64[P], the value after these sums, in units of 2^-40; None before the first.
         members: number of devices in the last opened sum.
         regulars: ids of these devices, if this device took part.
-        exhausted: whether the vault pays for no more rounds.
-        peers: devices that messages may be sent to.
+        exhausted: whether the vault has no budget for further rounds.
+        peers: devices to which messages may be sent.
         stage: `idle`; `offered`, `joined`, `ready`, `given`, `stood` or `told`, after the device's last action; `held`
             while a masked vector waits for the next beat.
-        since: the beat on which the stage began.
+        since: beat on which the stage began.
         leader: leader of the round.
         deputies: devices that take over, one after the other, if the leader falls silent.
         asked: id of the step that the vault is answering.
         offer: signed offer of this device.
-        roster: the devices that take part; None before there is a roster.
+        roster: devices that take part; None before there is a roster.
         lead: the leader's signed opening of the round; None before there is one.
         round: digest h of the round; empty before there is one.
         go: the leader's message that enough members are ready for the round.
-        named: the survivors that a leader named, signed.
-        given: the masked vector, which is sent on the beat after it was made.
-        stood: the statement that this device has published about itself.
-        dishonest: by device, the lies of which this device has proof.
-        doubts: by device, the lies that others report, by the reporting device.
-        silent: devices that led a round without result, and are skipped.
+        named: a leader's signed statement of the survivors.
+        given: the masked vector, which is sent on the beat after it was computed.
+        stood: this device's acknowledgement of the survivors.
+        dishonest: lies that this device has recorded, by device.
+        doubts: lies that others report, by accused device and then by reporting device.
+        silent: devices that led a round without a result, and are skipped.
         turn: index of the peer to ask next for a sum.
-        opening: the present sum, which others have opened, while its masked vectors are fetched.
+        opening: the current sum as opened by other devices, while its masked vectors are fetched.
         opened: the last sum that this device has verified, for devices that ask for it.
-        votes: by device, the sums that it claims to know, while this device is behind.
-        sought: the beat on which all peers were last asked for later sums.
-        leading: by sum, the rounds that this device leads or may take over.
-        failed: rounds that failed on this device.
+        votes: sums that each device claims to know, while this device lags behind.
+        sought: beat on which all peers were last asked for later sums.
+        leading: rounds that this device leads or may take over, by sum.
+        failed: number of rounds that failed on this device.
         queued: waiting messages, by peer; a peer has an entry while a message is being sent to it.
-        simulated: whether part of the state stems from a seeded noise stream.
+        simulated: whether part of the state comes from a seeded noise stream.
     """
 
     cycle: int = 0
@@ -163,16 +163,16 @@ class CellState:
 
     @property
     def pending(self) -> frozenset[str]:
-        """Peers to which a message is on its way."""
+        """Peers to which a message is in transit."""
         return frozenset(self.queued)
 
     @property
     def struck(self) -> frozenset[str]:
-        """Devices that are in no roster now, because they have lied."""
+        """Devices that are currently excluded from rosters because they have lied."""
         return frozenset(node for node, found in self.dishonest.items() if found.until > self.cycle)
 
     def traced(self) -> dict[str, Any]:
-        """See State.traced."""
+        """Return the traced part of the state as a JSON-serialisable dict; see State.traced."""
         numerator = None if self.numerator is None else self.numerator.tolist()
         where = {"cycle": self.cycle, "stage": self.stage, "leader": self.leader, "failed": self.failed}
         return {**where, "slot": self.slot, "numerator": numerator, "members": self.members}

@@ -1,4 +1,4 @@
-"""Use of a sum's result: a single mean, or repeated steps of gradient descent."""
+"""Consumers of a sum's result: a single mean, or repeated steps of gradient descent."""
 
 from collections.abc import Callable
 from typing import Protocol
@@ -13,12 +13,12 @@ Numerator = NDArray[np.int64]
 
 
 class SumConsumer(Protocol):
-    """Public integer arithmetic that turns sums into a model, identical on every member.
+    """Public integer arithmetic that turns sums into a model, with identical results on every member.
 
     Attributes:
         size: length of a sum, P.
         rounds: number of planned sums.
-        width: bytes per element of a masked vector, given the size of the roster.
+        width: function from the roster size to the number of bytes per element of a masked vector.
     """
 
     size: int
@@ -26,31 +26,31 @@ class SumConsumer(Protocol):
     width: Callable[[int], int]
 
     def fresh(self) -> Numerator | None:
-        """Return the initial value before the first sum, int64[P] in units of 2^-40."""
+        """Return the value before the first sum, int64[P] in units of 2^-40, or None."""
         ...
 
     def point(self, numerator: Numerator | None) -> bytes:
-        """Return the point of the next sum, float64, little-endian."""
+        """Return the point at which the next sum is computed, float64, little-endian."""
         ...
 
     def model(self, numerator: Numerator) -> NDArray[np.float64]:
-        """Return the published model of the current value."""
+        """Return the model that is published for a value."""
         ...
 
     def value_after_sum(
         self, numerator: Numerator | None, slot: int, total: NDArray[np.int64], members: int
     ) -> Numerator:
-        """Value after a sum over a number of devices, int64[P] in grid units."""
+        """Return the value after a sum over a number of devices, int64[P] in units of 2^-40."""
         ...
 
 
 class MeanCourse:
-    """Mean over the devices.
+    """Consumer that computes the mean over the devices from a single sum.
 
     Args:
         profile: the part of each device's vector that is summed.
         step: step of the sum's grid.
-        width: see SumConsumer.
+        width: bytes per element of a masked vector; see SumConsumer.
     """
 
     rounds = 1
@@ -59,11 +59,11 @@ class MeanCourse:
         self.size, self._profile, self._step, self.width = profile.size, profile, step, width
 
     def fresh(self) -> Numerator | None:
-        """Return None: a mean has no value before its sum."""
+        """Return None, because a mean has no value before its sum."""
         return None
 
     def point(self, numerator: Numerator | None) -> bytes:
-        """Return no bytes: a mean's sum does not depend on a point."""
+        """Return no bytes, because a mean's sum does not depend on a point."""
         del numerator
         return b""
 
@@ -74,19 +74,19 @@ class MeanCourse:
     def value_after_sum(
         self, numerator: Numerator | None, slot: int, total: NDArray[np.int64], members: int
     ) -> Numerator:
-        """Return the mean coefficients."""
+        """Return the mean coefficients, int64[P] in units of 2^-40."""
         del numerator, slot
         return bounded(total * (self._step / members * UNIT))
 
 
 class DescentCourse:
-    """DP-SGD over the union of all members' records: each sum adds clipped gradients at one model.
+    """Consumer that runs DP-SGD over all members' records: each sum adds clipped gradients at one model.
 
     Args:
-        schedule: gives K, γ_t and B, the number of records that a device is expected to hold.
-        initial: float64[P], the public start.
+        schedule: source of K, γ_t and B, the expected number of records on a device.
+        initial: float64[P], the public initial parameters.
         step: step of the sum's grid.
-        width: see SumConsumer.
+        width: bytes per element of a masked vector; see SumConsumer.
     """
 
     def __init__(
@@ -97,11 +97,11 @@ class DescentCourse:
         self._start = bounded(initial * UNIT)
 
     def fresh(self) -> Numerator | None:
-        """Return the public start."""
+        """Return the public initial value."""
         return self._start.copy()
 
     def point(self, numerator: Numerator | None) -> bytes:
-        """Return the model."""
+        """Return the current model as bytes, float64, little-endian."""
         return ((self._start if numerator is None else numerator) / UNIT).astype("<f8").tobytes()
 
     def model(self, numerator: Numerator) -> NDArray[np.float64]:
@@ -111,7 +111,7 @@ class DescentCourse:
     def value_after_sum(
         self, numerator: Numerator | None, slot: int, total: NDArray[np.int64], members: int
     ) -> Numerator:
-        """Return the value after a step along the sum."""
+        """Return the value after a gradient step along the sum."""
         before = self._start if numerator is None else numerator
         pace = rate(self._schedule, slot) / (self._schedule.expected_records * members)
         return bounded(before - np.rint(total * (pace * self._step * UNIT)))

@@ -1,1 +1,1 @@
-"""The public half of golf."""
+"""Public half of golf."""

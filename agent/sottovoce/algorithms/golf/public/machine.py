@@ -1,11 +1,11 @@
 """Gossip learning on perturbed records: Hegedűs & Jelasity 2017, Algorithm 1 (GoLF).
 
-A device publishes each of its records once, in noise. From then on everything is post-processing: every cycle it sends
-its current model to one peer; a model that arrives is updated by the device's own perturbed records, then averaged with
-the device's current model, and keeps the larger step counter t. The perturbed records themselves are sent too, so that
-a `ridge` model, or any other model, can be fitted to all of them.
+A device publishes each of its records once, with noise. Everything after that is post-processing. In every cycle, a
+device sends its current model to one peer. A model that arrives is updated by the device's own perturbed records and
+then averaged with the device's current model; the larger step counter t is kept. The perturbed records themselves are
+also sent, so that a `ridge` model, or any other model, can be fitted to all of them.
 
-Nothing sent depends on a record except through its one release, and cycles begin on the beat of the device's own clock.
+Nothing that is sent depends on a record except through its single release, and cycles follow the device's own clock.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -42,21 +42,21 @@ from sottovoce.learners.rotation import places_in_turn
 from sottovoce.perturbation import Moments, Scheme
 
 NAME = "golf"
-"""Learner name in the queries to the vault."""
+"""Learner name in queries to the vault."""
 
 _CYCLE = "cycle"
 _LARGEST_AGE = 2**53
 _LARGEST_PARAMETER = 1e15
 _NOISIEST = 64.0
-"""Largest accepted error, in errors of a device's own records (or of records without noise): roughly that of ε/8."""
+"""Largest accepted error relative to that of the device's own records (or of noiseless ones): roughly that of ε/8."""
 
-_UPDATE_ROWS = 256  # records decoded at a time
+_UPDATE_ROWS = 256  # number of records decoded at a time
 
 Parameters = NDArray[np.float64]
 
 
 Fit = Callable[[Moments], Parameters]
-"""Function that fits a model float64[copies, d] from the sums over all held records."""
+"""Function that fits a model float64[copies, d] from the sums over all stored records."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,11 +64,11 @@ class GolfSchedule:
     """Public schedule of a golf device, fixed before it starts.
 
     Attributes:
-        scheme: perturbation of its records.
-        period: seconds from cycle to cycle.
-        batch: largest number of published records in one message.
-        capacity: number of published records kept.
-        each: largest number of records that one device may publish, in slots 0 to each - 1, so that one device cannot
+        scheme: perturbation of the device's records.
+        period: seconds between cycles.
+        batch: maximum number of published records in one message.
+        capacity: maximum number of published records that are stored.
+        each: maximum number of records that one device may publish, in slots 0 to each - 1, so that one device cannot
             outvote the others.
     """
 
@@ -81,10 +81,10 @@ class GolfSchedule:
 
 @dataclass(frozen=True, slots=True)
 class Acquaintance:
-    """A device's memory of a peer that it currently knows.
+    """Stored facts about a peer that the device currently knows.
 
     Attributes:
-        holding: digest of the peer's records in its last message.
+        holding: digest of the peer's records, from its last message.
         cursor: rank of the last record sent to the peer.
     """
 
@@ -94,23 +94,23 @@ class Acquaintance:
 
 @dataclass(frozen=True, slots=True)
 class GolfState:
-    """State of a golf device. Never changed in place; only model, age, cycle and turn outlive a restart.
+    """State of a golf device. Never modified in place; only model, age, cycle and turn survive a restart.
 
     Attributes:
-        parameters: float64[copies, d], currentModel.
+        parameters: float64[copies, d], the paper's currentModel.
         age: t, the number of updates in the model's history.
-        cycle: cycles begun.
-        turn: position in the peers at which the next cycle begins.
-        shelf: the published records it holds, its own among them.
+        cycle: number of cycles begun.
+        turn: index in `peers` at which the next cycle begins.
+        shelf: published records stored on this device, including its own.
         moments: sums over these records.
-        own: its own releases, int64[k, width].
-        asked: the number of the record that the vault was last asked for.
-        peers: node ids it may send to.
-        known: memory of these peers.
+        own: the device's own releases, each with values int64[width].
+        asked: number of the record that the vault was last asked for.
+        peers: node ids of possible recipients.
+        known: stored facts about these peers.
         pending: peers that have not confirmed the last message.
         exhausted: whether the vault has refused for lack of budget.
-        answered: the vault has no more records to release, or this device has published as many as one may.
-        dropped: records beyond the number that one device may publish, since the start.
+        answered: whether the vault has no more records to release, or the device has published its maximum number.
+        dropped: number of received records beyond the maximum per device, since the start.
         simulated: whether a seeded release is part of the state.
     """
 
@@ -131,7 +131,7 @@ class GolfState:
     simulated: bool = False
 
     def traced(self) -> dict[str, Any]:
-        """See State.traced."""
+        """Return the traced part of the state as a JSON-serialisable dict; see State.traced."""
         return {
             "parameters": self.parameters.ravel().tolist(),
             "age": self.age,
@@ -150,10 +150,10 @@ class Golf:
 
     Args:
         schedule: the public schedule.
-        rule: updates the travelling model, rule (14) or (15); None when none travels.
-        fit: makes the model from the records held; None when it travels.
+        rule: update rule of the model that is sent between devices, (14) or (15); None if no model is sent.
+        fit: function that fits the model from the stored records; None if the model is sent between devices.
         owner: node id of this device.
-        provenance: signs and verifies published records.
+        provenance: signer and verifier of published records.
         kept: records stored before the last restart.
     """
 
@@ -178,23 +178,23 @@ class Golf:
         )
 
     def fresh(self) -> GolfState:
-        """Return the state of a device that joins: the zero model and no records."""
+        """Return the initial state of a device that joins, with the zero model and no records."""
         copies, features = self.schedule.scheme.copies, self.schedule.scheme.features
         moments = Moments(np.zeros((copies, features)), np.zeros((features, features)), 0)
         return GolfState(np.zeros((copies, features)), Shelf(self.schedule.capacity), moments)
 
     def without_state(self, releases: int) -> GolfState:
-        """Return the state after a loss: a lost model does not matter, and the ledger repeats its releases."""
+        """Return the state after a loss. A lost model does not matter, and the vault repeats its earlier releases."""
         del releases
         return self.fresh()
 
     def resumed(self, state: GolfState, pending: frozenset[str]) -> GolfState:
-        """See Learner.resumed."""
+        """Return a saved state with the stored records; see Learner.resumed."""
         state = replace(state, pending=pending)
         return self._shelve(state, tuple(record for record in self._kept if record.slot < self.schedule.each))[0]
 
     def progress(self, state: GolfState) -> Progress:
-        """See Learner.progress."""
+        """Return the learner's progress; see Learner.progress."""
         return Progress(
             phase="mixing" if self._is_done(state) else "learning",
             steps_done=len(state.own),
@@ -208,7 +208,7 @@ class Golf:
         )
 
     def belief(self, state: GolfState) -> Belief | None:
-        """See Settling: the model, if it travels; the records held, and those sent to each peer."""
+        """Return the model if it is sent, the stored records, and those sent to each peer; see Settling.belief."""
         if not self._is_done(state):
             return None
         told = tuple((peer, known.cursor) for peer, known in sorted(state.known.items()))
@@ -220,15 +220,15 @@ class Golf:
         return state.answered or state.exhausted
 
     def start(self, state: GolfState, now: float) -> Step:
-        """Begin, or continue after a restart: request every record from the vault again, which repeats its answers."""
+        """Begin, or continue after a restart: request every record again from the vault, which repeats its answers."""
         state = replace(state, own=(), asked=0, answered=False, exhausted=False)
         return state, [SetTimer(_CYCLE, now), self._ask(0)]
 
     def on(self, state: GolfState, event: Event, now: float) -> Step:
-        """Return the next state and its effects.
+        """Handle an event, and return the next state and its effects.
 
         Raises:
-            MessageRefused: if a received message does not fit; the state stays as it was.
+            MessageRefused: if a received message does not fit; the state remains unchanged.
         """
         match event:
             case Timer():
@@ -257,12 +257,12 @@ class Golf:
             return state.parameters
         if not state.moments.count:
             return None
-        if self._fitted is None or self._fitted[0] is not state.moments:  # a fit is slow, and new records are rare
+        if self._fitted is None or self._fitted[0] is not state.moments:  # fitting is slow, and new records are rare
             self._fitted = state.moments, self._fit(state.moments)
         return self._fitted[1]
 
     def _send(self, state: GolfState) -> Step:
-        """Send the next free peer the current model, and records that it may lack."""
+        """Send the current model, and records that the peer may lack, to the next free peer."""
         place = next(places_in_turn(state.peers, state.turn, state.pending), None)
         if place is None:
             return state, []
@@ -285,7 +285,7 @@ class Golf:
     def _receive(self, state: GolfState, sender: str, message: Message) -> Step:
         if not isinstance(message, GolfMessage):
             raise MessageRefused(
-                "learner", "the message is not for a golf learner: give both devices the same learner.name"
+                "learner", "the message is not for a golf learner: use the same learner.name on both devices"
             )
         expected = state.parameters.size if self._rule is not None else 0
         if message.parameters.size != expected:
@@ -313,7 +313,7 @@ class Golf:
     def _visit_own_records(
         self, state: GolfState, walking: Parameters, age: NDArray[np.int64]
     ) -> tuple[Parameters, NDArray[np.int64]]:
-        """Return the model after a visit to every record of this device, in order."""
+        """Return the model after updates with every record of this device, in order."""
         for start in range(0, len(state.own), _UPDATE_ROWS):
             values = np.stack([record.values for record in state.own[start : start + _UPDATE_ROWS]])
             for record in self.schedule.scheme.decode(values):
@@ -327,26 +327,26 @@ class Golf:
         how = record.perturbation
         if (how.features, how.classes) != (mine.features, mine.classes):
             raise MessageRefused(
-                "shape", "a published record has other features or classes: give both devices the same [data] table"
+                "shape", "a published record has other features or classes: use the same [data] table on both devices"
             )
         try:
             theirs = scheme_of(how)
         except PrivacyError as error:
-            raise MessageRefused("range", "a published record names a perturbation that does not exist") from error
+            raise MessageRefused("range", "a published record has a perturbation that does not exist") from error
         if record.values.shape != (theirs.width,):
-            raise MessageRefused("shape", "a published record does not have its perturbation's number of values")
+            raise MessageRefused("shape", "a published record has a different number of values than its perturbation")
         if not theirs.emits(record.values):
             raise MessageRefused(
-                "range", "a published record holds values that its perturbation never gives: someone made it up"
+                "range", "a published record contains values that its perturbation cannot produce: someone made it up"
             )
         if theirs.error > _NOISIEST * max(1.0, self.schedule.scheme.error):
             raise MessageRefused(
-                "range", "a published record is so much noisier than this device's own that it would drown them"
+                "range", "a published record is so much noisier than this device's own that it would drown them out"
             )
         self._provenance.verify(record)
 
     def _without_revoked(self, state: GolfState) -> Step:
-        """Return the state without a revoked device's records."""
+        """Return the state without the records of revoked devices."""
         shelf, gone = state.shelf.without(self._provenance.refuses)
         if not gone:
             return state, []
@@ -363,7 +363,7 @@ class Golf:
         return replace(state, shelf=shelf, moments=moments, simulated=simulated), [Shelve(tuple(new), tuple(gone))]
 
     def _update_peers(self, state: GolfState, peers: tuple[str, ...]) -> Step:
-        """Forget peers that left, and messages in transit to them; nothing is lost."""
+        """Forget departed peers and messages in transit to them. This loses nothing."""
         left = state.pending - set(peers)
         known = {peer: what for peer, what in state.known.items() if peer in peers}
         state = replace(state, peers=peers, known=known, pending=state.pending - left)

@@ -1,4 +1,4 @@
-"""Messages between golf devices, before any encoding."""
+"""Messages between golf devices, before encoding."""
 
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -11,14 +11,14 @@ from sottovoce.learners.published import Holding, PublishedRecord
 
 @dataclass(frozen=True, slots=True)
 class GolfMessage:
-    """A travelling model and published records (Hegedűs & Jelasity 2017, Algorithm 1).
+    """A model and published records (Hegedűs & Jelasity 2017, Algorithm 1).
 
     Attributes:
-        parameters: float32[P], the sender's current model; empty when its model is fitted from records alone.
+        parameters: float32[P], the sender's current model; empty if its model is fitted only from records.
         age: t, the number of updates in the model's history.
-        holding: digest of the records the sender holds.
+        holding: digest of the records that the sender stores.
         records: the records sent.
-        simulated: some of it stems from a seeded noise stream; the wire refuses to encode it.
+        simulated: whether any of it comes from a seeded noise stream; the wire refuses to encode such a message.
     """
 
     kind: ClassVar[str] = "golf-message/1"
@@ -31,11 +31,11 @@ class GolfMessage:
 
     @property
     def numbers(self) -> int:
-        """See Message.numbers."""
+        """Number of values in the message; see Message.numbers."""
         return self.parameters.size + 1 + sum(record.values.size for record in self.records)
 
     def traced(self) -> dict[str, Any]:
-        """See Message.traced."""
+        """Return the message as a JSON-serialisable dict; see Message.traced."""
         records = [
             {"owner": record.owner, "slot": record.slot, "values": record.values.tolist()} for record in self.records
         ]

@@ -11,19 +11,19 @@ from sottovoce.kernels.ridge import ridge
 from sottovoce.perturbation import Moments, Scheme
 
 _LARGEST = 16.0
-"""Typical magnitude of the largest value that one device adds; a numerator holds 65,000 times that."""
+"""Typical magnitude of the largest value that one device adds; a numerator can store 65,000 times as much."""
 
 _RECORDS_PER_FEATURE = 100
-"""Records per feature assumed in the penalty of `ridge`, since push-sum does not reveal the actual number."""
+"""Number of records per feature assumed in `ridge`'s penalty, since push-sum does not reveal the actual number."""
 
 
 @dataclass(frozen=True, slots=True)
 class PackedMoments:
-    """Public, linear map from moments to a row of numbers, and from a mean of such rows to a model.
+    """Public linear map from moments to a row of numbers, and from a mean of such rows to a model.
 
     Attributes:
-        scheme: perturbation of the records; d features and `copies` copies.
-        each: largest number of records of one device.
+        scheme: perturbation of the records, with d features and `copies` copies.
+        each: maximum number of records of one device.
     """
 
     scheme: Scheme
@@ -31,7 +31,7 @@ class PackedMoments:
 
     @property
     def size(self) -> int:
-        """Length P of a row: copies · d for Σ y⁽ᵏ⁾x, d (d + 1)/2 for Σ xxᵀ, and one for the count."""
+        """Length P of a row: copies · d for Σ y⁽ᵏ⁾x, d (d + 1)/2 for Σ xxᵀ, and 1 for the count."""
         features = self.scheme.features
         return self.scheme.copies * features + features * (features + 1) // 2 + 1
 
@@ -41,16 +41,16 @@ class PackedMoments:
         return 2.0 ** -math.ceil(math.log2(self.each * (1 + self.scheme.error) / _LARGEST))
 
     def packed(self, moments: Moments) -> NDArray[np.float64]:
-        """Return a row, float64[size]."""
+        """Return the moments as a row, float64[size]."""
         upper = moments.second[_upper_triangle(self.scheme.features)]
         row: NDArray[np.float64] = np.concatenate([moments.first.ravel(), upper, [moments.count]]) * self.scale
         return row
 
     def model(self, mean: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the ridge model of a fleet, float64[copies · d], from its devices' mean row; 0 without records.
+        """Return a fleet's ridge model, float64[copies · d], from the mean row of its devices; 0 without records.
 
         Args:
-            mean: float64[size].
+            mean: mean row, float64[size].
         """
         copies, features = self.scheme.copies, self.scheme.features
         count = float(mean[-1])

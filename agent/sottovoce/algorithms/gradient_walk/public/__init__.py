@@ -1,1 +1,1 @@
-"""The public half of a gradient walk."""
+"""Public half of a gradient walk."""

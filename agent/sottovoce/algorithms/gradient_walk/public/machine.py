@@ -2,15 +2,16 @@
 
 A device that holds the model (w, t) asks its vault for the loss gradient at w, summed over its n records, with noise.
 It divides the sum by n, which is public, to obtain the mean g, and takes the step t ← t + 1, w ← w - (λw + g)/(λt).
-Then it hands the model on. When its visits are used up, it hands the model on unchanged. Visits and their ε follow a
-public schedule, so that neither reveals anything about the records.
+Then it passes the model on. Once its visits are used up, it passes models on unchanged. Visits and their ε follow a
+public schedule, so neither reveals anything about the records.
 
-A device asks on one beat of its own clock and sends on a later beat, never at the moment its vault finishes, so that
-the time of sending does not reveal how long the vault worked on the records. There is one exception: a vault that takes
-longer than a period misses whole beats, which is visible. Choose a period within which the vault can answer.
+A device queries its vault on one beat of its own clock and sends the model on a later beat, never at the moment when
+its vault finishes. The time of sending therefore does not reveal how long the vault worked on the records. There is one
+exception: a vault that takes longer than a period misses whole beats, which is visible. Choose a period within which
+the vault can answer.
 
-A model that has been sent belongs to its recipient: the link hands it over once, however long that takes. While the
-recipient is down, the walk waits for it; a second copy sent to another device would turn one walk into two.
+Once sent, a model belongs to its recipient. The link delivers it exactly once, however long that takes. While the
+recipient is down, the walk waits for it; sending a second copy to another device would turn one walk into two.
 """
 
 from dataclasses import dataclass, replace
@@ -41,7 +42,7 @@ from sottovoce.learners.messages import Message, shape_refusal
 from sottovoce.learners.rotation import places_in_turn
 
 MAX_WALKS = 4
-"""Largest number of walks that a device holds at a time; a fleet has one, or more by mistake."""
+"""Maximum number of walks that a device holds at a time. A fleet has one walk, or more by mistake."""
 
 _CYCLE = "cycle"
 _LARGEST_AGE = 2**53
@@ -55,12 +56,12 @@ class GradientWalkSchedule:
     """Public schedule of a device, fixed before it starts.
 
     Attributes:
-        learner: the name under which it asks the vault.
-        copies: one-vs-all models.
-        features: d, of transformed records.
-        period: seconds from cycle to cycle.
-        visits: number of visits to this device, each with a step.
-        begins: whether this device begins the walk; one of the fleet does.
+        learner: learner name in queries to the vault.
+        copies: number of one-vs-all models.
+        features: number of features d of transformed records.
+        period: seconds between cycles.
+        visits: number of visits to this device that include a step.
+        begins: whether this device begins the walk, as exactly one device of the fleet should.
     """
 
     learner: str
@@ -73,13 +74,13 @@ class GradientWalkSchedule:
 
 @dataclass(frozen=True, slots=True)
 class Walk:
-    """Model that this device holds until it is sent.
+    """A model that this device holds until it is sent on.
 
     Attributes:
         parameters: float64[copies, d], w.
         age: t, the number of steps in the model's history.
         visited: whether this device has taken its step.
-        simulated: a seeded release is part of it.
+        simulated: whether a seeded release is part of the model.
     """
 
     parameters: Parameters
@@ -90,20 +91,20 @@ class Walk:
 
 @dataclass(frozen=True, slots=True)
 class GradientWalkState:
-    """State of a device. Never changed in place; peers, pending and asked do not outlive a restart.
+    """State of a device. Never modified in place; peers, pending and asked do not survive a restart.
 
     Attributes:
         parameters: float64[copies, d], the last model seen.
-        age: its t.
-        cycle: cycles begun.
-        turn: position in the peers at which the next cycle begins.
-        visits: number of visits so far, which is the slot of the next query.
+        age: t of the last model seen.
+        cycle: number of cycles begun.
+        turn: index in `peers` at which the next cycle begins.
+        visits: number of visits so far, which is also the slot of the next query.
         exhausted: whether the vault has permanently refused.
-        begun: whether the walk that this device was to begin has begun.
-        walks: held walks, in order of arrival.
-        peers: node ids it may send to.
+        begun: whether the walk that this device is configured to begin has begun.
+        walks: walks that the device holds, in order of arrival.
+        peers: node ids of possible recipients.
         pending: peers that have not confirmed the last message.
-        asked: id of the query the vault is answering, if any.
+        asked: id of the query that the vault is answering, if any.
     """
 
     parameters: Parameters
@@ -119,7 +120,7 @@ class GradientWalkState:
     asked: bytes | None = None
 
     def traced(self) -> dict[str, Any]:
-        """See State.traced."""
+        """Return the traced part of the state as a JSON-serialisable dict; see State.traced."""
         return {
             "parameters": self.parameters.ravel().tolist(),
             "age": self.age,
@@ -137,25 +138,25 @@ Step = tuple[GradientWalkState, list[Effect]]
 
 
 class GradientWalk:
-    """State machine of a gradient walk. It stores nothing but its schedule."""
+    """State machine of a gradient walk. It stores only its schedule."""
 
     def __init__(self, schedule: GradientWalkSchedule) -> None:
         self.schedule = schedule
 
     def fresh(self) -> GradientWalkState:
-        """Return the state of a device that joins: it has seen the zero model, and holds no walk."""
+        """Return the initial state of a device that joins, with the zero model as the last one seen and no walks."""
         return GradientWalkState(np.zeros((self.schedule.copies, self.schedule.features)))
 
     def without_state(self, releases: int) -> GradientWalkState:
-        """Return the state after a loss, with earlier visits counted. Held walks are lost; its own counts as begun."""
+        """Return the state after a loss: earlier visits count, held walks are lost, and no new walk is begun."""
         return replace(self.fresh(), visits=releases, begun=True)
 
     def resumed(self, state: GradientWalkState, pending: frozenset[str]) -> GradientWalkState:
-        """See Learner.resumed."""
+        """Return a saved state with its pending peers; see Learner.resumed."""
         return replace(state, pending=pending)
 
     def progress(self, state: GradientWalkState) -> Progress:
-        """See Learner.progress."""
+        """Return the learner's progress; see Learner.progress."""
         return Progress(
             phase="mixing" if self._is_spent(state) else "learning",
             steps_done=state.visits,
@@ -165,11 +166,11 @@ class GradientWalk:
         )
 
     def belief(self, state: GradientWalkState) -> Belief | None:
-        """See Settling: the model seen last."""
+        """Return the last model seen, or None while visits remain; see Settling.belief."""
         return Belief(state.parameters.ravel()) if self._is_spent(state) else None
 
     def start(self, state: GradientWalkState, now: float) -> Step:
-        """Begin, or continue after a restart."""
+        """Begin, or continue after a restart, and return the next state and its effects."""
         state = replace(state, asked=None)
         if self.schedule.begins and not state.begun:
             walk = Walk(np.zeros_like(state.parameters), 0)
@@ -177,11 +178,11 @@ class GradientWalk:
         return state, [SetTimer(_CYCLE, now), PublishModel(state.parameters.ravel(), state.cycle)]
 
     def on(self, state: GradientWalkState, event: Event, now: float) -> Step:
-        """Return the next state and its effects.
+        """Handle an event, and return the next state and its effects.
 
         Raises:
-            MessageRefused: if a received message does not fit, or this device holds too many walks; the state stays as
-                it was.
+            MessageRefused: if a received message does not fit, or if this device holds too many walks; the state
+                remains unchanged.
         """
         match event:
             case Timer():
@@ -208,7 +209,7 @@ class GradientWalk:
         return state, [*effects, *asked, SetTimer(_CYCLE, now + self.schedule.period), published]
 
     def _send(self, state: GradientWalkState) -> Step:
-        """Send the first walk, if this device is done with it, to the next free peer."""
+        """Send the first walk to the next free peer, if this device is done with it."""
         if not state.walks or not (state.walks[0].visited or self._is_spent(state)):
             return state, []
         place = next(places_in_turn(state.peers, state.turn, state.pending), None)
@@ -226,7 +227,7 @@ class GradientWalk:
         return state, [Send(recipient, GradientWalkMessage(parameters, walk.age, walk.simulated))]
 
     def _ask(self, state: GradientWalkState) -> Step:
-        """Ask for the gradient at the first unvisited walk, one at a time: a slot keeps its walk across restarts."""
+        """Query the gradient at the first unvisited walk, one at a time, so a slot keeps its walk across restarts."""
         walk = next((walk for walk in state.walks if not walk.visited), None)
         if walk is None or state.asked is not None or self._is_spent(state):
             return state, []
@@ -234,7 +235,7 @@ class GradientWalk:
         return replace(state, asked=query.id), [Ask(query)]
 
     def _handle_answer(self, state: GradientWalkState, answer: Answer) -> GradientWalkState:
-        """Take the step with the answer that is awaited; any other changes nothing."""
+        """Take the step for the expected answer; ignore any other answer."""
         if answer.query_id != state.asked:
             return state
         state = replace(state, asked=None)
@@ -253,7 +254,7 @@ class GradientWalk:
     def _receive(self, state: GradientWalkState, message: Message) -> GradientWalkState:
         if not isinstance(message, GradientWalkMessage):
             raise MessageRefused(
-                "learner", "the message is not for a gradient-walk learner: give both devices the same learner.name"
+                "learner", "the message is not for a gradient-walk learner: use the same learner.name on both devices"
             )
         if message.parameters.size != state.parameters.size:
             raise shape_refusal(
@@ -264,7 +265,7 @@ class GradientWalk:
         if len(state.walks) >= MAX_WALKS:
             raise MessageRefused(
                 "walks",
-                f"this device holds {MAX_WALKS} walks and accepts another once one has moved on: set "
+                f"this device already holds {MAX_WALKS} walks and accepts another only after it has sent one on: set "
                 "learner.begins_walk on only one device of the fleet",
             )
         parameters = message.parameters.astype(np.float64).reshape(state.parameters.shape)
@@ -272,7 +273,7 @@ class GradientWalk:
         return replace(state, parameters=parameters, age=walk.age, walks=(*state.walks, walk))
 
     def _take_back(self, state: GradientWalkState, message: Message) -> GradientWalkState:
-        """Take back a permanently refused walk, with this device's step taken; it waits for another peer."""
+        """Take back a permanently refused walk, which already includes this device's step, for another peer."""
         if not isinstance(message, GradientWalkMessage):
             return state
         parameters = message.parameters.astype(np.float64).reshape(state.parameters.shape)
@@ -281,11 +282,11 @@ class GradientWalk:
 
 
 def take_step(walk: Walk, release: Release) -> Walk:
-    """Return the walk after a step against the noisy gradient sum over its number of records: post-processing.
+    """Return the walk after a step against the noisy gradient sum divided by the record count; this is post-processing.
 
     Args:
         walk: the walk before the step.
-        release: its value is int64[copies · d + 1], the sum on its grid, then n.
+        release: release with the value int64[copies · d + 1]: the sum on its grid, followed by n.
     """
     total, count = release.value[:-1], int(release.value[-1])
     mean = (total * -(release.step / count)).reshape(walk.parameters.shape)

@@ -1,4 +1,4 @@
-"""Messages between devices where a model walks, before any encoding."""
+"""Messages between devices of a gradient walk, before encoding."""
 
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -14,7 +14,7 @@ class GradientWalkMessage:
     Attributes:
         parameters: float32[P], w.
         age: t, the number of steps in the model's history.
-        simulated: some of it stems from a seeded noise stream; the wire refuses to encode it.
+        simulated: whether any of it comes from a seeded noise stream; the wire refuses to encode such a message.
     """
 
     kind: ClassVar[str] = "gradient-walk-message/1"
@@ -25,9 +25,9 @@ class GradientWalkMessage:
 
     @property
     def numbers(self) -> int:
-        """See Message.numbers."""
+        """Number of values in the message; see Message.numbers."""
         return self.parameters.size + 1
 
     def traced(self) -> dict[str, Any]:
-        """See Message.traced."""
+        """Return the message as a JSON-serialisable dict; see Message.traced."""
         return {"parameters": self.parameters.tolist(), "age": self.age}

@@ -1,1 +1,1 @@
-"""The public half of pairwise averaging."""
+"""Public half of pairwise averaging."""

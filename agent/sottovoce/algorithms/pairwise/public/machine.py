@@ -1,20 +1,21 @@
 """Learning by averaging in pairs: AD-PSGD (Lian et al. 2018) with clipped steps (ClippedGossip, He et al. 2022).
 
-On each beat of its own clock, a device sends its model to the next peer in turn. The peer moves part of the way towards
-that model (half of the way, unless more proposals are in transit) and answers with its move; the device moves as far in
-the opposite direction. So the sum of the two models is preserved to the last bit, and no device gains or loses weight:
-each model counts once, whatever its device does. A device that is slow, cut off or gone answers late or not at all,
-which costs the others nothing. If a device crashes during an exchange, so that only one of the two moves takes place,
-the sum changes once, by that move, which is bounded.
+On each beat of its own clock, a device sends its model to the next peer in the rotation. The peer moves part of the way
+towards that model (half of the way, unless more proposals are in transit) and answers with its move. The device then
+moves as far in the opposite direction. The sum of the two models is therefore preserved to the last bit, and no device
+gains or loses weight: each model counts once, whatever its device does. A device that is slow, cut off or gone answers
+late or not at all, which costs the others nothing. If a device crashes during an exchange, so that only one of the two
+moves takes place, the sum changes once by that move, which is bounded.
 
-One neighbour's influence is bounded: the difference between two models counts up to about the length of one step
-(`reach`), a device declines a model farther away than a device that learns alone can get, and a peer that has just
-proposed has to wait until other peers have proposed. The total length of all moves with one peer has a bound that grows
-only with the steps of the schedule, so mixing ends with the schedule.
+The influence of one neighbour is bounded. The difference between two models counts only up to about the length of one
+step (`reach`). A device declines a model that is farther away than a device could get by learning alone. A peer that
+has just proposed must wait until other peers have proposed. The total length of all moves with one peer has a bound
+that grows only with the steps of the schedule, so mixing ends with the schedule.
 
-Then the device asks its vault for a gradient at its model, unless the vault has yet to answer. An answer takes effect
-only on the next beat, even for peers that send proposals in between. So neither the time of sending nor a reply reveals
-how long the vault worked on the records; a vault slower than a period is visible through missing steps.
+After sending its proposals, the device asks its vault for a gradient at its model, unless the vault has yet to answer.
+An answer takes effect only on the next beat, even for peers that send proposals in between. Therefore neither the time
+of sending nor a reply reveals how long the vault worked on the records. A vault slower than a period is visible through
+missing steps.
 """
 
 import math
@@ -58,26 +59,26 @@ from sottovoce.learners.rotation import places_in_turn
 
 _CYCLE = "cycle"
 _MAX_MET = 8
-_PATIENCE_BEATS = 16  # time that a departed peer has to answer
+_PATIENCE_BEATS = 16  # how long a departed peer may still answer
 _UNIT_BITS = 40
 _ANSWER_BITS = 6 * MAX_NUMBERS
-_ROUNDED = 1 + 1e-9  # tolerance for rounding by another machine's arithmetic
+_ROUNDED = 1 + 1e-9  # tolerance for rounding differences on another machine
 
 Step = tuple[PairwiseState, list[Effect]]
 
 
 class Pairwise:
-    """State machine of pairwise averaging. It stores nothing but its schedule, its start and its bounds on moves.
+    """State machine of pairwise averaging. It stores only its schedule, its initial model and its bounds on moves.
 
     Args:
-        schedule: the device's actions over time.
-        initial: float64[P], the public start, the same for the whole fleet.
-        reach: largest length of a difference between two models that counts; infinity if a step has no bound.
-        max_steps: largest number of steps that any device of the fleet takes.
+        schedule: the public schedule of the device's steps.
+        initial: float64[P], the public initial model, the same for the whole fleet.
+        reach: maximum length up to which a difference between two models counts; infinity if a step has no bound.
+        max_steps: maximum number of steps that any device of the fleet takes.
 
     Attributes:
-        farthest: the largest distance of two models that move towards one another: the reach of noise alone.
-        outermost: the same for a device that has taken no step, or lost its model: the reach of all steps together.
+        farthest: maximum distance between two models that move towards each other: the reach of noise alone.
+        outermost: maximum distance for a device that has taken no step, or lost its model: the reach of all steps.
     """
 
     restates: ClassVar[bool] = True
@@ -92,40 +93,40 @@ class Pairwise:
         self._start: NDArray[np.int64] = np.rint(initial * UNIT).astype(np.int64)
 
     def fresh(self) -> PairwiseState:
-        """Return the state of a device that joins: the public start."""
+        """Return the initial state of a device that joins, with the public initial model."""
         return PairwiseState(self._start.copy())
 
     def without_state(self, releases: int) -> PairwiseState:
-        """Return the state of a device that lost its state: no model, until it receives one.
+        """Return the state of a device that lost its state. It has no model until it receives one.
 
         Args:
-            releases: number already in its ledger, which would otherwise be handed out and applied again.
+            releases: number of releases already in its ledger, which would otherwise be returned and applied again.
         """
         return PairwiseState(self._start.copy(), blank=True, step=releases)
 
     def resumed(self, state: PairwiseState, pending: frozenset[str]) -> PairwiseState:
-        """See Learner.resumed; proposals that were on their way when the device stopped are dropped."""
+        """Return a saved state. Proposals in transit when the device stopped are dropped; see Learner.resumed."""
         del pending
         return replace(state, beat=0, proposed={}, lag=0, met=())
 
     def progress(self, state: PairwiseState) -> Progress:
-        """See Learner.progress."""
+        """Return the learner's progress; see Learner.progress."""
         return progress(self.schedule, state, {"proposals_declined": state.declined})
 
     def belief(self, state: PairwiseState) -> Belief | None:
-        """See Settling: the model."""
+        """Return the model, or None while private steps remain or there is no model; see Settling.belief."""
         estimate = state.estimate
         return None if has_step_ahead(self.schedule, state) or estimate is None else Belief(estimate)
 
     def start(self, state: PairwiseState, now: float) -> Step:
-        """Begin, or continue after a restart."""
+        """Begin, or continue after a restart, and return the next state and its effects."""
         return replace(state, asked=None, answer=None), [SetTimer(_CYCLE, now), *self._publication(state)]
 
     def on(self, state: PairwiseState, event: Event, now: float) -> Step:
-        """Return the next state and its effects.
+        """Handle an event, and return the next state and its effects.
 
         Raises:
-            MessageRefused: if a received message does not fit; the state stays as it was.
+            MessageRefused: if a received message does not fit; the state remains unchanged.
         """
         match event:
             case Timer():
@@ -142,11 +143,11 @@ class Pairwise:
                 return (state if event.query_id != state.asked else replace(state, answer=event)), []
 
     def over(self, state: PairwiseState, window: int, now: float) -> Step:
-        """See Following."""
+        """Record that windows up to this one have ended; see Following.over."""
         return replace(state, over=window), [SetTimer(_CYCLE, now + self.schedule.period)]
 
     def _update_peers(self, state: PairwiseState, peers: tuple[str, ...]) -> Step:
-        """Keep proposals to departed peers for a while, as these peers may still answer."""
+        """Update the peers. Proposals to departed peers stay open for a while, because these peers may still answer."""
         oldest = state.beat - _PATIENCE_BEATS
         left = {peer for peer, told in state.proposed.items() if peer not in peers and told.beat < oldest}
         state = replace(state, peers=peers, proposed=_without_peers(state, left))
@@ -167,11 +168,11 @@ class Pairwise:
         return [] if estimate is None else [PublishModel(estimate, state.cycle)]
 
     def _propose(self, state: PairwiseState) -> Step:
-        """Propose to the next peers in turn that have answered the last proposal.
+        """Send proposals to the next peers in the rotation that have answered the last proposal.
 
         While other proposals are unanswered, a device offers to move by a smaller part, so that all answers together do
-        not carry it past the peers that gave them. Proposals older than twice the time that the last answer took are
-        not waited for.
+        not carry it beyond the peers that sent them. Proposals older than twice the duration of the last exchange no
+        longer count as unanswered.
         """
         peers = state.peers
         spent = {peer for peer in state.moved if self._remaining_length(state, peer) <= 0}
@@ -189,16 +190,16 @@ class Pairwise:
         return state, [Send(peer, Proposal(model, parts, reach, state.simulated)) for peer, reach in reaches.items()]
 
     def _remaining_length(self, state: PairwiseState, peer: str) -> float:
-        """Return the total length of the moves that this device may still make with a peer."""
-        steps = max(state.step, min(state.cycle, self._max_steps))  # a device that learns nothing still follows
+        """Return the remaining total length of moves that this device may still make with a peer."""
+        steps = max(state.step, min(state.cycle, self._max_steps))  # a device without private steps still follows
         return self.reach * (1 + steps / max(1, len(state.peers))) - state.moved.get(peer, 0.0)
 
     def _receive(self, state: PairwiseState, sender: str, proposal: Message) -> Step:
         if not isinstance(proposal, Proposal):
             raise MessageRefused(
                 "learner",
-                "the message is not for a learner that averages in pairs: give both devices the same learner.name "
-                "and mixing",
+                "the message is not for a learner that averages in pairs: use the same learner.name and mixing "
+                "on both devices",
             )
         self._check_shape(proposal.numerator)
         if state.blank:
@@ -228,12 +229,12 @@ class Pairwise:
 
     @staticmethod
     def _must_wait(state: PairwiseState, sender: str) -> bool:
-        """Return whether a sender has to wait until other peers have proposed, or as many beats have passed."""
+        """Return whether a sender must wait until other peers have proposed, or until enough beats have passed."""
         turn = _peers_per_turn(state)
         return any(peer == sender and state.beat - beat < turn for peer, beat in state.met[-turn:])
 
     def _delivered(self, state: PairwiseState, recipient: str, reply: Message | None) -> Step:
-        """Move as far in the opposite direction as the peer has moved, and no farther than was offered."""
+        """Move as far in the opposite direction as the peer has moved, but no farther than was offered."""
         proposed = state.proposed.get(recipient)
         if proposed is None:
             return state, []
@@ -241,10 +242,10 @@ class Pairwise:
         if reply is None:
             return answered, []
         if not isinstance(reply, Move):
-            raise MessageRefused("learner", "it is not an answer to a proposal")
+            raise MessageRefused("learner", "the reply is not an answer to a proposal")
         self._check_shape(reply.numerator)
         if length(reply.numerator) > proposed.reach / proposed.parts * _ROUNDED:
-            raise MessageRefused("range", "its answer claims a longer move than the proposal allows")
+            raise MessageRefused("range", "the answer claims a longer move than the proposal allows")
         numerator = np.clip(state.numerator - reply.numerator, -MAX_NUMERATOR, MAX_NUMERATOR)
         simulated = state.simulated or reply.simulated
         moved = _with_move(state, recipient, reply.numerator)
@@ -256,7 +257,7 @@ class Pairwise:
             raise shape_refusal(f"{numerator.size} values do not fit a model of {self.schedule.size}")
 
     def _apply_answer(self, state: PairwiseState) -> PairwiseState:
-        """Return the state after the vault's answer."""
+        """Return the state after the pending answer of the vault, if there is one, takes effect."""
         answer = state.answer
         if answer is None:
             return state
@@ -274,16 +275,16 @@ class Pairwise:
 
 
 def limited_move(between: NDArray[np.int64], parts: int, reach: float, share_bits: int) -> NDArray[np.int64]:
-    """Return the move of both devices, int64[P]: a fraction of their difference, as far as that counts.
+    """Return the move of both devices, int64[P]: a fraction of the part of their difference that counts.
 
-    For sending, it is truncated towards 0, to multiples of 2^-share_bits, and to few enough bits that the move of a
-    large model fits an answer. The rest of the difference remains for the next exchange.
+    For sending, the move is truncated towards 0, to multiples of 2^-share_bits and to few enough bits that the move of
+    a large model fits into an answer. The rest of the difference remains for the next exchange.
 
     Args:
-        between: int64[P], in units of 2^-40.
-        parts: see Proposal.
+        between: difference of the models, int64[P], in units of 2^-40.
+        parts: number of parts into which the difference is divided; see Proposal.
         reach: the shorter of both devices' reaches.
-        share_bits: see Schedule.
+        share_bits: fractional bits of a vector that is sent; see Schedule.
     """
     counts = min(1.0, reach / max(length(between), 1 / UNIT))
     move = np.trunc(between * (counts / parts)).astype(np.int64)
@@ -294,7 +295,7 @@ def limited_move(between: NDArray[np.int64], parts: int, reach: float, share_bit
 
 
 def length(numerator: NDArray[np.int64]) -> float:
-    """Return Euclidean length of int64[P] in units of 2^-40."""
+    """Return the Euclidean length of a vector int64[P] in units of 2^-40."""
     return float(np.linalg.norm(numerator / UNIT))
 
 
@@ -303,7 +304,7 @@ def _with_move(state: PairwiseState, peer: str, move: NDArray[np.int64]) -> dict
 
 
 def _peers_per_turn(state: PairwiseState) -> int:
-    """Return the number of other peers before a device's next turn: half of the peers, between one and eight."""
+    """Return how many peers must propose before one may propose again: half of the peers, between one and eight."""
     return max(1, min(len(state.peers) // 2, _MAX_MET))
 
 

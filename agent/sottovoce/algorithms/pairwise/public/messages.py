@@ -1,4 +1,4 @@
-"""Messages between devices that average in pairs, before any encoding."""
+"""Messages between devices that average in pairs, before encoding."""
 
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -9,13 +9,13 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """Proposal that the sender of a model and its recipient move towards each other by the same distance.
+    """Proposal that the sender and the recipient move towards each other's models by the same distance.
 
     Attributes:
         numerator: int64[P] in units of 2^-40: the sender's model, rounded for sending.
-        parts: number of parts, 2 or more, of their difference; each device moves by one part.
-        reach: largest length of their difference that counts; infinity for all of it.
-        simulated: some of it stems from a seeded noise stream; the wire refuses to encode it.
+        parts: number of parts, 2 or more, into which their difference is divided; each device moves by one part.
+        reach: maximum length up to which their difference counts; infinity if all of it counts.
+        simulated: whether any of it comes from a seeded noise stream; the wire refuses to encode such a message.
     """
 
     kind: ClassVar[str] = "pairwise-proposal/1"
@@ -27,21 +27,21 @@ class Proposal:
 
     @property
     def numbers(self) -> int:
-        """See Message.numbers."""
+        """Number of values in the message; see Message.numbers."""
         return self.numerator.size + 2
 
     def traced(self) -> dict[str, Any]:
-        """See Message.traced."""
+        """Return the message as a JSON-serialisable dict; see Message.traced."""
         return {"numerator": self.numerator.tolist(), "parts": self.parts, "reach": self.reach}
 
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """Move of a proposal's recipient; the sender moves by as much in the other direction.
+    """Move of a proposal's recipient. The sender moves by the same distance in the opposite direction.
 
     Attributes:
         numerator: int64[P] in units of 2^-40.
-        simulated: some of it stems from a seeded noise stream; the wire refuses to encode it.
+        simulated: whether any of it comes from a seeded noise stream; the wire refuses to encode such a message.
     """
 
     kind: ClassVar[str] = "pairwise-move/1"
@@ -51,9 +51,9 @@ class Move:
 
     @property
     def numbers(self) -> int:
-        """See Message.numbers."""
+        """Number of values in the message; see Message.numbers."""
         return self.numerator.size
 
     def traced(self) -> dict[str, Any]:
-        """See Message.traced."""
+        """Return the message as a JSON-serialisable dict; see Message.traced."""
         return {"numerator": self.numerator.tolist()}

@@ -1,4 +1,4 @@
-"""The state of a device that averages in pairs."""
+"""State of a device that averages in pairs."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -17,8 +17,8 @@ class Proposed:
 
     Attributes:
         beat: beat on which it was sent.
-        parts: see Proposal.
-        reach: see Proposal.
+        parts: number of parts of the difference; see Proposal.
+        reach: maximum length up to which the difference counts; see Proposal.
     """
 
     beat: int
@@ -28,29 +28,29 @@ class Proposed:
 
 @dataclass(frozen=True, slots=True)
 class PairwiseState:
-    """State that a device must not forget, and its knowledge of its peers. Never changed in place.
+    """Durable state of a device, and its current knowledge of its peers. Never modified in place.
 
     Attributes:
         numerator: int64[P], the model in units of 2^-40.
-        blank: whether it has lost its state, and adopts the first model that it receives.
-        cycle: cycles begun: beats on which it did not wait for the vault.
-        beat: number of beats of its clock since it started.
-        step: private steps finished; the slot of the next query.
-        turn: position in the peers at which the next cycle begins.
+        blank: whether the device has lost its state and adopts the first model that it receives.
+        cycle: number of cycles begun, that is, of beats on which the device did not wait for the vault.
+        beat: number of beats of the device's clock since it started.
+        step: number of private steps finished, which is also the slot of the next query.
+        turn: index in `peers` at which the next cycle begins.
         exhausted: whether the vault has permanently refused.
         over: the last window that has ended; None if no windows are followed.
-        learnt: see Course.
-        asking: see Course.
+        learnt: see ScheduleProgress.
+        asking: see ScheduleProgress.
         simulated: whether a seeded release is part of the model.
-        declined: number of proposals that it declined because they were too far away.
-        peers: node ids of possible recipients, in rotation.
-        proposed: peers with an open proposal.
-        lag: beats that the last answer took.
-        moved: total length of the moves with each peer. Not kept.
-        met: the peers that proposed lately, each with the beat, the latest last.
-        asked: id of the query the vault is answering, if any.
-        answer: the vault's answer, which counts from the next beat on.
-        threshold: C_t that the vault was asked with, if it varies; after a restart, that of the question asked again.
+        declined: number of proposals declined because the model was too far away or the peer's moves were used up.
+        peers: node ids of possible recipients, in rotation order.
+        proposed: open proposals, by peer.
+        lag: number of beats that the last answer took.
+        moved: total length of the moves with each peer; not saved.
+        met: peers that proposed recently, each with the beat, latest last.
+        asked: id of the query that the vault is answering, if any.
+        answer: the vault's answer, which takes effect on the next beat.
+        threshold: C_t in the query, if it varies; after a restart, that of the repeated query.
     """
 
     numerator: NDArray[np.int64]
@@ -76,7 +76,7 @@ class PairwiseState:
 
     @property
     def pending(self) -> frozenset[str]:
-        """See State.pending."""
+        """Peers with an open proposal; see State.pending."""
         return frozenset(self.proposed)
 
     @property
@@ -85,7 +85,7 @@ class PairwiseState:
         return None if self.blank else self.numerator / UNIT
 
     def traced(self) -> dict[str, Any]:
-        """See State.traced; amounts are integers in units of 2^-40."""
+        """Return the traced part of the state, with amounts as integers in units of 2^-40; see State.traced."""
         estimate = self.estimate
         return {
             "numerator": self.numerator.tolist(),

@@ -1,1 +1,1 @@
-"""The public half of push-sum SGD."""
+"""Public half of push-sum SGD."""

@@ -1,17 +1,17 @@
 """Push-sum SGD over directed, time-varying peers: SGP (Assran et al. 2019) and ClipD²P (AdaD²P, 2024, Section 4).
 
-Each device holds a numerator x and a weight w; its estimate is z = x/w. In each cycle of its own clock, it splits
-(x, w) among itself and the next peers in rotation, then asks its vault for one privatised gradient sum at z. When the
-answer comes, x ← x - γ_t/B · release. A cycle's shares are fixed before the cycle begins, and cycles begin only on the
-beats of that clock, so that the time of sending does not reveal how long the vault worked on the records. There is one
-exception: a vault that takes longer than a period misses whole beats, which is visible. Choose a period within which
-the vault can answer.
+Each device has a numerator x and a weight w; its estimate is z = x/w. In each cycle of its own clock, it splits (x, w)
+among itself and the next peers in the rotation, and then asks its vault for one privatised gradient sum at z. When the
+answer arrives, it sets x ← x - γ_t/B · release. The shares of a cycle are fixed before the cycle begins, and cycles
+begin only on the beats of that clock, so the time of sending does not reveal how long the vault worked on the records.
+There is one exception: a vault that takes longer than a period misses whole beats, which is visible. Choose a period
+within which the vault can answer.
 
-Amounts are integers in units of 2^-40. A share is rounded to a coarser grid, as fine as the share's weight needs,
-and so takes a third of the bytes. A split leaves the remainder with the sender, so that the whole fleet's mass is
-conserved to the last bit, provided that every share sent is applied exactly once, which the driver ensures.
+Amounts are integers in units of 2^-40. A share is rounded to a coarser grid, as fine as the share's weight requires,
+and therefore takes a third of the bytes. A split leaves the remainder with the sender. The mass of the whole fleet is
+therefore conserved to the last bit, provided that every share sent is applied exactly once, which the driver ensures.
 
-B is a public constant, the number of records that a device is expected to hold or to draw, because the actual number is
+B is a public constant, the expected number of records that a device stores or samples, because the actual number is
 private under add/remove neighbours.
 """
 
@@ -51,30 +51,30 @@ from sottovoce.learners.messages import Message, shape_refusal
 from sottovoce.learners.rotation import places_in_turn
 
 WEIGHT_ONE = 2**40
-WEIGHT_MIN = WEIGHT_ONE >> 20  # smallest weight after a split; with less, a device waits to receive
-_WEIGHT_LIMIT = 2**62  # four million devices' worth
+WEIGHT_MIN = WEIGHT_ONE >> 20  # smallest weight after a split; a device with less waits to receive some
+_WEIGHT_LIMIT = 2**62  # the weight of four million devices
 _CYCLE = "cycle"
 
 
 @dataclass(frozen=True, slots=True)
 class PushSumState:
-    """State that a device must not forget. Never changed in place.
+    """Durable state of a device, and its current knowledge of peers and queries. Never modified in place.
 
     Attributes:
-        numerator: int64[width], x in units of 2^-40: the model, and ln C where the threshold is mixed too.
+        numerator: int64[width], x in units of 2^-40: the model, and ln C if the threshold is mixed too.
         weight: w in units of 2^-40.
-        cycle: cycles begun.
-        step: private steps finished; the slot of the next query.
-        turn: position in the peers at which the next cycle begins.
+        cycle: number of cycles begun.
+        step: number of private steps finished, which is also the slot of the next query.
+        turn: index in `peers` at which the next cycle begins.
         exhausted: whether the vault has permanently refused.
         over: the last window that has ended; None if no windows are followed.
-        learnt: see Course.
-        asking: see Course.
+        learnt: see ScheduleProgress.
+        asking: see ScheduleProgress.
         simulated: whether a seeded release is part of x.
-        peers: node ids of possible recipients, in rotation.
+        peers: node ids of possible recipients, in rotation order.
         pending: peers that have not yet confirmed the last share.
-        asked: id of the query the vault is answering, if any.
-        threshold: C_t that the vault was asked with, if it varies; after a restart, that of the question asked again.
+        asked: id of the query that the vault is answering, if any.
+        threshold: C_t in the query, if it varies; after a restart, that of the repeated query.
         due: time at which the next cycle was due, if the device waits for the vault.
     """
 
@@ -96,11 +96,11 @@ class PushSumState:
 
     @property
     def estimate(self) -> NDArray[np.float64] | None:
-        """z = x/w, float64[width]; None while there is too little weight to divide by."""
+        """Estimate z = x/w, float64[width]; None while the weight is too small to divide by."""
         return self.numerator / self.weight if self.weight >= WEIGHT_MIN else None
 
     def traced(self) -> dict[str, Any]:
-        """See State.traced; amounts are integers in units of 2^-40."""
+        """Return the traced part of the state, with amounts as integers in units of 2^-40; see State.traced."""
         estimate = self.estimate
         return {
             "numerator": self.numerator.tolist(),
@@ -116,12 +116,12 @@ Step = tuple[PushSumState, list[Effect]]
 
 
 class PushSum:
-    """State machine of push-sum. It stores nothing but its schedule and its start.
+    """State machine of push-sum. It stores only its schedule, its initial values and its model map.
 
     Args:
-        schedule: the device's actions over time.
-        initial: float64[P], the public start, the same for the whole fleet; None for 0.
-        model_of: maps the estimate's first P entries to the published model; None if they are the model.
+        schedule: the public schedule of the device's steps.
+        initial: float64[P], the public initial model, the same for the whole fleet; None for 0.
+        model_of: function from the estimate's first P entries to the published model; None if they are the model.
     """
 
     state_type: ClassVar[type[PushSumState]] = PushSumState
@@ -138,41 +138,41 @@ class PushSum:
         self._start: NDArray[np.int64] = np.rint(np.append(model, beside) * UNIT).astype(np.int64)
 
     def fresh(self) -> PushSumState:
-        """Return the state of a device that joins: w = 1, and x = z, the public start."""
+        """Return the initial state of a device that joins: w = 1, and x = z, the public initial values."""
         return self.state_type(self._start.copy(), WEIGHT_ONE)
 
     def without_state(self, step: int) -> PushSumState:
         """Return the state of a device that lost its state: (0, 0), so that no mass is counted twice.
 
         Args:
-            step: releases already in its ledger, which would otherwise be handed out and applied again.
+            step: number of releases already in its ledger, which would otherwise be returned and applied again.
         """
         return self.state_type(np.zeros(self.schedule.width, dtype=np.int64), 0, step=step)
 
     def resumed(self, state: PushSumState, pending: frozenset[str]) -> PushSumState:
-        """See Learner.resumed."""
+        """Return a saved state with its pending peers; see Learner.resumed."""
         return replace(state, pending=pending)
 
     def progress(self, state: PushSumState) -> Progress:
-        """See Learner.progress."""
+        """Return the learner's progress; see Learner.progress."""
         return progress(self.schedule, state, {"push_sum_weight": state.weight / WEIGHT_ONE})
 
     def belief(self, state: PushSumState) -> Belief | None:
-        """See Settling: z."""
+        """Return the estimate z, or None while private steps remain or there is no estimate; see Settling.belief."""
         estimate = state.estimate
         return None if has_step_ahead(self.schedule, state) or estimate is None else Belief(estimate)
 
     def start(self, state: PushSumState, now: float) -> Step:
-        """Begin, or continue after a restart."""
+        """Begin, or continue after a restart, and return the next state and its effects."""
         estimate = state.estimate
         published = [] if estimate is None else [self._publication(state, estimate)]
         return replace(state, asked=None, due=None), [SetTimer(_CYCLE, now), *published]
 
     def on(self, state: PushSumState, event: Event, now: float) -> Step:
-        """Return the next state and its effects.
+        """Handle an event, and return the next state and its effects.
 
         Raises:
-            MessageRefused: if a received message does not fit; the state stays as it was.
+            MessageRefused: if a received message does not fit; the state remains unchanged.
         """
         match event:
             case Timer():
@@ -189,7 +189,7 @@ class PushSum:
                 return self._handle_answer(state, event, now)
 
     def over(self, state: PushSumState, window: int, now: float) -> Step:
-        """See Following."""
+        """Record that windows up to this one have ended; see Following.over."""
         return replace(state, over=window), [SetTimer(_CYCLE, now + self.schedule.period)]
 
     def _tick(self, state: PushSumState, now: float) -> Step:
@@ -206,7 +206,7 @@ class PushSum:
         return self._end_cycle(state, effects, now)
 
     def _end_cycle(self, state: PushSumState, effects: list[Effect], now: float) -> Step:
-        """End a cycle: publish the model, and schedule the next cycle for a period later."""
+        """End a cycle: schedule the next cycle for one period later, and publish the model."""
         state = replace(state, cycle=state.cycle + 1)
         effects.append(SetTimer(_CYCLE, now + self.schedule.period))
         if (estimate := state.estimate) is not None:
@@ -218,10 +218,10 @@ class PushSum:
         return PublishModel(model if self._model_of is None else self._model_of(model), state.cycle)
 
     def _split(self, state: PushSumState) -> Step:
-        """Split the mass into equal shares for this device and the next peers in turn that confirmed their last share.
+        """Split the mass into equal shares for this device and the next peers that have confirmed their last share.
 
-        A device that has gathered much weight (the hub of a star) keeps the excess over the largest share; a device
-        with too little to share keeps it all.
+        A device that has gathered much weight (the hub of a star) retains any excess over the largest share. A device
+        with too little weight to share retains all of it.
         """
         peers = state.peers
         chosen = list(islice(places_in_turn(peers, state.turn, state.pending), self.schedule.fanout))
@@ -241,7 +241,7 @@ class PushSum:
         return state, [Send(recipient, share) for recipient in recipients]
 
     def hand_off(self, state: PushSumState, heir: str) -> Step:
-        """Send all mass to one peer, in as many shares as needed, until (0, 0) is left: see HandingOff.
+        """Send all mass to one peer, in as many shares as needed, until (0, 0) is left; see HandingOff.hand_off.
 
         A device that returns with (0, 0) sends nothing until others have sent to it, as after a loss of its state.
         """
@@ -257,13 +257,16 @@ class PushSum:
         return state, [Send(heir, PushSumShare(numerator, weight, state.simulated))]
 
     def holds(self, state: PushSumState) -> bool:
-        """See HandingOff. A numerator without weight, from an answer that came too late, waits until weight arrives."""
+        """Return whether any weight is left; see HandingOff.holds.
+
+        A numerator without weight, from an answer that arrived too late, waits until weight arrives.
+        """
         return state.weight > 0
 
     def _receive(self, state: PushSumState, share: Message) -> Step:
         if not isinstance(share, PushSumShare):
             raise MessageRefused(
-                "learner", "the message is not for a push-sum learner: give both devices the same learner.name"
+                "learner", "the message is not for a push-sum learner: use the same learner.name on both devices"
             )
         if share.numerator.shape != (self.schedule.width,):
             raise shape_refusal(
@@ -275,19 +278,19 @@ class PushSum:
         if np.abs(numerator).max(initial=0) > MAX_NUMERATOR:
             raise MessageRefused(
                 "range",
-                "a push-sum share would overflow the numerator: the sender's model diverged, or this one; "
+                "a push-sum share would overflow the numerator: the sender's model or this device's has diverged; "
                 "lower learner.step_size",
             )
         return _with_share(state, numerator, share)
 
     def _take_back(self, state: PushSumState, share: Message) -> Step:
-        """Take back a permanently refused share; the numerator is clipped as after a release."""
+        """Take back a permanently refused share. The numerator is clipped, as after a release."""
         if not isinstance(share, PushSumShare):
             return state, []
         return _with_share(state, np.clip(state.numerator + share.numerator, -MAX_NUMERATOR, MAX_NUMERATOR), share)
 
     def _handle_answer(self, state: PushSumState, answer: Answer, now: float) -> Step:
-        """Apply the answer that is awaited; any other changes nothing."""
+        """Apply the expected answer; ignore any other answer."""
         if answer.query_id != state.asked:
             return state, []
         effects: list[Effect] = (
@@ -309,10 +312,10 @@ class PushSum:
         return self._flush(state, effects)
 
     def with_release(self, state: PushSumState, numerator: NDArray[np.int64], answer: Release) -> NDArray[np.int64]:
-        """Return a numerator after the answer to the question that a state awaits.
+        """Return a numerator after the answer to the query that a state awaits.
 
         Args:
-            state: state that contains the question.
+            state: state that contains the query.
             numerator: int64[width], x.
             answer: the release.
         """
@@ -321,7 +324,7 @@ class PushSum:
         return clipped
 
     def _flush(self, state: PushSumState, effects: list[Effect]) -> Step:
-        """Send the shares that wait for the step, if the schedule steps before it mixes."""
+        """Send the shares that wait for the step, if the schedule takes its step before it mixes."""
         if not self.schedule.steps_first:
             return state, effects
         state, sends = self._split(state)
@@ -335,16 +338,16 @@ def _with_share(state: PushSumState, numerator: NDArray[np.int64], share: PushSu
 
 
 def portion(numerator: NDArray[np.int64], weight: int, shares: int, share_bits: int) -> tuple[NDArray[np.int64], int]:
-    """Return one of this many equal shares of the mass, bounded in weight and rounded; the rest stays.
+    """Return one of `shares` equal shares of the mass, with bounded weight and rounded; the device keeps the rest.
 
     Args:
         numerator: int64[width], x of the device.
         weight: w of the device, at least `shares`.
-        shares: number of shares, the device's own included.
-        share_bits: see Schedule.
+        shares: number of shares, including the device's own.
+        share_bits: fractional bits of a share relative to its weight; see Schedule.
 
     Returns:
-        int64[width] and the weight.
+        The numerator, int64[width], and the weight.
     """
     part, mass = _share(numerator, weight, shares)
     coarser = max(0, mass.bit_length() - 1 - share_bits)
@@ -352,7 +355,7 @@ def portion(numerator: NDArray[np.int64], weight: int, shares: int, share_bits: 
 
 
 def _share(numerator: NDArray[np.int64], weight: int, shares: int) -> tuple[NDArray[np.int64], int]:
-    """Return one of this many equal parts, or as much of it as the heaviest share holds."""
+    """Return one of `shares` equal parts, reduced to the maximum weight of a share if it is heavier."""
     if weight // shares > MAX_WEIGHT:
         return np.rint(numerator * (MAX_WEIGHT / weight)).astype(np.int64), MAX_WEIGHT
     return numerator // shares, weight // shares

@@ -1,4 +1,4 @@
-"""Attendance of a round: which neighbours are present, and their progress, from messages alone, without a server."""
+"""Attendance of a round: which neighbours are present and how far they are, derived only from messages."""
 
 from dataclasses import replace
 
@@ -8,9 +8,10 @@ from sottovoce.algorithms.rounds.public.state import RoundsState
 
 
 def note_message(state: RoundsState, sender: str, message: RoundMessage) -> RoundsState:
-    """Return the state with a message that is still useful: the first of its kind, of the present phase or soon after.
+    """Return the state after a message, which is stored if it is still useful.
 
-    A neighbour that sends a message of the present round, or of a later one, is present.
+    A message is useful if it is the first from its sender for its phase, and if that phase is neither finished nor too
+    far ahead. A neighbour that sends a message of the current round or of a later one counts as present.
     """
     now, place = state.work.round, (message.round, message.phase, sender)
     heard = {**state.heard, sender: max(message.round, state.heard.get(sender, 0))}
@@ -30,7 +31,7 @@ def without_finished_phases(state: RoundsState) -> RoundsState:
 
 
 def missing_neighbours(state: RoundsState) -> frozenset[str]:
-    """Return the neighbours that the device still waits for in the present phase."""
+    """Return the neighbours that the device still waits for in the current phase."""
     here = (state.work.round, state.phase)
     return frozenset(peer for peer in state.expected if (*here, peer) not in state.came)
 
@@ -38,7 +39,7 @@ def missing_neighbours(state: RoundsState) -> frozenset[str]:
 def majority(state: RoundsState) -> int:
     """Return the round that more than half of the present neighbours have reached; -1 if it is unknown.
 
-    So a single neighbour that claims a round far ahead has no effect, unless it is the only one present.
+    A single neighbour that claims a round far ahead therefore has no effect, unless it is the only one present.
     """
     present = [peer for peer in state.neighbours if peer not in state.absent]
     rounds = sorted((state.heard.get(peer, -1) for peer in present), reverse=True)

@@ -1,7 +1,7 @@
 """Cross-gradients: a device answers its neighbours with gradients of its own records at their models.
 
-Every answer is a separate release. A device therefore gives at most a publicly fixed number of answers in a round, its
-own gradient included; if there are more neighbours, they take turns by a public rule.
+Every answer is a separate release. A device therefore gives at most a fixed, public number of answers per round,
+including its own gradient. If there are more neighbours, they take turns by a public rule.
 """
 
 from collections.abc import Mapping
@@ -12,40 +12,40 @@ import numpy as np
 from sottovoce.algorithms.rounds.public.work import Floats, Work
 
 OWN = 0
-"""Position of a device's gradient at its own model."""
+"""Position of the gradient at the device's own model."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rationing:
-    """Choice of the neighbours that are answered.
+    """Choice of the neighbours that receive answers.
 
     Attributes:
-        answers: gradients per round, the device's own included; at least 1.
+        answers: number of gradients per round, including the device's own; at least 1.
     """
 
     answers: int
 
     def positions(self, work: Work) -> dict[str, int]:
-        """Return the position, from 1, of each neighbour whom this device answers in this round."""
+        """Return the positions, from 1, of the neighbours that this device answers in this round."""
         neighbours = work.neighbours
         turns = min(self.answers - 1, len(neighbours))
         first = 0 if turns == len(neighbours) else work.round * turns
         return {neighbours[(first + i) % len(neighbours)]: OWN + 1 + i for i in range(turns)}
 
     def question(self, work: Work, models: Mapping[str, Floats]) -> tuple[int, Floats] | None:
-        """Return the next gradient to ask for: at its own model, then at neighbours' received models, float64[P]."""
+        """Return the next gradient to ask for: at its own model first, then at received models, float64[P]."""
         if OWN not in work.answers:
             return OWN, work.model
         places = self.positions(work).items()
         return next(((at, models[peer]) for peer, at in places if peer in models and at not in work.answers), None)
 
     def answer(self, work: Work, recipient: str) -> Floats:
-        """Return the gradient at a neighbour's model, float64[1, P]; float64[0, P] if its turn has not come."""
+        """Return the gradient at a neighbour's model, float64[1, P]; float64[0, P] if there is none in this round."""
         gradient = work.answers.get(self.positions(work).get(recipient, -1))
         return np.empty((0, work.model.size)) if gradient is None else gradient[None]
 
 
 def gradients(work: Work, phase: int) -> dict[str, Floats]:
-    """Return all gradients at the device's model, by maker: `own` first, then neighbours that answered in `phase`."""
+    """Return the gradients at the device's own model: its own as `own` first, then those of neighbours in `phase`."""
     own = {"own": work.answers[OWN]} if OWN in work.answers else {}
     return {**own, **dict(sorted(work.first(phase).items()))}

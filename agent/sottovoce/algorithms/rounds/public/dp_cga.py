@@ -1,6 +1,6 @@
 """DP-CGA: cross-gradient aggregation (Esfandiari et al. 2021) with clipped, noisy gradients.
 
-The gradients at the device's own model are projected to the nearest vector g that opposes none of them; then
+The device's own gradient is projected onto the nearest vector g that opposes none of the gradients at its model. Then
 v ← β v - γ g and x ← Σ_j w_ij x_j + v.
 """
 
@@ -15,10 +15,10 @@ from sottovoce.kernels.decentralised.projection import project
 
 @dataclass(frozen=True, slots=True)
 class DpCga:
-    """Implements Algorithm: sends models, then answers. `Work.kept` is the mixed model, `Work.direction` is v.
+    """Algorithm that sends models and then answers. `Work.kept` is the mixed model, and `Work.direction` is v.
 
     Attributes:
-        rationing: choice of the neighbours that are answered.
+        rationing: choice of the neighbours that receive answers.
         momentum: β.
     """
 
@@ -28,23 +28,23 @@ class DpCga:
 
     @property
     def questions(self) -> int:
-        """See Algorithm.questions."""
+        """Maximum number of gradients per round; see Algorithm.questions."""
         return self.rationing.answers
 
     def question(self, work: Work, phase: int) -> tuple[int, Floats] | None:
-        """See Algorithm.question."""
+        """Return the next gradient to ask for; see Algorithm.question."""
         return self.rationing.question(work, work.first(0)) if phase == 0 else None
 
     def taken(self, work: Work, position: int, gradient: Floats) -> Work:
-        """See Algorithm.taken."""
+        """Return the work with a released gradient; see Algorithm.taken."""
         return work.answered(position, gradient)
 
     def message(self, work: Work, phase: int, recipient: str) -> Floats:
-        """See Algorithm.message."""
+        """Return the vectors to send: the model, then the answer to the recipient; see Algorithm.message."""
         return work.model[None] if phase == 0 else self.rationing.answer(work, recipient)
 
     def combined(self, work: Work, phase: int) -> Work:
-        """See Algorithm.combined."""
+        """Return the work after a phase: mix the models, then take the projected step; see Algorithm.combined."""
         if phase == 0:
             return replace(work, kept=work.mixing.average(work.model, work.first(0)))
         found = gradients(work, 1)

@@ -1,7 +1,7 @@
 """DP-DPSGD: decentralised parallel SGD with noisy gradients, in synchronous rounds.
 
-x_i ← Σ_j w_ij x_j - γ g_i(x_i), with the gradient at the model before mixing (Lian et al. 2017; with noise Xu et al.
-2022, whose asynchronous algorithm the PDSL paper runs in rounds).
+The update is x_i ← Σ_j w_ij x_j - γ g_i(x_i), with the gradient at the model before mixing (Lian et al. 2017; with
+noise Xu et al. 2022, whose asynchronous algorithm the PDSL paper runs in rounds).
 """
 
 from dataclasses import dataclass, replace
@@ -11,25 +11,25 @@ from sottovoce.algorithms.rounds.public.work import Floats, Work
 
 @dataclass(frozen=True, slots=True)
 class DpDpsgd:
-    """Implements Algorithm: sends the model, and meanwhile asks for the gradient."""
+    """Algorithm that sends the model, and asks for the gradient in the meantime."""
 
     widths: tuple[int, ...] = (1,)
     questions: int = 1
 
     def question(self, work: Work, phase: int) -> tuple[int, Floats] | None:
-        """See Algorithm.question."""
+        """Return the next gradient to ask for; see Algorithm.question."""
         return None if 0 in work.answers else (0, work.model)
 
     def taken(self, work: Work, position: int, gradient: Floats) -> Work:
-        """See Algorithm.taken."""
+        """Return the work with a released gradient; see Algorithm.taken."""
         return work.answered(position, gradient)
 
     def message(self, work: Work, phase: int, recipient: str) -> Floats:
-        """See Algorithm.message."""
+        """Return the model to send; see Algorithm.message."""
         return work.model[None]
 
     def combined(self, work: Work, phase: int) -> Work:
-        """See Algorithm.combined."""
+        """Return the work after mixing and the gradient step; see Algorithm.combined."""
         model = work.mixing.average(work.model, work.first(0))
         if 0 in work.answers:
             model = model - work.rate * work.answers[0]

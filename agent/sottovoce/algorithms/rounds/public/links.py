@@ -1,4 +1,4 @@
-"""Links that carry one message at a time: the next waits until the last one is confirmed."""
+"""Links that carry one message at a time. The next message waits until the last one is confirmed."""
 
 from dataclasses import replace
 
@@ -7,13 +7,13 @@ from sottovoce.algorithms.rounds.public.state import RoundsState
 from sottovoce.learners.events import Effect, Send
 
 MAX_QUEUED = 4
-"""Largest number of messages behind the one in transit: the oldest is dropped, and so is an earlier round's."""
+"""Maximum number of messages queued behind the one in transit; older ones, and those of earlier rounds, are dropped."""
 
 Step = tuple[RoundsState, list[Effect]]
 
 
 def send_or_queue(state: RoundsState, recipient: str, message: RoundMessage) -> Step:
-    """Send a message now, or after the one in transit."""
+    """Send a message now, or queue it behind the one in transit."""
     if recipient not in state.pending:
         return replace(state, pending=state.pending | {recipient}), [Send(recipient, message)]
     waiting = [other for other in state.queue.get(recipient, ()) if other.round == message.round]
@@ -22,7 +22,7 @@ def send_or_queue(state: RoundsState, recipient: str, message: RoundMessage) -> 
 
 
 def send_next(state: RoundsState, recipient: str) -> Step:
-    """Send the next message after a confirmation; its content was fixed on an earlier beat."""
+    """Send the next queued message after a confirmation. Its content was fixed on an earlier beat."""
     waiting = state.queue.get(recipient, ())
     if not waiting:
         return replace(state, pending=state.pending - {recipient}), []

@@ -1,17 +1,17 @@
-"""Synchronous rounds without a server: each device keeps its own clock, and waits for its neighbours within a deadline.
+"""Synchronous rounds without a server: each device has its own clock and waits for its neighbours within a deadline.
 
-A round is a fixed sequence of phases. In each phase a device sends its messages to its neighbours and waits for theirs;
-when all have arrived, or after the deadline, it continues to the next phase. It adds the weights of missing neighbours
-to its own. A device acts only on the beats of its own clock, so that the time of sending does not reveal how long the
-vault worked on the records. There is one exception: a vault that takes longer than a beat misses whole beats, which is
-visible. Choose a period within which the vault can answer.
+A round is a fixed sequence of phases. In each phase, a device sends its messages to its neighbours and waits for
+theirs. When all of them have arrived, or after the deadline, it continues with the next phase and adds the weights of
+missing neighbours to its own. A device acts only on the beats of its own clock, so the time of sending does not reveal
+how long the vault worked on the records. There is one exception: a vault that takes longer than a beat misses whole
+beats, which is visible. Choose a period within which the vault can answer.
 
-A device does not wait again for a neighbour that was missing until that neighbour sends a message of the present round.
-A device that is far behind, or restarts, keeps its model and continues in the round after the one that more than half
-of its neighbours have reached.
+Once a neighbour was missing, a device does not wait for it again until it sends a message of the current round or a
+later one. A device that lags far behind, or restarts, retains its model and continues in the round after the one that
+more than half of its neighbours have reached.
 
-A gradient of round t has a slot of its own, t · questions + position, so that a vault limits the cost of a round. A
-device that starts again leaves the round that it was in: no slot is asked for again at another point.
+Each gradient of round t has its own slot, t · questions + position, so that a vault limits the cost of a round. A
+device that restarts leaves the round that it was in, so no slot is queried again at another point.
 """
 
 from dataclasses import replace
@@ -52,12 +52,12 @@ _MIXING = MixingOnly()
 
 
 class Rounds:
-    """State machine of learners in rounds. It stores nothing but public settings.
+    """State machine of learners in rounds. It stores only public settings.
 
     Args:
         schedule: the public schedule.
         algorithm: algorithm of private rounds.
-        start: float64[P], the model that all devices begin with.
+        start: float64[P], the initial model of all devices.
     """
 
     def __init__(self, schedule: RoundsSchedule, algorithm: Algorithm, start: Floats) -> None:
@@ -67,22 +67,22 @@ class Rounds:
         self._beat = schedule.period / (BEATS_PER_PHASE * len(algorithm.widths))
 
     def fresh(self) -> RoundsState:
-        """Return the state of a device that joins."""
+        """Return the initial state of a device that joins."""
         nothing = np.zeros(self.schedule.size)
         return RoundsState(Work(0, self.schedule.rate(0), self._start, nothing, nothing))
 
     def without_state(self, releases: int) -> RoundsState:
-        """Return the state after at least the rounds that spent releases paid for; neighbours report later rounds."""
+        """Return the state after the rounds that the spent releases paid for; neighbours report later rounds."""
         turn = -(-releases // max(1, self.algorithm.questions))
         return replace(self._reset_for_round(self.fresh(), turn), joining=turn > 0)
 
     def resumed(self, state: RoundsState, pending: frozenset[str]) -> RoundsState:
-        """Resume a state; see Learner.resumed. The round that was in progress has ended for this device."""
+        """Return a saved state. For this device, the round that was in progress has ended; see Learner.resumed."""
         whole = replace(self.fresh(), work=state.work, exhausted=state.exhausted, simulated=state.simulated)
         return replace(self._reset_for_round(whole, state.cycle), pending=pending, joining=state.cycle > 0)
 
     def progress(self, state: RoundsState) -> Progress:
-        """See Learner.progress."""
+        """Return the learner's progress; see Learner.progress."""
         turn, steps = state.work.round, self.schedule.steps
         return Progress(
             phase="mixing" if state.exhausted or turn >= steps else "learning",
@@ -98,16 +98,16 @@ class Rounds:
         )
 
     def start(self, state: RoundsState, now: float) -> Step:
-        """Begin at once; after a restart, listen until the neighbours' round is known or a deadline has passed."""
+        """Begin at once, or after a restart listen until the neighbours' round is known or a deadline has passed."""
         listening = self.schedule.deadline * self.schedule.period if state.joining else 0.0
         published = PublishModel(state.work.model, state.cycle)
         return replace(state, due=now + listening), [SetTimer(_BEAT, now), published]
 
     def on(self, state: RoundsState, event: Event, now: float) -> Step:
-        """Return the next state and its effects.
+        """Handle an event, and return the next state and its effects.
 
         Raises:
-            MessageRefused: if a received message does not fit; the state stays as it was.
+            MessageRefused: if a received message does not fit; the state remains unchanged.
         """
         match event:
             case Timer():
@@ -123,7 +123,7 @@ class Rounds:
                 return self._handle_answer(state, event)
 
     def _tick(self, state: RoundsState, now: float) -> Step:
-        """Handle a beat: at most one phase ends on it, and the next one begins."""
+        """Handle a beat, on which at most one phase ends and the next one begins."""
         effects: list[Effect] = []
         if state.asked is not None:
             return state, effects
@@ -137,7 +137,7 @@ class Rounds:
         return state, effects
 
     def _reset_for_round(self, state: RoundsState, turn: int) -> RoundsState:
-        """Reset the state for the beginning of this round."""
+        """Reset the state for the beginning of the round `turn`."""
         work = replace(state.work, round=turn, rate=self.schedule.rate(turn), answers={}, received=())
         return without_finished_phases(replace(state, work=work, phase=RESTING))
 
@@ -155,7 +155,7 @@ class Rounds:
         return state, [*effects, PublishModel(state.work.model, state.cycle)]
 
     def _enter_phase(self, state: RoundsState, phase: int, now: float) -> Step:
-        """Send messages to the neighbours, and ask the vault."""
+        """Begin a phase: send messages to the neighbours, and query the vault."""
         algorithm, effects = self._algorithm(state.work.round), list[Effect]()
         state = replace(
             state, phase=phase, began=now, work=replace(state.work, received=(*state.work.received[:phase], {}))
@@ -169,7 +169,7 @@ class Rounds:
         return state, [*effects, *asks]
 
     def _end_phase(self, state: RoundsState, now: float) -> Step:
-        """End the phase if all messages have arrived, or its deadline has passed."""
+        """End the phase if all messages have arrived or its deadline has passed."""
         algorithm, phase = self._algorithm(state.work.round), state.phase
         late = missing_neighbours(state) if algorithm.widths[phase] else frozenset[str]()
         if late and now < state.began + self.schedule.deadline * self.schedule.period - self._beat / 2:
@@ -187,7 +187,7 @@ class Rounds:
         return self._reset_for_round(state, state.work.round + 1), [published]
 
     def _process_and_ask(self, state: RoundsState) -> Step:
-        """Process messages of the phase in progress, and ask every question that is possible now."""
+        """Process messages of the current phase, and send the vault the next query if one is possible now."""
         if state.phase == RESTING:
             return state, []
         state, algorithm = _take_in_messages(state), self._algorithm(state.work.round)
@@ -200,7 +200,7 @@ class Rounds:
         return replace(state, asked=query.id, position=position), [Ask(query)]
 
     def _handle_answer(self, state: RoundsState, answer: Answer) -> Step:
-        """Take the answer that is awaited; any other changes nothing."""
+        """Process the expected answer; ignore any other answer."""
         if answer.query_id != state.asked:
             return state, []
         state = replace(state, asked=None)
@@ -216,14 +216,14 @@ class Rounds:
         return self.algorithm if turn < self.schedule.steps else _MIXING
 
     def _checked_message(self, state: RoundsState, sender: str, message: Message) -> RoundMessage:
-        """Return the message, if the neighbour may send it.
+        """Return the message if the neighbour may send it.
 
         Raises:
-            MessageRefused: if the neighbour may not.
+            MessageRefused: if the sender is not a neighbour, or if the message does not fit.
         """
         if not isinstance(message, RoundMessage):
             raise MessageRefused(
-                "learner", "the message is not for a learner in rounds: give both devices the same learner.name"
+                "learner", "the message is not for a learner in rounds: use the same learner.name on both devices"
             )
         if sender not in state.neighbours:
             raise MessageRefused(
@@ -231,7 +231,7 @@ class Rounds:
             )
         widths = self._algorithm(message.round).widths
         if message.phase >= len(widths) or len(message.vectors) not in (0, widths[message.phase]):
-            raise MessageRefused("phase", "unknown phase: give both devices the same [learner] table")
+            raise MessageRefused("phase", "the phase is unknown: use the same [learner] table on both devices")
         if len(message.vectors) and message.vectors.shape[1:] != (self.schedule.size,):
             raise shape_refusal(
                 f"vectors of shape {message.vectors.shape} do not fit a model of {self.schedule.size} parameters"
@@ -242,7 +242,7 @@ class Rounds:
 
 
 def _take_in_messages(state: RoundsState) -> RoundsState:
-    """Take in the messages of the phase in progress; messages without a vector are only noted."""
+    """Add the messages of the current phase to the work, except messages without a vector."""
     *before, there = state.work.received
     here, eligible = (state.work.round, state.phase), set(state.work.neighbours).difference(there)
     fresh = {
@@ -258,6 +258,6 @@ def _take_in_messages(state: RoundsState) -> RoundsState:
 
 
 def _clip_vectors(work: Work) -> Work:
-    """Clip the vectors to the range of a message."""
+    """Clip the model and the direction to the range of a message."""
     model, direction = (np.clip(vector, -LARGEST, LARGEST) for vector in (work.model, work.direction))
     return replace(work, model=model, direction=direction)

@@ -7,10 +7,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 MAX_VECTORS = 2
-"""Largest number of vectors in one message: a model, and one that accompanies it."""
+"""Maximum number of vectors in one message: a model and an accompanying vector."""
 
 LARGEST = 1e15
-"""Largest magnitude of a value in a message: learning does not produce larger values."""
+"""Largest magnitude of a value in a message. Learning does not produce larger values."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,8 +21,8 @@ class RoundMessage:
         round: t, from 0.
         phase: phase of that round, from 0.
         degree: number of the sender's neighbours, from which both ends of an edge compute its weight.
-        vectors: float32[v, P]; v is 0 where the sender has nothing for this neighbour in this phase.
-        simulated: some of it stems from a seeded noise stream; the wire refuses to encode it.
+        vectors: float32[v, P]; v is 0 if the sender has nothing for this neighbour in this phase.
+        simulated: whether any of it comes from a seeded noise stream; the wire refuses to encode such a message.
     """
 
     kind: ClassVar[str] = "round-message/1"
@@ -35,11 +35,11 @@ class RoundMessage:
 
     @property
     def numbers(self) -> int:
-        """See Message.numbers."""
+        """Number of values in the message; see Message.numbers."""
         return self.vectors.size + 3
 
     def traced(self) -> dict[str, Any]:
-        """See Message.traced."""
+        """Return the message as a JSON-serialisable dict; see Message.traced."""
         return {
             "round": self.round,
             "phase": self.phase,

@@ -1,4 +1,4 @@
-"""Rounds after the last private one: models are averaged, and the vault is not asked."""
+"""Rounds after the last private one, in which models are averaged without querying the vault."""
 
 from dataclasses import dataclass, replace
 
@@ -7,23 +7,23 @@ from sottovoce.algorithms.rounds.public.work import Floats, Work
 
 @dataclass(frozen=True, slots=True)
 class MixingOnly:
-    """Implements Algorithm: only sends models."""
+    """Algorithm that only sends and averages models."""
 
     widths: tuple[int, ...] = (1,)
     questions: int = 0
 
     def question(self, work: Work, phase: int) -> tuple[int, Floats] | None:
-        """See Algorithm.question."""
+        """Return None, since no gradients are needed; see Algorithm.question."""
         return None
 
     def taken(self, work: Work, position: int, gradient: Floats) -> Work:
-        """See Algorithm.taken."""
+        """Return the work unchanged; see Algorithm.taken."""
         return work
 
     def message(self, work: Work, phase: int, recipient: str) -> Floats:
-        """See Algorithm.message."""
+        """Return the model to send; see Algorithm.message."""
         return work.model[None]
 
     def combined(self, work: Work, phase: int) -> Work:
-        """See Algorithm.combined."""
+        """Return the work with the averaged model; see Algorithm.combined."""
         return replace(work, model=work.mixing.average(work.model, work.first(0)))

@@ -1,6 +1,7 @@
 """Muffliato-SGD: a noisy gradient step, then K steps of gossip (Cyffers, Even, Bellet & Massoulié 2022, Algorithm 2).
 
-x ← x - γ g(x), then x^(s+1) = (1 + c_s) W x^s - c_s x^(s-1) for s = 0 … K-1; c = 0 without acceleration.
+The gradient step is x ← x - γ g(x). The gossip steps are x^(s+1) = (1 + c_s) W x^s - c_s x^(s-1) for s = 0 … K-1, with
+c = 0 without acceleration.
 """
 
 from dataclasses import dataclass, replace
@@ -11,38 +12,38 @@ from sottovoce.kernels.decentralised import chebyshev
 
 @dataclass(frozen=True, slots=True)
 class Muffliato:
-    """Implements Algorithm: one phase with the gradient, then K exchanges of models. `Work.kept` is x^(s-1).
+    """Algorithm with one phase for the gradient, then K exchanges of models. `Work.kept` is x^(s-1).
 
     Attributes:
-        coefficients: c_0 … c_(K-1), public. Any values preserve the mean.
+        coefficients: public coefficients c_0 … c_(K-1). The mean is preserved for any values.
     """
 
     coefficients: tuple[float, ...]
 
     @property
     def widths(self) -> tuple[int, ...]:
-        """See Algorithm.widths."""
+        """Maximum number of vectors in a message of each phase; see Algorithm.widths."""
         return (0, *(1 for _ in self.coefficients))
 
     @property
     def questions(self) -> int:
-        """See Algorithm.questions."""
+        """Maximum number of gradients per round, 1; see Algorithm.questions."""
         return 1
 
     def question(self, work: Work, phase: int) -> tuple[int, Floats] | None:
-        """See Algorithm.question."""
+        """Return the next gradient to ask for; see Algorithm.question."""
         return None if phase > 0 or 0 in work.answers else (0, work.model)
 
     def taken(self, work: Work, position: int, gradient: Floats) -> Work:
-        """See Algorithm.taken."""
+        """Return the work after the gradient step; see Algorithm.taken."""
         return replace(work.answered(position, gradient), model=work.model - work.rate * gradient)
 
     def message(self, work: Work, phase: int, recipient: str) -> Floats:
-        """See Algorithm.message."""
+        """Return the model to send; see Algorithm.message."""
         return work.model[None]
 
     def combined(self, work: Work, phase: int) -> Work:
-        """See Algorithm.combined."""
+        """Return the work after a phase, with one gossip step after each exchange; see Algorithm.combined."""
         if phase == 0:
             return work
         mixed = work.mixing.average(work.model, work.first(phase))

@@ -1,8 +1,9 @@
-"""PDSL: neighbours' gradients weighed by their Shapley values (arXiv 2503.23726).
+"""PDSL: neighbours' gradients weighted by their Shapley values (arXiv 2503.23726).
 
-Equation numbers are the paper's. With g̃_{i←j} the noisy gradient of j's records at i's model: candidates
-y_ij = x_i - γ g̃_{i←j} (15), their values φ_ij (16-18), weights π_ij (19, 20), ĝ_i = Σ_j π_ij g̃_{i←j} (21),
-û_i = α u_i + ĝ_i (22), x̂_i = x_i - γ û_i (23); then u_i ← Σ_j w_ij û_j (24) and x_i ← Σ_j w_ij x̂_j (25).
+Equation numbers are the paper's. Let g̃_{i←j} be the noisy gradient of j's records at i's model. The candidates are
+y_ij = x_i - γ g̃_{i←j} (15), with the values φ_ij (16-18) and the weights π_ij (19, 20). Then
+ĝ_i = Σ_j π_ij g̃_{i←j} (21), û_i = α u_i + ĝ_i (22) and x̂_i = x_i - γ û_i (23). Finally, u_i ← Σ_j w_ij û_j (24) and
+x_i ← Σ_j w_ij x̂_j (25).
 """
 
 from dataclasses import dataclass, replace
@@ -16,11 +17,11 @@ from sottovoce.algorithms.rounds.public.work import Floats, Work
 
 @dataclass(frozen=True, slots=True)
 class Pdsl:
-    """Implements Algorithm: sends models, then answers, then (û, x̂). `Work.direction` is u.
+    """Algorithm that sends models, then answers, then (û, x̂). `Work.direction` is u.
 
     Attributes:
-        rationing: choice of the neighbours that are answered.
-        weighing: weights of gradients.
+        rationing: choice of the neighbours that receive answers.
+        weighing: method that computes the weights of gradients.
         momentum: α.
     """
 
@@ -31,19 +32,19 @@ class Pdsl:
 
     @property
     def questions(self) -> int:
-        """See Algorithm.questions."""
+        """Maximum number of gradients per round; see Algorithm.questions."""
         return self.rationing.answers
 
     def question(self, work: Work, phase: int) -> tuple[int, Floats] | None:
-        """See Algorithm.question."""
+        """Return the next gradient to ask for; see Algorithm.question."""
         return self.rationing.question(work, work.first(0)) if phase == 0 else None
 
     def taken(self, work: Work, position: int, gradient: Floats) -> Work:
-        """See Algorithm.taken."""
+        """Return the work with a released gradient; see Algorithm.taken."""
         return work.answered(position, gradient)
 
     def message(self, work: Work, phase: int, recipient: str) -> Floats:
-        """See Algorithm.message."""
+        """Return the vectors to send in a phase; see Algorithm.message."""
         match phase:
             case 0:
                 return work.model[None]
@@ -53,7 +54,7 @@ class Pdsl:
                 return np.stack([work.direction, work.model])
 
     def combined(self, work: Work, phase: int) -> Work:
-        """See Algorithm.combined."""
+        """Return the work after a phase: the step after the answers, then the mixing; see Algorithm.combined."""
         match phase:
             case 0:
                 return work

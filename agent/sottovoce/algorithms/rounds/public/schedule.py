@@ -1,27 +1,27 @@
-"""Schedule of a device that learns in rounds, decided in public before it starts."""
+"""Schedule of a device that learns in rounds, which is public and fixed before the device starts."""
 
 from dataclasses import dataclass
 
 BEATS_PER_PHASE = 2
-"""Beats per phase; two, so that a device that is behind catches up twice as fast as rounds are planned."""
+"""Number of beats per phase. With two, a device that lags behind catches up twice as fast as rounds are planned."""
 
 MAX_BEHIND = 2
-"""Rounds by which a kept message may be ahead; a device farther behind continues at its neighbours' round."""
+"""Maximum lead, in rounds, of a stored message. A device that lags further skips to its neighbours' round."""
 
 
 @dataclass(frozen=True, slots=True)
 class RoundsSchedule:
-    """The public schedule.
+    """Public schedule of a device that learns in rounds.
 
     Attributes:
-        learner: the name under which it asks the vault.
-        size: P.
-        period: seconds from round to round.
-        steps: number of private rounds, which come first; in all later rounds models are averaged.
+        learner: learner name in queries to the vault.
+        size: number of parameters P.
+        period: seconds between rounds.
+        steps: number of private rounds, which come first; in all later rounds models are only averaged.
         step_size: γ of the first round.
         step_decay: share of γ lost, linearly, by the last private round.
         batch: B, by which sums of gradients are divided; need not be a whole number.
-        deadline: periods that a phase waits for neighbours.
+        deadline: number of periods that a phase waits for neighbours.
     """
 
     learner: str
@@ -34,5 +34,5 @@ class RoundsSchedule:
     deadline: float
 
     def rate(self, turn: int) -> float:
-        """Return γ_t of round `turn`."""
+        """Return γ_t of round t = `turn`."""
         return self.step_size * (1 - self.step_decay * min(1.0, turn / max(1, self.steps - 1)))

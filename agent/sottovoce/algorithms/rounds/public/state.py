@@ -13,31 +13,31 @@ RESTING = -1
 """Phase of a device that is between rounds."""
 
 Place = tuple[int, int, str]
-"""Key of a received message: round, phase, sender."""
+"""Key of a received message: (round, phase, sender)."""
 
 
 @dataclass(frozen=True, slots=True)
 class RoundsState:
-    """State of a device that works in rounds. `exhausted` and the round and vectors in `work` are durable.
+    """State of a device that learns in rounds. `exhausted` and the round and vectors in `work` are durable.
 
     Attributes:
-        work: the device's present work.
-        phase: phase of the round in progress; RESTING between rounds.
+        work: the device's current work.
+        phase: current phase of the round; RESTING between rounds.
         exhausted: whether the vault has permanently refused.
         simulated: whether a seeded release is part of the state.
-        joining: whether it is restarting, and does not yet know the round of its neighbours.
-        due: time at which the next round is to begin; seconds on the driver's clock.
-        began: time at which the phase in progress began.
+        joining: whether the device is restarting and does not yet know its neighbours' round.
+        due: time at which the next round should begin, in seconds on the driver's clock.
+        began: time at which the current phase began.
         late: delay of the start of the last round, in seconds.
-        missed: phases that ended without some neighbour's message.
+        missed: number of phases that ended without some neighbour's message.
         neighbours: all neighbours, in ascending order.
-        absent: neighbours that were missing when a phase ended, and have sent nothing in the present round since.
-        expected: the neighbours expected in the round in progress.
-        heard: the most advanced round that each neighbour has mentioned.
-        came: received messages of the phase in progress and later phases, by round, phase and sender.
+        absent: neighbours that were missing when a phase ended and have sent nothing for the current round since.
+        expected: neighbours expected in the current round.
+        heard: latest round that each neighbour has mentioned.
+        came: received messages of the current and later phases, by round, phase and sender.
         pending: neighbours that have not confirmed the last message.
-        queue: messages to send, by neighbour, oldest first; all of one round.
-        asked: id of the query the vault is answering, if any.
+        queue: messages to send, by neighbour, oldest first; all of them belong to one round.
+        asked: id of the query that the vault is answering, if any.
         position: position of that query in the round.
     """
 
@@ -67,11 +67,11 @@ class RoundsState:
 
     @property
     def drift(self) -> int:
-        """Number of rounds behind the most advanced neighbour; 0 when ahead of all."""
+        """Number of rounds by which the device lags behind the most advanced neighbour; 0 if it is ahead of all."""
         return max(0, max(self.heard.values(), default=0) - self.work.round)
 
     def traced(self) -> dict[str, Any]:
-        """See State.traced: x, u and everything that the present round was computed from."""
+        """Return x, u and everything from which the current round was computed, JSON-serialisable; see State.traced."""
         work = self.work
         return {
             "model": work.model.tolist(),

@@ -1,10 +1,10 @@
-"""Value of each neighbour's gradient to a device, and the weights that follow from these values.
+"""Values of neighbours' gradients to a device, and the weights derived from these values.
 
-`exact` and `monte-carlo` are PDSL's: the Shapley value of a candidate y_ij = x_i - γ g_{i←j} in the game whose
-coalitions are worth the accuracy of their mean on public records. `cosine` and `uniform` need no such records.
+`exact` and `monte-carlo` are PDSL's methods: the Shapley value of a candidate y_ij = x_i - γ g_{i←j} in the game where
+the worth of a coalition is the accuracy of its mean on public records. `cosine` and `uniform` need no such records.
 
-Weights are computed from privatised gradients and public records alone, so that they cost nothing. With records that
-are not public, the weights would be a release of these records.
+Weights are computed only from privatised gradients and public records, so they cost nothing. If the records were not
+public, the weights would be a release of these records.
 """
 
 from collections.abc import Callable
@@ -25,18 +25,18 @@ class Game(Protocol):
     """Game of equations (16), (17)."""
 
     def worth(self, candidates: Floats) -> Callable[[NDArray[np.int64]], Floats]:
-        """Return the worth of coalitions, each a bit mask over the candidates float64[n, P]; 0 for none."""
+        """Return the worth function over coalitions, each a bit mask over the candidates float64[n, P]; 0 for ∅."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Weighed:
-    """Outcome of weighing gradients.
+    """Result of weighing gradients.
 
     Attributes:
         weights: π, float64[n], with sum 1.
-        values: φ, float64[n]; None if the weights do not depend on them.
-        candidates: y, float64[n, P]; None in the same case.
+        values: φ, float64[n]; None if the weights do not depend on values.
+        candidates: y, float64[n, P]; None if the weights do not depend on values.
     """
 
     weights: Floats
@@ -44,7 +44,7 @@ class Weighed:
     candidates: Floats | None = None
 
     def facts(self, names: list[str]) -> dict[str, Any]:
-        """Return the weights and scores by the owners of the gradients."""
+        """Return weights, values and candidates by gradient owner; `names` lists the owners in order."""
         facts: dict[str, Any] = {"weights": dict(zip(names, self.weights, strict=True))}
         if self.values is not None and self.candidates is not None:
             facts["phi"] = dict(zip(names, self.values, strict=True))
@@ -54,13 +54,13 @@ class Weighed:
 
 @dataclass(frozen=True, slots=True)
 class Weighing:
-    """Method of weighing gradients.
+    """Method for weighing gradients.
 
     Attributes:
         how: name of the method.
-        game: the game for `exact` and `monte-carlo`.
-        permutations: R of `monte-carlo`, at least 2.
-        seed: seed of its permutations, which are public: anyone who has the gradients can compute the weights again.
+        game: game for `exact` and `monte-carlo`.
+        permutations: number of permutations R for `monte-carlo`, at least 2.
+        seed: seed of the public permutations; anyone who has the gradients can recompute the weights.
     """
 
     how: How
@@ -69,10 +69,10 @@ class Weighing:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        """Check that a method with Shapley values has a game."""
+        """Check that a method based on Shapley values has a game."""
         if self.how in ("exact", "monte-carlo") and self.game is None:
             raise ConfigError(
-                f"learner.shapley = {self.how} scores models on public records: name them under data.public, or choose "
+                f"learner.shapley = {self.how} scores models on public records: specify them under data.public, or set "
                 "learner.shapley = cosine, which needs none"
             )
 
@@ -81,9 +81,9 @@ class Weighing:
 
         Args:
             model: x.
-            gradients: gradients, the device's own first.
+            gradients: gradients, starting with the device's own.
             rate: γ.
-            turn: the round t, from which permutations are drawn.
+            turn: round t, which determines the random permutations.
         """
         if self.how == "uniform":
             return Weighed(np.full(len(gradients), 1 / len(gradients)))

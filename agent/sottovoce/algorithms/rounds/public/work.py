@@ -1,4 +1,4 @@
-"""Interface of the algorithms for one round: the messages of each phase, and the combination of replies."""
+"""Interface of an algorithm for one round: the messages of each phase, and the combination of replies."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -26,11 +26,11 @@ class Mixing:
 
     @classmethod
     def from_degrees(cls, own_degree: int, degrees: Mapping[str, int]) -> Self:
-        """Return Metropolis weights from the device's own degree and those that neighbours report."""
+        """Return Metropolis weights computed from the device's own degree and the degrees that neighbours report."""
         return cls(*metropolis.weights(own_degree, degrees))
 
     def average(self, mine: Floats, theirs: Mapping[str, Floats]) -> Floats:
-        """Return w_ii · mine + Σ_j w_ij · theirs_j, always added up in the same order."""
+        """Return w_ii · mine + Σ_j w_ij · theirs_j, always summed in the same order."""
         total: Floats = self.own * mine
         for peer in sorted(self.others):
             total = total + self.others[peer] * theirs[peer]
@@ -39,19 +39,19 @@ class Mixing:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """A device's state within a round; immutable.
+    """A device's immutable state within a round.
 
     Attributes:
         round: t.
         rate: γ_t, public.
         model: x, float64[P].
         direction: u or v, float64[P]: momentum, or the tracked gradient.
-        kept: further state of the algorithm, float64[P]; see the algorithm.
+        kept: additional state of the algorithm, float64[P]; see the algorithm.
         neighbours: all neighbours, in ascending order.
-        answers: gradients of one's own records, by their position in the round.
-        received: for each phase that has ended, or is in progress, the vectors received, float64[v, P] by sender.
+        answers: gradients of the device's own records, by position in the round.
+        received: vectors received in each finished phase and in the current one, float64[v, P] by sender.
         mixing: weights among the devices that were present in the phase that has just ended.
-        noted: values from `noted_in`, the last round in which any were noted, for step-by-step comparisons.
+        noted: values for step-by-step comparisons, from round `noted_in`, the last round that noted any.
     """
 
     round: int
@@ -66,43 +66,43 @@ class Work:
     noted: Mapping[str, Any] = field(default_factory=dict)
 
     def answered(self, position: int, gradient: Floats) -> "Work":
-        """Return the work with one gradient more."""
+        """Return the work with one more gradient."""
         return replace(self, answers={**self.answers, position: gradient})
 
     def first(self, phase: int) -> dict[str, Floats]:
-        """Return the first vector of each message of a phase, float64[P] by sender."""
+        """Return the first vector of each message in a phase, float64[P] by sender."""
         return {peer: vectors[0] for peer, vectors in self.received[phase].items()}
 
     def noting(self, **facts: Any) -> "Work":
-        """Return the work with these facts in place of an earlier round's."""
+        """Return the work with these facts in place of those noted in an earlier round."""
         return replace(self, noted={"noted_in": self.round, **facts})
 
 
 class Algorithm(Protocol):
-    """Algorithm of a private round, which stores only public settings."""
+    """Algorithm of a private round. It stores only public settings."""
 
     @property
     def widths(self) -> tuple[int, ...]:
-        """Largest number of vectors in a message of each phase; 0 for a phase in which nothing is sent."""
+        """Maximum number of vectors in a message of each phase; 0 for a phase in which nothing is sent."""
         ...
 
     @property
     def questions(self) -> int:
-        """Largest number of gradients that the vault is asked for in one round."""
+        """Maximum number of gradients that the vault is asked for in one round."""
         ...
 
     def question(self, work: Work, phase: int) -> tuple[int, Floats] | None:
-        """Return the position and point of the gradient to ask for next in this phase; None if none is needed."""
+        """Return the position and point of the next gradient to ask for in this phase; None if none is needed."""
         ...
 
     def taken(self, work: Work, position: int, gradient: Floats) -> Work:
-        """Take in the noisy mean gradient of a vault's answer, float64[P]."""
+        """Return the work with the noisy mean gradient of a vault's answer, float64[P]."""
         ...
 
     def message(self, work: Work, phase: int, recipient: str) -> Floats:
-        """Return the message to this neighbour at the phase's beginning, float64[v, P]; no message where v is 0."""
+        """Return the message to this neighbour at the start of the phase, float64[v, P]; v is 0 for an empty one."""
         ...
 
     def combined(self, work: Work, phase: int) -> Work:
-        """Return the work after a phase, once all messages that will arrive have arrived."""
+        """Return the work after a phase, once it has ended and no further messages are awaited."""
         ...

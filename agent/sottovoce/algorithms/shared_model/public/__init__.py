@@ -1,1 +1,1 @@
-"""The public half of a shared model."""
+"""Public half of a shared model."""

@@ -1,17 +1,17 @@
-"""One model for all; devices write its next version in turn: Jin, He & Dai 2023, with and without replacement.
+"""One model for all devices, which write its next version in turn: Jin, He & Dai 2023, with and without replacement.
 
 The newest model is announced with two integers, its step and its writer, and fetched from the writer. The next writer
-follows from the announced head alone: the device after the writer in the order of node ids, or one drawn by a
-public hash. On a beat of its own clock that device fetches the model and asks its vault; on the next beat it announces
-the result. So neither the time nor the order reveals how long the vault worked on the records, with one exception: a
-vault that takes longer than a period misses whole beats, which is visible.
+follows only from the announced head: it is the device after the writer in the order of node ids, or one chosen by a
+public hash. On a beat of its own clock, that device fetches the model and queries its vault. On the next beat, it
+announces the result. Neither the time nor the order therefore reveals how long the vault worked on the records, with
+one exception: a vault that takes longer than a period misses whole beats, which is visible.
 
-The other devices wait some beats for a silent device, then the device after it continues. If a writer does not answer,
-the next writer asks another holder, then continues from its own model. So two devices may write the same step. The
-larger step wins, and between equal steps a hash that favours no device decides; the loser's step is lost, and counted.
-After its last turn a device continues to fetch models, so that all devices end with the newest one.
+The other devices wait for a silent device for some beats, and then the device after it continues. If a writer does not
+answer, the next writer asks another holder, and then continues from its own model. Two devices may therefore write the
+same step. The larger step wins, and between equal steps a hash that favours no device decides. The loser's step is
+lost, and counted. After its last turn a device continues to fetch models, so all devices end with the newest one.
 
-A link carries one message at a time: others for the same peer wait in the state, at most one of each kind.
+A link carries one message at a time. Other messages for the same peer wait in the state, at most one of each kind.
 """
 
 import math
@@ -50,11 +50,11 @@ from sottovoce.learners.learner import Progress
 from sottovoce.learners.messages import Message, shape_refusal
 
 LARGEST = 2.0**12
-"""Largest size of a weight from which a chain may start."""
+"""Largest magnitude of a weight from which a chain may start."""
 
 _CYCLE = "cycle"
 _REMEMBERED = 4  # number of earlier writers to remember
-_TRIES = 2  # number of holders asked before a turn continues with the held model
+_TRIES = 2  # number of holders asked before a turn continues with the model that the device has
 
 Step = tuple[SharedModelState, list[Effect]]
 
@@ -64,7 +64,7 @@ class SharedModel:
 
     Args:
         schedule: the public schedule.
-        owner: this device's node id.
+        owner: node id of this device.
         initial: float64[P], the public model at step 0.
     """
 
@@ -74,20 +74,20 @@ class SharedModel:
         self._initial = initial
 
     def fresh(self) -> SharedModelState:
-        """Return the state of a device that joins: the public model, at step 0."""
+        """Return the initial state of a device that joins, with the public model at step 0."""
         start = Head(0, "")
         return SharedModelState(Held(start, self._initial), self._initial, heard=start, told=start)
 
     def without_state(self, releases: int) -> SharedModelState:
-        """Return the state after a loss, with earlier turns counted. Its last release is lost; chains restart."""
+        """Return the state after a loss, with earlier turns counted. The last release is lost, and chains restart."""
         return replace(self.fresh(), turn=releases)
 
     def resumed(self, state: SharedModelState, pending: frozenset[str]) -> SharedModelState:
-        """See Learner.resumed."""
+        """Return a saved state with its pending peers; see Learner.resumed."""
         return replace(state, pending=pending)
 
     def progress(self, state: SharedModelState) -> Progress:
-        """See Learner.progress."""
+        """Return the learner's progress; see Learner.progress."""
         return Progress(
             phase="mixing" if self._is_done(state) else "learning",
             steps_done=state.turn,
@@ -97,16 +97,16 @@ class SharedModel:
         )
 
     def start(self, state: SharedModelState, now: float) -> Step:
-        """Begin, or continue after a restart."""
-        listening = -math.ceil(self.schedule.patience)  # a newer model may have been written meanwhile
+        """Begin, or continue after a restart, and return the next state and its effects."""
+        listening = -math.ceil(self.schedule.patience)  # a newer model may have been written in the meantime
         state = replace(state, asked=None, fresh=None, wanting="", called=False, waited=listening)
         return state, [SetTimer(_CYCLE, now), PublishModel(state.model.parameters, state.cycle)]
 
     def on(self, state: SharedModelState, event: Event, now: float) -> Step:
-        """Return the next state and its effects.
+        """Handle an event, and return the next state and its effects.
 
         Raises:
-            MessageRefused: if a received message does not fit; the state stays as it was.
+            MessageRefused: if a received message does not fit; the state remains unchanged.
         """
         match event:
             case Timer():
@@ -138,7 +138,7 @@ class SharedModel:
         return state, [*messages, *asked, SetTimer(_CYCLE, now + self.schedule.period), published]
 
     def _announce_release(self, state: SharedModelState) -> SharedModelState:
-        """Make the vault's release since the last beat the newest model, unless a newer one is known."""
+        """Make the model from the vault's last release the newest model, unless a newer one is known."""
         made = state.fresh
         if made is None:
             return state
@@ -157,7 +157,7 @@ class SharedModel:
         )
 
     def _seek_newest(self, state: SharedModelState) -> SharedModelState:
-        """Turn to a holder of the newest model, if it is needed now."""
+        """Choose a holder of the newest model to ask, if the model is needed now."""
         needed = self._is_own_turn(state) or self._is_done(state)
         free = not state.wanting and state.asked is None and state.fresh is None
         if not (needed and free and state.heard.beats(state.model.head)) or (
@@ -168,13 +168,13 @@ class SharedModel:
         return replace(state, wanting=options[state.tries % len(options)], wants=0, called=False) if options else state
 
     def _is_own_turn(self, state: SharedModelState) -> bool:
-        """Return whether it is this device's turn: it waits `patience` beats for each device that comes before it."""
+        """Return whether it is this device's turn. It waits `patience` beats for each device that comes before it."""
         if self._is_done(state):
             return False
         return state.waited >= devices_before(state, self.schedule, self._owner) * self.schedule.patience
 
     def _ask(self, state: SharedModelState) -> Step:
-        """Ask the vault, if it is this device's turn and it has the newest model, or cannot get it."""
+        """Query the vault if it is this device's turn and it has the newest model, or cannot get it."""
         behind = state.heard.beats(state.model.head)
         busy = state.asked is not None or state.fresh is not None or bool(state.wanting)
         if busy or (behind and not state.resolved) or not self._is_own_turn(state):
@@ -192,7 +192,7 @@ class SharedModel:
         return replace(state, asked=query.id), [Ask(query)]
 
     def _handle_answer(self, state: SharedModelState, answer: Answer) -> Step:
-        """Process the answer that is awaited; any other answer changes nothing."""
+        """Process the expected answer; ignore any other answer."""
         if answer.query_id != state.asked:
             return state, []
         state = replace(state, asked=None)
@@ -208,7 +208,7 @@ class SharedModel:
         return replace(state, fresh=Held(head, self._next_model(state, answer), simulated)), []
 
     def _next_model(self, state: SharedModelState, release: Release) -> Floats:
-        """Compute the next model, in float32 precision: post-processing."""
+        """Compute the next model in float32 precision; this is post-processing."""
         schedule, model = self.schedule, state.model.parameters
         made: Floats = release.value.astype(np.float64) * release.step
         if schedule.asks == "gradient":
@@ -229,21 +229,21 @@ class SharedModel:
             case SharedModelMessage():
                 return self._keep_model(state, sender, message)
         raise MessageRefused(
-            "learner", "the message is not for a shared model: give both devices the same learner.name"
+            "learner", "the message is not for a shared model: use the same learner.name on both devices"
         )
 
     def _note_head(self, state: SharedModelState, head: Head, sender: str) -> SharedModelState:
-        """Keep the newest head, and count the steps that it discards."""
+        """Store the newest head, and count forks and the steps that it discards."""
         if head == state.heard:
             return state
         forks = state.forks + (head.step == state.heard.step)
         if not head.beats(state.heard):
             return replace(state, forks=forks)
-        unseen = state.heard.writer == self._owner and not state.served  # no one had it, so it is in no newer model
+        unseen = state.heard.writer == self._owner and not state.served  # nothing newer can include an unfetched model
         return replace(state, forks=forks, lost=state.lost + unseen, **_head_changes(state, head, sender))
 
     def _keep_model(self, state: SharedModelState, sender: str, message: SharedModelMessage) -> Step:
-        """Keep a received model if it is newer, unless the vault is working on the present one."""
+        """Store a received model if it is newer, unless the vault is working on the current one."""
         held = self._checked_model(message)
         state = self._note_head(state, held.head, sender)
         if held.head.beats(state.model.head) and state.asked is None:
@@ -263,7 +263,7 @@ class SharedModel:
 
 
 def rounded(parameters: NDArray[Any]) -> Floats:
-    """Round to the nearest float32 values, as every device holds them."""
+    """Round to the nearest float32 values, the precision in which every device stores them."""
     return parameters.astype(np.float32).astype(np.float64)
 
 
@@ -274,9 +274,9 @@ def _checked_head(head: Head, *, start: bool = False) -> Head:
 
 
 def _head_changes(state: SharedModelState, head: Head, source: str) -> dict[str, Any]:
-    """Return changes for a new newest head."""
+    """Return the changes to the state for a new newest head."""
     earlier = dict.fromkeys((state.heard.writer, *state.recent))
-    known = {head.writer} & set(state.peers)  # bounded, so that no peer can fill memory with names
+    known = {head.writer} & set(state.peers)  # bounded, so that no peer can fill the memory with names
     return {
         "heard": head,
         "source": source,
@@ -289,6 +289,6 @@ def _head_changes(state: SharedModelState, head: Head, source: str) -> dict[str,
 
 
 def _note_attempt(state: SharedModelState) -> SharedModelState:
-    """Return the state after noting one more holder that has no newer model or does not answer."""
+    """Return the state after noting another holder that has no newer model or does not answer."""
     tries = state.tries + 1
     return replace(state, wanting="", tries=tries, resolved=tries >= _TRIES)

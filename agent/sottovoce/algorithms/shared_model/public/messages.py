@@ -1,4 +1,4 @@
-"""Messages between devices that share one model (Jin, He & Dai 2023): who wrote last, and the model itself."""
+"""Messages between devices that share one model (Jin, He & Dai 2023): the last writer, and the model itself."""
 
 from dataclasses import dataclass
 from hashlib import sha256
@@ -8,17 +8,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 MAX_STEP = 2**53
-"""The largest step count."""
+"""Largest step count."""
 
-_KIND = "shared-model-message/1"  # one payload type for all three messages
+_KIND = "shared-model-message/1"  # one payload type for all three message classes
 
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """Identity of a model, by which the newest is found: the paper's two integers.
+    """Identity of a model, by which the newest one is found: the paper's two integers.
 
     Attributes:
-        step: t, the number of global steps up to this model, lost ones included.
+        step: t, the number of global steps up to this model, including lost ones.
         writer: node id of the device that took the last step; empty for the public model at step 0.
     """
 
@@ -26,7 +26,7 @@ class Head:
     writer: str
 
     def beats(self, other: "Head") -> bool:
-        """Return whether this head is newer; at equal steps, by an order that favours no device across steps."""
+        """Return whether this head is newer; ties between equal steps are broken by a hash that favours no device."""
         return self._rank > other._rank
 
     @property
@@ -36,11 +36,11 @@ class Head:
 
 @dataclass(frozen=True, slots=True)
 class HeadAnnounced:
-    """Announcement that the sender holds this model, and hands it to devices that ask.
+    """Announcement that the sender has this model and sends it to devices that ask.
 
     Attributes:
-        head: the model's head.
-        simulated: it stems from a seeded noise stream; the wire refuses to encode it.
+        head: head of the model.
+        simulated: whether it comes from a seeded noise stream; the wire refuses to encode such a message.
     """
 
     kind: ClassVar[str] = _KIND
@@ -50,11 +50,11 @@ class HeadAnnounced:
 
     @property
     def numbers(self) -> int:
-        """See Message.numbers."""
+        """Number of values in the message; see Message.numbers."""
         return 2
 
     def traced(self) -> dict[str, Any]:
-        """See Message.traced."""
+        """Return the message as a JSON-serialisable dict; see Message.traced."""
         return {"said": "announced", "step": self.head.step, "writer": self.head.writer}
 
 
@@ -63,7 +63,7 @@ class ModelWanted:
     """Request for the newest model that the recipient has announced.
 
     Attributes:
-        simulated: always false: the message holds nothing that was released.
+        simulated: always False, because the message contains nothing that was released.
     """
 
     kind: ClassVar[str] = _KIND
@@ -72,11 +72,11 @@ class ModelWanted:
 
     @property
     def numbers(self) -> int:
-        """See Message.numbers."""
+        """Number of values in the message; see Message.numbers."""
         return 0
 
     def traced(self) -> dict[str, Any]:
-        """See Message.traced."""
+        """Return the message as a JSON-serialisable dict; see Message.traced."""
         return {"said": "wanted"}
 
 
@@ -85,9 +85,9 @@ class SharedModelMessage:
     """The newest model that the sender has announced.
 
     Attributes:
-        head: the model's head.
+        head: head of the model.
         parameters: float32[P].
-        simulated: it stems from a seeded noise stream; the wire refuses to encode it.
+        simulated: whether it comes from a seeded noise stream; the wire refuses to encode such a message.
     """
 
     kind: ClassVar[str] = _KIND
@@ -98,11 +98,11 @@ class SharedModelMessage:
 
     @property
     def numbers(self) -> int:
-        """See Message.numbers."""
+        """Number of values in the message; see Message.numbers."""
         return self.parameters.size + 2
 
     def traced(self) -> dict[str, Any]:
-        """See Message.traced."""
+        """Return the message as a JSON-serialisable dict; see Message.traced."""
         return {
             "said": "model",
             "step": self.head.step,

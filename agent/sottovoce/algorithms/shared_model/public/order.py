@@ -1,4 +1,4 @@
-"""Order of the writers of a shared model, and of the devices to fetch it from: functions of public values alone."""
+"""Order of the writers of a shared model and of the devices to fetch it from, as functions of public values."""
 
 from hashlib import sha256
 
@@ -8,8 +8,8 @@ from sottovoce.algorithms.shared_model.public.state import SharedModelSchedule, 
 def devices_before(state: SharedModelState, schedule: SharedModelSchedule, owner: str) -> int:
     """Return the number of devices whose turns come before this one's, once the newest head is known.
 
-    Devices that have taken all their turns, as far as this one has heard, are left out; for `decisions` that is not
-    known. At step 0 the device that begins has the first turn; the others follow if it is silent.
+    Devices that have taken all their turns, as far as this device knows, are left out; for `decisions` this is not
+    known. At step 0, the device that begins has the first turn, and the others follow if it is silent.
     """
     head = state.heard
     finished = {
@@ -25,9 +25,9 @@ def devices_before(state: SharedModelState, schedule: SharedModelSchedule, owner
 
 
 def holders(state: SharedModelState, owner: str) -> list[str]:
-    """Return devices to ask for the newest model, in order: writer, announcer, earlier writers, other peers.
+    """Return the devices to ask for the newest model, in order: writer, announcer, earlier writers, other peers.
 
-    Only peers are returned, unless there are none: a writer that is not a peer may be out of reach.
+    The list contains only peers, unless there are none, because a writer that is not a peer may be out of reach.
     """
     first = [node for node in (state.heard.writer, state.source, *state.recent) if node in state.peers]
     found = list(dict.fromkeys([*first, *state.peers]))

@@ -1,4 +1,4 @@
-"""State of a device that shares one model, its durable part included."""
+"""State of a device that shares one model, including its durable part."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -19,20 +19,20 @@ class SharedModelSchedule:
     """Public schedule of a device, fixed before it starts.
 
     Attributes:
-        learner: the name under which it asks the vault.
-        period: seconds from beat to beat.
-        turns: number of this device's turns; for `decisions` the largest possible number, one per batch.
-        asks: the question of a turn: the noisy `gradient` sum of a batch at the global model, the noisy end of a
-            `chain` of steps, or `decisions`, batch by batch, until one is to continue with the chain's end.
-        batch: B, public, by which a gradient sum is divided.
-        step_size: η of the first step, and the largest.
-        law: law of η_t: `constant`; `strongly-convex`: min(η, 1/(aγt)), t counting this device's turns; `inverse-root`:
-            η/√t, t counting all devices' turns.
+        learner: learner name in queries to the vault.
+        period: seconds between beats.
+        turns: number of this device's turns; for `decisions` the maximum number, one per batch.
+        asks: query of a turn: the noisy `gradient` sum of a batch at the global model, the noisy end of a `chain` of
+            steps, or `decisions`, batch by batch, until one of them continues with the chain's end.
+        batch: public batch size B, by which a gradient sum is divided.
+        step_size: η of the first step, which is also the largest.
+        law: rule for η_t. `constant`: η; `strongly-convex`: min(η, 1/(aγt)), where t counts this device's turns;
+            `inverse-root`: η/√t, where t counts all devices' turns.
         slope: a of `strongly-convex`.
-        regularisation: λ = γ; a gradient sum is of the loss alone, and the term of λ is added here.
-        radius: R, onto whose ball models are projected.
-        order: the next writer: `round`: the one after the last writer; `random`: uniformly, by a public hash.
-        patience: beats that a device waits for the writers before it, and for an answer.
+        regularisation: λ = γ; a gradient sum covers only the loss, and the term of λ is added on this device.
+        radius: radius R of the ball onto which models are projected.
+        order: rule for the next writer: `round`, the one after the last writer; `random`, uniformly by a public hash.
+        patience: number of beats that a device waits for each writer before it, and for an answer.
         begins: whether this device takes the first turn.
     """
 
@@ -51,7 +51,7 @@ class SharedModelSchedule:
     begins: bool = False
 
     def rate(self, turn: int, step: int) -> float:
-        """Return η of this device's turn, from 0, that makes the model of a global step, from 1."""
+        """Return η for this device's turn, from 0, that produces the model of a global step, from 1."""
         if self.law == "inverse-root":
             return self.step_size * inverse_square_root()(step)
         if self.law == "strongly-convex":
@@ -64,9 +64,9 @@ class Held:
     """A model with its head.
 
     Attributes:
-        head: its step and writer.
+        head: step and writer of the model.
         parameters: float64[P], in float32 precision.
-        simulated: whether a seeded release is part of it.
+        simulated: whether a seeded release is part of the model.
     """
 
     head: Head
@@ -75,32 +75,32 @@ class Held:
 
 
 class SharedModelState(Struct, frozen=True):
-    """State of a device. Never changed in place; fields after `written` do not outlive a restart.
+    """State of a device. Never modified in place; fields after `written` do not survive a restart.
 
     Attributes:
-        model: the newest that it has and that others may know it to have.
-        own: float64[P], its last release, w^L after it; the public start before the first.
-        heard: newest head that it knows of.
-        told: newest head that it has announced.
-        cycle: beats begun.
-        turn: the slot of the next question to the vault.
+        model: the newest model that this device has and that others may know it to have.
+        own: float64[P], the device's last release, which is w^L after it; the public initial model before the first.
+        heard: newest head that the device knows of.
+        told: newest head that the device has announced.
+        cycle: number of beats begun.
+        turn: slot of the next query to the vault.
         exhausted: whether the vault has permanently refused.
-        forks: heads heard of that conflicted with another head of the same step.
-        lost: updates known to be in no newer model.
-        written: heads heard of, by those of their writers that are peers.
-        waited: beats since the newest head was heard of; below 0 while a device that starts only listens.
+        forks: number of received heads that conflicted with another head of the same step.
+        lost: number of updates known to be missing from all newer models.
+        written: number of received heads by writer, for writers that are peers.
+        waited: beats since the newest head was received; below 0 while a starting device only listens.
         source: device that announced the newest head.
-        recent: writers of earlier heads, the newest first.
+        recent: writers of earlier heads, newest first.
         served: whether a device has fetched this device's own last model.
-        wanting: the device that it has asked for a model, if any.
-        wants: beats since it chose that device.
+        wanting: device that this device has chosen to ask for a model; empty if there is none.
+        wants: beats since that device was chosen.
         called: whether the request has been sent, not only planned.
-        tries: number of holders that it has asked for this head.
-        resolved: it need not fetch before its turn: it has the newest model, or no one has answered.
-        asked: id of the query the vault is answering, if any.
-        writes: the step that the answer makes.
-        fresh: the model that the answer made, to be announced on the next beat.
-        owed: peers to which the announced head has yet to be sent.
+        tries: number of holders asked for the newest head.
+        resolved: whether the device need not fetch before its turn, because enough holders could not help.
+        asked: id of the query that the vault is answering, if any.
+        writes: step of the model that the answer produces.
+        fresh: model produced by the answer, to be announced on the next beat.
+        owed: peers to which the announced head has not yet been sent.
         requests: peers that wait for the model, in order.
         peers: node ids of possible recipients.
         pending: peers that have not confirmed the last message.
@@ -134,7 +134,7 @@ class SharedModelState(Struct, frozen=True):
     pending: frozenset[str] = frozenset()
 
     def traced(self) -> dict[str, Any]:
-        """See State.traced."""
+        """Return the traced part of the state as a JSON-serialisable dict; see State.traced."""
         return {
             "parameters": self.model.parameters.tolist(),
             "own": self.own.tolist(),
