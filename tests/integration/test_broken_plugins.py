@@ -137,7 +137,7 @@ def test_a_version_that_does_not_fit_is_refused(tmp_path: Path) -> None:
     install(tmp_path, "momentum-sgd", example(), GROUP, POINT, requires="sottovoce>=99")
     ended = run(tmp_path, SOTTOVOCE, "simulate", "momentum-sgd", "--set", "cycles=6")
     assert ended.returncode == 9
-    assert "it needs sottovoce >=99, and this is" in ended.stderr
+    assert "the package requires sottovoce >=99, but this is" in ended.stderr
 
 
 def test_a_name_that_is_taken_is_an_error_of_those_who_name_it(tmp_path: Path) -> None:
@@ -230,8 +230,8 @@ KIND = DataKind("odd", load, has_path=False, {fields})
         ("(np.full(2, np.nan), np.ones(2))", "", "data kind odd: bounds must be finite", 4),
         ("(np.zeros(3), np.ones(3))", "", "data kind odd: bounds must be a low and a high number for each of the 2", 4),
         ("7", "", "its DataSet failed", 9),
-        ("None", "seconds=float('nan')", "its seconds are nan, and have to be a number up to 3600", 9),
-        ("None", "required=('year',)", "it requires an option that it does not declare", 9),
+        ("None", "seconds=float('nan')", "its seconds are nan, but must be a positive number up to 3600", 9),
+        ("None", "required=('year',)", "the kind requires an option that it does not declare", 9),
     ],
 )
 def test_a_data_kind_with_parts_that_make_no_sense_is_refused(

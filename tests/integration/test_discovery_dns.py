@@ -80,8 +80,8 @@ def test_agents_find_one_another_by_the_records_of_a_domain(fleet: Fleet, tmp_pa
         ({"mdns": True}, "other devices cannot reach 127.0.0.1"),
         ({"dns": "a..b"}, "is not a valid domain name"),
         ({"dns": "no domain"}, "membership.dns: does not have the required form"),
-        ({"mdns": True, "sampling": "static"}, "membership.mdns: static sampling keeps to the peers"),
-        ({"dns": "example.org", "sampling": "static"}, "membership.dns: static sampling keeps to the peers"),
+        ({"mdns": True, "sampling": "static"}, "membership.mdns: static sampling uses only the peers"),
+        ({"dns": "example.org", "sampling": "static"}, "membership.dns: static sampling uses only the peers"),
     ],
 )
 def test_what_can_never_work_stops_an_agent_at_its_start(

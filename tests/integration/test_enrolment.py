@@ -262,7 +262,7 @@ def test_an_invitation_that_nobody_takes_ends(authority: Path) -> None:
     with inviting(authority, seconds=0.2) as (_, process):
         _, err = process.communicate(timeout=PATIENCE)
         assert process.returncode == 7
-        assert "no device came within 0.2s: the token is void" in err
+        assert "no device joined within 0.2s, so the token is void" in err
 
 
 def test_an_invitation_that_is_terminated_is_open_no_more(authority: Path) -> None:
@@ -295,10 +295,10 @@ def test_a_qr_code_holds_the_token_and_its_package_is_named_when_missing(
         (("--bundle", "b", "--token", "t"), "a device joins in only one way"),
         (("--name", "x"), "--name is only valid with --pinned"),
         (("--pinned", "--issuer", "x"), "--issuer is only valid with --external"),
-        (("--pinned",), "give --name NAME to make a device"),
-        (("--external",), "--external: first --name NAME --request FILE"),
-        (("--token", "t", "--valid", "3d"), "--valid is for the issuer"),
-        (("--valid", "3 weeks"), "for example, write 30s, 5m, 12h or 90d"),
+        (("--pinned",), "use --name NAME to create a device"),
+        (("--external",), "--external: first use --name NAME --request FILE"),
+        (("--token", "t", "--valid", "3d"), "the issuer of the certificate sets --valid"),
+        (("--valid", "3 weeks"), "use, for example, 30s, 5m, 12h or 90d"),
     ],
 )
 def test_ways_are_not_mixed(authority: Path, tmp_path: Path, how: tuple[str, ...], words: str) -> None:
@@ -311,12 +311,12 @@ def test_ways_are_not_mixed(authority: Path, tmp_path: Path, how: tuple[str, ...
 @pytest.mark.parametrize(
     "how, words",
     [
-        ((), "choose one: --out FILE for a bundle"),
-        (("--out", "x", "--qr"), "--qr and --expires apply to tokens"),
+        ((), "use either --out FILE to write a bundle"),
+        (("--out", "x", "--qr"), "--qr and --expires apply only to tokens"),
         (("--serve", "0.0.0.0:7443"), "is not an address where a device can reach this machine"),
         (("--serve", "here"), "is not an address where a device can reach this machine"),
-        (("--out", "x", "--seed", "a@b"), "write ID@HOST:PORT"),
-        (("--serve", "127.0.0.1:9", "--expires", "0s"), "is not a time span"),
+        (("--out", "x", "--seed", "a@b"), "use ID@HOST:PORT"),
+        (("--serve", "127.0.0.1:9", "--expires", "0s"), "is not a valid duration"),
     ],
 )
 def test_invitations_that_make_no_sense_are_refused(authority: Path, how: tuple[str, ...], words: str) -> None:

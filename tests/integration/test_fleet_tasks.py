@@ -122,7 +122,7 @@ def test_devices_change_over_and_those_that_may_not_go_on(
         until(lambda: agents[2].status()["task"]["next"]["because"] == refuses, "it says why it does not")
         assert at(agents[2], 1, "clipd2p")
         told = sottovoce("agent", "status", "--config", careful.config).stdout
-        assert "epoch 2 'the same by golf' is not taken up: the owner's policy allows" in told
+        assert "epoch 2 'the same by golf' has not been started: the owner's policy allows" in told
     with running(first, second, away) as agents:  # the second keeps the first one's ledger head
         until(lambda: at(agents[2], 2, "golf"), "who was off learns of it from another")
         propose(tmp_path, authority, AVERAGE, first)
@@ -196,7 +196,7 @@ def test_a_spent_device_learns_again_in_the_next_period(authority: Path, tmp_pat
         assert status["ledger"]["lasts_days"] is None, "it has not been at work for a day"
         told = sottovoce("agent", "status", "--config", device.config).stdout
         assert f"limit    ε {limit['spent_epsilon']:.3f} of 30 spent this year, which ends in 365 days at work" in told
-        assert "of at least 365 days at work, and the fleet has signed the next" in told
+        assert "of at least 365 days at work; the fleet has signed the next period" in told
         assert (agent.end(), vault.end()) == (0, 0)
     ledger_file = vault_directory(device.state) / "ledger.db"
     with closing(connect(ledger_file, "rw")) as connection:

@@ -109,7 +109,7 @@ def test_without_an_answer_it_waits_and_says_why(fleet: Fleet, tmp_path: Path) -
         assert wait["since_s"] > 0
         assert wait["left_s"] > 0
         told = sottovoce("agent", "status", "--state", device.state, "--why").stdout
-        assert "looks again in" in told
+        assert "next check in" in told
         assert "ledger.alone" not in told, "it has a contact"
         assert "not reached" in told
         assert "nothing listens there" in told

@@ -72,8 +72,8 @@ def test_the_doctor_finds_two_running_devices_well(pair: list[AgentProcess]) -> 
     for agent in pair:
         found = _found(agent.device)
         bad = [one for check, ones in found.items() if check != "clock" for one in ones if one["level"] != "ok"]
-        assert not [one for one in bad if "it is spent" not in one["what"]], bad
-        assert "held by this device's agent" in found["listen"][0]["what"]
+        assert not [one for one in bad if "the budget is spent" not in one["what"]], bad
+        assert "used by this device's agent" in found["listen"][0]["what"]
         assert "belongs to this fleet" in found["peers"][0]["what"]
 
 
@@ -111,7 +111,7 @@ def test_a_device_that_is_killed_is_away(pair: list[AgentProcess]) -> None:
     shown = sottovoce("top", "--state", cellar.device.state, "--once", "--every", "0.1")
     assert (shown.returncode, "away" in shown.stdout) == (0, True), shown.stderr
     found = _found(cellar.device)
-    assert "its socket exists" in found["agent"][0]["what"]
+    assert "the agent's socket exists" in found["agent"][0]["what"]
     assert "free" in found["listen"][0]["what"]
     found = _found(kitchen.device, ExitCode.NETWORK)
     assert found["peers"][0]["what"].endswith("nothing listens there")

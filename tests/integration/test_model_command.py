@@ -115,9 +115,9 @@ def test_a_stopped_agent_needs_its_configuration(
 ) -> None:
     device, _, _ = stopped
     ended = here("model", "export", "--state", device.state, "--out", tmp_path / "x.onnx")
-    assert (ended.code, "give its --config FILE" in ended.err) == (2, True)
+    assert (ended.code, "or use --config FILE" in ended.err) == (2, True)
     other = here("model", "export", "--state", tmp_path, "--config", device.config, "--out", tmp_path / "x.onnx")
-    assert (other.code, "give the same directory in both" in other.err) == (2, True)
+    assert (other.code, "use the same directory in both" in other.err) == (2, True)
     assert [*tmp_path.iterdir()] == []
 
 
@@ -186,7 +186,7 @@ def test_another_program_s_model_predicts_and_is_scored_by_what_it_predicts(tmp_
     assert (other.code, "does not take these records, of 35 features each" in other.err) == (3, True)
     np.savez(data, X=np.hstack([x, x[:, :1]]), y=labels * 0, classes=np.array(1))
     numbers = here("model", "predict", "--model", file, "--data", f"npz:{data}", "--score")
-    assert (numbers.code, "nothing to compare such predictions with" in numbers.err) == (4, True)
+    assert (numbers.code, "no targets for these predictions" in numbers.err) == (4, True)
 
 
 @pytest.mark.parametrize(

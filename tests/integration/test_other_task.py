@@ -75,7 +75,7 @@ def test_no_model_crosses_and_everybody_says_what_differs(groups: dict[str, list
         lines = sottovoce("agent", "status", "--state", base.device.state).stdout.splitlines()
         assert sum(line.startswith("apart    2 devices of another task: ") for line in lines) == 4
         found = sottovoce("doctor", "--config", base.device.config).stdout
-        assert "it mixes with none of 2 devices, because their task differs" in found
+        assert "this device does not mix with 2 devices, because their task differs" in found
         assert len(base.lines("another-task")) == 4, "each is said once"
         for agent in agents:
             assert agent.end() == 0

@@ -143,7 +143,7 @@ def test_a_certificate_that_nobody_renews_is_named(fleet: Fleet, tmp_path: Path)
         assert "renew it with `sottovoce fleet renew`" in line
         assert agent.status()["certificate"]["overdue"] is True
         words = here("agent", "status", "--state", device.state).out
-        assert "renew it now, with `sottovoce fleet renew`" in words
+        assert "renew it now with `sottovoce fleet renew`" in words
 
 
 def test_files_that_do_not_fit_are_not_taken_and_the_agent_goes_on(fleet: Fleet, tmp_path: Path) -> None:

@@ -100,7 +100,7 @@ def test_groups_are_dealt_out_whole(tmp_path: Path) -> None:
     report = reported("--data", f"npz:{tmp_path / 'grouped.npz'}", "--set", "data.partition=by-group")
     assert report["run"]["partition"] == "by-group"
     ungrouped = here(*SHORT, "--agents", 4, "--data", npz_file(tmp_path), "--set", "data.partition=by-group")
-    assert (ungrouped.code, "needs groups" in ungrouped.err) == (4, True)
+    assert (ungrouped.code, "requires groups" in ungrouped.err) == (4, True)
 
 
 def test_no_noise_promises_nothing(tmp_path: Path) -> None:

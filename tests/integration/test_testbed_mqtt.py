@@ -86,7 +86,7 @@ def test_a_broker_of_ones_own_is_used_and_one_that_is_not_there_is_named(data: s
         (["--transport", "mqtt", "--set", "transport.mqtt.host=here"], "unknown key"),
         (
             ["--transport", "mqtt", "--set", "transport.mqtt.url=mqtt://far.example"],
-            "without TLS only a broker on this",
+            "without TLS, the broker must be on this host",
         ),
     ],
 )

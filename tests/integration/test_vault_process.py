@@ -178,15 +178,15 @@ def test_a_second_ledger_beside_the_agent_stops_it(fleet: Fleet, tmp_path: Path)
     shutil.copy(vault_directory(device.state) / LEDGER, device.state / LEDGER)
     ran = sottovoce("agent", "run", "--config", device.config)
     assert ran.returncode == 5
-    assert "a ledger exists beside the agent although vault.socket is set" in ran.stderr
+    assert "the agent has a ledger although there is a separate vault" in ran.stderr
 
 
 @pytest.mark.parametrize(
     "section, words",
     [
         ({}, "vault.socket or vault.directory is missing"),
-        ({"socket": "x.sock"}, "vault.directory: a separate vault needs both"),
-        ({"directory": "x"}, "vault.socket: a separate vault needs both"),
+        ({"socket": "x.sock"}, "vault.directory: a separate vault requires both"),
+        ({"directory": "x"}, "vault.socket: a separate vault requires both"),
         ({"socket": "x.sock", "directory": "x", "agent_user": "no such user"}, "there is no user `no such user`"),
     ],
 )

@@ -208,7 +208,7 @@ class RevocationGossip:
             raise IdentityError(
                 f"this device ({own}) was revoked by fleet {revoked.fleet!r} in version {revoked.version} of its "
                 "revocation list, and no longer takes part. If this is an error, ask the fleet's key holder; "
-                "otherwise let a new device join with `sottovoce fleet join`"
+                "otherwise enrol a new device with `sottovoce fleet join`"
             )
         self._trust.revoke(revoked.node_ids)
 

@@ -1,1 +1,1 @@
-"""Package of the command `sottovoce`: it parses, calls and prints."""
+"""The `sottovoce` command: argument parsing, calls into the agent, and output."""

@@ -1,4 +1,4 @@
-"""`sottovoce agent`: run a device, ask it, stop it."""
+"""`sottovoce agent`: run a device, query its status, and stop it."""
 
 import json
 import math
@@ -15,7 +15,7 @@ from sottovoce.cli.other_tasks import other_task_lines
 from sottovoce.days import DAY, lasts_until
 from sottovoce.errors import NetworkError, UsageError
 
-_LEAVE_SECONDS = 120.0  # half a minute to hand over, plus the work in progress before and after
+_LEAVE_SECONDS = 120.0  # 30 s for the handover itself, plus time for the work in progress before and after it
 
 app = typer.Typer(help="Run and control a device's agent.", no_args_is_help=True)
 app.command("tasks")(tasks)
@@ -74,14 +74,14 @@ def stop(
     answer = ask(where, "leave", _LEAVE_SECONDS)
     if not answer["handed_over"]:
         raise NetworkError(
-            f"the agent has stopped, and {answer['left']}: what was not handed over is kept in {where}, and is sent "
-            "when the agent is started again"
+            f"the agent has stopped, and {answer['left']}: the rest is stored in {where} and will be sent when the "
+            "agent is started again"
         )
 
 
 def _state(config: Path | None, state: Path | None) -> Path:
     if (config is None) == (state is None):
-        raise UsageError("name the agent: give either --config FILE or --state DIRECTORY")
+        raise UsageError("specify the agent with either --config FILE or --state DIRECTORY")
     if config is None:
         return state or Path()
     from sottovoce.config import load
@@ -90,7 +90,7 @@ def _state(config: Path | None, state: Path | None) -> Path:
 
 
 def _person(config: Path) -> list[dict[str, Any]]:
-    """Return the promise for several units of one person, from the configuration, without asking an agent."""
+    """Return the promises that cover several units of one person, computed only from the configuration."""
     from sottovoce.agent.explain import person_promises
     from sottovoce.config import load
 
@@ -98,25 +98,25 @@ def _person(config: Path) -> list[dict[str, Any]]:
 
 
 def _renewal_advice(answer: dict[str, Any]) -> str:
-    """Advice about a certificate that was not renewed in time."""
+    """Return advice about a certificate that was not renewed in time, or an empty string."""
     if datetime.fromisoformat(answer["certificate_expires"]) <= datetime.now(UTC):
-        return ": it has expired, and peers refuse it; renew it now, with `sottovoce fleet renew`"
-    return ": renew it now, with `sottovoce fleet renew`" if answer["certificate"]["overdue"] else ""
+        return ": it has expired, and peers refuse it; renew it now with `sottovoce fleet renew`"
+    return ": renew it now with `sottovoce fleet renew`" if answer["certificate"]["overdue"] else ""
 
 
 def _waiting_lines(answer: dict[str, Any]) -> list[str]:
-    """Return reasons for which the agent waits, and peers that it cannot reach."""
+    """Return one line per reason for waiting, followed by one line per unreachable peer."""
     waiting = []
     for wait in answer["waiting"]:
         left = f"{wait['left_s']:.1f} s"
-        until = f"looks again in {left}" if wait["repeats"] else f"at most {left} more"
+        until = f"next check in {left}" if wait["repeats"] else f"at most {left} more"
         waiting.append(f"waiting for {wait['reason']}: since {wait['since_s']:.1f} s, {until}")
     failing = [peer for peer in answer["peers"] if peer["failures_in_a_row"]]
     return [*waiting, *(f"not reached {peer['address']}: {peer['last_failure']}" for peer in failing)]
 
 
 def _fault_lines(fault: dict[str, Any]) -> list[str]:
-    """Return status of an agent that cannot work because of a fault."""
+    """Return the status lines of an agent that cannot work because of a fault."""
     from sottovoce.agent.faults import Fault
 
     return [
@@ -129,26 +129,26 @@ def _fault_lines(fault: dict[str, Any]) -> list[str]:
 def _describe_days(day: int) -> str:
     date = datetime.fromtimestamp(day * DAY, UTC).date()
     return (
-        f"learnt from up to {date}; each is charged separately, after it ends, and the privacy spent is that of the "
-        "most expensive"
+        f"learnt from up to {date}; each day is charged separately after it ends, and the privacy spent is that of "
+        "the most expensive day"
     )
 
 
 def _tasks(task: dict[str, Any]) -> list[str]:
-    """Return tasks that the fleet has signed, if any."""
-    done = [f"task     epoch {task['epoch']} of the fleet's"] if task["epoch"] else []
+    """Return lines about the tasks that the fleet has signed, if any."""
+    done = [f"task     epoch {task['epoch']}, signed by the fleet"] if task["epoch"] else []
     if (waiting := task["next"]) is None:
         return done
     why = waiting["because"] or "the agent is checking it"
-    return [*done, f"task     epoch {waiting['epoch']} {waiting['name']!r} is not taken up: {why}"]
+    return [*done, f"task     epoch {waiting['epoch']} {waiting['name']!r} has not been started: {why}"]
 
 
 def _period(period: dict[str, Any] | None) -> list[str]:
-    """Return lines about the period of a renewable budget."""
+    """Return the line about the current period of a renewable budget, if the budget is renewable."""
     if period is None or period["spent_epsilon"] is None:
         return []
     least = "" if period["least_days"] is None else f" of at least {period['least_days']:.0f}"
-    signed = ", and the fleet has signed the next" if period["next_is_signed"] else ""
+    signed = "; the fleet has signed the next period" if period["next_is_signed"] else ""
     return [
         f"period   {period['number']} of the budget: ε {period['spent_epsilon']:.3f} spent, "
         f"{period['lived_days']:.0f}{least} days at work{signed}"
@@ -156,7 +156,7 @@ def _period(period: dict[str, Any] | None) -> list[str]:
 
 
 def _limit_lines(ledger: dict[str, Any]) -> list[str]:
-    """Return the owner's allowance for a month or a year, and until when the budget lasts."""
+    """Return lines about the owner's monthly or yearly allowance, and about how long the budget lasts."""
     lines = [
         f"limit    ε {_format_epsilon(limit['spent_epsilon'])} of {limit['epsilon']:g} spent this {limit['span']}, "
         f"which ends in {math.ceil(limit['ends_days'])} days at work"
@@ -186,7 +186,7 @@ def _lines(answer: dict[str, Any]) -> list[str]:
     person = [f"person   {describe_person_promise(one, privacy['unit'])}" for one in privacy["person"] or ()]
     days = [f"days     {_describe_days(answer['last_window'])}"] if "last_window" in answer else []
     trouble = [f"trouble  {transport['trouble']}"] if transport["trouble"] else []
-    alarm = [f"ALARM    another device uses this device's identity: noticed {duplicates} times"] if duplicates else []
+    alarm = [f"ALARM    another device uses this device's identity: detected {duplicates} times"] if duplicates else []
     return [
         *alarm,
         *trouble,

@@ -1,4 +1,4 @@
-"""`sottovoce agent tasks` and `agent task`: the fleet's task for this device, and its owner's consent."""
+"""`sottovoce agent tasks` and `agent task`: show the fleet's task for this device and record the owner's consent."""
 
 import json
 from datetime import UTC, datetime
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 app = typer.Typer(help="Approve, refuse or withdraw from a task that the fleet has signed.", no_args_is_help=True)
 
 Config = Annotated[Path, typer.Option("--config", help="The agent's configuration file.")]
-Epoch = Annotated[int, typer.Argument(metavar="EPOCH", help="The task's epoch, as `agent tasks` shows it.")]
+Epoch = Annotated[int, typer.Argument(metavar="EPOCH", help="The task's epoch, as shown by `agent tasks`.")]
 
 
 def tasks(
@@ -49,7 +49,7 @@ def refuse(epoch: Epoch, config: Config) -> None:
 
 @app.command()
 def withdraw(epoch: Epoch, config: Config) -> None:
-    """Withdraw from the current task: the device releases nothing more for it."""
+    """Withdraw from the current task, for which the device then releases nothing more."""
     _record_answer(epoch, config, "withdrawn")
 
 
@@ -61,13 +61,13 @@ def _record_answer(epoch: int, path: Path, said: "Said") -> None:
     task = next((one for one in _known_tasks(settings) if one.epoch == epoch), None)
     if task is None:
         known = " and ".join(f"epoch {one.epoch}" for one in _known_tasks(settings)) or "none"
-        raise UsageError(f"this device has no task of epoch {epoch} that could be {said}: it has {known}")
+        raise UsageError(f"this device has no task with epoch {epoch} that could be {said}; known tasks: {known}")
     record_consent(settings, task, said)
     typer.echo(f"epoch {epoch}: {said}")
 
 
 def _known_tasks(settings: "AgentConfig") -> "list[SignedTask]":
-    """Return the fleet's newest task and the active task, as far as this user may read them."""
+    """Return the active task and the fleet's newest task, if they exist, without duplicates."""
     from sottovoce.agent.assemble import LEDGER
     from sottovoce.agent.owner_consent import consent_directory, newest_task
     from sottovoce.identity.signed_task import read_task

@@ -1,4 +1,4 @@
-"""Command line of Sottovoce: its groups of commands, and the parsing of arguments."""
+"""The Sottovoce command line: command groups and argument parsing."""
 
 import sys
 from importlib import import_module
@@ -19,17 +19,17 @@ _PANELS = {
     "Privacy": ("privacy", "ledger"),
     "Research": ("advise", "run", "simulate", "reproduce", "model", "plugins", "init", "docs"),
 }
-"""All commands, in the order and under the headings of `sottovoce --help`."""
+"""All commands, under their headings in `sottovoce --help` and in that order."""
 _OF_THE_LAB = ("testbed", "report", "run", "simulate", "reproduce", "init", "advise")
 _WITHOUT_COMMANDS = ("docs", "doctor", "plugins", "top")
-"""Commands of a device that have no subcommands."""
+"""Device commands that have no subcommands."""
 
 
 def command_line(first: str | None = None) -> TyperGroup:
-    """Return the command group; on a device it loads only the part that runs.
+    """Return the command group, with only the requested command loaded to save memory on a device.
 
     Args:
-        first: first word of the command line; any word that is not a command's name loads all commands.
+        first: first word of the command line; if it is not the name of a command, all commands are loaded.
     """
     app = typer.Typer(
         name="sottovoce",
@@ -88,20 +88,20 @@ def run() -> object:
     """Parse the command line and run the command.
 
     Returns:
-        The command's exit code, if that is not 0.
+        The command's exit code, if it is not 0.
 
     Raises:
-        UsageError: if there is no such command, or an option is wrong.
-        SottovoceError: raised by the command.
+        UsageError: if the command does not exist or an option is wrong.
+        SottovoceError: if the command raises it.
     """
     try:
         return command_line(*sys.argv[1:2])(standalone_mode=False, prog_name="sottovoce")
     except typer.Abort:
         return ExitCode.INTERRUPTED
     except Exception as error:
-        if type(error).__name__ == "NoArgsIsHelpError":  # the help has been printed
+        if type(error).__name__ == "NoArgsIsHelpError":  # Click has already printed the help
             return ExitCode.DONE
-        if hasattr(error, "format_message"):  # found while parsing the command line
+        if hasattr(error, "format_message"):  # a Click error from parsing the command line
             context = getattr(error, "ctx", None)
             path = "sottovoce" if context is None else context.command_path
             message = error.format_message()

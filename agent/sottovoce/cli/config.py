@@ -1,4 +1,4 @@
-"""`sottovoce config`: check a file, print the schema."""
+"""`sottovoce config`: check a configuration file or print the schema."""
 
 import json
 import os
@@ -12,7 +12,7 @@ app = typer.Typer(help="Check a configuration file, or print its schema.", no_ar
 
 @app.command()
 def check(path: Annotated[Path, typer.Argument(metavar="FILE", help="The configuration file.")]) -> None:
-    """Check a configuration file, and the device where this is it: name each fault and its remedy."""
+    """Check a configuration file and, on the device itself, the device; report each fault with its remedy."""
     from sottovoce.agent.runnable import check_state
     from sottovoce.agent.start_checks import doubts, problems
     from sottovoce.cli.privacy_explain import ledger_of, ledger_path
@@ -23,7 +23,8 @@ def check(path: Annotated[Path, typer.Argument(metavar="FILE", help="The configu
     settings = load(path)
     found = list(problems(settings))
     own = settings.vault.socket is None and os.access(settings.agent.state / ".", os.R_OK | os.X_OK)
-    if own or os.access(ledger_path(settings), os.R_OK):  # not on another machine, nor of a vault's own user
+    # The ledger is not checked on another machine, or if only the vault's own user may read it.
+    if own or os.access(ledger_path(settings), os.R_OK):
         try:
             check_ledger_exists(ledger_path(settings))
             with ledger_of(settings):
@@ -37,13 +38,13 @@ def check(path: Annotated[Path, typer.Argument(metavar="FILE", help="The configu
     try:
         check_state(settings.agent.state)
     except IdentityError as error:
-        typer.echo(f"sottovoce: {error}. Records, addresses and ledger were not looked at", err=True)
+        typer.echo(f"sottovoce: {error}. Records, addresses and ledger were not checked", err=True)
     typer.echo(f"{path}: correct")
 
 
 @app.command()
 def schema() -> None:
-    """Print the JSON schema of a configuration."""
+    """Print the JSON schema of the configuration file."""
     from sottovoce.config.json_schema import json_schema
 
     typer.echo(json.dumps(json_schema(), indent=2))

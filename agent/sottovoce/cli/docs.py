@@ -1,4 +1,4 @@
-"""`sottovoce docs`: the pages of the documentation, which are installed with the package."""
+"""`sottovoce docs`: show, list or search the documentation pages installed with the package."""
 
 from pathlib import Path
 from typing import Annotated
@@ -15,13 +15,13 @@ _OF_THE_REPOSITORY = Path(__file__).parents[3] / "docs"
 def run_docs(
     page: Annotated[
         str | None,
-        typer.Argument(metavar="PAGE", help="A page, such as tutorial or exit-codes/9; without it all are listed."),
+        typer.Argument(metavar="PAGE", help="A page, such as tutorial or exit-codes/9; lists all pages if omitted."),
     ] = None,
     search: Annotated[
-        str | None, typer.Option(metavar="WORDS", help="List the pages that hold all these words.")
+        str | None, typer.Option(metavar="WORDS", help="List the pages that contain all these words.")
     ] = None,
 ) -> None:
-    """Show a page of the documentation, list all pages, or search them."""
+    """Show a documentation page, list all pages, or search them."""
     pages = all_pages()
     if page is None or search is not None:
         _list(pages, (search or "").lower().split())
@@ -35,15 +35,15 @@ def run_docs(
 
 
 def all_pages() -> dict[str, Path]:
-    """Return the files of all pages, by page name.
+    """Return a mapping from each page name to its file.
 
     Raises:
-        UsageError: if they are not installed.
+        UsageError: if the pages are not installed.
     """
     folder = _INSTALLED if _INSTALLED.is_dir() else _OF_THE_REPOSITORY
     found = {path.relative_to(folder).with_suffix("").as_posix(): path for path in sorted(folder.rglob("*.md"))}
     if not found:
-        raise UsageError("the pages are not installed with this package; reinstall it")
+        raise UsageError("the documentation pages are missing from this installation; reinstall the package")
     return found
 
 
@@ -56,7 +56,7 @@ def _find_page(pages: dict[str, Path], asked: str) -> Path:
         several = ", ".join(known for known, path in pages.items() if path in ends)
         raise UsageError(f"{asked}: several pages match: {several}")
     near = suggestion(name, pages) or suggestion(name, [known.rpartition("/")[2] for known in pages])
-    raise UsageError(f"{asked}: no such page{f'; did you mean {near}?' if near else ';'} `sottovoce docs` lists all")
+    raise UsageError(f"{asked}: no such page{f'; did you mean {near}?' if near else ';'} `sottovoce docs` lists them")
 
 
 def _list(pages: dict[str, Path], words: list[str]) -> None:
@@ -67,4 +67,4 @@ def _list(pages: dict[str, Path], words: list[str]) -> None:
             found += 1
             typer.echo(f"{name:40} {text.partition(chr(10))[0].removeprefix('# ')}")
     if not found:
-        raise UsageError(f"no page holds all of these words: {' '.join(words)}")
+        raise UsageError(f"no page contains all of these words: {' '.join(words)}")

@@ -1,4 +1,4 @@
-"""`sottovoce doctor`: faults of a device and their remedies."""
+"""`sottovoce doctor`: report a device's faults and their remedies."""
 
 import json
 from pathlib import Path
@@ -25,11 +25,12 @@ def run_doctor(
         ),
     ] = None,
     state: Annotated[
-        Path | None, typer.Option(help="Its state directory, if not the one of --config.", readable=False)
+        Path | None,
+        typer.Option(help="The agent's state directory, if it differs from the one in --config.", readable=False),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> int:
-    """Check a device and its environment, and say how to fix what is wrong. Changes nothing."""
+    """Check a device and its environment, and explain how to fix each problem. Changes nothing."""
     from sottovoce.doctor import document, exit_code, run_checks, subject_of
 
     if config is None and state is None and INSTALLED.exists():
@@ -44,7 +45,7 @@ def run_doctor(
     else:
         typer.echo(_summary(entries))
         if config is None and state is None:
-            typer.echo("Only this machine was looked at; name a device with --config FILE or --state DIRECTORY.")
+            typer.echo("Only this machine was checked; specify a device with --config FILE or --state DIRECTORY.")
     return exit_code(entries)
 
 
@@ -59,4 +60,4 @@ def _show(entry: "Entry") -> None:
 def _summary(entries: "list[Entry]") -> str:
     counts = {level: sum(entry.finding.level == level for entry in entries) for level in ("problem", "warning")}
     words = [f"{count} {level}{'s' if count > 1 else ''}" for level, count in counts.items() if count]
-    return f"\n{', '.join(words)}" if words else "\nNothing is wrong."
+    return f"\n{', '.join(words)}" if words else "\nNo problems found."

@@ -1,4 +1,4 @@
-"""Durations in user notation: a number followed by s, m, h or d."""
+"""Parsing of durations as users write them: a number followed by s, m, h or d."""
 
 import re
 
@@ -10,13 +10,13 @@ _LONGEST_SECONDS = 100 * 365 * 86_400
 
 
 def seconds_of(text: str, option: str) -> float:
-    """Return a duration in seconds; `option` names it in the error.
+    """Parse a duration and return it in seconds; `option` is the option's name for the error message.
 
     Raises:
-        UsageError: if it is not a duration, or is implausible.
+        UsageError: if the text is not a duration, or the duration is zero or longer than 100 years.
     """
     match = _SPAN.fullmatch(text.strip())
     seconds = float(match["number"]) * _SECONDS[match["unit"]] if match else 0.0
     if not 0 < seconds <= _LONGEST_SECONDS:
-        raise UsageError(f"{option}: {text!r} is not a time span; for example, write 30s, 5m, 12h or 90d")
+        raise UsageError(f"{option}: {text!r} is not a valid duration; use, for example, 30s, 5m, 12h or 90d")
     return seconds

@@ -1,4 +1,4 @@
-"""One example for each command, shown below the command's help."""
+"""One example per command, shown below its help text."""
 
 EXAMPLES = {
     "testbed": "sottovoce testbed --agents 12 --data digits --epsilon 2 --report run.json",

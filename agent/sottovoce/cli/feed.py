@@ -1,4 +1,4 @@
-"""`sottovoce feed`: from the home's meters to windows."""
+"""`sottovoce feed`: read the home's meters and store windows of energy."""
 
 import asyncio
 import json
@@ -15,7 +15,7 @@ Config = Annotated[Path, typer.Option("--config", help="The agent's configuratio
 
 @app.command()
 def run(config: Config) -> int:
-    """Read the meters in the foreground until SIGTERM or Ctrl-C. Stores windows, not single readings."""
+    """Read the meters in the foreground until SIGTERM or Ctrl-C. Stores windows, not individual readings."""
     from sottovoce.agent.home.process import run as run_feed
     from sottovoce.config import load
     from sottovoce.observe import log_to_stderr
@@ -27,7 +27,7 @@ def run(config: Config) -> int:
 
 @app.command()
 def check(config: Config) -> None:
-    """Show what the feed would subscribe to, without connecting."""
+    """Show which topics the feed would subscribe to, without connecting."""
     from sottovoce.agent.home.outside import Outside
     from sottovoce.agent.home.sources import broker_settings, broker_url
     from sottovoce.config import fill_placeholders, load
@@ -48,14 +48,14 @@ def check(config: Config) -> None:
             typer.echo(f"meter    {meter.name} ({chosen.name}): {topic}{where}, a {chosen.kind} in {chosen.unit}")
     shown = feed.home_assistant
     typer.echo(f"panel    {f'Home Assistant under {shown.discovery_prefix}' if shown.enabled else 'none'}")
-    typer.echo(f"windows  {feed.window} s each, kept {feed.keep_days} days in {feed.file}")
+    typer.echo(f"windows  {feed.window} s each, stored for {feed.keep_days} days in {feed.file}")
 
 
 @app.command()
 def show(
     config: Config, as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False
 ) -> None:
-    """Count the stored windows and the refused messages. Shows no energy values."""
+    """Count the stored windows and the refused messages. Does not show energy values."""
     from sottovoce.config import load
     from sottovoce.data.feed import summary
 
@@ -85,7 +85,7 @@ def show(
     for name, facts in meters.items():
         typer.echo(f"windows  {name}: {facts['windows']}, from {facts['first']} to {facts['last']}")
     for name, one in found.heard.items():
-        counted = f"the newest that counted at {_time(one.kept)}" if one.kept else "none has counted"
+        counted = f"newest accepted message at {_time(one.kept)}" if one.kept else "none accepted yet"
         again = f", {one.counts} new counts" if one.counts else ""
         typer.echo(f"heard    {name}: newest message at {_time(one.came)}, {counted}{again}")
     for (meter, reason), count in found.refused.items():

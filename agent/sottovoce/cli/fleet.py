@@ -1,4 +1,4 @@
-"""`sottovoce fleet`: make a fleet, let devices join it, look at them."""
+"""`sottovoce fleet`: create a fleet, add devices to it, and inspect them."""
 
 import json
 from pathlib import Path
@@ -35,14 +35,14 @@ def init(
     fleet: FleetDirectory = Path("fleet"),
     purpose: Annotated[
         Literal["meters", "records"] | None,
-        typer.Option("--for", help="Fix what all devices promise: one day for `meters`, one record for `records`."),
+        typer.Option("--for", help="Set what every device protects: one day for `meters`, one record for `records`."),
     ] = None,
     epsilon: Epsilon = None,
     delta: Delta = None,
     neighbouring: Neighbouring = None,
     unit: Unit = None,
 ) -> None:
-    """Create a fleet: a CA certificate that devices trust, and its key, to be kept offline."""
+    """Create a fleet: a CA certificate that devices trust, and its key, which you keep offline."""
     from sottovoce.identity import create_fleet
     from sottovoce.identity.fleet import SPARE
 
@@ -51,7 +51,7 @@ def init(
     chosen = {name: value for name, value in chosen.items() if value is not None}
     if chosen and purpose is None:
         raise UsageError(
-            f"--{next(iter(chosen))} belongs to a guarantee that all devices share: add --for, such as --for meters"
+            f"--{next(iter(chosen))} is part of a guarantee that all devices share: add --for, such as --for meters"
         )
     create_fleet(fleet, name)
     if purpose is not None:
@@ -62,8 +62,8 @@ def init(
         promised = msgspec.structs.replace(PURPOSES[purpose], **chosen)
         save_promise(fleet, promised)
         typer.echo(
-            f"its devices promise {agreed_budget(promised).words}: "
-            "every invitation states it, and every ledger enforces it"
+            f"every device in this fleet promises {agreed_budget(promised).words}: "
+            "every invitation states this promise, and every ledger enforces it"
         )
     typer.echo(f"fleet {name}: made in {fleet}. Keep {fleet / 'ca.key'} offline; anyone who has it can add devices.")
     typer.echo(f"Move {fleet / SPARE}, the spare key, to another medium: it replaces ca.key if that is lost or stolen.")
@@ -77,7 +77,7 @@ def show(
 ) -> None:
     """Show a device's identity, or a fleet's certificate, revocations and open invitations."""
     if (state is None) == (fleet is None):
-        raise UsageError("name what to show: give either --state DIR or --fleet DIR")
+        raise UsageError("specify what to show with either --state DIR or --fleet DIR")
     facts = _device(state) if state is not None else _fleet(fleet or Path())
     if as_json:
         typer.echo(json.dumps(facts))

@@ -1,4 +1,4 @@
-"""`sottovoce fleet broker`: the files for the fleet's Mosquitto."""
+"""`sottovoce fleet broker`: write the configuration files for the fleet's Mosquitto broker."""
 
 from pathlib import Path
 from typing import Annotated
@@ -11,7 +11,7 @@ def broker(
         list[str], typer.Option(help="Name or address at which devices reach the broker; may be repeated.")
     ],
     fleet: Annotated[Path, typer.Option("--fleet", help="The fleet's directory, with its key.")] = Path("fleet"),
-    out: Annotated[Path, typer.Option(help="Directory to write.")] = Path("broker"),
+    out: Annotated[Path, typer.Option(help="Directory for the files.")] = Path("broker"),
     port: Annotated[int, typer.Option(min=1, max=65_535, help="Port on which the broker listens.")] = 8883,
     user: Annotated[
         str | None, typer.Option(help="User that Mosquitto drops to when started as root (default: mosquitto).")
@@ -26,6 +26,6 @@ def broker(
 
     configuration = write_broker(open_fleet(fleet), out, host, port=port, user=user, home=home)
     typer.echo(
-        f"broker: made in {out}. Start it with: mosquitto -c {(home or configuration.parent) / configuration.name}"
+        f"broker: created in {out}. Start it with: mosquitto -c {(home or configuration.parent) / configuration.name}"
     )
     typer.echo(f'Agents: [transport] use = ["mqtt"] and [transport.mqtt] url = "mqtts://{host[0]}:{port}"')

@@ -1,4 +1,4 @@
-"""`sottovoce fleet invite`: bundles for new devices, or a token that an enroller waits for."""
+"""`sottovoce fleet invite`: create bundles for new devices, or print a token and wait for a device to present it."""
 
 import asyncio
 import signal
@@ -11,13 +11,13 @@ import typer
 from sottovoce.cli.fleet_options import FleetDirectory, Valid, check_reachable, validity_of
 from sottovoce.errors import ConfigError, IdentityError, UsageError
 
-if TYPE_CHECKING:  # imported late, since every command module is imported at every start
+if TYPE_CHECKING:  # imported late because every command module is imported at every start
     from sottovoce.agent.enroller import Enroller
     from sottovoce.identity import Fleet, Validity
     from sottovoce.identity.invitation import Seeds
 
 _EXPIRES = "5m"
-_LONGEST_SECONDS = 86_400  # until then, anyone who sees the token can use it
+_LONGEST_SECONDS = 86_400  # kept short because anyone who sees the token can use it while it is valid
 
 
 def invite(
@@ -25,14 +25,14 @@ def invite(
     out: Annotated[
         Path | None,
         typer.Option(
-            help="Write the bundle, a file with everything one device needs, here; with --manifest a directory."
+            help="Where to write the bundle, one file with everything a device needs; a directory with --manifest."
         ),
     ] = None,
     manifest: Annotated[
-        Path | None, typer.Option(help="Invite every device in this CSV; the bundle names are written back to it.")
+        Path | None, typer.Option(help="Invite every device in this CSV file and add the bundle names to it.")
     ] = None,
     count: Annotated[
-        int | None, typer.Option(help="Make a manifest with this many devices.", show_default=False)
+        int | None, typer.Option(help="Create the manifest with this number of devices.", show_default=False)
     ] = None,
     serve: Annotated[
         str | None,
@@ -60,19 +60,19 @@ def invite(
 
     if not fleet.is_dir():
         raise IdentityError(
-            f"--fleet {fleet}: no such directory; make a fleet with `sottovoce fleet init --name NAME "
-            f"--fleet {fleet}`, or name the directory of yours"
+            f"--fleet {fleet}: no such directory; create a fleet with `sottovoce fleet init --name NAME "
+            f"--fleet {fleet}`, or specify the directory of an existing one"
         )
     if (out is None) == (serve is None):
-        raise UsageError("choose one: --out FILE for a bundle, or --serve HOST:PORT for a token")
+        raise UsageError("use either --out FILE to write a bundle or --serve HOST:PORT to offer a token")
     if out is not None and (qr or expires is not None):
         raise UsageError(
-            "--qr and --expires apply to tokens; a bundle is valid as long as its certificate: use --valid"
+            "--qr and --expires apply only to tokens; a bundle is valid as long as its certificate: use --valid"
         )
     if count is not None and manifest is None:
-        raise UsageError("--count lists devices in a file: name it with --manifest")
+        raise UsageError("--count requires --manifest, the file in which the devices are listed")
     if manifest is not None and out is None:
-        raise UsageError("--manifest makes files: name a directory for them with --out")
+        raise UsageError("--manifest requires --out, the directory for the bundles")
     opened = open_fleet(fleet)
     seeds = msgspec.structs.replace(_seeds(seed or [], broker, realm), promised=read_promise(fleet))
     if out is not None and manifest is not None:
@@ -80,9 +80,12 @@ def invite(
 
         names = bundles(opened, manifest, out, count, seeds, validity_of(valid))
         typer.echo(
-            f"{manifest}: {len(names)} devices; anyone who has {out}/NAME.bundle is that device: carry each over,"
+            f"{manifest}: {len(names)} devices. Anyone who has {out}/NAME.bundle can act as that device: copy each "
+            "bundle to"
         )
-        typer.echo("join there with `sottovoce fleet join --bundle NAME.bundle --state DIR`, and keep no copy.")
+        typer.echo(
+            "its device, join there with `sottovoce fleet join --bundle NAME.bundle --state DIR`, and keep no copy."
+        )
     elif out is not None:
         _bundle(opened, out, seeds, validity_of(valid))
     else:
@@ -95,8 +98,10 @@ def _bundle(fleet: "Fleet", out: Path, seeds: "Seeds", validity: "Validity | Non
 
     bundle = new_bundle(fleet, seeds, validity)
     write_bundle(out, bundle)
-    typer.echo(f"{out}: for device {bundle.id}, with its keys. Anyone who has this file is that device: carry it over,")
-    typer.echo(f"join there with `sottovoce fleet join --bundle {out.name} --state DIR`, and keep no copy.")
+    typer.echo(f"{out}: for device {bundle.id}, with its keys. Anyone who has this file can act as that device: copy")
+    typer.echo(
+        f"it to the device, join there with `sottovoce fleet join --bundle {out.name} --state DIR`, and keep no copy."
+    )
 
 
 def _serve(
@@ -114,7 +119,7 @@ def _serve(
 
     seconds = seconds_of(expires, "--expires")
     if seconds > _LONGEST_SECONDS:
-        raise UsageError(f"--expires: {expires} is too long for a token, which anyone who sees it may use; at most 1d")
+        raise UsageError(f"--expires: {expires} is too long, because anyone who sees the token can use it; at most 1d")
 
     async def wait() -> str | None:
         enroller = enroller_of(directory, fleet, address, seeds, valid)
@@ -129,11 +134,14 @@ def _serve(
         await enroller.serve(listening)
         return enroller.joined
 
-    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))  # otherwise the note would remain
+    # Without this handler, SIGTERM would leave the recorded invitation behind.
+    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
     with recorded_invitation(directory, address, seconds):
         joined = asyncio.run(wait())
     if joined is None:
-        raise NetworkError(f"no device came within {expires}: the token is void; invite again, with a longer --expires")
+        raise NetworkError(
+            f"no device joined within {expires}, so the token is void; invite again, with a longer --expires"
+        )
     typer.echo(joined)
 
 
@@ -141,7 +149,7 @@ def enroller_of(directory: Path, fleet: "Fleet", address: str, seeds: "Seeds | N
     """Return an enroller for a fleet's directory.
 
     Raises:
-        UsageError: if devices could not reach the address.
+        UsageError: if no device could connect to the address.
     """
     from sottovoce.agent.enroller import Enroller
     from sottovoce.agent.revoked import load_revocation_list
@@ -156,13 +164,17 @@ def enroller_of(directory: Path, fleet: "Fleet", address: str, seeds: "Seeds | N
 
 
 def _printer(qr: bool) -> Callable[[str], None]:
-    """Return a function that prints a token, with a QR code if requested; fail early if it cannot."""
+    """Return a function that prints a token, with a QR code if requested.
+
+    Raises:
+        ConfigError: if a QR code is requested and the package segno is missing.
+    """
     if not qr:
         return lambda token: typer.echo(token)
     try:
         import segno
     except ImportError as error:
-        raise ConfigError("--qr needs the package segno: install sottovoce[qr], or leave --qr out") from error
+        raise ConfigError("--qr requires the package segno: install sottovoce[qr], or omit --qr") from error
 
     def show(token: str) -> None:
         segno.make(token, micro=False).terminal(compact=True)
@@ -172,7 +184,11 @@ def _printer(qr: bool) -> Callable[[str], None]:
 
 
 def _seeds(seeds: list[str], broker: str | None, realm: str) -> "Seeds":
-    """Return seeds for the new device, checked as the device will check them."""
+    """Return the seeds for the new device after the checks that the device itself will apply.
+
+    Raises:
+        UsageError: if a seed or the broker is not valid, or there are too many seeds.
+    """
     import msgspec
     from sottovoce_bootstrap import Contact
 
@@ -187,15 +203,15 @@ def _seeds(seeds: list[str], broker: str | None, realm: str) -> "Seeds":
     try:
         contacts = [Contact(node, tuple(where)) for node, where in endpoints.items()]
     except MessageRefused as error:
-        raise UsageError(f"--seed: {error}; write ID@HOST:PORT or ID@mqtt:REALM") from error
+        raise UsageError(f"--seed: {error}; use ID@HOST:PORT or ID@mqtt:REALM") from error
     if len(contacts) > MAX_SEEDS:
         raise UsageError(f"--seed: at most {MAX_SEEDS} devices")
     try:
         msgspec.convert({"url": broker, "realm": realm, "plaintext": True}, MqttSection)
     except msgspec.ValidationError as error:
         raise UsageError(
-            f"--broker {broker or ''}, --realm {realm!r}: no device could use that; write --broker mqtts://HOST:PORT, "
-            "and as --realm up to 32 lowercase letters, digits and dashes"
+            f"--broker {broker or ''}, --realm {realm!r}: no device could use these; set --broker to "
+            "mqtts://HOST:PORT, and --realm to at most 32 lowercase letters, digits and dashes"
         ) from error
     return Seeds(
         tuple(Seed(contact.node_id, contact.endpoints) for contact in contacts),

@@ -1,4 +1,4 @@
-"""`sottovoce fleet join`: create a device in one of five ways of joining a fleet."""
+"""`sottovoce fleet join`: create a device that joins a fleet in one of five ways."""
 
 import sys
 from functools import partial
@@ -30,7 +30,7 @@ def join(
     fleet: Annotated[
         Path | None, typer.Option("--fleet", help="The fleet's directory, with its key; ./fleet by default.")
     ] = None,
-    bundle: Annotated[Path | None, typer.Option(help="Join with this bundle; it can be used once.")] = None,
+    bundle: Annotated[Path | None, typer.Option(help="Join with this bundle, which can be used only once.")] = None,
     token: Annotated[str | None, typer.Option(help="Join with this token; - reads it from the terminal.")] = None,
     pinned: Annotated[
         bool, typer.Option("--pinned", help="Join a fleet without a CA: devices pin each other's ids.")
@@ -38,12 +38,12 @@ def join(
     external: Annotated[bool, typer.Option("--external", help="Join with a certificate from another CA.")] = False,
     name: Annotated[str | None, typer.Option(help="The fleet's name, for --pinned and --external.")] = None,
     pin: Annotated[
-        list[Path] | None, typer.Option(help="--pinned: another device's tls.pem, for a device that already exists.")
+        list[Path] | None, typer.Option(help="--pinned: another device's tls.pem, to pin on an existing device.")
     ] = None,
     request: Annotated[
         Path | None, typer.Option(help="--external: create keys and write the certificate request here.")
     ] = None,
-    certificate: Annotated[Path | None, typer.Option(help="--external: the issued certificate, PEM.")] = None,
+    certificate: Annotated[Path | None, typer.Option(help="--external: the issued certificate, in PEM format.")] = None,
     issuer: Annotated[Path | None, typer.Option(help="--external: the certificate of the CA that signed it.")] = None,
     valid: Valid = None,
     epsilon: Epsilon = None,
@@ -61,10 +61,10 @@ def join(
 
     check_budget(epsilon, delta)
     if sum((fleet is not None, bundle is not None, token is not None, pinned, external)) > 1:
-        raise UsageError(f"a device joins in only one way; give one of {_WAYS}")
+        raise UsageError(f"a device joins in only one way; use one of {_WAYS}")
     if valid is not None and (bundle is not None or token is not None or external):
         raise UsageError(
-            "--valid is for the issuer of the certificate: give it to `sottovoce fleet invite`, or your CA"
+            "the issuer of the certificate sets --valid: pass it to `sottovoce fleet invite`, or ask your CA"
         )
     _check_belonging(pinned, external, name=name, pin=pin, request=request, certificate=certificate, issuer=issuer)
     budget = partial(agreed_budget, epsilon=epsilon, delta=delta, unit=unit, neighbouring=neighbouring)
@@ -77,23 +77,25 @@ def join(
             _pin(state, pin)
             return
         if name is None:
-            raise UsageError("--pinned: give --name NAME to make a device, or --pin FILE for one that is made already")
+            raise UsageError("--pinned: use --name NAME to create a device, or --pin FILE for one that already exists")
         identity = joining.join_pinned(name, state, budget(None), validity_of(valid), vault=vault)
     elif external:
         if request is not None and name is not None:
             from sottovoce.identity.files import write_new
 
             write_new({request: joining.request_external(name, state)})
-            typer.echo(f"{request}: have your CA sign it with everything it asks for, then join with --certificate")
+            typer.echo(f"{request}: have your CA sign this request in full, then join with --certificate")
             return
         if certificate is None or issuer is None:
-            raise UsageError("--external: first --name NAME --request FILE, then --certificate FILE --issuer FILE")
+            raise UsageError("--external: first use --name NAME --request FILE, then --certificate FILE --issuer FILE")
         identity = joining.join_external(_read(certificate), _read(issuer), state, budget(None), vault=vault)
     else:
         from sottovoce.identity import open_fleet
 
         if fleet is None and not Path("fleet").is_dir():
-            raise UsageError(f"choose how this device joins: {_WAYS}; to make a new fleet, run `sottovoce fleet init`")
+            raise UsageError(
+                f"specify how this device joins: {_WAYS}; to create a new fleet, run `sottovoce fleet init`"
+            )
         directory = fleet or Path("fleet")
         opened = open_fleet(directory)
         chosen = budget(read_promise(directory))
@@ -103,7 +105,7 @@ def join(
 
 
 def _tell_of_broker(state: Path) -> None:
-    """Print, on standard error, what to add to the configuration if the invitation names a broker."""
+    """Print to standard error what to add to the configuration if the invitation includes a broker."""
     from sottovoce.identity.invitation import read_seeds
 
     if (broker := read_seeds(state).broker) is not None:
@@ -112,7 +114,11 @@ def _tell_of_broker(state: Path) -> None:
 
 
 def _check_belonging(pinned: bool, external: bool, **given: Any) -> None:
-    """Check that every option belongs to the chosen way."""
+    """Check that every given option applies to the chosen way of joining.
+
+    Raises:
+        UsageError: if an option does not apply.
+    """
     ways = {"name": pinned or external, "pin": pinned}
     for option, value in given.items():
         if value and not ways.get(option, external):
@@ -127,7 +133,7 @@ def _token(text: str) -> "Token":
     if text == "-":
         text = typer.prompt("token", err=True) if sys.stdin.isatty() else sys.stdin.readline()
         if not text.strip():
-            raise UsageError("--token -: there is no token on standard input; give the one that `fleet invite` printed")
+            raise UsageError("--token -: standard input contains no token; enter the one that `fleet invite` printed")
     return Token.decode(text)
 
 

@@ -1,4 +1,4 @@
-"""`sottovoce fleet invite --manifest FILE`: a bundle for each listed device, which names other listed devices."""
+"""`sottovoce fleet invite --manifest FILE`: create a bundle for each listed device, with contacts from the list."""
 
 import csv
 import io
@@ -9,36 +9,36 @@ from typing import TYPE_CHECKING
 
 from sottovoce.errors import UsageError
 
-if TYPE_CHECKING:  # imported late, since every command module is imported at every start
+if TYPE_CHECKING:  # imported late because every command module is imported at every start
     from sottovoce.identity import Fleet, Validity
     from sottovoce.identity.invitation import Bundle, Seeds
 
 _COLUMNS = ("name", "address", "id", "bundle")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 _MAX_DEVICES, _MAX_BYTES = 10_000, 2**21
-_NAMED_DEVICES = 8  # listed devices that each bundle names; through these a device finds the others
+_NAMED_DEVICES = 8  # contacts from the list in each bundle, through which a device finds all the others
 
 
 def bundles(
     fleet: "Fleet", manifest: Path, out: Path, count: int | None, seeds: "Seeds", validity: "Validity | None"
 ) -> list[str]:
-    """Make bundles for all devices of a list, and note in the list which bundle belongs to which device.
+    """Create a bundle for every device in a manifest, and record each device's id and bundle in the manifest.
 
     Args:
-        fleet: opened with its key.
-        manifest: CSV with a column `name` and, if known, the devices' listening addresses in `address`; if the file is
-            missing, it is made with `count` devices.
-        out: directory for the bundles, NAME.bundle each.
-        count: number of devices; None for as many as are listed.
+        fleet: the fleet, opened with its key.
+        manifest: CSV file with a column `name` and, if known, the devices' listening addresses in `address`; if the
+            file is missing, it is created with `count` devices.
+        out: directory for the bundles, each named NAME.bundle.
+        count: expected number of devices; None to accept any number.
         seeds: additional contacts for all devices.
-        validity: validity of their certificates; 90 days from now by default.
+        validity: validity period of the certificates; 90 days from now by default.
 
     Returns:
-        the names of the devices.
+        The device names.
 
     Raises:
-        UsageError: if the list is invalid, or a bundle already exists; nothing was written.
-        IdentityError: if something cannot be written.
+        UsageError: if the manifest is invalid or a bundle already exists; nothing has been written.
+        IdentityError: if a file cannot be written.
     """
     from sottovoce.identity.files import replace
     from sottovoce.identity.invitation import write_bundle
@@ -46,10 +46,10 @@ def bundles(
 
     rows = _read_rows(manifest) if manifest.exists() else _new(manifest, count)
     if count is not None and len(rows) != count:
-        raise UsageError(f"--count {count}: {manifest} lists {len(rows)} devices; leave --count out, or correct one")
+        raise UsageError(f"--count {count}: {manifest} lists {len(rows)} devices; omit --count, or correct the number")
     files = [out / f"{row['name']}.bundle" for row in rows]
     if (there := next((file for file in files if file.exists()), None)) is not None:
-        raise UsageError(f"{there} exists and is never overwritten: name another directory in --out")
+        raise UsageError(f"{there} already exists and is never overwritten: set --out to another directory")
     made = [new_bundle(fleet, seeds, validity) for _ in rows]
     complete = [_with_contacts(made, rows, place, seeds) for place in range(len(rows))]
     out.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -61,7 +61,7 @@ def bundles(
 
 
 def _with_contacts(made: "list[Bundle]", rows: list[dict[str, str]], place: int, seeds: "Seeds") -> "Bundle":
-    """Return the bundle of one device, with contacts: the devices that follow it in the list and have addresses."""
+    """Return one device's bundle, with the next listed devices that have addresses as additional contacts."""
     import msgspec
 
     from sottovoce.identity.invitation import MAX_SEEDS, Seed
@@ -74,31 +74,35 @@ def _with_contacts(made: "list[Bundle]", rows: list[dict[str, str]], place: int,
 
 def _new(manifest: Path, count: int | None) -> list[dict[str, str]]:
     if count is None:
-        raise UsageError(f"{manifest} does not exist: write it with a column `name`, or give --count N to create it")
+        raise UsageError(f"{manifest} does not exist: write it with a column `name`, or use --count N to create it")
     if not 1 <= count <= _MAX_DEVICES:
-        raise UsageError(f"--count {count}: 1 to {_MAX_DEVICES} devices")
+        raise UsageError(f"--count {count}: must be from 1 to {_MAX_DEVICES} devices")
     digits = len(str(count))
     return [dict.fromkeys(_COLUMNS, "") | {"name": f"device-{i:0{digits}}"} for i in range(1, count + 1)]
 
 
 def _read_rows(manifest: Path) -> list[dict[str, str]]:
-    """Return the rows of a manifest."""
+    """Read and check a manifest, and return its rows.
+
+    Raises:
+        UsageError: if the file cannot be read or is not a valid device list.
+    """
     from sottovoce_bootstrap import Contact
 
     from sottovoce.errors import MessageRefused
 
     try:
         if manifest.stat().st_size > _MAX_BYTES:
-            raise UsageError(f"{manifest} is too large for a list of devices")
+            raise UsageError(f"{manifest} is too large for a device list")
         reader = csv.DictReader(io.StringIO(manifest.read_text(encoding="utf-8-sig")), strict=True)
         found = list(reader)
     except (OSError, UnicodeError, csv.Error) as error:
-        raise UsageError(f"{manifest} is not a list of devices ({error}): write CSV with a column `name`") from error
+        raise UsageError(f"{manifest} is not a device list ({error}): use CSV with a column `name`") from error
     unknown = set(reader.fieldnames or ()) - set(_COLUMNS)
     if unknown or "name" not in (reader.fieldnames or ()):
-        raise UsageError(f"{manifest}: its first line must name columns from {', '.join(_COLUMNS)}; `name` is required")
+        raise UsageError(f"{manifest}: the header may contain only {', '.join(_COLUMNS)}, and `name` is required")
     if not 1 <= len(found) <= _MAX_DEVICES:
-        raise UsageError(f"{manifest}: lists {len(found)} devices; 1 to {_MAX_DEVICES} can be invited")
+        raise UsageError(f"{manifest} lists {len(found)} devices; it must list 1 to {_MAX_DEVICES}")
     rows = [{key: (row.get(key) or "").strip() for key in _COLUMNS} for row in found]
     seen: set[str] = set()
     for line, row in enumerate(rows, start=2):
@@ -111,13 +115,13 @@ def _read_rows(manifest: Path) -> list[dict[str, str]]:
         seen.add(name)
         if row["id"]:
             raise UsageError(
-                f"{manifest}, line {line}: {name} has been invited: list new devices in a file of their own"
+                f"{manifest}, line {line}: {name} has already been invited: list new devices in a separate file"
             )
         try:
             if address:
                 Contact("a" * 32, (address,))
         except MessageRefused as error:
-            raise UsageError(f"{manifest}, line {line}: {error}; write HOST:PORT or mqtt:REALM") from error
+            raise UsageError(f"{manifest}, line {line}: {error}; use HOST:PORT or mqtt:REALM") from error
     return rows
 
 

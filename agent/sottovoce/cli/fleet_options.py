@@ -1,4 +1,4 @@
-"""Options that several `sottovoce fleet` commands share, and functions that read their values."""
+"""Options shared by several `sottovoce fleet` commands, and functions that check or convert their values."""
 
 import math
 import re
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 FleetDirectory = Annotated[Path, typer.Option("--fleet", help="The fleet's directory, with its key.")]
 StateDirectory = Annotated[Path, typer.Option("--state", help="The device's state directory.")]
 Epsilon = Annotated[
-    float | None, typer.Option(help="Total ε that one privacy unit of a device may ever cost.  [default: 2]")
+    float | None, typer.Option(help="Total ε that a device may ever spend on one privacy unit.  [default: 2]")
 ]
 Delta = Annotated[float | None, typer.Option(help="Total δ of the budget.  [default: 1e-5]")]
 Neighbouring = Annotated[
     Literal["add-remove", "replace-one"] | None,
-    typer.Option(help="Neighbouring relation: in what two data sets may differ.  [default: add-remove]"),
+    typer.Option(help="Neighbouring relation: how two data sets may differ.  [default: add-remove]"),
 ]
 Unit = Annotated[
     Literal["record", "window", "device"] | None,
@@ -30,29 +30,31 @@ Valid = Annotated[str | None, typer.Option("--valid", help="Lifetime of the cert
 
 
 def check_budget(epsilon: float | None, delta: float | None) -> None:
-    """Raise UsageError for an ε or a δ that promises nothing."""
+    """Raise UsageError if ε or δ is outside its valid range and would promise nothing."""
     if not (epsilon is None or 0 < epsilon < math.inf) or not (delta is None or 0 < delta < 1):
-        raise UsageError("--epsilon must be a positive number and --delta lie between 0 and 1, for example 2 and 1e-5")
+        raise UsageError("--epsilon must be positive and --delta must be between 0 and 1, for example 2 and 1e-5")
 
 
 def check_reachable(address: str, option: str, what: str) -> str:
-    """Return an address that another device can connect to; `option` and `what` are for the error.
+    """Check that another device can connect to an address, and return the address.
+
+    `option` and `what` appear only in the error message.
 
     Raises:
-        UsageError: if it is not HOST:PORT, or does not name a particular host.
+        UsageError: if the address is not HOST:PORT, or its host is a wildcard such as 0.0.0.0.
     """
     from sottovoce.config.transport import HOST_AND_PORT
 
     host, _, port = address.rpartition(":")
     if not re.fullmatch(HOST_AND_PORT, address) or not 1 <= int(port) <= 65_535 or host in ("0.0.0.0", "[::]"):  # noqa: S104
         raise UsageError(
-            f"{option}: {address!r} is not an address where {what}; give HOST:PORT, for example 192.168.1.5:7443"
+            f"{option}: {address!r} is not an address where {what}; use HOST:PORT, for example 192.168.1.5:7443"
         )
     return address
 
 
 def validity_of(valid: str | None) -> "Validity | None":
-    """Return the validity from now on that --valid requests; None without it."""
+    """Return the validity period that --valid requests, starting now; None without --valid."""
     from sottovoce.cli.durations import seconds_of
     from sottovoce.identity import Validity
 

@@ -1,4 +1,4 @@
-"""`sottovoce fleet renew`: a device's next certificate: with the fleet's key at hand, by file, or by an enroller."""
+"""`sottovoce fleet renew`: renew a device's certificate with the fleet's key, through files, or through an enroller."""
 
 import asyncio
 from pathlib import Path
@@ -10,7 +10,7 @@ from sottovoce.cli.fleet_options import Valid, check_reachable, validity_of
 from sottovoce.errors import UsageError
 
 _FORMS = (
-    "say what to do: --fleet DIR --state DIR (with the key at hand); --state DIR --request FILE (on the device), "
+    "use one of: --fleet DIR --state DIR (with access to the key); --state DIR --request FILE (on the device), "
     "--fleet DIR --sign FILE --out FILE (where the key is), --state DIR --install FILE (on the device); "
     "--fleet DIR --serve HOST:PORT (an enroller); or --state DIR --enroller HOST:PORT"
 )
@@ -20,9 +20,9 @@ def renew(
     state: Annotated[Path | None, typer.Option("--state", help="The device's state directory.")] = None,
     fleet: Annotated[Path | None, typer.Option("--fleet", help="The fleet's directory, with its key.")] = None,
     request: Annotated[Path | None, typer.Option(help="On the device: write its request here.")] = None,
-    sign: Annotated[Path | None, typer.Option(help="Where the key is: answer this request.")] = None,
-    out: Annotated[Path | None, typer.Option(help="Write the answer here.")] = None,
-    install: Annotated[Path | None, typer.Option(help="On the device: install this answer.")] = None,
+    sign: Annotated[Path | None, typer.Option(help="Where the key is: sign this request.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Write the new certificate here.")] = None,
+    install: Annotated[Path | None, typer.Option(help="On the device: install this certificate.")] = None,
     serve: Annotated[
         str | None, typer.Option(metavar="HOST:PORT", help="Answer renewal requests at this address until Ctrl-C.")
     ] = None,
@@ -72,7 +72,7 @@ def _request(state: Path, request: Path) -> None:
     from sottovoce.identity.renewal import renewal_request
 
     write_new({request: renewal_request(_identity_directory(state))})
-    typer.echo(f"{request}: public; answer it where the fleet's key is, with `sottovoce fleet renew --sign`")
+    typer.echo(f"{request}: public; sign this request where the fleet's key is, with `sottovoce fleet renew --sign`")
 
 
 def _sign(fleet: Path, sign: Path, out: Path, valid: str | None) -> None:
@@ -96,7 +96,7 @@ def _ask(state: Path, address: str) -> None:
     check_reachable(address, "--enroller", "an enroller can be")
     identity = load(_identity_directory(state), dated=False)
     pem = ask_renewal(address, renewal_request(_identity_directory(state)), identity)
-    _replace_certificate(state, pem, f"what the enroller at {address} issued")
+    _replace_certificate(state, pem, f"the certificate issued by the enroller at {address}")
 
 
 def _serve(directory: Path, address: str, valid: str | None) -> None:
@@ -107,7 +107,7 @@ def _serve(directory: Path, address: str, valid: str | None) -> None:
 
     async def serve() -> None:
         enroller = enroller_of(directory, fleet, address, None, valid)
-        typer.echo(f"renewing certificates of fleet {fleet.name} at {address}, until Ctrl-C", err=True)
+        typer.echo(f"renewing certificates of fleet {fleet.name} at {address} until Ctrl-C", err=True)
         await enroller.serve()
 
     asyncio.run(serve())
@@ -127,7 +127,7 @@ def _replace_certificate(state: Path, pem: bytes, source: object) -> None:
     from sottovoce.identity.renewal import install_certificate
 
     expires = install_certificate(_identity_directory(state), pem, source)
-    typer.echo(f"{state}: certificate until {expires.isoformat()}; a running agent switches to it")
+    typer.echo(f"{state}: certificate valid until {expires.isoformat()}; a running agent switches to it")
 
 
 def _identity_directory(state: Path) -> Path:

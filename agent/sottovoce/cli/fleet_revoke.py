@@ -1,4 +1,4 @@
-"""`sottovoce fleet revoke`: devices that the fleet refuses from now on."""
+"""`sottovoce fleet revoke`: revoke devices, so that the fleet refuses them from now on."""
 
 from pathlib import Path
 from typing import Annotated
@@ -14,7 +14,7 @@ def revoke(
     out: Annotated[Path | None, typer.Option(help="Write a copy of the list here, to carry to a device.")] = None,
     state: Annotated[Path | None, typer.Option("--state", help="A device's state directory.")] = None,
     install: Annotated[
-        Path | None, typer.Option(help="Give this list to the device, which forwards it to the others.")
+        Path | None, typer.Option(help="Install this list on the device, which forwards it to the others.")
     ] = None,
 ) -> None:
     """Revoke devices: sign the revocation list and hand it to any one device."""
@@ -23,7 +23,7 @@ def revoke(
     elif state is not None and install is not None and fleet is None and not node_ids and out is None:
         _install(state, install)
     else:
-        raise UsageError("give either --fleet DIR ID... [--out FILE], or --state DIR --install FILE")
+        raise UsageError("use either --fleet DIR ID... [--out FILE], or --state DIR --install FILE")
 
 
 def _revoke(directory: Path, node_ids: list[str], out: Path | None) -> None:
@@ -36,7 +36,7 @@ def _revoke(directory: Path, node_ids: list[str], out: Path | None) -> None:
     try:
         revoked = revoke(directory, open_fleet(directory), node_ids)
     except MessageRefused as error:
-        raise UsageError(f"{error}: give ids as `sottovoce fleet show` prints them") from error
+        raise UsageError(f"{error}: use ids as printed by `sottovoce fleet show`") from error
     if out is not None:
         write_new({out: encode_list(revoked)})
     file = out or directory / NAME
@@ -58,4 +58,4 @@ def _install(state: Path, install: Path) -> None:
         keep_keys(state / IDENTITY, revoked.keys)
         typer.echo(f"{state}: version {revoked.version}, {len(revoked.node_ids)} devices; a running agent applies it")
     else:
-        typer.echo(f"{state}: has version {revoked.version} or a newer one already")
+        typer.echo(f"{state}: already has version {revoked.version} or a newer one")

@@ -1,4 +1,4 @@
-"""`sottovoce fleet rotate`: a new key for the fleet."""
+"""`sottovoce fleet rotate`: replace the fleet's key."""
 
 from pathlib import Path
 from typing import Annotated
@@ -14,15 +14,15 @@ _MIN_SECONDS = 3600
 def rotate(
     fleet: FleetDirectory = Path("fleet"),
     spare: Annotated[
-        Path | None, typer.Option(help="The directory of the spare key: sign with it, for the present key is lost.")
+        Path | None, typer.Option(help="The spare key's directory: use the spare key because the current key is lost.")
     ] = None,
     state: Annotated[
         Path | None,
-        typer.Option("--state", help="With --spare: the state of any device, if the fleet's directory is gone too."),
+        typer.Option("--state", help="With --spare: any device's state directory, if the fleet directory is lost too."),
     ] = None,
-    accept: Annotated[str, typer.Option(help="Time for which certificates of the present key stay valid.")] = _ACCEPT,
+    accept: Annotated[str, typer.Option(help="How long certificates signed by the old key stay valid.")] = _ACCEPT,
 ) -> None:
-    """Replace the fleet's key: devices pass the new key on, and renew their certificates before the old ones expire."""
+    """Replace the fleet's key. Devices forward the new key and renew their certificates before the old ones expire."""
     from sottovoce.agent.revoked import NAME
     from sottovoce.agent.rotation import rotate as by_present
     from sottovoce.agent.rotation import rotate_by_spare
@@ -31,17 +31,19 @@ def rotate(
     from sottovoce.identity.fleet import SPARE
 
     if state is not None and spare is None:
-        raise UsageError("--state requires --spare: otherwise all that the fleet has signed is in its directory")
+        raise UsageError(
+            "--state requires --spare: without --spare, everything the fleet has signed is in the fleet's directory"
+        )
     seconds = int(seconds_of(accept, "--accept"))
     if seconds < _MIN_SECONDS:
         raise UsageError(
-            f"--accept: {accept} is too short for devices to learn of the new key; give 1h at least, or better 90d"
+            f"--accept: {accept} is too short for devices to learn of the new key; use at least 1h, preferably 90d"
         )
     if spare is None:
         by_present(fleet, seconds)
     else:
         rotate_by_spare(fleet, spare, state, seconds)
-    typer.echo(f"{fleet}: a new key signs from now on; certificates of the old key stay valid for {accept}.")
+    typer.echo(f"{fleet}: a new key signs from now on; certificates signed by the old key stay valid for {accept}.")
     if (fleet / SPARE).exists():
         typer.echo(f"Move {fleet / SPARE}, the spare key, to another medium.")
     typer.echo(f"Hand the list to any one device: sottovoce fleet revoke --state DIR --install {fleet / NAME}")

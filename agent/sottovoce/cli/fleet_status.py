@@ -1,4 +1,4 @@
-"""`sottovoce fleet status`: the fleet as a joined device knows it, and which devices answer now."""
+"""`sottovoce fleet status`: show the fleet as a joined device knows it, and which devices answer now."""
 
 import json
 from datetime import UTC, datetime
@@ -10,12 +10,12 @@ import typer
 from sottovoce.errors import NetworkError
 
 _AT_ONCE = 64
-_PATIENCE_SECONDS = 30.0  # seconds to wait for the device, which asks the others
-_HORIZON_PERIODS = 8  # after which devices no longer forward a record
+_PATIENCE_SECONDS = 30.0  # the device needs this time to query the others
+_HORIZON_PERIODS = 8  # devices stop forwarding a record after this number of gossip periods
 _SAID = ("release", "epoch", "health")
 _STATES = ("answers", "heard", "silent", "left", "revoked")
-"""answers: it answers a question or a connection now; heard: it does not, but it is reached
-through a broker and was heard of recently."""
+"""Device states: "answers" means that the device answers a query or accepts a connection now; "heard" means that it
+does not, but is reached through a broker and has been mentioned recently."""
 
 
 def status(
@@ -27,10 +27,10 @@ def status(
 
     found = ask(state, "fleet", _PATIENCE_SECONDS)
     if "error" in found:
-        raise NetworkError(f"{state}: the agent there runs an older release, which cannot list the fleet: restart it")
+        raise NetworkError(f"{state}: the agent there runs an older release that cannot list the fleet: restart it")
     for device in found["devices"]:
         for name in _SAID:
-            device.setdefault(name, None)  # the agent there may run an older release
+            device.setdefault(name, None)  # an agent of an older release does not report it
     reached = _probe_peers(state, found)
     now = datetime.now(UTC)
     for device in found["devices"]:
@@ -46,7 +46,7 @@ def status(
 
 
 def _probe_peers(state: Path, found: dict[str, Any]) -> dict[str, str | None]:
-    """Return, for each peer with an address, the reason why it cannot be reached; None for peers that answer."""
+    """Connect to each peer that has an address, and return why it cannot be reached; None for peers that answer."""
     from functools import partial
 
     from sottovoce.doctor.contact import obstacle, obstacles
@@ -84,10 +84,10 @@ def _judge_device(
         return "answers", None
     by_broker = any(one.startswith("mqtt:") for one in device["endpoints"])
     if device["heard_s"] is None and by_broker:
-        return "heard", why or "it is reachable only through a broker, and no device mentions it: see `agent status`"
+        return "heard", why or "reachable only through a broker, and no device mentions it: see `agent status`"
     if by_broker and device["heard_s"] <= _HORIZON_PERIODS * found["period_s"]:
         return "heard", why
-    return "silent", why or "nothing was heard of it for longer than devices pass news on"
+    return "silent", why or "no device has mentioned it for longer than devices forward news"
 
 
 def _lines(found: dict[str, Any]) -> list[str]:

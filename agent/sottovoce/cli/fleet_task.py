@@ -1,4 +1,4 @@
-"""`sottovoce fleet task`: the task of the fleet, signed by its key."""
+"""`sottovoce fleet task`: sign the fleet's task with the fleet's key, and install it on a device."""
 
 from datetime import UTC, datetime
 from pathlib import Path
@@ -8,7 +8,7 @@ import typer
 
 from sottovoce.cli.fleet_options import FleetDirectory
 
-app = typer.Typer(help="Sign the fleet's next task and hand it to a device.", no_args_is_help=True)
+app = typer.Typer(help="Sign the fleet's next task and install it on a device.", no_args_is_help=True)
 
 
 @app.command()
@@ -37,7 +37,7 @@ def install(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="The signed task.")],
     state: Annotated[Path, typer.Option("--state", help="The device's state directory.")],
 ) -> None:
-    """Give a signed task to one device, which forwards it to the others."""
+    """Install a signed task on one device, which forwards it to the others."""
     from sottovoce.agent.assemble import IDENTITY
     from sottovoce.agent.fleet_tasks import keep_task
     from sottovoce.identity import load
@@ -50,7 +50,7 @@ def install(
     if keep_task(state, task, authority):
         typer.echo(f"{state}: epoch {task.epoch}; a running agent checks it and forwards it to the others")
     else:
-        typer.echo(f"{state}: has a task of epoch {task.epoch} or a newer one already")
+        typer.echo(f"{state}: already has a task of epoch {task.epoch} or a newer one")
 
 
 def _when(begins: int, ends: int | None) -> str:

@@ -1,4 +1,4 @@
-"""Commands of the package sottovoce-lab, which is installed on workstations and not on devices."""
+"""Commands of the sottovoce-lab package, which is installed on workstations but not on devices."""
 
 from collections.abc import Callable
 from importlib import import_module
@@ -11,17 +11,17 @@ from sottovoce.errors import UsageError
 
 PACKAGE = "sottovoce_lab"
 INSTALL = "pip install 'sottovoce[all]'"
-"""The line that adds the workstation's commands and everything that they use."""
+"""Shell command that installs the workstation commands and all their dependencies."""
 
 
 def add(app: typer.Typer, name: str, panel: str | None = None, group: str = "") -> None:
-    """Add a command of the lab, or, without the lab, a hidden one that names the package to install.
+    """Add a lab command or, if the lab is not installed, a hidden command that says which package to install.
 
     Args:
-        app: the application to which the command is added.
-        name: name of the command.
-        panel: heading in the help.
-        group: its parent command, if any.
+        app: application to which the command is added.
+        name: command name.
+        panel: heading in the help text.
+        group: parent command, if any.
     """
     if find_spec(PACKAGE) is not None:
         module = import_module(f"{PACKAGE}.cli.{group}_{name}" if group else f"{PACKAGE}.cli.{name}")
@@ -34,11 +34,11 @@ def add(app: typer.Typer, name: str, panel: str | None = None, group: str = "") 
 
 
 def load_module(module: str, command: str) -> Any:
-    """Return a module of the lab.
+    """Import and return a module of the lab.
 
     Args:
-        module: name of the module below the package.
-        command: the command that needs it, for the error.
+        module: module name within the package.
+        command: command that needs the module, for the error message.
 
     Raises:
         UsageError: if the lab is not installed.
@@ -57,6 +57,6 @@ def _missing(name: str) -> Callable[[], NoReturn]:
 
 def _not_installed_error(command: str) -> UsageError:
     return UsageError(
-        f"{command}: this command is part of the package sottovoce-lab, for workstations, which is not installed "
-        f"here: {INSTALL}"
+        f"{command}: this command is part of the package sottovoce-lab for workstations, which is not installed here; "
+        f"to install it, run {INSTALL}"
     )

@@ -1,4 +1,4 @@
-"""`sottovoce ledger`: a device's spending, shown, checked and certified."""
+"""`sottovoce ledger`: show, verify, move and export a device's privacy ledger."""
 
 import json
 from pathlib import Path
@@ -24,7 +24,7 @@ def show(
     state: Annotated[Path, typer.Option("--state", help="The device's state directory.")],
     as_json: AsJson = False,
 ) -> None:
-    """Show the budget and what has been spent. Reading costs nothing."""
+    """Show the budget and how much has been spent. Reading the ledger costs nothing."""
     _print(_facts(state), as_json)
 
 
@@ -37,16 +37,18 @@ def verify(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Verify a ledger, or offline an exported certificate: signature, hash chain and totals."""
+    """Verify a ledger, or an exported certificate offline: signature, hash chain and totals."""
     if (certificate is None) == (state is None):
-        raise UsageError("give a certificate to check, or the --state directory of a ledger, and not both")
+        raise UsageError("specify either a certificate to verify or the --state directory of a ledger, but not both")
     if state is not None:
         facts = _facts(state)
         _check_owner(state, facts["owner"])
         _print({**facts, "verdict": "whole"}, as_json)
         return
     if certificate is None or fleet_certificate is None:
-        raise UsageError("a certificate is only as good as its fleet: give --fleet-certificate, the ca.pem you trust")
+        raise UsageError(
+            "a certificate is only as trustworthy as its fleet: set --fleet-certificate to the ca.pem you trust"
+        )
     from sottovoce.agent.certificate import verify as verified
 
     _print({**verified(_read(certificate), _read(fleet_certificate), certificate), "verdict": "holds"}, as_json)
@@ -57,20 +59,20 @@ def move(
     target: Annotated[Path, typer.Argument(help="The new state directory; it must not exist yet.")],
     state: Annotated[Path, typer.Option("--state", help="The state directory of the stopped device, or of its vault.")],
 ) -> None:
-    """Move a device's ledger to another machine for good; the ledger here is closed."""
+    """Move a device's ledger to another machine permanently; the ledger here is closed."""
     from sottovoce.agent.migration import move as moved
 
     typer.echo(moved(state, target))
-    typer.echo("the ledger here has ended; start the device there, and delete what is left here", err=True)
+    typer.echo("the ledger here is closed; start the device there, and delete the files left here", err=True)
 
 
 @app.command()
 def export(
     state: Annotated[Path, typer.Option("--state", help="The device's state directory.")],
-    out: Annotated[Path | None, typer.Option(help="Write here instead of on standard output.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Write to this file instead of standard output.")] = None,
     ledger: Annotated[Path | None, typer.Option(help="The ledger, if it is not in --state.")] = None,
 ) -> None:
-    """Export what was spent as a document signed by the device; anyone can verify it offline."""
+    """Export the spending as a document signed by the device, which anyone can verify offline."""
     from sottovoce.agent.assemble import state_files
     from sottovoce.agent.certificate import certify
     from sottovoce.cli.output import check_writable, write_text_file
@@ -93,7 +95,7 @@ def export(
 
 
 def _facts(state: Path) -> dict[str, Any]:
-    """Return the contents of a state directory's ledger; opening the ledger checks all of it."""
+    """Return a summary of the ledger in a state directory; opening the ledger verifies it completely."""
     from sottovoce.agent.assemble import LEDGER
     from sottovoce.vault import Ledger
 
@@ -118,15 +120,15 @@ def _facts(state: Path) -> dict[str, Any]:
 
 
 def _check_owner(state: Path, owner: str) -> None:
-    """Check that the device keys beside a ledger are those of its owner."""
+    """Check that the device keys in the ledger's state directory belong to the ledger's owner."""
     from sottovoce.agent.assemble import state_files
     from sottovoce.identity import load
 
     identity, ledger = state_files(state)
     if identity.is_dir() and (device := load(identity).node_id) != owner:
         raise LedgerError(
-            f"{ledger}: this ledger belongs to device {owner}, and the keys beside it to {device}: put the device's "
-            "own ledger back"
+            f"{ledger}: this ledger belongs to device {owner}, but the keys in the same directory belong to {device}: "
+            "restore the device's own ledger"
         )
 
 

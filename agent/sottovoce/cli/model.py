@@ -1,4 +1,4 @@
-"""`sottovoce model`: build, show and export models, and fit them from published records."""
+"""`sottovoce model`: build, show, export and use models, and fit them to published records."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ def fit(
         typer.Option(help="The state directory whose fleet certificate is trusted.", show_default="--from-records"),
     ] = None,
     epochs: Annotated[int, typer.Option(help="Passes over the records; ridge needs none.")] = 5,
-    test: Annotated[str | None, typer.Option(help="A data SPEC to measure the accuracy on.")] = None,
+    test: Annotated[str | None, typer.Option(help="A data SPEC on which to measure the accuracy.")] = None,
     transform: Annotated[
         str, typer.Option(help="The declared transform of --test, as in the fleet's [data] table.")
     ] = "centred-unit",
     out: Annotated[Path | None, typer.Option(help="Write the model here, as an npz file.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
-    """Fit a model to published, perturbed records. This costs no further privacy."""
+    """Fit a model to published, perturbed records. This costs no additional privacy."""
     import numpy as np
 
     from sottovoce.agent.assemble import IDENTITY
@@ -53,7 +53,7 @@ def fit(
     from sottovoce.identity import load
 
     if epochs < 1:
-        raise UsageError(f"--epochs {epochs}: choose at least one pass over the records")
+        raise UsageError(f"--epochs {epochs}: must be at least 1, for one pass over the records")
     book = from_records / NAME if from_records.is_dir() else from_records
     records = read(book)
     provenance = FleetProvenance(load((state or book.parent) / IDENTITY))
@@ -61,7 +61,7 @@ def fit(
         for record in records:
             provenance.verify(record)
     except MessageRefused as error:
-        raise DataError(f"{book}: {error}; nothing was fitted, because someone altered the file") from error
+        raise DataError(f"{book}: {error}; no model was fitted, because the file has been altered") from error
     fitted = fit_model(records, model, epochs)
     facts: dict[str, str | float | int | None] = {
         "model": model,
@@ -93,13 +93,15 @@ def _accuracy(weights: NDArray[np.float64], classes: int, test: str, transform: 
 
     found = load(test)
     if found.classes == 1:
-        raise DataError(f"--test {test}: has a number to predict instead of labels, but published records have classes")
+        raise DataError(
+            f"--test {test}: this data set has a numeric target instead of labels, but published records have classes"
+        )
     records = found.test or found.records
     features = apply(transform, records.features, found.bounds)
     if features.shape[1] != weights.shape[1]:
         raise DataError(
-            f"--test {test}: {features.shape[1]} features after the transform where the records have "
-            f"{weights.shape[1]}: give the fleet's own --transform and columns"
+            f"--test {test}: {features.shape[1]} features after the transform, but the records have "
+            f"{weights.shape[1]}: use the fleet's own --transform and columns"
         )
     model = OneVsAll(weights.shape[1], classes)
     return float((model.predict(weights.reshape(1, -1), features)[0] == records.labels).mean())

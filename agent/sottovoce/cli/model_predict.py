@@ -1,4 +1,4 @@
-"""`sottovoce model predict`: a model's predictions for one's own records. They do not leave this machine."""
+"""`sottovoce model predict`: predict labels or values for your own records, which do not leave this machine."""
 
 import json
 from pathlib import Path
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from sottovoce.agent.description import Description
     from sottovoce.data import DataSet, Records
 
-_NUMBER = 26  # longest float64 in JSON, in bytes
+_NUMBER = 26  # length in bytes of the longest float64 in JSON
 _PATIENCE = 60.0
 
 
 def predict(
-    data: Annotated[str, typer.Option(help="A data SPEC; its test split where it has one.")],
-    model: Annotated[Path | None, typer.Option(help="An ordinary model, such as `model export` writes.")] = None,
+    data: Annotated[str, typer.Option(help="A data SPEC; its test split is used if it has one.")],
+    model: Annotated[Path | None, typer.Option(help="A model file, such as one written by `model export`.")] = None,
     state: Annotated[
         Path | None, typer.Option("--state", help="An agent's state directory, instead of --model.")
     ] = None,
@@ -32,21 +32,21 @@ def predict(
     transform: Annotated[
         str | None,
         typer.Option(
-            help="With --model: the transform of its training, if it is not inside.",
+            help="With --model: the transform used in training, if the model does not include it.",
             show_default="the model's, or none",
         ),
     ] = None,
-    out: Annotated[Path | None, typer.Option(help="Write the predictions here, one a line.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Write the predictions to this file, one per line.")] = None,
     score: Annotated[
         bool, typer.Option("--score", help="Print the score against the labels in --data instead of the predictions.")
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
-    """Predict labels or values of your own records. The records stay on this machine."""
+    """Predict labels or values for your own records. The records stay on this machine."""
     if (model is None) == (state is None):
-        raise UsageError("name the model: give either --model FILE or --state DIRECTORY")
+        raise UsageError("specify the model with either --model FILE or --state DIRECTORY")
     if state is not None and transform is not None:
-        raise UsageError("--transform: an agent knows its own; leave it out with --state")
+        raise UsageError("--transform: omit it with --state, because an agent knows its own transform")
     if out is not None:
         check_writable("--out", out)
     from sottovoce.data import load
@@ -62,7 +62,8 @@ def predict(
         facts |= _score(found, records, predictions)
     if out is not None:
         predicted = "".join(f"{value}\n" for value in facts["predictions"])
-        write_binary_file("--out", out, predicted.encode(), 0o600)  # private: predictions for this user's own records
+        # The file is private because it contains predictions for this user's own records.
+        write_binary_file("--out", out, predicted.encode(), 0o600)
     if as_json:
         typer.echo(json.dumps(facts))
         return
@@ -80,8 +81,8 @@ def _predict_with_file(
     facts = inference.facts
     if facts and found.classes != facts["classes"]:
         raise DataError(
-            f"{found.name}: has {found.classes} classes where the model has {facts['classes']}: name data that fits "
-            "the model"
+            f"{found.name}: the data set has {found.classes} classes, but the model has {facts['classes']}: choose "
+            "data that fits the model"
         )
     rows = _without_target(found, records)
     if transform is not None or not facts or not facts["transform_included"]:
@@ -116,13 +117,13 @@ def _predict_with_agent(
 
 
 def _questions(rows: "NDArray[np.float64]", description: "Description") -> list[str]:
-    """Return requests, each with as many records as fit."""
+    """Return JSON requests that together contain all rows, each with as many rows as fit."""
     from sottovoce.agent.control import LONGEST_QUESTION
     from sottovoce.agent.predictions import MAX_ROWS
 
     size = min(MAX_ROWS, LONGEST_QUESTION // (_NUMBER * description.columns + 64))
     if size == 0:
-        raise DataError("a record is too long for a question to an agent: export the model, and use --model")
+        raise DataError("a record is too long to send to an agent: export the model, and use --model")
     parts = [rows[start : start + size] for start in range(0, len(rows), size)]
     return [json.dumps({"predict": part.tolist(), "transformed": True}) for part in parts]
 
@@ -132,13 +133,13 @@ def _ask_agent(state: Path, question: str) -> list[Any]:
 
     answer = ask(state, question, _PATIENCE)
     if "error" in answer:
-        raise NetworkError(f"{state}: the agent refuses: {answer['error']}")
+        raise NetworkError(f"{state}: the agent refused the request: {answer['error']}")
     found: list[Any] = answer["labels" if "labels" in answer else "values"]
     return found
 
 
 def _without_target(found: "DataSet", records: "Records") -> "NDArray[np.float64]":
-    """Return features float64[n, d]; the last column of a regression is the target."""
+    """Return the features, float64[n, d], without the last column of a regression, which is the target."""
     return records.features[:, :-1] if found.classes == 1 else records.features
 
 
@@ -152,12 +153,16 @@ def _bounds_of(
 
 
 def _score(found: "DataSet", records: "Records", predictions: "NDArray[np.generic]") -> dict[str, float | str]:
-    """Return the accuracy, or the mean absolute error, in the target's unit if it has one."""
+    """Return the accuracy, or the mean absolute error in the target's unit if it has one.
+
+    Raises:
+        DataError: if the data set has nothing with which to compare the predictions.
+    """
     import numpy as np
 
     regression = found.classes == 1
     if not len(records) or regression != (predictions.dtype.kind == "f"):
-        raise DataError(f"{found.name}: holds nothing to compare such predictions with: leave --score out")
+        raise DataError(f"{found.name}: the data set has no targets for these predictions: omit --score")
     if not regression:
         return {"accuracy": float((predictions == records.labels).mean())}
     wanted, said, unit = records.features[:, -1], predictions.astype(np.float64), ""

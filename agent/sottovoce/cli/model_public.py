@@ -1,4 +1,4 @@
-"""An agent's public model for the commands that use it: from the running agent, or from a stopped one's files."""
+"""Access to an agent's public model, from the running agent or from the files of a stopped one."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,19 +16,19 @@ if TYPE_CHECKING:
     from sottovoce.config import AgentConfig
 
 ConfigFile = Annotated[
-    Path | None, typer.Option("--config", help="The agent's configuration file; needed when it is not running.")
+    Path | None, typer.Option("--config", help="The agent's configuration file; required if the agent is not running.")
 ]
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A public model.
+    """A public model with its description.
 
     Attributes:
         description: description of the model.
-        parameters: float64[P].
-        cycle: the cycle after which it was published.
-        config: configuration, if the agent is not running; None if it runs.
+        parameters: model parameters, float64[P].
+        cycle: cycle after which the model was published.
+        config: configuration of the agent if it is not running; None if it is running.
     """
 
     description: "Description"
@@ -38,10 +38,10 @@ class Found:
 
 
 def public_model(state: Path, config: Path | None) -> Found:
-    """Return the current public model of the agent of a state directory.
+    """Return the current public model of the agent in a state directory.
 
     Raises:
-        SottovoceError: if it is not running and its configuration is not named, or it has no model yet.
+        SottovoceError: if the agent is not running and no configuration is given, or it has no model yet.
     """
     import msgspec
 
@@ -52,12 +52,12 @@ def public_model(state: Path, config: Path | None) -> Found:
         answer, model = ask(state, "describe"), ask(state, "model")
     except NetworkError as error:
         if config is None:
-            raise UsageError(f"{state}: no agent is running there: start it, or give its --config FILE") from error
+            raise UsageError(f"{state}: no agent is running there: start it, or use --config FILE") from error
         return _saved_public_model(state, config)
     try:
         description = msgspec.convert(answer, Description)
     except msgspec.ValidationError as error:
-        raise NetworkError(f"{state}: the agent there runs another version: start it again") from error
+        raise NetworkError(f"{state}: the agent there runs another version: restart it") from error
     return Found(description, _require_model(decode_parameters(model), state), model["cycle"], None)
 
 
@@ -69,7 +69,7 @@ def _saved_public_model(state: Path, file: Path) -> Found:
     config = load(file)
     if config.agent.state.resolve() != state.resolve():
         raise UsageError(
-            f"--config {file}: its agent.state is {config.agent.state}, not {state}: give the same directory in both"
+            f"--config {file}: agent.state is {config.agent.state}, not {state}: use the same directory in both"
         )
     parameters, cycle = saved_model(config)
     return Found(describe_model(config, _privacy(config)), _require_model(parameters, state), cycle, config)
@@ -82,7 +82,7 @@ def _require_model(parameters: "NDArray[np.float64] | None", state: Path) -> "ND
 
 
 def _privacy(config: "AgentConfig") -> dict[str, Any]:
-    """Return the statement and the ε spent, from a running agent; the latter only if the ledger can be read."""
+    """Return the privacy statement of a configuration and the ε spent, which is None if the ledger cannot be read."""
     from sottovoce.agent.assemble import state_files
     from sottovoce.agent.explain import explanation
     from sottovoce.vault import Ledger

@@ -1,4 +1,4 @@
-"""Outcome of a command: its documented exit code, and one message on standard error."""
+"""Conversion of a command's outcome to its documented exit code and one message on standard error."""
 
 import errno
 import faulthandler
@@ -11,15 +11,15 @@ from sottovoce.errors import ExitCode, PluginError, SottovoceError
 from sottovoce.plugins import attribute_to_plugin, set_late_handler
 
 _TRACEBACK = "SOTTOVOCE_TRACEBACK"
-"""The environment variable that asks for the traceback of a plug-in's error."""
+"""Environment variable that enables the traceback of a plug-in's error."""
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 def run_to_exit_code(work: Callable[[], object]) -> int:
-    """Do the work of a command.
+    """Run a command and report its error, if any.
 
     Returns:
-        Its exit code; if that is not 0, the error has been printed.
+        The exit code; if it is not 0, the error has been printed.
     """
     set_late_handler(_abort)
     try:
@@ -29,9 +29,9 @@ def run_to_exit_code(work: Callable[[], object]) -> int:
     except SottovoceError as error:
         of_plugin = attribute_to_plugin(error) if error.exit_code is ExitCode.INTERNAL else None
         return _report_error(of_plugin or error)
-    except Exception as error:  # noqa: BLE001 - the outermost supervisor: anything else is a defect
+    except Exception as error:  # noqa: BLE001 - outermost handler: any other exception is a defect
         if isinstance(error, OSError) and error.errno in _FULL:
-            _say(f"{error.strerror}: make room where this command prints or writes")
+            _say(f"{error.strerror}: free some space where this command writes its output")
             return ExitCode.DATA
         if (of_plugin := attribute_to_plugin(error)) is not None:
             return _report_error(of_plugin)
@@ -53,7 +53,7 @@ def _report_error(error: SottovoceError) -> int:
 
 
 def _abort(error: PluginError) -> None:
-    """End this process, even while it hangs in a call."""
+    """Print the error and end this process, even while it hangs in a call."""
     if os.environ.get(_TRACEBACK):
         faulthandler.dump_traceback()
     _say(str(error))

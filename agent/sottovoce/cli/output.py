@@ -1,4 +1,4 @@
-"""Files that a command writes: checked before a long run, written after it."""
+"""Output files of a command, which are checked before a long run and written after it."""
 
 import os
 from pathlib import Path
@@ -8,10 +8,10 @@ from sottovoce.errors import UsageError
 
 
 def check_writable(option: str, path: Path) -> None:
-    """Refuse an output file before the run rather than after it.
+    """Check before a long run that an output file can be written.
 
     Raises:
-        UsageError: `path` cannot be written as a file.
+        UsageError: if `path` cannot be written as a file.
     """
     directory = path.absolute().parent
     try:
@@ -22,14 +22,14 @@ def check_writable(option: str, path: Path) -> None:
     if not made:
         raise UsageError(f"{option} {path}: no such directory; create it first")
     if not free:
-        raise UsageError(f"{option} {path}: cannot be written; name a file in a directory of yours")
+        raise UsageError(f"{option} {path}: cannot be written; choose a file in a directory where you may write")
 
 
 def write_text_file(option: str, path: Path, text: str) -> None:
-    """Write a text and a line ending.
+    """Write a text followed by a line ending.
 
     Raises:
-        UsageError: if it cannot be written after all.
+        UsageError: if the file cannot be written.
     """
     try:
         path.write_text(text + "\n", encoding="utf-8")
@@ -38,18 +38,18 @@ def write_text_file(option: str, path: Path, text: str) -> None:
 
 
 def write_binary_file(option: str, path: Path, raw: bytes, mode: int = 0o666) -> None:
-    """Write a file, renamed into place once it is all on the disk; write directly to a pipe or device (/dev/stdout).
+    """Write a file and rename it into place once it is complete; write directly to a pipe or device (/dev/stdout).
 
     Args:
-        option: option that named it.
+        option: command-line option that specified the file, for the error message.
         path: path of the file.
-        raw: its contents.
-        mode: mode of the file, before the umask.
+        raw: contents of the file.
+        mode: file mode, before the umask is applied.
 
     Raises:
-        UsageError: if it cannot be written; an existing file is unchanged.
+        UsageError: if the file cannot be written; an existing file is unchanged.
     """
-    target = path.resolve()  # keeps a symbolic link
+    target = path.resolve()  # a symbolic link is preserved
     draft = target.with_name(f"{target.name}.new")
     try:
         if path.exists() and not path.is_file():  # a pipe or device, which a file must not replace

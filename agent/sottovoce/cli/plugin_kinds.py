@@ -1,4 +1,4 @@
-"""Plug-ins of every kind, and whether each can be imported."""
+"""Listing of the plug-ins of every kind, and a check that each can be imported."""
 
 from collections.abc import Container
 
@@ -34,12 +34,12 @@ _OWN: dict[str, tuple[type, Container[str]]] = {
 
 
 def all_plugins() -> list[Plugin]:
-    """Return every plug-in of every installed package, by kind and name."""
+    """Return every plug-in of every installed package, sorted by kind and name."""
     return [plugin for kind in KINDS for _, found in sorted(installed_plugins(kind).items()) for plugin in found]
 
 
 def problem_of(plugin: Plugin) -> str | None:
-    """Return the error of a plug-in's import, or of its name; None if there is none."""
+    """Return the error that a plug-in's name or import causes; None if there is no error."""
     wanted, own = _OWN[plugin.kind]
     try:
         find(plugin.kind, plugin.name, own)

@@ -1,4 +1,4 @@
-"""`sottovoce plugins`: plug-ins of other packages."""
+"""`sottovoce plugins`: list the plug-ins that other packages provide."""
 
 import json
 from typing import Annotated
@@ -9,10 +9,10 @@ from sottovoce.errors import ExitCode
 
 
 def run_plugins(
-    check: Annotated[bool, typer.Option("--check", help="Import each plug-in, and report which are broken.")] = False,
+    check: Annotated[bool, typer.Option("--check", help="Import each plug-in and report broken ones.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> int | None:
-    """List the plug-ins that other packages bring; without --check none is imported."""
+    """List the plug-ins that other packages provide. Imports them only with --check."""
     from sottovoce.cli.plugin_kinds import all_plugins, problem_of
 
     found = all_plugins()

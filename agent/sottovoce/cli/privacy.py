@@ -1,4 +1,4 @@
-"""`sottovoce privacy`: the noise that a budget needs, and the cost of releases."""
+"""`sottovoce privacy`: calibrate noise to a budget, compose releases, and explain and audit promises."""
 
 import json
 import math
@@ -29,7 +29,7 @@ def _group() -> None:
 @app.command()
 def calibrate(
     epsilon: Annotated[float, typer.Option(help="Total ε.")],
-    delta: Annotated[float, typer.Option(help="Total δ, for example 1e-5; Laplace noise needs none.")] = 0.0,
+    delta: Annotated[float, typer.Option(help="Total δ, for example 1e-5; not needed for Laplace noise.")] = 0.0,
     mechanism: Annotated[
         Literal["gaussian", "laplace", "discrete-gaussian", "discrete-laplace"], typer.Option(help="The mechanism.")
     ] = "gaussian",
@@ -39,10 +39,12 @@ def calibrate(
     neighbouring: Annotated[
         Literal["add-remove", "replace-one"], typer.Option(help="replace-one doubles the sensitivity.")
     ] = "add-remove",
-    releases: Annotated[int, typer.Option(help="How many releases share the budget.")] = 1,
-    rate: Annotated[float, typer.Option(help="Each record is in each release with this probability (gaussian).")] = 1.0,
+    releases: Annotated[int, typer.Option(help="Number of releases that share the budget.")] = 1,
+    rate: Annotated[
+        float, typer.Option(help="Probability with which each record is included in each release (gaussian).")
+    ] = 1.0,
     dimensions: Annotated[
-        int, typer.Option(help="Numbers in a release, for discrete-gaussian; a single one is summed exactly.")
+        int, typer.Option(help="Values per release, for discrete-gaussian; a single value is summed exactly.")
     ] = 1,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
@@ -51,7 +53,7 @@ def calibrate(
 
     if mechanism.endswith("gaussian") and not 0 < delta < 1:
         raise UsageError(
-            f"--delta {delta:g}: {mechanism} noise needs a δ between 0 and 1; for example, give --delta 1e-5"
+            f"--delta {delta:g}: {mechanism} noise requires a δ between 0 and 1; for example, use --delta 1e-5"
         )
     try:
         found = calibrated(

@@ -1,4 +1,4 @@
-"""`sottovoce privacy compose`: the cost of several releases together."""
+"""`sottovoce privacy compose`: print the total cost of several releases."""
 
 import json
 import math
@@ -13,7 +13,7 @@ from sottovoce.errors import PrivacyError, UsageError
 def compose(
     event: Annotated[
         list[str],
-        typer.Option(help="A release, for example gaussian:sigma=1,rate=0.01,count=1000; repeatable; or JSON."),
+        typer.Option(help="A release, such as gaussian:sigma=1,rate=0.01,count=1000, or JSON; may be repeated."),
     ],
     delta: Annotated[float, typer.Option(help="Print ε at this δ.")] = 1e-5,
     epsilon: Annotated[float | None, typer.Option(help="Print δ at this ε instead.")] = None,

@@ -1,4 +1,4 @@
-"""`sottovoce privacy dossier`: a device's promise as a document."""
+"""`sottovoce privacy dossier`: write a document that describes a device's privacy promise."""
 
 import json
 from pathlib import Path
@@ -14,7 +14,7 @@ def dossier(
     config: Annotated[Path, typer.Option("--config", help="The device's configuration file.")],
     out: Annotated[Path, typer.Option("--out", help="Directory for dossier.md and dossier.json; created if missing.")],
 ) -> None:
-    """Write a document for an auditor or a data-protection officer about a device."""
+    """Write a document about a device for an auditor or a data-protection officer."""
     from sottovoce.agent.dossier import dossier as made
     from sottovoce.agent.dossier import render_markdown
     from sottovoce.agent.task_activator import active_configuration

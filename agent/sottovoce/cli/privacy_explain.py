@@ -1,4 +1,4 @@
-"""`sottovoce privacy explain`: a promise in plain words, the certainty that it allows, and the rest of the budget."""
+"""`sottovoce privacy explain`: explain a promise, the certainty that it allows, and the remaining budget."""
 
 import json
 from collections.abc import Iterator
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from sottovoce.config import AgentConfig
     from sottovoce.vault import Ledger
 
-_EXAMPLE = {"features": 64, "classes": 10, "expected_records": 100.0}  # where no configuration says more
+_EXAMPLE = {"features": 64, "classes": 10, "expected_records": 100.0}  # assumed if there is no configuration
 
 
 def learners() -> list[str]:
-    """Return names of all learners, for completion."""
+    """Return the names of all learners, for shell completion."""
     from sottovoce.registry import ALGORITHMS
 
     return list(ALGORITHMS)
@@ -28,7 +28,7 @@ def learners() -> list[str]:
 def explain(
     config: Annotated[Path | None, typer.Option("--config", help="An agent's configuration file.")] = None,
     learner: Annotated[
-        str | None, typer.Option(help="A learner, instead of a configuration file.", autocompletion=learners)
+        str | None, typer.Option(help="A learner's name, instead of a configuration file.", autocompletion=learners)
     ] = None,
     fidelity: Annotated[str, typer.Option(help="With --learner: sound or paper.")] = "sound",
     epsilon: Annotated[float, typer.Option(help="With --learner: total ε.")] = 2.0,
@@ -39,11 +39,11 @@ def explain(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
-    """Explain a privacy promise in plain words: what is hidden, from whom, at what cost."""
+    """Explain a privacy promise in plain words: what is hidden, from whom, and at what cost."""
     from sottovoce.agent.explain import explanation
 
     if (config is None) == (learner is None):
-        raise UsageError("choose one: --config FILE explains a device's promise, --learner NAME a learner's in general")
+        raise UsageError("use either --config FILE for a device's promise or --learner NAME for a learner's in general")
     if config is not None:
         from sottovoce.config import load
 
@@ -71,7 +71,7 @@ def explain(
 
 
 def _present_state(settings: "AgentConfig") -> "tuple[AgentConfig, Spent]":
-    """Return the present state of the device, and its spending."""
+    """Return the device's active configuration and what it has spent."""
     from sottovoce.agent.explain import Spent
     from sottovoce.agent.task_activator import active_configuration
 
@@ -80,7 +80,7 @@ def _present_state(settings: "AgentConfig") -> "tuple[AgentConfig, Spent]":
 
 
 def ledger_path(settings: "AgentConfig") -> Path:
-    """Return the path of a device's own ledger."""
+    """Return the path of a device's own ledger, which may be in a separate vault's directory."""
     from sottovoce.agent.assemble import state_files
 
     _, own = state_files(settings.agent.state)
@@ -89,10 +89,10 @@ def ledger_path(settings: "AgentConfig") -> Path:
 
 @contextmanager
 def ledger_of(settings: "AgentConfig") -> Iterator["tuple[Ledger, Path]"]:
-    """Yield a device's own ledger, to read, and its path.
+    """Open a device's own ledger for reading, and yield it with its path.
 
     Raises:
-        LedgerError: if the ledger is missing or damaged, or was made for another budget.
+        LedgerError: if the ledger is missing or damaged, or was created for another budget.
     """
     from sottovoce.algorithms.family import budget_of
     from sottovoce.vault import Ledger, check_budget
@@ -125,7 +125,7 @@ def _lines(found: dict[str, Any]) -> list[str]:
         lines.append(f"heard         {found['heard']['words']}")
     lines += [f"not covered   {words}" for words in found["not_covered"]]
     if left["ledger"] is None:
-        lines.append("left          no ledger was looked at; give --config for a device's own")
+        lines.append("left          no ledger was read; use --config to read a device's ledger")
     elif left["epsilon"] is None:
         lines.append("left          there is no budget: nothing is promised")
     else:
@@ -140,7 +140,7 @@ def _lines(found: dict[str, Any]) -> list[str]:
 
 
 def _joint_cost(tasks: dict[str, Any]) -> str:
-    """Return the joint cost of all fleet tasks, in words."""
+    """Return a sentence about the joint cost of all fleet tasks."""
     if tasks["epsilon"] is None or tasks["spent_epsilon"] is None:
         return f"up to epoch {tasks['epoch']}: nothing is promised"
     spent = f"ε = {tasks['spent_epsilon']:.4g} of {tasks['epsilon']:g}"

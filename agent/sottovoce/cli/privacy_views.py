@@ -1,4 +1,4 @@
-"""`sottovoce privacy views`: the ε against neighbours, coalitions and the receiver of the average."""
+"""`sottovoce privacy views`: print ε against neighbours, coalitions and the recipient of the average."""
 
 import csv
 import json
@@ -13,7 +13,7 @@ from sottovoce.errors import PrivacyError, UsageError
 _ASSUMPTIONS = {
     "local": "reads every message of the agent, whatever else it does or knows",
     "pairwise": "one agent that follows the protocol and sees its own messages only",
-    "coalition": "these agents follow the protocol and pool all that they see",
+    "coalition": "these agents follow the protocol and pool everything they see",
     "central": "sees nothing but the average of all final models",
 }
 
@@ -30,27 +30,29 @@ def views(
     agents: Annotated[
         int | None, typer.Option(help="Number of agents; for a file, its largest number plus one.")
     ] = None,
-    rounds: Annotated[int, typer.Option(help="Rounds of gossip.")] = 10,
-    noise: Annotated[Literal["fresh", "once"], typer.Option(help="Fresh noise every round, or noise once.")] = "fresh",
+    rounds: Annotated[int, typer.Option(help="Number of gossip rounds.")] = 10,
+    noise: Annotated[
+        Literal["fresh", "once"], typer.Option(help="Add fresh noise in every round, or add noise only once.")
+    ] = "fresh",
     sigma: Annotated[
-        float | None, typer.Option(help="Noise of one release, in units of the sensitivity; 1 by default.")
+        float | None, typer.Option(help="Noise scale of one release, in units of the sensitivity; 1 by default.")
     ] = None,
     epsilon: Annotated[float | None, typer.Option(help="Instead of --sigma: ε of one release at δ.")] = None,
     delta: Annotated[float, typer.Option(help="δ.")] = 1e-5,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
-    """Print what different observers learn of an agent: all its messages, some of them, or the average."""
+    """Print the ε of an agent against observers that see all its messages, some of them, or the average."""
     from sottovoce.accounting import views as accounting
     from sottovoce.accounting.gaussian import gaussian_epsilon, gaussian_mu
 
     if sigma is not None and epsilon is not None:
-        raise UsageError("--sigma and --epsilon both say how much noise there is: give one")
+        raise UsageError("--sigma and --epsilon both set the amount of noise: use only one of them")
     if not 0 < delta < 1:
-        raise UsageError(f"--delta {delta:g}: choose a number between 0 and 1")
+        raise UsageError(f"--delta {delta:g}: must be between 0 and 1")
     if sigma is not None and not 0 < sigma < math.inf:
-        raise UsageError(f"--sigma {sigma:g}: choose a positive number")
+        raise UsageError(f"--sigma {sigma:g}: must be a positive number")
     if not 1 <= rounds <= _MAX_ROUNDS:
-        raise UsageError(f"--rounds {rounds}: choose from 1 to {_MAX_ROUNDS}")
+        raise UsageError(f"--rounds {rounds}: must be from 1 to {_MAX_ROUNDS}")
     observers = _observers(seen_by)
     try:
         mu = gaussian_mu(epsilon, delta) if epsilon is not None else 1 / (sigma or 1.0)
@@ -80,7 +82,7 @@ def _observers(text: str) -> list[int]:
     try:
         return [int(part) for part in text.split(",")]
     except ValueError as error:
-        raise UsageError(f"--seen-by {text}: write agents' numbers, for example 0,2") from error
+        raise UsageError(f"--seen-by {text}: must be a list of agent numbers, for example 0,2") from error
 
 
 def _edges(name: str, agents: int | None) -> tuple[list[tuple[int, int]], int]:
@@ -93,7 +95,7 @@ def _edges(name: str, agents: int | None) -> tuple[list[tuple[int, int]], int]:
         with Path(name).open(newline="", encoding="utf-8") as lines:
             edges = [(int(a), int(b)) for a, b in (row for row in csv.reader(lines) if row)]
     except (OSError, ValueError) as error:
-        raise UsageError(f"--topology {name}: not a file with two agents' numbers per line: {error}") from error
+        raise UsageError(f"--topology {name}: not a file with two agent numbers per line: {error}") from error
     if not edges:
         raise UsageError(f"--topology {name}: the file has no edges")
     return edges, _check_agent_count(1 + max(max(edge) for edge in edges) if agents is None else agents)
@@ -101,9 +103,7 @@ def _edges(name: str, agents: int | None) -> tuple[list[tuple[int, int]], int]:
 
 def _check_agent_count(agents: int) -> int:
     if not 1 <= agents <= _MAX_AGENTS:
-        raise UsageError(
-            f"--agents {agents}: views are computed exactly, for 1 to {_MAX_AGENTS} agents; choose such a number"
-        )
+        raise UsageError(f"--agents {agents}: must be from 1 to {_MAX_AGENTS}, because views are computed exactly")
     return agents
 
 

@@ -1,6 +1,6 @@
-"""Long-running commands, as started by units, containers and testbeds.
+"""Long-running commands, which are started by systemd units, containers and testbeds.
 
-These commands are recognised without the command-line parser, whose 2 MiB would stay in a device's memory.
+These commands are recognised without the command-line parser, which would occupy 2 MiB of a device's memory.
 """
 
 import faulthandler
@@ -16,14 +16,14 @@ _STANDARD_ERROR = 2
 
 
 def agent(config: Path) -> int:
-    """Run the agent of a configuration file until it is stopped."""
+    """Run the agent described by a configuration file until it is stopped."""
     from sottovoce.agent import endurance
 
     return _run_service(config, endurance.run)
 
 
 def vault(config: Path) -> int:
-    """Serve the records and the ledger of a configuration file to its agent until it is stopped."""
+    """Run the vault of a configuration file, which serves records and the ledger to the agent, until it is stopped."""
     from sottovoce.agent.vault_process import serve_vault
 
     return _run_service(config, lambda settings: serve_vault(settings, config))
@@ -34,7 +34,7 @@ def _run_service(config: Path, keep: "Callable[[AgentConfig], int]") -> int:
     from sottovoce.config import load
     from sottovoce.observe import log_to_stderr
 
-    faulthandler.enable(_STANDARD_ERROR)  # if a library aborts for lack of memory, the log shows where
+    faulthandler.enable(_STANDARD_ERROR)  # the log shows where a library aborts if memory runs out
     with report_faults():
         settings = load(config)
         log_to_stderr(settings.agent.log_level, settings.agent.log_format)

@@ -1,4 +1,4 @@
-"""Testbeds that run on this machine: their directories and last measurements."""
+"""Directories and latest measurements of the testbeds that run on this machine."""
 
 import json
 import os
@@ -9,14 +9,14 @@ from typing import Any
 from sottovoce.errors import NetworkError
 
 PROGRESS = "progress.json"
-"""File in a testbed's directory with its newest measurement."""
+"""Name of the file in a testbed's directory that contains its newest measurement."""
 
 _ALWAYS = {"learner", "data", "cycles", "cycle"}
 _AGENT = b"sottovoce_lab.testbed.process"  # the module that runs a testbed's agents
 
 
 def read_progress(directory: Path) -> dict[str, Any] | None:
-    """Return the newest measurement of a testbed; None before the first, or if the file is another program's."""
+    """Return a testbed's newest measurement; None before the first one, or if another program wrote the file."""
     try:
         document = json.loads((directory / PROGRESS).read_text())
     except (OSError, ValueError):
@@ -41,17 +41,17 @@ def newest_testbed(processes: Path = Path("/proc")) -> Path:
     found = [directory for directory in _directories(processes) if directory.is_dir()]
     if not found:
         raise NetworkError(
-            "no testbed of yours is running here: start one with `sottovoce testbed`, or name its directory"
+            "none of your testbeds is running here: start one with `sottovoce testbed`, or specify its directory"
         )
     return max(found, key=lambda directory: directory.stat().st_ctime)
 
 
 def _directories(processes: Path) -> Iterator[Path]:
-    """State directories of this user's testbed agents: each command line names its configuration file."""
+    """Yield the testbed directory of each testbed agent that this user runs, taken from its command line."""
     for process in processes.glob("[0-9]*"):
         try:
             words = (process / "cmdline").read_bytes().split(b"\0")
             if _AGENT in words and process.stat().st_uid == os.getuid():
                 yield Path(os.fsdecode(words[words.index(_AGENT) + 1])).parent.parent
         except (OSError, IndexError):
-            continue  # it has ended meanwhile
+            continue  # the process has ended in the meantime

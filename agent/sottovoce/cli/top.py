@@ -1,4 +1,4 @@
-"""`sottovoce top`: the present state of a device or of a whole testbed."""
+"""`sottovoce top`: watch the current state of a device or of a whole testbed."""
 
 import json
 import math
@@ -32,13 +32,13 @@ def run_top(
         Path | None, typer.Option(help="The agent's state directory, instead of --config.", readable=False)
     ] = None,
     testbed: Annotated[bool, typer.Option("--testbed", help="All agents of a running testbed.")] = False,
-    every: Annotated[float, typer.Option(help="Seconds between two updates.", min=0.1, max=3600)] = 1.0,
+    every: Annotated[float, typer.Option(help="Seconds between updates.", min=0.1, max=3600)] = 1.0,
     once: Annotated[bool, typer.Option("--once", help="Print the current state once and exit.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the current state as one JSON document.")] = False,
 ) -> None:
-    """Watch a device, or a running testbed: peers, cycles, ε, traffic, memory. Press q to quit."""
+    """Watch a device or a running testbed: peers, cycles, ε, traffic and memory. Press q to quit."""
     if math.isnan(every):
-        raise UsageError("--every nan: is not a number of seconds; give 0.1 to 3600")
+        raise UsageError("--every nan: must be a number of seconds from 0.1 to 3600")
     devices = _devices(directory, config, state, testbed)
     if as_json or once or not _on_terminal():
         found = _twice(devices, every)
@@ -68,36 +68,40 @@ def _on_terminal() -> bool:
 
 
 def _devices(directory: Path | None, config: Path | None, state: Path | None, testbed: bool) -> "Devices":
-    """Return the devices to watch."""
+    """Return the devices to watch.
+
+    Raises:
+        UsageError: if the options conflict, or no readable device is specified.
+    """
     from sottovoce.cli.testbeds import newest_testbed, state_directories
     from sottovoce.cli.top_devices import Devices
 
     if directory is not None and not testbed:
-        raise UsageError(f"{directory}: a directory goes with --testbed; name a device with --config or --state")
+        raise UsageError(f"{directory}: a directory requires --testbed; specify a device with --config or --state")
     if testbed:
         if config is not None or state is not None:
-            raise UsageError("--testbed shows all its agents: leave out --config and --state")
+            raise UsageError("--testbed shows all agents of the testbed: omit --config and --state")
         directory = newest_testbed() if directory is None else directory
         if not (members := state_directories(directory)):
-            raise UsageError(f"{directory}: holds no agents of a testbed; give what testbed.directory was set to")
+            raise UsageError(f"{directory}: contains no testbed agents; use the value of testbed.directory")
         return Devices(members, directory)
     if config is None and state is None and INSTALLED.exists():
         config = INSTALLED
     if (config is None) == (state is None):
-        raise UsageError("say what to watch: give --config FILE or --state DIRECTORY of a device, or --testbed")
+        raise UsageError("specify what to watch with --config FILE or --state DIRECTORY of a device, or --testbed")
     if state is None:
         from sottovoce.config import load
 
         state = load(config or INSTALLED).agent.state
     if not state.is_dir():
-        raise UsageError(f"{state}: no such state directory; give the one of `sottovoce fleet join`")
+        raise UsageError(f"{state}: no such state directory; use the one created by `sottovoce fleet join`")
     if not os.access(state, os.R_OK | os.X_OK):
-        raise UsageError(f"{state}: this user may not read it; run this as its owner")
+        raise UsageError(f"{state}: this user may not read the directory; run the command as its owner")
     return Devices([state])
 
 
 def _twice(devices: "Devices", pause: float) -> dict[str, Any]:
-    """Return the second of two snapshots, so that it has rates."""
+    """Take two snapshots and return the second, which includes rates."""
     devices.look()
     time.sleep(pause)
     return devices.look()

@@ -1,4 +1,4 @@
-"""Snapshots of devices through their control sockets, JSON-ready: `sottovoce.top/1`."""
+"""JSON-ready snapshots of devices, taken through their control sockets: `sottovoce.top/1`."""
 
 import time
 from collections.abc import Sequence
@@ -24,8 +24,8 @@ class Devices:
     """Devices that are observed repeatedly.
 
     Args:
-        states: their state directories, in the order in which they are shown.
-        testbed: the directory of their testbed; None for a single device.
+        states: state directories of the devices, in display order.
+        testbed: directory of their testbed; None for a single device.
     """
 
     states: Sequence[Path]
@@ -33,7 +33,7 @@ class Devices:
     _last: dict[Path, tuple[float, dict[str, int]]] = field(default_factory=dict)
 
     def look(self) -> dict[str, Any]:
-        """Return a snapshot of all devices; rates are since the previous snapshot, and null in the first."""
+        """Return a snapshot of all devices with rates since the previous snapshot; they are None in the first one."""
         with ThreadPoolExecutor(max_workers=_AT_ONCE) as pool:
             answers = list(pool.map(_ask_status, self.states))
         return {
@@ -44,7 +44,7 @@ class Devices:
         }
 
     def _device(self, state: Path, status: dict[str, Any] | None) -> dict[str, Any]:
-        """Return the row of one device, or only its name if the device is away."""
+        """Return the facts about one device, or only its name and directory if the device is away."""
         facts: dict[str, Any] = {"name": state.absolute().name, "state_directory": str(state), "away": status is None}
         if status is None:
             self._last.pop(state, None)
@@ -84,7 +84,7 @@ class Devices:
         }
 
     def _rates(self, state: Path, traffic: dict[str, int]) -> dict[str, float | None]:
-        """Return rates per second since the last snapshot; null in the first, and after an agent's restart."""
+        """Return rates per second since the last snapshot; None in the first one and after an agent's restart."""
         now = time.monotonic()
         before = self._last.get(state)
         self._last[state] = now, traffic
@@ -105,5 +105,5 @@ def _ask_status(state: Path) -> dict[str, Any] | None:
 
 
 def _progress(directory: Path) -> dict[str, Any]:
-    """Return the newest measurement of the testbed's harness, on records that no agent holds."""
+    """Return the newest measurement by the testbed's harness, made on records that no agent holds."""
     return {"exists": directory.is_dir(), "measured": read_progress(directory)}

@@ -1,4 +1,4 @@
-"""The screen of `sottovoce top`, which fits the terminal's width."""
+"""The `sottovoce top` screen, which adapts to the terminal's width."""
 
 import os
 import select
@@ -27,7 +27,7 @@ Device = dict[str, Any]
 
 
 class Screen:
-    """Alternate screen of the terminal, redrawn at each update; `q` quits. The terminal is restored at the end."""
+    """The terminal's alternate screen, redrawn at each update until `q` is pressed, then restored."""
 
     def __init__(self) -> None:
         self._console = Console(highlight=False)
@@ -38,7 +38,7 @@ class Screen:
     def __enter__(self) -> Self:
         if self._keys is not None:
             self._before = termios.tcgetattr(self._keys)
-            tty.setcbreak(self._keys)  # a key is read without Enter; Ctrl-C still interrupts
+            tty.setcbreak(self._keys)  # keys are read without Enter; Ctrl-C still interrupts
         self._live.start()
         return self
 
@@ -55,27 +55,27 @@ class Screen:
             time.sleep(seconds)
             return False
         pressed = os.read(self._keys, 64) if select.select([self._keys], [], [], seconds)[0] else b"-"
-        return not pressed or b"q" in pressed.lower()  # nothing to read: the terminal is gone
+        return not pressed or b"q" in pressed.lower()  # an empty read means that the terminal is gone
 
     def show(self, found: dict[str, Any]) -> None:
-        """Show this snapshot."""
+        """Draw a snapshot on the screen."""
         size = self._console.size
         self._live.update(render_snapshot(found, size.width, size.height), refresh=True)
 
 
 def print_snapshot(found: dict[str, Any]) -> None:
-    """Print one complete snapshot on standard output."""
+    """Print one complete snapshot to standard output."""
     console = Console(highlight=False)
     console.print(render_snapshot(found, console.size.width, None))
 
 
 def render_snapshot(found: dict[str, Any], width: int, height: int | None) -> RenderableType:
-    """Return a snapshot in a form that Rich prints.
+    """Return a snapshot as an object that Rich can print.
 
     Args:
-        found: a `sottovoce.top/1`.
-        width: columns of the terminal.
-        height: lines of the terminal; None for no limit.
+        found: a `sottovoce.top/1` document.
+        width: terminal width in columns.
+        height: terminal height in lines; None for no limit.
     """
     devices = found["devices"]
     if found["testbed"] is None:
@@ -103,7 +103,7 @@ def _heading(found: dict[str, Any]) -> Text:
 
 
 def _quality(measured: dict[str, Any]) -> str:
-    """Return the measurement of the harness, on records that no agent holds."""
+    """Return the harness's measurement, made on records that no agent holds."""
     if measured.get("accuracy_mean") is not None:
         low, high = measured["accuracy_min"], measured["accuracy_max"]
         return f"public accuracy {measured['accuracy_mean']:.3f} ({low:.3f} to {high:.3f})"
@@ -113,7 +113,7 @@ def _quality(measured: dict[str, Any]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Column:
-    """Column in the table of a testbed: its heading, its width and its cells."""
+    """A column in the testbed table, with its heading, width and cell function."""
 
     name: str
     width: int
@@ -122,7 +122,7 @@ class _Column:
 
 
 def _testbed(devices: list[Device], width: int) -> tuple[Table, list[str]]:
-    """Return a table with a row per device, and the names of the columns that do not fit."""
+    """Return a table with one row per device, and the names of the columns that do not fit."""
     table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
     used = 0
     chosen: list[_Column] = []
@@ -145,7 +145,7 @@ def _testbed(devices: list[Device], width: int) -> tuple[Table, list[str]]:
 
 
 def _waits(device: Device) -> str:
-    """Return the reason for which a device waits; its next cycle counts only if there is no other reason."""
+    """Return why a device is waiting; a timer is reported only if there is no other reason."""
     waits = sorted(device["waiting"], key=lambda wait: wait["name"].startswith("timer:"))
     if not waits:
         return "nothing"
@@ -154,7 +154,7 @@ def _waits(device: Device) -> str:
 
 
 def _bar(device: Device) -> Text:
-    """Return ε spent, as a bar and in numbers; not in an alarming colour, since a budget is there to be spent."""
+    """Return the ε spent as a bar with numbers, in a neutral colour because spending the budget is normal."""
     spent, total = device["spent_epsilon"], device["epsilon"]
     if spent is None or total is None:
         return Text("no ε is promised", style="yellow")
@@ -182,7 +182,7 @@ def _kib(value: float | None) -> str:
 
 
 def _blank_when_away(cell: Callable[[Device], Text | str]) -> Callable[[Device], Text]:
-    """Return a cell that is empty where the device is away."""
+    """Wrap a cell function so that the cell is empty if the device is away."""
 
     def of(device: Device) -> Text:
         found = "" if device["away"] else cell(device)
@@ -191,7 +191,7 @@ def _blank_when_away(cell: Callable[[Device], Text | str]) -> Callable[[Device],
     return of
 
 
-_COLUMNS = (  # the first columns remain when there is little room
+_COLUMNS = (  # on a narrow terminal, the first columns take precedence
     _Column("state", 8, _state, left=True),
     _Column("cycle", 7, _blank_when_away(lambda device: f"{device['cycle']}")),
     _Column("ε spent", _BAR + 8, _blank_when_away(_bar), left=True),
@@ -205,7 +205,7 @@ _COLUMNS = (  # the first columns remain when there is little room
 
 
 def _device(device: Device, at: str, width: int) -> RenderableType:
-    """Return the lines of one device, with its peers below."""
+    """Return a table that describes one device, with its peers below."""
     table = Table(show_header=False, box=None, pad_edge=False)
     table.add_column(style="bold", no_wrap=True)
     table.add_column(overflow="fold")
@@ -230,8 +230,8 @@ def _facts(device: Device) -> Iterator[tuple[str, Text | str]]:
         yield "", f"{words}; {device['status']}, {device['unit']} level"
     yield (
         "traffic",
-        f"{_rate(device['sent_per_s'])} messages sent and {_rate(device['received_per_s'])} received a second, "
-        f"{_kib(device['wire_bytes_per_s'])} KiB/s out; {device['messages']} and {device['received']} in all",
+        f"{_rate(device['sent_per_s'])} messages sent and {_rate(device['received_per_s'])} received per second, "
+        f"{_kib(device['wire_bytes_per_s'])} KiB/s out; {device['messages']} and {device['received']} in total",
     )
     yield "memory", f"{device['rss_mib']:.1f} MiB, {device['cpu_s']:.1f} s of processor time"
     yield "waits for", _waits(device)
@@ -240,7 +240,7 @@ def _facts(device: Device) -> Iterator[tuple[str, Text | str]]:
 
 
 def _peer_rows(device: Device, width: int) -> Iterator[tuple[str, Text | str]]:
-    """Yield a line for each peer."""
+    """Yield the peer count, a line for each other task, and a line for each peer."""
     yield "peers", _peers(device)
     for line in other_task_lines(device["other_tasks"]):
         yield "apart", Text(printable(line), style="red")

@@ -1,4 +1,4 @@
-"""`sottovoce vault`: the vault as a separate process."""
+"""`sottovoce vault`: run the vault as a separate process."""
 
 from pathlib import Path
 from typing import Annotated
@@ -17,5 +17,5 @@ def _group() -> None:
 
 @app.command()
 def run(config: Annotated[Path, typer.Option("--config", help="The agent's configuration file, with [vault].")]) -> int:
-    """Run the vault in the foreground, with its own user, until SIGTERM or Ctrl-C."""
+    """Run the vault in the foreground, as its own user, until SIGTERM or Ctrl-C."""
     return services.vault(config)

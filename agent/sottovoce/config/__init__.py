@@ -1,4 +1,4 @@
-"""The configuration of an agent: one typed schema, and errors that name the line and the remedy."""
+"""An agent's configuration: a typed schema, and errors that report the line and the remedy."""
 
 from sottovoce.config.feed import FeedSection, FormatSection, MeterSection, address_of, fill_placeholders
 from sottovoce.config.identity import IdentitySection

@@ -1,4 +1,4 @@
-"""Keys without effect: a user has set them, but the rest of the file makes them irrelevant."""
+"""Detection of keys that a user has set although the rest of the file makes them irrelevant."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -9,11 +9,11 @@ Key = tuple[str, ...]
 
 
 def keys_without_effect(tables: Mapping[str, Any], config: AgentConfig) -> Iterator[tuple[Key, str]]:
-    """Yield keys without effect, each with the reason and the remedy.
+    """Yield every key that has no effect, with the reason and the remedy.
 
     Args:
-        tables: the tables of the file, as tomllib returns them.
-        config: the configuration read from them.
+        tables: tables of the file, as returned by tomllib.
+        config: configuration that was loaded from the tables.
     """
     given = {name: frozenset(table) for name, table in tables.items() if isinstance(table, Mapping)}
     for key in sorted(given.get("learner", frozenset())):
@@ -25,59 +25,62 @@ def keys_without_effect(tables: Mapping[str, Any], config: AgentConfig) -> Itera
 
 
 def contradicting_keys(tables: Mapping[str, Any], config: AgentConfig) -> Iterator[tuple[Key, str]]:
-    """Yield keys of a device's file that contradict other keys, each with the remedy.
+    """Yield every key of a device's file that contradicts another key, with the remedy.
 
-    Simulations skip this: they have a known number of records per device and provide public records themselves.
+    Simulations skip this check because they know the number of records per device and provide public records
+    themselves.
     """
     learner, data = config.learner, config.data
     written = tables.get("learner", {})
     if "longest_period" in written and learner.longest_pause < learner.period:
-        yield ("learner", "longest_period"), f"shorter than learner.period, {learner.period:g} s; choose no less"
+        yield ("learner", "longest_period"), f"shorter than learner.period ({learner.period:g} s); choose at least that"
     batch = getattr(learner, "batch", None)
     drawn = learner.unused("batch") is None and learner.draws
     if drawn and batch is not None and batch > data.expected_records and "batch" in written:
         yield (
             ("learner", "batch"),
-            f"{batch} of {data.expected_records:g} records that are expected (data.expected_records); choose no more",
+            f"{batch} is more than the {data.expected_records:g} expected records (data.expected_records); reduce it",
         )
 
 
 def _windows(config: AgentConfig) -> str | None:
     if config.unit != "record" or config.data.source.startswith("feed:"):
         return None
-    return 'its privacy unit is a record, so no window is looked at: set privacy.unit = "window", or leave it out'
+    return 'not used, because the privacy unit is a record: set privacy.unit = "window", or remove this key'
 
 
 def _public(config: AgentConfig) -> str | None:
     if config.learner.scores is not None:
         return None
-    return f"learner {config.learner.name} scores no models with these settings; leave it out"
+    return f"learner {config.learner.name} does not score models with these settings; remove this key"
 
 
 def _direct(config: AgentConfig) -> str | None:
-    return None if "grpc" in config.transport.use else "transport.use has no grpc; leave it out, or add grpc"
-
-
-def _brokered(config: AgentConfig) -> str | None:
-    return None if "mqtt" in config.transport.use else "transport.use has no mqtt; leave it out, or add mqtt"
-
-
-def _separate(config: AgentConfig) -> str | None:
-    return None if config.vault.socket is not None else "there is no separate vault (vault.socket); leave it out"
-
-
-def _metrics(config: AgentConfig) -> str | None:
     return (
-        None if config.observe.metrics is not None else "observe.metrics is missing; name an address, or leave it out"
+        None if "grpc" in config.transport.use else "transport.use does not include grpc; remove this key, or add grpc"
     )
 
 
+def _brokered(config: AgentConfig) -> str | None:
+    return (
+        None if "mqtt" in config.transport.use else "transport.use does not include mqtt; remove this key, or add mqtt"
+    )
+
+
+def _separate(config: AgentConfig) -> str | None:
+    return None if config.vault.socket is not None else "there is no separate vault (vault.socket); remove this key"
+
+
+def _metrics(config: AgentConfig) -> str | None:
+    return None if config.observe.metrics is not None else "observe.metrics is not set; set it, or remove this key"
+
+
 def _sampled(config: AgentConfig) -> str | None:
-    return 'membership.sampling is "static"; leave it out' if config.membership.sampling == "static" else None
+    return 'membership.sampling is "static"; remove this key' if config.membership.sampling == "static" else None
 
 
 def _asked(config: AgentConfig) -> str | None:
-    return "ledger.alone = true asks no peer; leave one of the two out" if config.ledger.alone else None
+    return "ledger.alone = true asks no peers; remove one of the two keys" if config.ledger.alone else None
 
 
 _UNUSED = {

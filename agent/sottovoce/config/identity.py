@@ -1,4 +1,4 @@
-"""Configuration section of a device's identity, and of the authority that it trusts for other devices' identities."""
+"""Configuration section for a device's identity and for the authority that it trusts to identify other devices."""
 
 from typing import Annotated, Literal
 
@@ -14,14 +14,14 @@ class IdentitySection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     mode: Annotated[
         Literal["fleet-ca", "external", "pinned"],
         Meta(
-            description="who vouches for devices: the fleet's own CA, another CA, or only transport.peers; as the "
-            "device joined"
+            description="who vouches for devices: the fleet's own CA, another CA, or only transport.peers; must match "
+            "how the device joined"
         ),
     ] = "fleet-ca"
     enroller: Annotated[
         Address | None,
-        Meta(description="host:port of `sottovoce fleet renew --serve`, asked for a new certificate in time"),
+        Meta(description="host:port of `sottovoce fleet renew --serve`, which issues a new certificate in time"),
     ] = None
     look_every: Annotated[
-        float, Meta(ge=0.05, le=LARGEST, description="seconds between looks for a new certificate or revocation list")
+        float, Meta(ge=0.05, le=LARGEST, description="seconds between checks for a new certificate or revocation list")
     ] = 5.0

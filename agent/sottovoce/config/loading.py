@@ -1,4 +1,4 @@
-"""Loading of a TOML file into a configuration, or into a list of its errors, one line each."""
+"""Loading of a configuration from a TOML file, with one line for each error that the file contains."""
 
 import math
 import re
@@ -33,34 +33,35 @@ LineOf = Callable[[KeyPath], int | None]
 def load(path: Path) -> AgentConfig:
     """Read an agent's configuration.
 
-    Relative paths in it are relative to the file.
+    Relative paths in the file are relative to the file's directory.
 
     Raises:
-        ConfigError: if the file cannot be read, or a table is wrong; the message names line, key and remedy.
+        ConfigError: if the file cannot be read or a table is wrong; the message states the line, the key and the
+            remedy.
     """
     try:
         text = path.read_text(encoding="utf-8")
         tables = tomllib.loads(text)
     except OSError as error:
         raise ConfigError(
-            f"{path}: cannot be read ({error.strerror}); give the path of a configuration file"
+            f"{path}: cannot be read ({error.strerror}); specify the path of a configuration file"
         ) from error
     except UnicodeDecodeError as error:
-        raise ConfigError(f"{path}: is not UTF-8 text; a configuration is a TOML file") from error
+        raise ConfigError(f"{path}: not UTF-8 text; a configuration must be a TOML file") from error
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"{path}: not valid TOML: {error}") from error
     config = config_from_tables(tables, str(path), lambda key: line_of(text, key))
     if math.isinf(config.privacy.epsilon):
         line = line_of(text, ("privacy", "epsilon"))
         raise ConfigError(
-            f"{path}, line {line}: privacy.epsilon: inf would publish without noise, which only the testbed may do; "
-            "choose a finite ε, for example 2.0"
+            f"{path}, line {line}: privacy.epsilon: inf would publish without noise, which is allowed only in the "
+            "testbed; choose a finite ε, for example 2.0"
         )
     if config.data.ranges == "training":
         line = line_of(text, ("data", "ranges"))
         raise ConfigError(
-            f"{path}, line {line}: data.ranges: ranges computed from records are a release that no budget pays for, "
-            "which only the testbed may make; declare the ranges under data.bounds"
+            f"{path}, line {line}: data.ranges: ranges computed from records would be a release outside the budget, "
+            "which is allowed only in the testbed; declare the ranges under data.bounds"
         )
     wrong = [*keys_without_effect(tables, config), *contradicting_keys(tables, config)]
     if wrong:
@@ -99,18 +100,18 @@ def load(path: Path) -> AgentConfig:
 
 
 def _key_error_message(path: Path, text: str, key: KeyPath, why: str) -> str:
-    """Return the error message for a key of a file; a missing key has no line."""
+    """Return the error message for a key in a file, without a line number if the key is missing."""
     line = line_of(text, key)
     return f"{path}{f', line {line}' if line else ''}: {'.'.join(map(str, key))}: {why}"
 
 
 def _resolve_model(model: str | None, here: Path) -> str | None:
-    """Return a model, with its path made relative to the configuration file if it is a file."""
+    """Return a model; if it is a file, resolve its path against the configuration file's directory."""
     return str(here / Path(model).expanduser()) if model is not None and model.endswith(GRAPH_SUFFIX) else model
 
 
 def _resolve_source(source: str, here: Path, store: Path) -> str:
-    """Return a data SPEC with any path made relative to the configuration file; a feed's path is `feed.store`."""
+    """Return a data SPEC with its path resolved against the configuration's directory; a feed uses `feed.store`."""
     head, hash_sign, options = source.partition("#")
     kind, _, location = head.partition(":")
     if kind == "feed":
@@ -121,15 +122,15 @@ def _resolve_source(source: str, here: Path, store: Path) -> str:
 
 
 def config_from_tables(tables: Mapping[str, Any], origin: str, line_of: LineOf = lambda key: None) -> AgentConfig:
-    """Return a configuration from parsed tables.
+    """Return a configuration built from parsed tables.
 
     Args:
-        tables: the tables, as tomllib returns them.
-        origin: name of their source, for errors.
-        line_of: returns the line of a key, if there are lines.
+        tables: tables as returned by tomllib.
+        origin: name of the tables' source, for error messages.
+        line_of: function that returns a key's line number, or None if there is none.
 
     Raises:
-        ConfigError: with a line for each wrong table, naming the key and the remedy.
+        ConfigError: if a table is wrong; the message has one line per wrong table, with the key and the remedy.
     """
     tables = with_day_numbers(tables)
     learner = tables.get("learner", {})
@@ -152,14 +153,14 @@ def config_from_tables(tables: Mapping[str, Any], origin: str, line_of: LineOf =
 
 
 def learner_settings(table: Mapping[str, Any], origin: str) -> LearnerSettings:
-    """Return a learner's settings alone, for the algorithm that is named.
+    """Return the learner settings from a `[learner]` table without the rest of a configuration.
 
     Args:
-        table: `[learner]`, as tomllib returns it.
-        origin: name of its source, for errors.
+        table: `[learner]`, as returned by tomllib.
+        origin: name of the table's source, for error messages.
 
     Raises:
-        ConfigError: with a line for each problem, naming the key and the remedy.
+        ConfigError: if the table is wrong; the message has one line per problem, with the key and the remedy.
     """
     kind, own, problems = _split_learner_table(table, origin, lambda key: None)
     if not problems:
@@ -194,12 +195,12 @@ def _name_of(kind: type[LearnerSettings]) -> str:
 
 
 def _types(kind: type[LearnerSettings]) -> dict[str, Any]:
-    """Return the annotated types of all tables, with this type for the learner's."""
+    """Return the annotated types of all tables, with `kind` as the type of the learner table."""
     return {**get_type_hints(WholeConfig, include_extras=True), "learner": kind}
 
 
 def _with_transform(tables: Mapping[str, Any]) -> dict[str, Any]:
-    """Add the transform that models with a graph use by default, if no other is named."""
+    """Return the tables with the default transform of graph models added, if the model is a graph without its own."""
     data, learner = tables.get("data", {}), tables.get("learner", {})
     if not has_graph(str(learner.get("model", ""))) or data.get("classes") == 1:
         return dict(tables)
@@ -213,8 +214,8 @@ def _decoded(kind: type, value: Any) -> Any:
 
 
 def _problem(message: str, table: KeyPath, types: Mapping[str, Any], origin: str, line_of: LineOf) -> str:
-    """Rewrite an error of msgspec as one line: the place, the key, the error and the remedy."""
-    message, *places = message.split(" - at `$")  # the innermost table first
+    """Rewrite a msgspec error as one line with the location, the key, the error and the remedy."""
+    message, *places = message.split(" - at `$")  # the innermost table comes first
     place = "".join(reversed(places))
     location = table + tuple(int(index) if index else name for name, index in re.findall(r"\.(\w+)|\[(\d+)\]", place))
     remedy = ""
@@ -236,11 +237,11 @@ def _problem(message: str, table: KeyPath, types: Mapping[str, Any], origin: str
 
 
 def _key_description(location: KeyPath, types: Mapping[str, Any]) -> str:
-    """Return the schema's description of a key, in brackets."""
+    """Return the description and the choices of a key from the schema, in brackets."""
     hint: Any = _hint(location, types)
     words = [meta.description for meta in get_args(hint) if isinstance(meta, Meta) and meta.description]
     inner = get_args(hint)[0] if words else hint
-    inner = next((one for one in get_args(inner) if "Literal" in str(get_origin(one))), inner)  # the key is optional
+    inner = next((one for one in get_args(inner) if "Literal" in str(get_origin(one))), inner)  # for an optional key
     if "Literal" in str(get_origin(inner)):
         words.append("one of " + ", ".join(f'"{choice}"' for choice in get_args(inner)))
     return f" ({'; '.join(words)})" if words else ""
@@ -255,7 +256,7 @@ def _fields(location: KeyPath, types: Mapping[str, Any]) -> list[str]:
 
 
 def _hint(location: KeyPath, types: Mapping[str, Any]) -> Any:
-    """Return the type at a location of the schema, annotations included; None if there is none."""
+    """Return the annotated type at a location in the schema; None if the location does not exist."""
     hint: Any = types.get(str(location[0])) if location else None
     for part in location[1:]:
         if isinstance(part, int):
@@ -268,10 +269,10 @@ def _hint(location: KeyPath, types: Mapping[str, Any]) -> Any:
 
 
 def line_of(text: str, key: KeyPath) -> int | None:
-    """Return the line on which the statement that first gives `key` begins.
+    """Return the line on which the first statement that sets `key` begins; None if there is no such statement.
 
-    A prefix of whole lines that parses ends between two statements; the first such prefix that holds the key ends with
-    its statement.
+    A prefix of whole lines that parses ends between two statements. Therefore, the first such prefix that contains the
+    key ends with the key's statement.
     """
     lines = text.splitlines(keepends=True)
     before = 0

@@ -1,4 +1,4 @@
-"""Configuration section of the observers that may watch a device at work."""
+"""Configuration section for metrics and health endpoints of a running device."""
 
 from ipaddress import ip_address
 from typing import Annotated
@@ -15,8 +15,8 @@ class ObserveSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     metrics: Annotated[
         Annotated[str, Meta(pattern=HOST_AND_PORT)] | None,
         Meta(
-            description="host:port, for example 127.0.0.1:9464, for /metrics, /livez and /readyz; without it "
-            "the port is closed; needs sottovoce[metrics]"
+            description="host:port, for example 127.0.0.1:9464, for /metrics, /livez and /readyz; if not set, "
+            "no port is opened; requires sottovoce[metrics]"
         ),
     ] = None
     allow_remote: Annotated[
@@ -24,26 +24,28 @@ class ObserveSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     ] = False
 
     def __post_init__(self) -> None:
-        """Check that other machines are admitted only if the configuration says so."""
+        """Check that the address is valid, and reachable from other machines only if `allow_remote` is set."""
         if self.metrics is None:
             return
         host, port = self.address
         if not 1 <= port <= 65_535:
-            raise invalid_key("metrics", "the port must lie between 1 and 65535")
+            raise invalid_key("metrics", "the port must be between 1 and 65535")
         try:
             ip_address(host)
         except ValueError:
-            raise invalid_key("metrics", "write an IP address before the port, an [IPv6] address in brackets") from None
+            raise invalid_key(
+                "metrics", "must be an IP address and a port, with an [IPv6] address in brackets"
+            ) from None
         if not self.local and not self.allow_remote:
             raise invalid_key(
                 "metrics",
-                "other machines could reach this address; choose 127.0.0.1, or set allow_remote = true and let a "
-                "firewall decide who may connect",
+                "other machines could reach this address; choose 127.0.0.1, or set allow_remote = true and restrict "
+                "access with a firewall",
             )
 
     @property
     def address(self) -> tuple[str, int]:
-        """Host and port; empty and 0 if not configured."""
+        """Host and port; an empty host and port 0 if not configured."""
         host, _, port = (self.metrics or ":0").rpartition(":")
         return host[1:-1] if host.startswith("[") and host.endswith("]") else host, int(port)
 

@@ -1,4 +1,4 @@
-"""Typed schema of an agent's configuration, with every key, its unit, its default and its limits."""
+"""Typed schema of an agent's configuration, with the unit, the default and the limits of every key."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -20,132 +20,134 @@ from sottovoce.plugins import METER_SOURCE, installed_plugins
 from sottovoce.registry import ALGORITHMS, DEFAULT, loaded_algorithms
 
 _MAX_EPSILON = 500.0
-_EVERY_ADDRESS = {"0.0.0.0", "[::]"}  # noqa: S104 - nothing is bound here
+_EVERY_ADDRESS = {"0.0.0.0", "[::]"}  # noqa: S104 - these addresses are only compared
 _MAX_RECORDS = 10_000_000
-_HALF_HOURS = 48  # in the load of a day
-_A_DAY, _MAX_A_DAY = 44, 1000  # records a day of one meter, and of a whole home at most
+_HALF_HOURS = 48  # numbers in a day's load
+_A_DAY, _MAX_A_DAY = 44, 1000  # records per day: of one meter, and at most of a whole home
 
 BytesPerDay = Annotated[int, Meta(ge=2**20, le=2**50)]
 
 
 class AgentSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """`[agent]`: the directory of this device's state."""
+    """`[agent]`: the state directory of this device, its log and its sockets."""
 
-    state: Annotated[Path, Meta(description="directory made by `sottovoce fleet join`")]
+    state: Annotated[Path, Meta(description="directory created by `sottovoce fleet join`")]
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     log_format: Annotated[
-        Literal["text", "json"], Meta(description="text: a line for people; json: a JSON object a line")
+        Literal["text", "json"], Meta(description="text: readable lines; json: one JSON object per line")
     ] = "text"
     bytes_per_day: Annotated[
         BytesPerDay,
         Meta(
-            description="bytes that may be written to all files together in a day, UTC; spread evenly, by slowing down"
+            description="bytes that may be written to all files together in a UTC day; the agent slows down to spread "
+            "them evenly"
         ),
     ] = 2**28
     readers_socket: Annotated[
         Path | None,
-        Meta(description="a second socket, on which the agent's group may request only status and model"),
+        Meta(description="second socket, on which the agent's group may request only status and model"),
     ] = None
 
 
 class DataSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """`[data]`: the local records and everything about them that is public."""
+    """`[data]`: the local records, and all public facts about them."""
 
-    source: Annotated[str, Meta(description="a data SPEC, for example npz:/var/lib/meter/records.npz")]
+    source: Annotated[str, Meta(description="data SPEC, for example npz:/var/lib/meter/records.npz")]
     features: Annotated[int, Meta(ge=1, le=1_000_000, description="columns of the feature matrix, public")]
     classes: Annotated[
         int,
         Meta(
             ge=1,
             le=10_000,
-            description="labels are 0 … classes-1; with 1, the last column is predicted; public",
+            description="number of classes, with labels 0 … classes-1; if 1, the last column is predicted; public",
         ),
     ]
     expected_records: Annotated[
-        float, Meta(gt=0, le=_MAX_RECORDS, description="records a device of this fleet is expected to hold, public")
+        float,
+        Meta(gt=0, le=_MAX_RECORDS, description="number of records that a device is expected to have; public"),
     ]
     bounds: Annotated[
         tuple[float, float] | None, Meta(description="declared range of every feature; values are clamped to it")
     ] = None
     ranges: Annotated[
         Literal["declared", "training"],
-        Meta(description="source of the ranges of the features; training: computed from all records, and no ε holds"),
+        Meta(description="source of the feature ranges; training: computed from all records, so no ε holds"),
     ] = "declared"
     windows: Annotated[
         tuple[int, int] | None,
         Meta(
-            description="first and last window whose records may be used, both included, for example [2026-01-01, "
+            description="first and last window whose records may be used, inclusive, for example [2026-01-01, "
             "2035-12-31]; public"
         ),
     ] = None
     transform: Annotated[
-        str, Meta(min_length=1, max_length=200, description="the declared, per-record feature transform")
+        str, Meta(min_length=1, max_length=200, description="declared feature transform, applied to each record")
     ] = "centred-unit"
     columns: Annotated[
         tuple[Annotated[str, Meta(max_length=200)], ...],
-        Meta(description="public names of the features, with their units, in order: devices that differ do not mix"),
+        Meta(description="public names of the features, in order, with units; devices whose names differ do not mix"),
     ] = ()
     labels: Annotated[
         tuple[Annotated[str, Meta(max_length=200)], ...],
-        Meta(description="public names of the labels 0 … classes-1, in order: devices that differ do not mix"),
+        Meta(description="public names of the labels 0 … classes-1, in order; devices whose names differ do not mix"),
     ] = ()
     public: Annotated[
         str | None,
-        Meta(description="pdsl: a data SPEC of public labelled records, with which models are scored"),
+        Meta(description="pdsl: data SPEC of public labelled records, which are used to score models"),
     ] = None
 
     def __post_init__(self) -> None:
-        """Check that bounds are a range, that all features or none are named, and that a feed has no secret."""
+        """Check the bounds, the names and the windows, and that a feed's source contains no credentials."""
         kind, _, location = self.source.partition("#")[0].partition(":")
         if kind == "feed" and (
             "@" in self.source or not (is_broker(location) or location in installed_plugins(METER_SOURCE))
         ):
             raise invalid_key(
                 "source",
-                "after feed: write mqtt://HOST:PORT of the home's broker, or the name of feed.source, and nothing "
-                "else; a user name goes into feed.username, and a password into the file feed.password_file",
+                "must be feed: followed only by mqtt://HOST:PORT of the home's broker or by the name of feed.source; "
+                "put a user name into feed.username, and a password into the file feed.password_file",
             )
         if self.bounds is not None and not (-LARGEST <= self.bounds[0] < self.bounds[1] <= LARGEST):
             raise invalid_key("bounds", "must be two finite numbers, the lower first")
         for name, given, wanted in (("columns", self.columns, self.features), ("labels", self.labels, self.classes)):
             if twice := [one for i, one in enumerate(given) if one in given[:i]]:
-                raise invalid_key(name, f"{twice[0]} is listed twice; name each once")
+                raise invalid_key(name, f"{twice[0]} is listed twice; list each name once")
             if given and len(given) != wanted:
                 raise invalid_key(
-                    name, f"names {len(given)} where there are {wanted}: name all of them, in order, or none"
+                    name, f"lists {len(given)} names instead of {wanted}: list all of them, in order, or none"
                 )
         if self.windows is not None and not (0 <= self.windows[0] <= self.windows[1] < 2**63):
-            raise invalid_key("windows", "must be two dates, or two numbers from 0, the earlier first")
+            raise invalid_key("windows", "must be two dates or two non-negative numbers, the earlier first")
 
 
 class CellSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """`[privacy.cell]`: groups of devices that share their noise, and the trust in them."""
+    """`[privacy.cell]`: groups of devices that share their noise, and how far they are trusted."""
 
-    min: Annotated[int, Meta(ge=2, le=1024, description="devices in a round, at least")] = 8
-    max: Annotated[int, Meta(ge=2, le=1024, description="devices in a round, at most")] = 1000
+    min: Annotated[int, Meta(ge=2, le=1024, description="minimum number of devices in a round")] = 8
+    max: Annotated[int, Meta(ge=2, le=1024, description="maximum number of devices in a round")] = 1000
     colluding: Annotated[
         int,
         Meta(
             ge=0,
             le=1000,
-            description="devices of the whole fleet that share all they know with each other and with an eavesdropper, "
-            "at most",
+            description="maximum number of devices in the whole fleet that share everything they know with each other "
+            "and with an eavesdropper",
         ),
     ] = 1
     threshold: Annotated[
-        float, Meta(gt=0.5, le=1, description="share of a round's devices that must be left for its sum to be opened")
+        float, Meta(gt=0.5, le=1, description="fraction of a round's devices that must remain for its sum to be opened")
     ] = 0.7
     spare: Annotated[
         Annotated[int, Meta(ge=0, le=1000)] | None,
         Meta(
-            description="rounds that may fail, and are paid for in addition to the others; by default 1, or 0 where "
-            "the threshold leaves no room for a dishonest device"
+            description="number of rounds that may fail, which are charged in addition to the others; by default 1, "
+            "or 0 if the threshold leaves no room for a dishonest device"
         ),
     ] = None
 
     @property
     def rule(self) -> Cell:
-        """The cell's sizes, as a rule."""
+        """The rule that these settings describe."""
         cell = Cell(self.min, self.max, self.colluding, self.threshold)
         return replace(cell, spare=cell.own_spare if self.spare is None else self.spare)
 
@@ -156,71 +158,71 @@ class CellSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
 
 
 class PrivacySection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """`[privacy]`: the budget for which the ledger must have been made."""
+    """`[privacy]`: the budget, which must be the one for which the ledger was created."""
 
     epsilon: Annotated[float, Meta(gt=0, description="total ε")] = 2.0
     delta: Annotated[float, Meta(gt=0, lt=1, description="total δ")] = 1e-5
     unit: Annotated[
         Literal["record", "window", "device"] | None,
         Meta(
-            description="what one privacy unit is: a record, a window of records such as a day, or all of the device; "
-            "without it the learner's own: record, average: device; with a meter's feed window"
+            description="privacy unit: a record, a window of records such as a day, or the whole device; by default "
+            "the learner's own: device for average, otherwise record, or window with a meter's feed"
         ),
     ] = None
     neighbouring: Annotated[
         Literal["add-remove", "replace-one"] | None,
-        Meta(description="without it the learner's own: add-remove, golf: replace-one"),
+        Meta(description="neighbouring relation; by default the learner's own: replace-one for golf, else add-remove"),
     ] = None
     epsilon_per: Annotated[
         Literal["total", "round"],
-        Meta(description="round: to the letter, the ε that the paper states for one round; the total is printed"),
+        Meta(description="round: ε is for one round, exactly as stated in the paper; the total is printed"),
     ] = "total"
     noise: Annotated[
         Literal["local", "cell"] | None,
         Meta(
-            description="local: each device hides in its own noise; cell: in that of all devices of a secure sum, "
-            "which reveals only the sum; without it the learner's own: local, group-sgd: cell"
+            description="local: each device is protected by its own noise; cell: by the noise of all devices in a "
+            "secure sum, which reveals only the sum; by default the learner's own: cell for group-sgd, else local"
         ),
     ] = None
     cell: CellSection | None = None
-    allow_unproved: Annotated[bool, Meta(description="run although no ε is proved")] = False
+    allow_unproved: Annotated[bool, Meta(description="run even if no ε is proved")] = False
 
     def __post_init__(self) -> None:
-        """Check the budget; infinity, which promises nothing, is for testbeds."""
+        """Check the budget and the cell; an infinite ε, which promises nothing, is accepted for testbeds."""
         if _MAX_EPSILON < self.epsilon < float("inf"):
-            raise invalid_key("epsilon", f"above {_MAX_EPSILON:g} nothing is promised; choose less")
+            raise invalid_key("epsilon", f"nothing is promised above {_MAX_EPSILON:g}; choose a smaller ε")
         if self.cell is not None and self.noise == "local":
-            raise invalid_key("cell", 'needs noise = "cell"; write that, or leave the table out')
+            raise invalid_key("cell", 'requires noise = "cell"; set noise, or remove this table')
 
 
 class TaskSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """`[task]`: the facts of a task that the whole fleet shares, beside [data] and [learner]."""
+    """`[task]`: facts about a task that the whole fleet shares, in addition to [data] and [learner]."""
 
-    name: Annotated[
-        str, Meta(max_length=200, description="name of the task; devices with different ones do not mix")
-    ] = ""
-    epoch: Annotated[
-        int, Meta(ge=0, le=2**53, description="epoch of the task; devices with different ones do not mix")
-    ] = 0
+    name: Annotated[str, Meta(max_length=200, description="task name; devices with different names do not mix")] = ""
+    epoch: Annotated[int, Meta(ge=0, le=2**53, description="task epoch; devices with different epochs do not mix")] = 0
     epsilon: Annotated[
         Annotated[float, Meta(gt=0, le=_MAX_EPSILON)] | None,
-        Meta(description="the most ε that a device spends; below it each chooses its own"),
+        Meta(description="maximum ε that a device spends; each device chooses its own ε up to this limit"),
     ] = None
     steps: Annotated[
         Annotated[int, Meta(ge=0, le=1_000_000)] | None,
-        Meta(description="the most steps that a device takes; below it each chooses its own, else all take as many"),
+        Meta(
+            description="maximum number of steps that a device takes; each device chooses its own number up to this "
+            "limit; if not set, all devices take the same number"
+        ),
     ] = None
 
 
 class LedgerSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """`[ledger]`: conditions on this device's ledger before anything is released."""
+    """`[ledger]`: conditions on this device's ledger that must hold before anything is released."""
 
     echoes: Annotated[
         int,
         Meta(
             ge=1,
             le=1000,
-            description="peers that must have confirmed since the start that they know no newer ledger of this device",
+            description="number of peers that must confirm after the start that they know no newer ledger of this "
+            "device",
         ),
     ] = 1
     alone: Annotated[
@@ -229,47 +231,50 @@ class LedgerSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     ] = False
     bytes_per_day: Annotated[
         BytesPerDay,
-        Meta(description="bytes that the ledger may write in a day, UTC; spread evenly, by slowing the device down"),
+        Meta(description="bytes that the ledger may write in a UTC day; the device slows down to spread them evenly"),
     ] = 2**26
 
 
 class VaultSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """`[vault]`: the graphs it may load, and its socket as a process of its own. One file serves both processes."""
+    """`[vault]`: the graphs that the vault may load, and the settings of a separate vault process.
+
+    The agent and a separate vault read the same file.
+    """
 
     socket: Annotated[
-        Path | None, Meta(description="Unix socket of `sottovoce vault run`; without it the vault is in the agent")
+        Path | None, Meta(description="Unix socket of `sottovoce vault run`; if not set, the vault runs in the agent")
     ] = None
     directory: Annotated[
-        Path | None, Meta(description="the vault's own directory with its ledger, made by `fleet join --vault`")
+        Path | None, Meta(description="the vault's own directory with its ledger, created by `fleet join --vault`")
     ] = None
     agent_user: Annotated[
         str | None, Meta(description="user who may query the vault, by name or number; by default the vault's own user")
     ] = None
     patience: Annotated[
         float,
-        Meta(gt=0, le=300, description="seconds to wait for a vault that is away before it restarts"),
+        Meta(gt=0, le=300, description="seconds for which the agent waits for an unavailable vault before it restarts"),
     ] = 120.0
     tasks: Annotated[
         Literal["any", "signed"],
-        Meta(description="signed: only tasks that the fleet has signed release anything, and they bring their own ε"),
+        Meta(description="signed: only tasks signed by the fleet release anything, and each has its own ε"),
     ] = "any"
     policy: Annotated[
         Path | None,
-        Meta(description="policy.toml: what the owner allows the fleet's signed tasks; by default all within the ε"),
+        Meta(description="policy.toml: what the owner allows the fleet's signed tasks; by default everything within ε"),
     ] = None
     graph_directory: Annotated[
-        Path | None, Meta(description="directory of the .onnx files that the fleet's signed tasks name")
+        Path | None, Meta(description="directory of the .onnx files to which the fleet's signed tasks refer")
     ] = None
     graphs: Annotated[
         tuple[Annotated[str, Meta(pattern="^sha256:[0-9a-f]{64}$")], ...],
-        Meta(description="sha256:HEX of each .onnx file that learner.model may name, beside the package's own"),
+        Meta(description="sha256:HEX of each .onnx file allowed as learner.model, in addition to the package's own"),
     ] = ()
 
     def __post_init__(self) -> None:
-        """Check that a separate vault has everything that it needs."""
+        """Check that a separate vault has both a socket and a directory."""
         if (self.socket is None) != (self.directory is None):
             missing = "socket" if self.socket is None else "directory"
-            raise invalid_key(missing, "a separate vault needs both socket and directory; without one leave out both")
+            raise invalid_key(missing, "a separate vault requires both socket and directory; set both or neither")
 
 
 Learner = TypeVar("Learner", bound=LearnerSettings)
@@ -280,7 +285,7 @@ def _default_learner() -> Any:
 
 
 class WholeConfig(Struct, Generic[Learner], frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A whole configuration file, of an algorithm with such settings."""
+    """A complete configuration file for a learner with settings of type `Learner`."""
 
     agent: AgentSection
     data: DataSection
@@ -296,24 +301,25 @@ class WholeConfig(Struct, Generic[Learner], frozen=True, forbid_unknown_fields=T
     observe: ObserveSection = ObserveSection()
 
     def __post_init__(self) -> None:
-        """Check that the learner bounds the unit, that windows are declared, and that it can learn a regression."""
+        """Check that the tables are consistent: privacy unit, windows, learner, noise, limits and addresses."""
         unit = self.unit
         if unit != "record" and self.learner.algorithm.record_level:
-            why = f"learner {self.learner.name} bounds what one record adds"
-            if self.privacy.unit is None:  # of a feed, whose records are half hours
+            why = f"learner {self.learner.name} bounds the contribution of one record"
+            if self.privacy.unit is None:  # the default for a feed, whose records are half hours
                 raise invalid_key(
                     "privacy.unit",
-                    f"{why}, and a meter's day has many: choose a learner that bounds a window, such as clipd2p, or "
-                    "write record if only half an hour of this home has to be hidden",
+                    f"{why}, but a meter's day has many: choose a learner that bounds a window, such as clipd2p, or "
+                    "choose record if only half an hour of this home must be hidden",
                 )
             raise invalid_key("privacy.unit", f"{why}; choose record")
         if unit == "window" and self.data.windows is None:
             raise invalid_key(
-                "data.windows", "declare the first and the last window: which windows have records is private"
+                "data.windows",
+                "missing; declare the first and last window, because it is private which windows have records",
             )
         if unit == "device" and self.data.source.startswith("feed:") and self.data.windows is None:
             raise invalid_key(
-                "data.windows", "declare the first and the last day of the feed, by which its budget is spread"
+                "data.windows", "missing; declare the first and last day of the feed, over which its budget is spread"
             )
         if self.data.classes == 1:
             self._check_regression()
@@ -321,7 +327,7 @@ class WholeConfig(Struct, Generic[Learner], frozen=True, forbid_unknown_fields=T
             self._check_feed()
             location = self.data.source.partition("#")[0].removeprefix("feed:")
             if not is_broker(location) and location != self.feed.source:
-                raise invalid_key("feed.source", f"data.source names the meter source {location}; name the same one")
+                raise invalid_key("feed.source", f"data.source uses the meter source {location}; set the same one here")
         force_setattr(self, "learner", self.learner.completed(follows=self.follows))
         if self.follows:
             self._check_followed()
@@ -330,17 +336,17 @@ class WholeConfig(Struct, Generic[Learner], frozen=True, forbid_unknown_fields=T
         self._check_addresses()
 
     def _check_feed(self) -> None:
-        """Check that the feed is forecast, or that its days are averaged."""
+        """Check that the learner forecasts a feed or averages its days."""
         known, data = self.learner.algorithm, self.data
         if not (known.regression or known.loads):
-            why = f"a feed is for forecasts, which {self.learner.name} does not support"
+            why = f"a feed requires forecasts, which {self.learner.name} does not support"
             raise invalid_key(
                 "learner.name", f"{why}; {_regression_remedy()}; or average its days with learner average"
             )
         if known.loads and (data.features, data.classes, data.transform) != (_HALF_HOURS, 2, "none"):
             raise invalid_key(
                 "data.features",
-                f"a day's load has {_HALF_HOURS} numbers and no label: write features = {_HALF_HOURS}, classes = 2 and "
+                f"a day's load has {_HALF_HOURS} numbers and no label: set features = {_HALF_HOURS}, classes = 2 and "
                 'transform = "none"',
             )
 
@@ -348,13 +354,13 @@ class WholeConfig(Struct, Generic[Learner], frozen=True, forbid_unknown_fields=T
         learner, noise = self.learner, self.privacy.noise
         if learner.algorithm.in_cells == "never" and (noise == "cell" or self.privacy.cell is not None):
             raise invalid_key(
-                "privacy.noise", f"learner {learner.name} does not use secure sums; leave it and privacy.cell out"
+                "privacy.noise", f"learner {learner.name} does not use secure sums; remove this key and privacy.cell"
             )
         if noise == "local" and learner.algorithm.in_cells == "always":
             raise invalid_key("privacy.noise", f"learner {learner.name} supports only secure sums; choose cell")
 
     def _check_addresses(self) -> None:
-        """Check that the agent and its metrics have ports of their own."""
+        """Check that the agent and its metrics use different addresses."""
         metrics, listen = self.observe.metrics, self.transport.listen
         if metrics is None or "grpc" not in self.transport.use:
             return
@@ -365,13 +371,13 @@ class WholeConfig(Struct, Generic[Learner], frozen=True, forbid_unknown_fields=T
     def _check_ceilings(self) -> None:
         most, steps = self.task, getattr(self.learner, "steps", None)
         if most.epsilon is not None and self.privacy.epsilon > most.epsilon:
-            raise invalid_key("privacy.epsilon", f"the task allows {most.epsilon:g} at most; choose less")
+            raise invalid_key("privacy.epsilon", f"the task allows at most {most.epsilon:g}; choose a smaller ε")
         if most.steps is not None and not self.learner.fewer_steps:
             raise invalid_key(
-                "task.steps", f"all devices of learner {self.learner.name} take the same steps; leave it out"
+                "task.steps", f"all devices with learner {self.learner.name} take the same steps; remove this key"
             )
         if most.steps is not None and steps is not None and steps > most.steps:
-            raise invalid_key("learner.steps", f"the task allows {most.steps} at most; choose less")
+            raise invalid_key("learner.steps", f"the task allows at most {most.steps}; choose fewer steps")
 
     def _check_regression(self) -> None:
         learner, why = self.learner, "data.classes = 1 is a regression"
@@ -391,35 +397,35 @@ class WholeConfig(Struct, Generic[Learner], frozen=True, forbid_unknown_fields=T
         if self.learner.algorithm.regression and data.expected_records > _MAX_A_DAY:
             raise invalid_key(
                 "data.expected_records",
-                f"with a feed, whose days come one by one, records are counted per day, {_A_DAY} per meter; "
-                f"write {_A_DAY}",
+                f"for a feed, whose days arrive one by one, this is the number of records per day, {_A_DAY} per meter; "
+                f"for one meter, set {_A_DAY}",
             )
         if "test=" in data.source:
             raise invalid_key(
                 "data.source",
-                "a feed never ends, and its last days change: leave test out",
+                "a feed never ends, so its last days keep changing: remove test",
             )
         if getattr(self.learner, "mixing", None) == "contributions":
             raise invalid_key(
                 "learner.mixing",
-                "what a device contributes is a sum of a fixed number of steps, and a feed never ends: choose "
+                "a device contributes the sum of a fixed number of steps, but a feed never ends: choose "
                 '"pairwise" or "push-sum"',
             )
 
     @property
     def follows(self) -> bool:
-        """Whether records are added while the agent runs: the days of a meter's feed."""
+        """Whether records are added while the agent runs, which is the case for the days of a meter's feed."""
         return self.followed_days is not None
 
     @property
     def followed_days(self) -> tuple[int, int] | None:
-        """The first and the last day that is followed; None if no days are followed."""
+        """First and last day of the feed that the agent follows; None if it does not follow a feed."""
         followed = self.data.source.startswith("feed:") and self.unit in ("window", "device")
         return self.data.windows if followed else None
 
     @property
     def unit(self) -> str:
-        """The privacy unit: as configured, or the learner's own; a day for a meter's feed."""
+        """Privacy unit: as configured, or the learner's own, with a day instead of a record for a meter's feed."""
         own = self.learner.algorithm.unit
         if self.data.source.startswith("feed:") and own == "record":
             own = "window"
@@ -427,19 +433,19 @@ class WholeConfig(Struct, Generic[Learner], frozen=True, forbid_unknown_fields=T
 
     @property
     def cell(self) -> Cell | None:
-        """Rule of the cell in which devices share their noise; None where each adds full noise itself."""
+        """Rule of the cell in which devices share their noise; None if each device adds full noise itself."""
         asked = self.privacy.noise or ("cell" if self.learner.algorithm.in_cells == "always" else "local")
         return None if asked == "local" else (self.privacy.cell or CellSection()).rule
 
     @property
     def neighbouring(self) -> str:
-        """The neighbouring relation: as configured, or the learner's own."""
+        """Neighbouring relation: as configured, or the learner's own."""
         learner = self.learner
         return self.privacy.neighbouring or learner.algorithm.relation_of(learner)
 
     @property
     def unproved(self) -> bool:
-        """Whether no ε is proved for the learner, so that its releases are charged as infinite."""
+        """Whether no ε is proved for the learner, in which case its releases are charged as infinite."""
         return self.learner.unproved
 
 
@@ -448,4 +454,4 @@ def _regression_remedy() -> str:
 
 
 AgentConfig: TypeAlias = WholeConfig[LearnerSettings]
-"""The same, of any algorithm."""
+"""A complete configuration file for any learner."""

@@ -1,4 +1,4 @@
-"""Configuration sections of the connections to peers."""
+"""Configuration sections for the connections to peers."""
 
 import re
 from pathlib import Path
@@ -12,23 +12,23 @@ from sottovoce.plugins import TRANSPORT, find, installed_plugins
 from sottovoce.suggestions import suggestion
 
 OWN = ("grpc", "mqtt")
-"""Sottovoce's own transports."""
+"""Names of Sottovoce's own transports."""
 
 HOST_AND_PORT = r"^(\[[0-9a-fA-F:]+\]|[^:\s]+):[0-9]{1,5}$"
 OF_PLUGIN = r"^[a-z][a-z0-9-]{0,15}://[!-~]{1,180}$"
 Address = Annotated[str, Meta(pattern=HOST_AND_PORT, description="host:port, for example 10.0.0.7:7400")]
-NodeId = Annotated[str, Meta(pattern=r"^[a-z2-7]{32}$", description="as `sottovoce fleet show` prints it")]
+NodeId = Annotated[str, Meta(pattern=r"^[a-z2-7]{32}$", description="as printed by `sottovoce fleet show`")]
 
 
 class PeerSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """`[[transport.peers]]`: one peer this device sends to."""
+    """`[[transport.peers]]`: a peer to which this device sends messages."""
 
     id: NodeId
     address: Annotated[
         str,
         Meta(
             pattern=rf"{HOST_AND_PORT}|^mqtt:[a-z0-9][a-z0-9-]{{0,31}}$|{OF_PLUGIN}",
-            description="host:port, mqtt:REALM, or NAME://… of another package's transport",
+            description="host:port, mqtt:REALM, or NAME://… for a transport of another package",
         ),
     ]
 
@@ -39,7 +39,7 @@ class PeerSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
 
 
 class MqttSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """`[transport.mqtt]`: the broker, which carries messages and is trusted with nothing."""
+    """`[transport.mqtt]`: the broker, which carries messages but is not trusted."""
 
     url: Annotated[
         Annotated[str, Meta(pattern=r"^mqtts?://(\[[0-9a-fA-F:]+\]|[^:/@\s]+)(:[0-9]{1,5})?/?$")] | None,
@@ -48,36 +48,37 @@ class MqttSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
     realm: Annotated[
         str,
         Meta(
-            pattern=r"^[a-z0-9][a-z0-9-]{0,31}$", description="public name of the broker, the same on all its devices"
+            pattern=r"^[a-z0-9][a-z0-9-]{0,31}$",
+            description="public name of the broker, the same on all devices that use it",
         ),
     ] = "main"
-    version: Annotated[Literal["5", "3.1.1"], Meta(description="version of the protocol that the broker speaks")] = "5"
+    version: Annotated[Literal["5", "3.1.1"], Meta(description="MQTT version that the broker supports")] = "5"
     ca: Annotated[
-        Path | None, Meta(description="certificates, PEM, that vouch for the broker; without it the fleet's own")
+        Path | None, Meta(description="PEM file of CA certificates for the broker; by default the fleet's own CA")
     ] = None
     plaintext: Annotated[
         bool,
-        Meta(description="allow mqtt:// to another host: the network then sees who talks to whom, when and how much"),
+        Meta(description="allow mqtt:// to another host: the network then sees who sends to whom, when and how much"),
     ] = False
-    username: Annotated[str | None, Meta(description="if the broker wants one; it sees the device's certificate")] = (
-        None
-    )
-    password_file: Annotated[Path | None, Meta(description="file with the password, for its owner alone")] = None
+    username: Annotated[
+        str | None, Meta(description="user name, if the broker requires one; it also sees the device's certificate")
+    ] = None
+    password_file: Annotated[Path | None, Meta(description="file with the password, readable only by its owner")] = None
 
     def __post_init__(self) -> None:
-        """Check that TLS is absent only if the configuration says so."""
+        """Check that the URL is valid, and without TLS only if `plaintext` is set or the broker is on this host."""
         if self.url is not None and not self.encrypted and not self.loopback and not self.plaintext:
             raise invalid_key(
-                "url", "without TLS only a broker on this host may be used; write mqtts://, or plaintext = true"
+                "url", "without TLS, the broker must be on this host; use mqtts://, or set plaintext = true"
             )
         if self.url is not None and not 1 <= self.address[1] <= 65_535:
-            raise invalid_key("url", "the port must lie between 1 and 65535")
+            raise invalid_key("url", "the port must be between 1 and 65535")
         if self.password_file is not None and self.username is None:
-            raise invalid_key("username", "needed with password_file")
+            raise invalid_key("username", "required with password_file")
 
     @property
     def encrypted(self) -> bool:
-        """Whether the connection is TLS."""
+        """Whether the connection uses TLS."""
         return self.url is not None and self.url.startswith("mqtts:")
 
     @property
@@ -94,82 +95,84 @@ class MqttSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
 
 
 class TransportSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """`[transport]`: where to listen, whom to send to, and how long to wait."""
+    """`[transport]`: the addresses to listen on and to send to, and the timeouts."""
 
     use: Annotated[
         tuple[Annotated[str, Meta(pattern=r"^[a-z][a-z0-9-]{0,15}$")], ...],
         Meta(
             min_length=1,
-            description="grpc: directly; mqtt: through a broker; or one that another package brings; the preferred one "
-            "first",
+            description="transports in order of preference: grpc (direct), mqtt (through a broker), or one that "
+            "another package provides",
         ),
     ] = ("grpc",)
     listen: Address = "127.0.0.1:7400"
     announce: Annotated[Address | None, Meta(description="where peers reach this device, if not at `listen`")] = None
     peers: tuple[PeerSection, ...] = ()
-    timeout: Annotated[float, Meta(gt=0, le=LARGEST, description="seconds a call may take")] = 10.0
+    timeout: Annotated[float, Meta(gt=0, le=LARGEST, description="timeout of a call, in seconds")] = 10.0
     backoff: Annotated[
-        float, Meta(gt=0, le=LARGEST, description="first pause after a failed call, seconds, before jitter")
+        float, Meta(gt=0, le=LARGEST, description="initial backoff after a failed call, in seconds, before jitter")
     ] = 1.0
-    backoff_max: Annotated[float, Meta(gt=0, le=LARGEST, description="longest pause after failed calls, seconds")] = (
-        300.0
-    )
+    backoff_max: Annotated[
+        float, Meta(gt=0, le=LARGEST, description="longest backoff after failed calls, in seconds")
+    ] = 300.0
 
     mqtt: MqttSection = MqttSection()
     plugins: Annotated[
         dict[str, dict[str, Any]],
-        Meta(description="a table for each transport in `use` that another package brings: `announce`, its address"),
+        Meta(
+            description="a table for each transport in `use` that another package provides; `announce` is its address"
+        ),
     ] = {}
 
     def __post_init__(self) -> None:
-        """Check that ports are valid, and that no peer is listed twice."""
+        """Check the transports, their addresses and backoffs, and that no peer is listed twice."""
         if len(set(self.use)) < len(self.use):
-            raise invalid_key("use", "a transport is listed twice; keep one of them")
+            raise invalid_key("use", "a transport is listed twice; remove one of them")
         for name in self.use:
             self._check_plugin(name)
         if unused := [name for name in self.plugins if name not in self.use or name in OWN]:
             raise invalid_key(
-                f"plugins.{unused[0]}", "transport.use has no such transport of another package; leave it out"
+                f"plugins.{unused[0]}", "transport.use lists no such transport of another package; remove this table"
             )
         if "mqtt" in self.use and self.mqtt.url is None:
             raise invalid_key(
-                "mqtt.url", "needed, because transport.use has mqtt: the broker, for example mqtts://broker:8883"
+                "mqtt.url", "required, because transport.use includes mqtt; for example mqtts://broker:8883"
             )
         addresses = {f"peers[{i}].address": peer.address for i, peer in enumerate(self.peers) if peer.direct}
         announced = {} if self.announce is None else {"announce": self.announce}
         for key, address in {"listen": self.listen, **announced, **addresses}.items():
             if not 1 <= int(address.rpartition(":")[2]) <= 65_535:
-                raise invalid_key(key, "the port must lie between 1 and 65535")
+                raise invalid_key(key, "the port must be between 1 and 65535")
         ids = [peer.id for peer in self.peers]
         for i, node in enumerate(ids):
             if node in ids[:i]:
-                raise invalid_key(f"peers[{i}].id", "this peer is listed twice; keep one of them")
+                raise invalid_key(f"peers[{i}].id", "this peer is listed twice; remove one of them")
         if "grpc" in self.use and self.announce is None and self.listen.rpartition(":")[0] in ("0.0.0.0", "[::]"):  # noqa: S104
             raise invalid_key(
                 "announce",
-                f"{self.listen} is every address of this machine; give the one at which peers reach this device",
+                f"{self.listen} means every address of this machine; set the one at which peers reach this device",
             )
         if self.backoff > self.backoff_max:
-            raise invalid_key("backoff", "longer than backoff_max; the first pause is the shortest")
+            raise invalid_key("backoff", "longer than backoff_max; choose at most backoff_max")
 
     def _check_plugin(self, name: str) -> None:
-        if name in OWN:  # a package that takes such a name breaks only `plugins --check`, not the agent
+        if name in OWN:  # a package that reuses such a name breaks only `plugins --check`, not the agent
             return
         plugin = find(TRANSPORT, name, OWN)
         if plugin is None:
             known = [*OWN, *installed_plugins(TRANSPORT)]
             near = suggestion(name, known)
-            remedy = f"did you mean {near}?" if near else f"there are {', '.join(known)}"
+            remedy = f"did you mean {near}?" if near else f"choose from {', '.join(known)}"
             raise invalid_key("use", f"no transport is named {name}; {remedy}")
         announce = self.plugins.get(name, {}).get("announce")
         if not isinstance(announce, str) or not re.match(OF_PLUGIN, announce) or not announce.startswith(f"{name}://"):
             raise invalid_key(
-                f"plugins.{name}.announce", f"needed: the address at which peers reach this device, {name}://…"
+                f"plugins.{name}.announce", f"required: set the address at which peers reach this device, {name}://…"
             )
 
     @property
     def announced(self) -> tuple[str, ...]:
-        """Addresses at which peers reach this device, the preferred one first."""
+        """Addresses at which peers reach this device, in order of preference."""
         ways = {"grpc": self.announce or self.listen, "mqtt": f"mqtt:{self.mqtt.realm}"}
         ways |= {name: str(table["announce"]) for name, table in self.plugins.items()}
         return tuple(ways[name] for name in self.use)

@@ -1,4 +1,4 @@
-"""Records: their sources, their public transforms, and their distribution over devices."""
+"""Record sources, public transforms of records, and the partition of records among devices."""
 
 from sottovoce.data.bounds import Bounds, uniform_bounds
 from sottovoce.data.dataset import DataSet

@@ -1,4 +1,4 @@
-"""Declared range of each feature: a public promise about the quantity, never computed from records."""
+"""Declared range of each feature, which is a public promise about the quantity and is never computed from records."""
 
 import re
 from typing import Any
@@ -9,23 +9,23 @@ from numpy.typing import NDArray
 from sottovoce.errors import DataError
 
 Bounds = tuple[NDArray[np.float64], NDArray[np.float64]]
-"""The lowest and the highest declared value of each feature, float64[d] each."""
+"""Lowest and highest declared value of each feature, float64[d] each."""
 
 
 def checked_bounds(low: NDArray[Any], high: NDArray[Any], features: int, origin: str) -> Bounds:
     """Validate a declared range.
 
     Args:
-        low: numeric[features], the lowest value of each feature.
-        high: numeric[features], the highest; equal to `low` for a feature that cannot vary.
-        features: the number of features d.
-        origin: the source to name in an error.
+        low: numeric[features], lowest value of each feature.
+        high: numeric[features], highest value of each feature; equal to `low` for a feature that cannot vary.
+        features: number of features d.
+        origin: source, for error messages.
 
     Returns:
         `(low, high)` as float64[d].
 
     Raises:
-        DataError: for a wrong shape or type, a bound or a width that is not finite, or a low bound above its high one.
+        DataError: for a wrong shape or type, a bound or width that is not finite, or a low bound above the high bound.
     """
     for side in (low, high):
         if side.shape != (features,) or side.dtype.kind not in "biuf":
@@ -34,7 +34,7 @@ def checked_bounds(low: NDArray[Any], high: NDArray[Any], features: int, origin:
     with np.errstate(over="ignore", invalid="ignore"):
         widths = highest - lowest
     if not np.isfinite(widths).all() or (widths < 0).any():
-        raise DataError(f"{origin}: bounds must be finite, the low one not above the high one. Declare them again.")
+        raise DataError(f"{origin}: bounds must be finite, and low bounds not above high bounds. Correct the bounds.")
     return lowest, highest
 
 
@@ -42,10 +42,10 @@ def uniform_bounds(low: float, high: float, features: int, origin: str) -> Bound
     """Declare the same range for every feature.
 
     Args:
-        low: the lowest value, finite.
-        high: the highest value, finite.
-        features: the number of features d.
-        origin: the source to name in an error.
+        low: lowest value, finite.
+        high: highest value, finite.
+        features: number of features d.
+        origin: source, for error messages.
 
     Returns:
         `(low, high)` as float64[d].
@@ -57,25 +57,25 @@ def uniform_bounds(low: float, high: float, features: int, origin: str) -> Bound
 
 
 def bounds_option(text: str, features: int, origin: str) -> Bounds:
-    """Read the option `bounds=LOW:HIGH` of a data SPEC, or `bounds=LOW:HIGH,LOW:HIGH*COUNT,…`, feature by feature.
+    """Parse the option `bounds=LOW:HIGH` of a data SPEC, or `bounds=LOW:HIGH,LOW:HIGH*COUNT,…` feature by feature.
 
     Args:
-        text: a range for all features, or one for each, where `*COUNT` repeats a range for that many features.
-        features: the number of features d.
-        origin: the source to name in an error.
+        text: one range for all features, or one range per feature, where `*COUNT` repeats a range COUNT times.
+        features: number of features d.
+        origin: source, for error messages.
 
     Returns:
         `(low, high)` as float64[d].
 
     Raises:
-        DataError: if the bounds are not finite numbers, the lower one first, or there is not one range per feature.
+        DataError: if the bounds are not finite numbers with the lower one first, or there is not one range per feature.
     """
     ranges = [one for part in text.split(",") for one in _expand_range(part, text, features, origin)]
     if "," not in text and "*" not in text:
         return uniform_bounds(*ranges[0], features, origin)
     if len(ranges) != features:
         raise DataError(
-            f"{origin}: bounds={text} does not give one range for each of the {features} features. "
+            f"{origin}: bounds={text} does not contain one range for each of the {features} features. "
             "For example, write bounds=0:100*54,1:20000 for 55."
         )
     lows, highs = zip(*ranges, strict=True)
@@ -83,7 +83,7 @@ def bounds_option(text: str, features: int, origin: str) -> Bounds:
 
 
 def _expand_range(part: str, text: str, features: int, origin: str) -> list[tuple[float, float]]:
-    """Expand LOW:HIGH or LOW:HIGH*COUNT to ranges, at most one more than the number of features."""
+    """Expand LOW:HIGH or LOW:HIGH*COUNT to a list of ranges, truncated to one more than the number of features."""
     match = re.fullmatch(r"([^:*]+):([^:*]+)(?:\*([0-9]{1,7}))?", part)
     try:
         if match:

@@ -1,4 +1,4 @@
-"""The Covertype data set (Blackard & Dean, UCI) as an npz file of its coded columns, made one-hot again on loading."""
+"""The Covertype data set (Blackard & Dean, UCI): an npz file of coded columns that are one-hot encoded on loading."""
 
 from pathlib import Path
 
@@ -10,20 +10,20 @@ from sottovoce.errors import DataError
 
 _COLUMNS = ("quant", "wilderness", "soil", "y")
 _WILDERNESS, _SOILS = 4, 40
-_RANGES = (  # of the ten quantities, from their units and maps of the forest: metres, degrees, hillshade 0 … 255
+_RANGES = (  # ranges of the ten quantities, from their units and forest maps: metres, degrees, hillshade 0 … 255
     *((1800, 3900), (0, 360), (0, 70), (0, 1400), (-180, 610)),
     *((0, 7200), (0, 255), (0, 255), (0, 255), (0, 7200)),
 )
 
 
 def load_covertype(path: Path) -> DataSet:
-    """Load an npz file with `quant` integer[n,10], `wilderness` and `soil` codes and the cover type `y`, 1 … 7.
+    """Load an npz file with `quant` integer[n,10], `wilderness` and `soil` codes, and the cover type `y`, 1 … 7.
 
     Returns:
-        54 features, with their public ranges, and 7 classes.
+        A data set with 54 features, their public ranges, and 7 classes.
 
     Raises:
-        DataError: if the file cannot be read, or has another format.
+        DataError: if the file cannot be read or has another format.
     """
     arrays = arrays_of(path, frozenset(_COLUMNS))
     try:

@@ -1,4 +1,4 @@
-"""`csv:FILE#label=COLUMN`: one record per line, one column the label, every other column a number."""
+"""`csv:FILE#label=COLUMN`: one record per line, with the label in one column and numbers in the others."""
 
 import csv
 import io
@@ -19,13 +19,13 @@ from sottovoce.data.files import open_for_reading
 from sottovoce.errors import DataError
 from sottovoce.suggestions import suggestion
 
-# A first line with such a cell may be a record, or joined cells, so its "names" are never shown in a message.
+# If line 1 has such a cell, it may be a record or contain joined cells, so its "names" are never shown in a message.
 _MAY_BE_A_RECORD = re.compile(r"[;|\t,]|^\s*[-+.]*\d")
 
 
 @dataclass(frozen=True, slots=True)
 class _Form:
-    """Form of a file: its delimiter, whether line 1 names the columns, and the columns of words by option."""
+    """Format of a file: the delimiter, whether line 1 contains column names, and the non-feature columns by option."""
 
     delimiter: str
     header: bool
@@ -33,32 +33,32 @@ class _Form:
 
 
 _Table = tuple[NDArray[np.float64], dict[str, list[str]]]
-"""Features float64[n,d], and the words of each option's column."""
+"""Features float64[n,d], and the text cells of each option's column."""
 
 
 def load_csv(path: Path, options: Mapping[str, str]) -> DataSet:
-    """Load a text table. The distinct labels of the file, sorted (as numbers when all are), become 0 … classes-1.
+    """Load a text table. The file's distinct labels, sorted (as numbers if all are numbers), become 0 … classes-1.
 
     Args:
-        path: the file, UTF-8, gzip when its name ends in `.gz`.
-        options: `label` (a column name, or with `header=no` an index from 0, -1 the last); `group`, a column that is
-            not a feature either: records with the same value in it belong to one group; `header=yes|no`;
-            `delimiter`, one character; `bounds`, see `bounds_option`; `test`, a second file of the same form, its path
-            relative to the first one's directory: the official test split.
+        path: path of the file, in UTF-8, compressed with gzip if its name ends in `.gz`.
+        options: `label` (a column name, or with `header=no` an index from 0, where -1 is the last column); `group`, a
+            column that is not a feature either, where equal values put records into the same group; `header=yes|no`;
+            `delimiter`, one character; `bounds`, see `bounds_option`; `test`, the path, relative to the directory of
+            the first file, of a second file in the same format that contains the official test split.
 
     Returns:
-        the data set. Labels are numbered over both files.
+        The data set. Labels are numbered over both files.
 
     Raises:
-        DataError: if the file cannot be read, an option is wrong, or a line is not a record. The message gives the line
-            and column, counted from 1, and never the cell's content.
+        DataError: if the file cannot be read, an option is wrong, or a line is not a record. The message states the
+            line and column, counted from 1, but never the cell's content.
     """
     delimiter = options.get("delimiter", ",")
     if len(delimiter) != 1 or delimiter in '"\r\n':
         raise DataError(f"{path}: the delimiter must be one character. For example, write delimiter=;")
     header = options.get("header", "yes")
     if header not in ("yes", "no"):
-        raise DataError(f"{path}: header={header} is neither yes nor no. Write header=no when line 1 is a record.")
+        raise DataError(f"{path}: header={header} is neither yes nor no. Use header=no if line 1 is a record.")
     form = _Form(delimiter, header == "yes", {name: options[name] for name in ("label", "group") if name in options})
     features, words = _read_table(path, form)
     groups = _codes(words["group"]) if "group" in words else None
@@ -80,7 +80,7 @@ def load_csv(path: Path, options: Mapping[str, str]) -> DataSet:
 
 def _read_table(path: Path, form: _Form) -> _Table:
     with (
-        open_for_reading(path, "Name a text file with one record per line.") as stream,
+        open_for_reading(path, "Specify a text file with one record per line.") as stream,
         io.TextIOWrapper(stream, encoding="utf-8-sig", newline="") as text,
     ):
         return _parse_table(path, _lines(path, text, form.delimiter), form)
@@ -101,10 +101,10 @@ def _lines(path: Path, text: TextIO, delimiter: str) -> Iterator[tuple[int, list
 def _parse_table(path: Path, lines: Iterator[tuple[int, list[str]]], form: _Form) -> _Table:
     first = next(lines, None)
     if first is None:
-        raise DataError(f"{path} is empty. Name a file with one record per line.")
+        raise DataError(f"{path} is empty. Specify a file with one record per line.")
     width = len(first[1])
     if width < 2:
-        raise DataError(f"{path}: line {first[0]} has a single column. Give the separator, for example delimiter=;")
+        raise DataError(f"{path}: line {first[0]} has a single column. Set the delimiter, for example delimiter=;")
     places = {
         option: _column_by_name(path, first[1], option, column)
         if form.header
@@ -113,11 +113,11 @@ def _parse_table(path: Path, lines: Iterator[tuple[int, list[str]]], form: _Form
     }
     columns = [column for column in range(width) if column not in places.values()]
     if not columns:
-        raise DataError(f"{path} has no column for features. Add one, or correct label and group.")
+        raise DataError(f"{path} has no feature column. Add one, or correct label and group.")
     values, words = array("d"), {option: list[str]() for option in places}
     for number, cells in lines if form.header else _prepend(first, lines):
         if len(cells) != width:
-            raise DataError(f"{path}: line {number} has {len(cells)} columns where {width} are expected. Repair it.")
+            raise DataError(f"{path}: line {number} has {len(cells)} columns instead of {width}. Repair the line.")
         for option, place in places.items():
             words[option].append(cells[place].strip())
             if not words[option][-1]:
@@ -131,7 +131,7 @@ def _parse_table(path: Path, lines: Iterator[tuple[int, list[str]]], form: _Form
                 )
             values.append(value)
     if not words["label"]:
-        raise DataError(f"{path} has a heading but no record. Name a file with one record per line.")
+        raise DataError(f"{path} has a heading but no records. Specify a file with one record per line.")
     return np.frombuffer(values, dtype=np.float64).reshape(-1, len(columns)), words
 
 
@@ -148,8 +148,8 @@ def _column_by_name(path: Path, cells: list[str], option: str, column: str) -> i
         raise DataError(f"{path}: several columns are named {column!r}. Give every column its own name.")
     if any(_MAY_BE_A_RECORD.search(name) for name in names):
         raise DataError(
-            f"{path}: line 1 names no column {column!r}. If line 1 is a record, add &header=no and give the {option} "
-            "column by index (-1 is the last); else check the name and the delimiter."
+            f"{path}: line 1 has no column {column!r}. If line 1 is a record, add &header=no and specify the {option} "
+            "column by index (-1 is the last); otherwise check the name and the delimiter."
         )
     near = suggestion(column, names)
     remedy = f"Did you mean {option}={near}?" if near else f"Its columns are {', '.join(names)}."
@@ -159,8 +159,8 @@ def _column_by_name(path: Path, cells: list[str], option: str, column: str) -> i
 def _column_by_index(path: Path, width: int, option: str, column: str) -> int:
     if not re.fullmatch(r"-?\d{1,9}", column) or not -width <= int(column) < width:
         raise DataError(
-            f"{path}: {option}={column} is not a column index. With header=no, write a whole number from 0 to "
-            f"{width - 1}, or -1 for the last column."
+            f"{path}: {option}={column} is not a column index. With header=no, use an integer from 0 to {width - 1}, "
+            "or -1 for the last column."
         )
     return int(column) % width
 

@@ -1,4 +1,4 @@
-"""A loaded data set: its records and all public facts about it."""
+"""A loaded data set, with its records and all public facts about them."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -12,22 +12,22 @@ from sottovoce.data.target import Target
 from sottovoce.errors import DataError
 
 Arrays = tuple[NDArray[Any], NDArray[Any]]
-"""Features numeric[n,d] and labels integer[n], not checked yet."""
+"""Unchecked features numeric[n,d] and labels integer[n]."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DataSet:
-    """Data set of a data SPEC.
+    """The data set that a data SPEC describes.
 
     Attributes:
-        name: a short name for reports.
-        records: the records, or the training part when the source has an official test split.
-        classes: the number of classes; labels are 0 … classes-1. With 1 there are no classes to distinguish: the last
+        name: short name for reports.
+        records: all records, or the training part if the source has an official test split.
+        classes: number of classes; labels are 0 … classes-1. With 1 there are no classes to distinguish: the last
             feature is the target of a regression.
-        bounds: the publicly declared range of each feature, or None when none is declared.
-        test: the official test split, or None when the source has none.
-        groups: int64[n], the group of each of `records`, such as its household, numbered from 0; None without groups.
-            It is used to deal out records, and no agent sees it.
+        bounds: publicly declared range of each feature, or None if no range is declared.
+        test: official test split, or None if the source has none.
+        groups: int64[n], group of each of `records`, such as its household, numbered from 0; None without groups.
+            Groups are used only to partition records among agents; agents do not see them.
         target: meaning of a regression's target; None if it is not declared.
     """
 
@@ -52,26 +52,26 @@ def assemble_dataset(
     target: Target | None = None,
     origin: str,
 ) -> DataSet:
-    """Check the parts of a data set and put them together.
+    """Check the parts of a data set and combine them.
 
     Args:
-        name: a short name for reports.
+        name: short name for reports.
         train: features numeric[n,d] and labels integer[n].
         test: features numeric[m,d] and labels integer[m] of the official test split.
-        classes: the declared number of classes, 1 for a regression. Without it, 2 or more: one more than the largest
-            label of both parts.
-        bounds: the declared range, float64[d] twice.
-        windows: integer[n], the window of each record of `train`.
-        groups: integer[n], the group of each record of `train`.
-        target: target of a regression.
-        origin: the file or source to name in an error.
+        classes: declared number of classes, 1 for a regression. By default, one more than the largest label in both
+            parts, which must be at least 2.
+        bounds: declared range, float64[d] twice.
+        windows: integer[n], window of each record in `train`.
+        groups: integer[n], group of each record in `train`.
+        target: meaning of a regression's target.
+        origin: file or source for error messages.
 
     Returns:
-        the data set.
+        The data set.
 
     Raises:
-        DataError: see `checked`; or fewer than two classes without a declared number, or groups that are not one
-            integer per record.
+        DataError: see `checked`; or if there are fewer than two classes and their number is not declared, or groups
+            are not one integer per record.
     """
     records = checked(*train, classes=classes, windows=windows, origin=origin)
     columns = records.features.shape[1]
@@ -83,8 +83,8 @@ def assemble_dataset(
         classes = 1 + max((int(part.labels.max()) for part in parts if len(part)), default=-1)
         if classes < 2:
             raise DataError(
-                f"{origin}: there are fewer than two classes. Load records of two classes, or an npz file that "
-                "declares the array `classes`."
+                f"{origin}: there are fewer than two classes. Load records with at least two classes, or an npz file "
+                "that declares the array `classes`."
             )
     return DataSet(name, records, classes, bounds, held_out, _group_numbers(groups, len(records), origin), target)
 
@@ -93,5 +93,5 @@ def _group_numbers(groups: NDArray[Any] | None, count: int, origin: str) -> NDAr
     if groups is None:
         return None
     if groups.shape != (count,) or (count and groups.dtype.kind not in "iu"):
-        raise DataError(f"{origin}: groups are not one whole number per record. Store the number of its group.")
+        raise DataError(f"{origin}: groups must be one integer per record. Store the group number of each record.")
     return np.unique(groups, return_inverse=True)[1].astype(np.int64)

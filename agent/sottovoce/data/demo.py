@@ -1,4 +1,4 @@
-"""Two data sets that scikit-learn includes, for trying Sottovoce without a data file."""
+"""Two data sets from scikit-learn for trying out Sottovoce without a data file."""
 
 from importlib.util import find_spec
 from pathlib import Path
@@ -10,10 +10,10 @@ from sottovoce.data.bounds import uniform_bounds
 from sottovoce.data.dataset import DataSet, assemble_dataset
 from sottovoce.errors import DataError
 
-# The ranges below give the scale of each quantity, from 0 to 1, 2 or 5 times a power of ten. They are derived from the
-# published description of the features (lengths in pixels of a nucleus within a microscope image, the standard
-# deviation of 8-bit grey values, ratios of such lengths), not computed from these records. A quantity has the same
-# range for the mean over the nuclei as for the mean of the three largest; its standard error gets a fifth of that,
+# The ranges below state the scale of each quantity, from 0 to 1, 2 or 5 times a power of ten. They are derived from the
+# published description of the features (lengths in pixels of a nucleus in a microscope image, the standard deviation of
+# 8-bit grey values, ratios of such lengths) and are not computed from these records. A quantity has the same range for
+# the mean over all nuclei and for the mean of the three largest; the range of its standard error is a fifth of that,
 # rounded up. The published table of extremes was used only to check that the ranges are wide enough.
 _QUANTITIES: dict[str, tuple[float, float]] = {  # quantity: (range of mean and worst, range of the standard error)
     "radius": (50.0, 10.0),
@@ -30,10 +30,10 @@ _QUANTITIES: dict[str, tuple[float, float]] = {  # quantity: (range of mean and 
 
 
 def digits() -> DataSet:
-    """Load 8 by 8 images of handwritten digits, each pixel counted from 0 to 16: float64[1797,64], 10 classes.
+    """Load 8 by 8 images of handwritten digits with pixel values from 0 to 16: float64[1797,64], 10 classes.
 
     Raises:
-        DataError: scikit-learn is not installed.
+        DataError: if scikit-learn is not installed.
     """
     features, labels = _load_table("digits.csv.gz")
     bounds = uniform_bounds(0.0, 16.0, features.shape[1], "digits")
@@ -44,28 +44,28 @@ def breast_cancer() -> DataSet:
     """Load the Wisconsin diagnostic breast cancer data: float64[569,30], class 0 malignant and 1 benign.
 
     Raises:
-        DataError: scikit-learn is not installed.
+        DataError: if scikit-learn is not installed.
     """
     features, labels = _load_table("breast_cancer.csv", header=1)
     values = [value for value, _ in _QUANTITIES.values()]
     errors = [error for _, error in _QUANTITIES.values()]
-    high = np.array(values + errors + values)  # the published column order: mean, standard error, worst
+    high = np.array(values + errors + values)  # published column order: mean, standard error, worst
     return assemble_dataset(
         "breast-cancer", (features, labels), classes=2, bounds=(np.zeros_like(high), high), origin="breast-cancer"
     )
 
 
 def _load_table(file: str, header: int = 0) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """Return features and labels from a table in scikit-learn, which is not imported to keep a demo's start fast.
+    """Return the features and labels of a table in scikit-learn without importing it, so that demos start quickly.
 
     Args:
-        file: name of the file among scikit-learn's data.
+        file: name of the file in scikit-learn's data directory.
         header: number of lines before the first record.
     """
     found = find_spec("sklearn")
     if found is None or found.origin is None:
         raise DataError(
-            "This data set comes with scikit-learn, which is not installed. Run: pip install 'sottovoce[demo]'"
+            "This data set is part of scikit-learn, which is not installed. Run: pip install 'sottovoce[demo]'"
         )
     path = Path(found.origin).with_name("datasets") / "data" / file
     try:

@@ -1,4 +1,4 @@
-"""Open data files, raising a clear error for each way a read can fail."""
+"""Opening of data files, with a clear error for each way in which a read can fail."""
 
 import gzip
 import zlib
@@ -12,14 +12,14 @@ from sottovoce.errors import DataError
 
 @contextmanager
 def open_for_reading(path: Path, remedy: str) -> Iterator[BinaryIO]:
-    """Open a file for reading bytes, decompressing it when its name ends in `.gz`.
+    """Open a file for reading bytes, and decompress it if its name ends in `.gz`.
 
     Args:
-        path: the file.
-        remedy: a sentence on how to get a good copy, for the error.
+        path: path of the file.
+        remedy: sentence about how to obtain a good copy, for the error message.
 
     Yields:
-        the stream; failures to read from it inside the `with` block are translated too.
+        The stream; errors while reading from it within the `with` block are also converted.
 
     Raises:
         DataError: if the file is missing, unreadable, truncated, or not valid gzip.
@@ -30,6 +30,6 @@ def open_for_reading(path: Path, remedy: str) -> Iterator[BinaryIO]:
     except FileNotFoundError:
         raise DataError(f"{path} does not exist. Check the path in the data SPEC. {remedy}") from None
     except (gzip.BadGzipFile, EOFError, zlib.error):
-        raise DataError(f"{path} is damaged or cut short. {remedy}") from None
+        raise DataError(f"{path} is damaged or truncated. {remedy}") from None
     except OSError as error:
         raise DataError(f"{path} cannot be read: {error.strerror}. Check the path and its permissions.") from error

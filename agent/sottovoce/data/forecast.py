@@ -1,14 +1,14 @@
-"""Next-half-hour forecasting: from the energies of half hours to records of a regression.
+"""Next-half-hour forecasting: conversion of half-hour energies to the records of a regression.
 
 A record describes how the load continues from its last half hour. Its features are that half hour, the three before it
 and the time of day; its last column is the target. Loads are on a logarithmic scale, u = ln(1 + Wh/50), on which a
-household's errors are of one size at all loads, and the target is u minus the u of the half hour before. So a model of
-zeros is persistence, "as in the last half hour", and learning starts from there.
+household's errors have the same size at all loads, and the target is u minus the u of the half hour before. Therefore,
+a model of zeros is persistence ("as in the last half hour"), from which learning starts.
 
-**A record is made from the readings of a single day**, midnight to midnight, UTC. The first half hours of a day have no
-record, because it would reach across midnight. Apart from readings, only constants are used. So a day's readings
-determine the records of that day and no others: if windows are numbered by day, a bound on a window bounds the
-entire influence of a day's readings (docs/decisions/0023-forecast-windows.md).
+**A record is computed from the readings of a single day**, midnight to midnight, UTC. The first half hours of a day
+have no record, because such a record would reach across midnight. Apart from readings, only constants are used. A day's
+readings therefore determine the records of that day and no others: if windows are numbered by day, a bound on a window
+bounds the entire influence of a day's readings (docs/decisions/0023-forecast-windows.md).
 """
 
 from collections.abc import Mapping
@@ -23,25 +23,25 @@ from sottovoce.errors import DataError
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 Places = tuple[Integers, Integers, Integers]
-"""Meters, days and half hours."""
+"""Indices of meters, days and half hours."""
 
 HALF_HOURS = 48
-"""Half hours in a day."""
+"""Number of half hours in a day."""
 LAGS = 4
-"""Number of half hours that a prediction uses."""
+"""Number of preceding half hours that a prediction uses."""
 LIMIT_WH = 12_000
-"""Energy of a half hour beyond which a reading is clamped: what a connection of 100 A at 240 V carries."""
+"""Largest energy of a half hour, to which readings are clamped: the energy that 100 A at 240 V deliver."""
 HELD_OUT = 0.25
-"""Share of the days, the last ones, that is held back for measuring."""
+"""Fraction of days, at the end, that is held out for measuring."""
 
 _SECONDS = 1800
 _MISSING = -1
 _CHUNK = 2**16
 _SCALE_WH, _TYPICAL_WH = 50.0, 150.0
-_LOADS = np.log1p(np.arange(LIMIT_WH + 1) / _SCALE_WH)  # a table, so that rounding never depends on other readings
+_LOADS = np.log1p(np.arange(LIMIT_WH + 1) / _SCALE_WH)  # a table, so rounding never depends on other readings
 _TYPICAL = float(np.log1p(_TYPICAL_WH / _SCALE_WH))
-# Constants that give the columns of households about the same spread, and records a length of about a half, for which
-# the learners' clipping threshold and step size are chosen. They are public, and privacy does not depend on them.
+# Constants with which the columns of typical households have about the same spread, and records have a norm of about
+# 0.5, for which the learners' clip norm and step size are chosen. They are public, and privacy does not depend on them.
 _CHANGE, _LEVEL, _WAVE, _BIAS = 0.32, 0.22, 0.22, 0.16
 _ANGLES = 2 * np.pi * np.arange(HALF_HOURS)[:, np.newaxis] * np.array([1, 2]) / HALF_HOURS
 _WAVES = _WAVE * np.hstack([np.sin(_ANGLES), np.cos(_ANGLES)])
@@ -59,32 +59,32 @@ def forecast_dataset(
     origin: str,
     share: float = HELD_OUT,
 ) -> DataSet:
-    """Return records of next-half-hour forecasting, each from one day; a half hour with a missing reading gives none.
+    """Return records for next-half-hour forecasting, each from a single day and without missing readings.
 
-    Records are grouped by meter. Their windows are days, numbered from 1970-01-01 if `first` counts from there. The
-    test split consists of records of the last days, which no training record uses, with a reading of the day before;
-    its baselines are `persistence` and `same_time_yesterday`.
+    Records are grouped by meter. Their windows are days, numbered from 1970-01-01 if `first` is counted from there. The
+    test split contains records of the last days, which no training record uses, if the same half hour of the day before
+    has a reading; its baselines are `persistence` and `same_time_yesterday`.
 
     Args:
-        wh: integer[meters, windows], the energy of each window in Wh, -1 where it is missing.
-        first: number of the first column: a window w begins w · seconds after a midnight.
-        seconds: length of a window; 1800, or a part of it.
+        wh: integer[meters, windows], energy of each window in Wh, -1 where it is missing.
+        first: window number of the first column; window w begins w · seconds after a midnight.
+        seconds: length of a window, in seconds: 1800 or a divisor of it.
         name: name of the data set, for reports.
-        origin: the file or source to name in an error.
-        share: share of the days to hold back, from 0 up to but not including 1.
+        origin: file or source, for error messages.
+        share: fraction of days to hold out, from 0 up to but not including 1.
 
     Raises:
-        DataError: if such windows cannot be combined into half hours, or the share is out of range.
+        DataError: if such windows cannot be combined into half hours, or the fraction is out of range.
     """
     if not 0 <= share < 1:
-        raise DataError(f"{origin}: test={share:g}: the share of days held back must be at least 0 and below 1")
+        raise DataError(f"{origin}: test={share:g}: the fraction of days held out must be at least 0 and below 1")
     days, first_day = days_of(wh, first, seconds, origin)
     count = days.shape[1]
     targets, learnt = _target_mask(days), count - round(count * share)
     meters, day, half_hour = np.nonzero(targets[:, :learnt])
-    targets[:, : max(1, learnt)] = False  # the day before the first has no readings
+    targets[:, : max(1, learnt)] = False  # there are no readings before the first day
     targets[:, 1:] &= days[:, :-1] >= 0
-    held: Places = np.nonzero(targets)  # type: ignore[assignment]  # of three dimensions
+    held: Places = np.nonzero(targets)  # type: ignore[assignment]  # the mask has three dimensions
     baselines = {
         "persistence": _kwh(days, (held[0], held[1], held[2] - 1)),
         "same_time_yesterday": _kwh(days, (held[0], held[1] - 1, held[2])),
@@ -102,13 +102,13 @@ def forecast_dataset(
 
 
 def days_of(wh: NDArray[np.integer], first: int, seconds: int, origin: str) -> tuple[Integers, int]:
-    """Return energies of half hours by day, int64[meters, days, HALF_HOURS], -1 if missing; and the first day.
+    """Return half-hour energies by day, int64[meters, days, HALF_HOURS], -1 if missing, and the first day's number.
 
     Args:
         wh: see forecast_dataset.
         first: see forecast_dataset.
-        seconds: length of a window.
-        origin: the file or source to name in an error.
+        seconds: length of a window, in seconds.
+        origin: file or source, for error messages.
 
     Raises:
         DataError: if such windows cannot be combined into half hours.
@@ -119,26 +119,28 @@ def days_of(wh: NDArray[np.integer], first: int, seconds: int, origin: str) -> t
 
 
 def held_out_share(options: Mapping[str, str], origin: str) -> float:
-    """Return the option `test` of a data SPEC: the share of the days to hold back.
+    """Return the option `test` of a data SPEC, which is the fraction of days to hold out.
 
     Raises:
-        DataError: if it is not a number.
+        DataError: if the option is not a number.
     """
     try:
         return float(options.get("test", HELD_OUT))
     except ValueError:
-        raise DataError(f"{origin}: test={options['test']}: write a share of the days, such as test=0.25") from None
+        raise DataError(
+            f"{origin}: test={options['test']}: must be a fraction of the days, such as test=0.25"
+        ) from None
 
 
 def features_of(wh: Integers, half_hour: Integers) -> Floats:
-    """Return the input of a prediction: a record without its target.
+    """Return the inputs for predictions, which are records without their targets.
 
     Args:
-        wh: int64[n, LAGS], energies in Wh, from 0, of the preceding half hours, the latest last.
-        half_hour: int64[n], the half hour to predict, 0 … 47, UTC.
+        wh: int64[n, LAGS], energies of the preceding half hours in Wh, not negative, latest last.
+        half_hour: int64[n], half hour to predict, 0 … 47, UTC.
 
     Returns:
-        float64[n, FEATURES - 1], each row a function of its own readings, to the last bit.
+        float64[n, FEATURES - 1]; each row depends, to the last bit, only on its own readings.
     """
     loads = _LOADS[np.minimum(wh, LIMIT_WH)]
     rows = np.empty((len(wh), FEATURES - 1))
@@ -149,34 +151,38 @@ def features_of(wh: Integers, half_hour: Integers) -> Floats:
     return rows
 
 
-@np.errstate(over="ignore")  # a diverged model predicts the limit
+@np.errstate(over="ignore")  # a model that has diverged predicts the limit
 def energy_kwh(records: Floats, targets: Floats) -> Floats:
-    """Turn targets float64[N, m], predicted or true, of records float64[m, at least LAGS], to kWh in the half hour."""
+    """Convert targets float64[N, m], predicted or true, of records float64[m, at least LAGS] to kWh per half hour."""
     last = records[:, _LEVEL_COLUMN] / _LEVEL + _TYPICAL
     energies: Floats = np.clip(_SCALE_WH * np.expm1(last + targets), 0.0, LIMIT_WH) / 1000
     return energies
 
 
 def _half_hours(wh: NDArray[np.integer], first: int, seconds: int, origin: str) -> tuple[Integers, int]:
-    """Return energies int64[meters, n] of half hours, and the first one's number; incomplete ones are missing."""
+    """Return half-hour energies, int64[meters, n], -1 if incomplete, and the number of the first half hour."""
     if seconds < 1 or _SECONDS % seconds:
-        raise DataError(f"{origin}: half hours cannot be made of windows of {seconds} s: choose a divisor of 1800 s")
+        raise DataError(
+            f"{origin}: windows of {seconds} s cannot be combined into half hours: choose a divisor of 1800 s"
+        )
     parts = _SECONDS // seconds
     padded = _pad_to_multiple(wh, first, parts)
-    split = padded.reshape(len(wh), padded.shape[1] // parts, parts)  # a new feed has no meter yet
+    split = padded.reshape(
+        len(wh), padded.shape[1] // parts, parts
+    )  # the shape is explicit because a new feed has no meters yet
     whole = np.add.reduce(split, axis=2)
     return np.where((split >= 0).all(axis=2), whole, _MISSING), first // parts
 
 
 def _pad_to_multiple(wh: NDArray[np.integer], first: int, size: int) -> Integers:
-    """Return the windows, padded with missing ones so that they begin and end at multiples of `size`."""
+    """Return the windows padded with missing values so that they begin and end at multiples of `size`."""
     before = first % size
     after = -(before + wh.shape[1]) % size
     return np.pad(wh.astype(np.int64), ((0, 0), (before, after)), constant_values=_MISSING)
 
 
 def _target_mask(days: Integers) -> NDArray[np.bool_]:
-    """Return half hours of int64[meters, days, 48] that have a reading, with the LAGS before them on the same day."""
+    """Return a mask of the half hours in int64[meters, days, 48] that, like the LAGS before them, have a reading."""
     read = days >= 0
     found = read.copy()
     found[:, :, :LAGS] = False
@@ -186,7 +192,7 @@ def _target_mask(days: Integers) -> NDArray[np.bool_]:
 
 
 def _rows(days: Integers, places: Places) -> Floats:
-    """Return records float64[n, FEATURES] of the half hours at these places, a chunk at a time to spare memory."""
+    """Return the records float64[n, FEATURES] of the half hours at these places, computed in chunks to save memory."""
     rows = np.empty((len(places[0]), FEATURES))
     for start in range(0, len(rows), _CHUNK):
         meters, day, half_hours = (index[start : start + _CHUNK, np.newaxis] for index in places)

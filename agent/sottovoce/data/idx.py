@@ -1,4 +1,4 @@
-"""`idx:DIR`: the four IDX files in which MNIST and its successors are published (http://yann.lecun.com/exdb/mnist)."""
+"""`idx:DIR`: the four IDX files of MNIST and its successors (http://yann.lecun.com/exdb/mnist)."""
 
 import math
 from pathlib import Path
@@ -13,26 +13,26 @@ from sottovoce.data.files import open_for_reading
 from sottovoce.errors import DataError
 
 _UINT8 = 0x08
-_REMEDY = "Fetch the IDX file again."
+_REMEDY = "Download the IDX file again."
 
 
 def load_idx(directory: Path) -> DataSet:
-    """Load the training images and labels of a directory, and its `t10k` files as the official test split.
+    """Load the training images and labels in a directory, and its `t10k` files as the official test split.
 
     Args:
-        directory: contains `train-images-idx3-ubyte` and `train-labels-idx1-ubyte`, and may contain the same two
-            with `t10k`; `.idx3-ubyte` is also accepted, each with or without `.gz`.
+        directory: directory that contains `train-images-idx3-ubyte` and `train-labels-idx1-ubyte`, and optionally the
+            same two files with `t10k`; `.idx3-ubyte` is also accepted, and each file with or without `.gz`.
 
     Returns:
-        the data set: one row of float64 pixels per image, declared bounds 0 to 255.
+        The data set, with one row of float64 pixels per image and declared bounds of 0 to 255.
 
     Raises:
-        DataError: if a file is missing, truncated, damaged, or does not hold unsigned bytes in the declared shape.
+        DataError: if a file is missing, truncated or damaged, or does not contain unsigned bytes in the declared shape.
     """
     train = _load_split(directory, "train")
     if train is None:
         raise DataError(
-            f"{directory} does not contain train-images-idx3-ubyte[.gz]. Name the directory that contains it."
+            f"{directory} does not contain train-images-idx3-ubyte[.gz]. Specify the directory that contains this file."
         )
     features = train[0].shape[1]
     return assemble_dataset(
@@ -50,7 +50,9 @@ def _load_split(directory: Path, part: str) -> Arrays | None:
         return None
     if image_file is None or label_file is None:
         absent = f"{part}-images-idx3-ubyte" if image_file is None else f"{part}-labels-idx1-ubyte"
-        raise DataError(f"{directory} does not contain {absent}[.gz]. Images and labels come in pairs: add it.")
+        raise DataError(
+            f"{directory} does not contain {absent}[.gz]. Images and labels come in pairs: add the missing file."
+        )
     images, labels = _read_array(image_file, 3), _read_array(label_file, 1)
     return images.reshape(len(images), math.prod(images.shape[1:])).astype(np.float64), labels
 
@@ -65,16 +67,16 @@ def _read_array(path: Path, dimensions: int) -> NDArray[Any]:
         content = stream.read()
     start = 4 + 4 * dimensions
     if len(content) < start:
-        raise DataError(f"{path} is cut short within its header. {_REMEDY}")
+        raise DataError(f"{path} is truncated within its header. {_REMEDY}")
     if content[:2] != b"\0\0":
         raise DataError(f"{path} is not an IDX file. {_REMEDY}")
     if content[2] != _UINT8:
-        raise DataError(f"{path} does not hold unsigned bytes. Convert it to IDX type 0x08.")
+        raise DataError(f"{path} does not contain unsigned bytes. Convert it to IDX type 0x08.")
     if content[3] != dimensions:
-        raise DataError(f"{path} has {content[3]} dimensions where {dimensions} are expected. {_REMEDY}")
+        raise DataError(f"{path} has {content[3]} dimensions instead of {dimensions}. {_REMEDY}")
     shape = tuple(int.from_bytes(content[at : at + 4], "big") for at in range(4, start, 4))
     if len(content) - start != math.prod(shape):
         raise DataError(
-            f"{path} holds {len(content) - start} bytes where its header promises {math.prod(shape)}. {_REMEDY}"
+            f"{path} contains {len(content) - start} bytes, but its header declares {math.prod(shape)}. {_REMEDY}"
         )
     return np.frombuffer(content, dtype=np.uint8, offset=start).reshape(shape)

@@ -1,4 +1,4 @@
-"""`meters:FILE`: many smart meters, with one record each, its mean load over a day; or records of a load forecast."""
+"""`meters:FILE`: many smart meters, with one record of each meter's mean daily load, or with forecast records."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -16,17 +16,17 @@ _TASKS = ("profile", "forecast")
 
 
 def load_meters(path: Path, options: Mapping[str, str]) -> DataSet:
-    """Load `wh` integer[meters, half hours] of an npz file: readings in Wh from midnight on, -1 where one is missing.
+    """Load `wh` integer[meters, half hours] from an npz file: readings in Wh from midnight on, -1 where one is missing.
 
-    Each meter is a group. Its records are, by `task`:
+    Each meter is a group. Its records depend on `task`:
 
-    profile: one record of 48 features, the mean over days of the energy of each half hour in kWh. Missing readings
-        are ignored; a half hour that was never read is 0. There are no labels.
-    forecast: records of next-half-hour forecasting, see sottovoce.data.forecast; the first day is number 0.
+    profile: one record with 48 features, the mean energy in kWh of each half hour over all days. Missing readings are
+        ignored; a half hour that was never read is 0. There are no labels.
+    forecast: records for next-half-hour forecasting, see sottovoce.data.forecast; the first day is number 0.
 
     Args:
-        path: the file.
-        options: `task`, by default `profile`; `test`, for a forecast: share of the days to hold back.
+        path: path of the npz file.
+        options: `task`, `profile` by default; `test`, for a forecast: fraction of the days to hold out.
 
     Raises:
         DataError: if the file cannot be read or does not contain that array, or an option is invalid.
@@ -39,18 +39,18 @@ def load_meters(path: Path, options: Mapping[str, str]) -> DataSet:
         share = held_out_share(options, str(path))
         return forecast_dataset(wh, 0, 1800, name=f"meters:{path.name}", origin=str(path), share=share)
     if "test" in options:
-        raise DataError(f"{path}: test={options['test']}: profiles have no test split; leave it out, or task=forecast")
+        raise DataError(f"{path}: test={options['test']}: profiles have no test split; remove it, or use task=forecast")
     return _profile_dataset(path, wh)
 
 
 def _load_energies(path: Path) -> NDArray[np.integer]:
     arrays = arrays_of(path, frozenset({"wh"}))
     if "wh" not in arrays:
-        raise DataError(f"{path}: there is no array wh. Store readings in Wh as integer[meters, half hours].")
+        raise DataError(f"{path}: the array wh is missing. Store readings in Wh as integer[meters, half hours].")
     wh = arrays["wh"]
     if wh.ndim != 2 or wh.dtype.kind != "i" or not wh.shape[1] or wh.shape[1] % HALF_HOURS:
         raise DataError(
-            f"{path}: wh must hold whole days of {HALF_HOURS} half hours in Wh, one row of integers per meter."
+            f"{path}: wh must contain whole days of {HALF_HOURS} half hours in Wh, with one row of integers per meter."
         )
     return wh
 

@@ -1,4 +1,4 @@
-"""`npz:FILE`: arrays as numpy stores them. Agents load their own slice through this, so it is frugal with memory."""
+"""`npz:FILE`: arrays in numpy's format. Agents load their own records through this module, so it uses little memory."""
 
 import math
 import zipfile
@@ -21,24 +21,25 @@ _REMEDY = "Write it again with numpy.savez_compressed(file, X=…, y=…)."
 
 
 def load_npz(path: Path, options: Mapping[str, str]) -> DataSet:
-    """Load `X` numeric[n,…] and `y` integer[n], also accepted as `features` and `labels`.
+    """Load `X` numeric[n,…] and `y` integer[n], which may also be named `features` and `labels`.
 
-    Each record is flattened to one row. Optional arrays: `classes`, one integer, the public number of classes, or their
-    names, or 1 for a regression, whose target is the last column;
+    Each record is flattened to one row. Optional arrays: `classes`, the public number of classes as one integer, or the
+    class names, or 1 for a regression, whose target is the last column;
     `bounds` numeric[2,d]; `windows` integer[n], the window of each record, such as its day;
-    `groups` integer[n], the group with which each record is dealt out, such as its household;
-    `test` bool[n], true for the official test split, or that split as `X_test` and `y_test`.
-    Nothing in the file is ever unpickled.
+    `groups` integer[n], the group that each record belongs to in a partition, such as its household;
+    `test` bool[n], true for records in the official test split, or that split as `X_test` and `y_test`.
+    The file's content is never unpickled.
 
     Args:
-        path: the file.
-        options: `bounds=LOW:HIGH`, the declared range of every feature; it replaces the file's own.
+        path: path of the file.
+        options: `bounds=LOW:HIGH`, the declared range of every feature, which replaces the bounds in the file.
 
     Returns:
-        the data set.
+        The data set.
 
     Raises:
-        DataError: if the file cannot be read, holds pickled objects, or an array is missing or has the wrong shape.
+        DataError: if the file cannot be read or contains pickled objects, or an array is missing or has the wrong
+            shape.
     """
     arrays, origin = arrays_of(path, _USED), str(path)
     whole = (_rows(_required_array(arrays, _FEATURES, origin), origin), _required_array(arrays, _LABELS, origin))
@@ -56,10 +57,10 @@ def load_npz(path: Path, options: Mapping[str, str]) -> DataSet:
 
 
 def arrays_of(path: Path, names: frozenset[str]) -> dict[str, NDArray[Any]]:
-    """Return the named arrays that an npz file holds.
+    """Return those of the named arrays that an npz file contains.
 
     Raises:
-        DataError: if the file cannot be read, is damaged, or holds pickled objects.
+        DataError: if the file cannot be read, is damaged, or contains pickled objects.
     """
     with open_for_reading(path, _REMEDY) as stream:
         try:
@@ -67,7 +68,7 @@ def arrays_of(path: Path, names: frozenset[str]) -> dict[str, NDArray[Any]]:
             if isinstance(archive, np.lib.npyio.NpzFile):
                 return {name: archive[name] for name in archive.files if name in names}
         except (ValueError, RuntimeError, zipfile.BadZipFile):
-            raise DataError(f"{path} is damaged, or holds pickled objects, which are refused. {_REMEDY}") from None
+            raise DataError(f"{path} is damaged, or contains pickled objects, which are refused. {_REMEDY}") from None
     raise DataError(f"{path} is not an npz archive. {_REMEDY}")
 
 
@@ -75,12 +76,12 @@ def _required_array(arrays: Mapping[str, NDArray[Any]], names: tuple[str, str], 
     for name in names:
         if name in arrays:
             return arrays[name]
-    raise DataError(f"{origin}: there is no array {names[0]} (or {names[1]}). {_REMEDY}")
+    raise DataError(f"{origin}: the array {names[0]} (or {names[1]}) is missing. {_REMEDY}")
 
 
 def _rows(array: NDArray[Any], origin: str) -> NDArray[Any]:
     if array.ndim < 2:
-        raise DataError(f"{origin}: X has {array.ndim} dimensions. Store one row per record, at least one column.")
+        raise DataError(f"{origin}: X has {array.ndim} dimensions. Store one row per record with at least one column.")
     return array.reshape(len(array), math.prod(array.shape[1:]))
 
 
@@ -88,13 +89,13 @@ def _split_test(whole: Arrays, arrays: Mapping[str, NDArray[Any]], origin: str) 
     apart = {"X_test", "y_test"} & arrays.keys()
     if "test" in arrays:
         if apart:
-            raise DataError(f"{origin}: the test split is given twice. Keep either `test` or `X_test` and `y_test`.")
+            raise DataError(f"{origin}: the test split is defined twice. Keep either `test` or `X_test` and `y_test`.")
         mask = arrays["test"]
         if mask.dtype != np.bool_ or any(array.shape[:1] != mask.shape for array in whole):
             raise DataError(f"{origin}: `test` must be one boolean per record.")
         return (whole[0][~mask], whole[1][~mask]), (whole[0][mask], whole[1][mask])
     if len(apart) == 1:
-        raise DataError(f"{origin}: `X_test` and `y_test` come together. Add the one that is missing.")
+        raise DataError(f"{origin}: `X_test` and `y_test` must both be present. Add the missing one.")
     return whole, (_rows(arrays["X_test"], origin), arrays["y_test"]) if apart else None
 
 
@@ -112,7 +113,7 @@ def _classes(arrays: Mapping[str, NDArray[Any]], origin: str) -> int | None:
         return len(declared)
     if declared.size != 1 or declared.dtype.kind not in "iu" or declared.item() < 1:
         raise DataError(
-            f"{origin}: `classes` must be a single integer of at least 2, their names, or 1 for a regression."
+            f"{origin}: `classes` must be a single integer of at least 2, the class names, or 1 for a regression."
         )
     return int(declared.item())
 
@@ -126,5 +127,5 @@ def _bounds(
         return None
     declared = arrays["bounds"]
     if declared.shape != (2, features):
-        raise DataError(f"{origin}: `bounds` must have one row of low and one of high values, {features} each.")
+        raise DataError(f"{origin}: `bounds` must have one row of low and one row of high values, {features} each.")
     return checked_bounds(declared[0], declared[1], features, origin)

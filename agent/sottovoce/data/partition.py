@@ -1,7 +1,7 @@
-"""Partition of one data set among many agents, for testbeds and simulations. Reproducible from a seed.
+"""Partition of one data set among many agents, for testbeds and simulations, reproducible from a seed.
 
-Annotations that mention `np.random` are quoted: numpy loads that module on first use, so an agent, which never deals
-out records, saves its 7 MB.
+Annotations that mention `np.random` are quoted because numpy loads that module on first use. An agent never partitions
+records, so it saves the module's 7 MB.
 """
 
 import re
@@ -21,31 +21,30 @@ _ALPHAS = (1e-3, 1e6)
 def partition(
     name: str, labels: NDArray[np.int64], agents: int, seed: int, groups: NDArray[np.int64] | None = None
 ) -> list[Indices]:
-    """Choose which records each agent holds.
+    """Choose which records each agent gets.
 
     Args:
-        name: `iid`: every record dealt at random, shares differ by at most one record; `iid(K)`: K random records each;
-            `one-record`: one random record each; `dirichlet(ALPHA)`: the records of each class dealt in proportions
-            drawn from a symmetric Dirichlet distribution (Yurochkin et al. 2019, arXiv:1905.12022), more uneven as
-            ALPHA falls; `by-group`: whole groups, the largest first, dealt to the agents in turn, repeatedly;
-            `one-group`: one random group each;
-            `overlapping(N)`: N random records each, drawn by each agent from all there are (Jin, He & Dai 2023, second
-            study); `overlapping`: the same with as many as there are. No record goes to two agents, except with
-            `overlapping`. `iid`, `dirichlet` and `by-group` deal every record and may leave an agent without any.
-        labels: int64[n].
+        name: `iid`: all records at random, in shares that differ by at most one record; `iid(K)`: K random records per
+            agent; `one-record`: one random record per agent; `dirichlet(ALPHA)`: the records of each class in
+            proportions drawn from a symmetric Dirichlet distribution (Yurochkin et al. 2019, arXiv:1905.12022), less
+            even for a smaller ALPHA; `by-group`: whole groups, largest first, assigned to the agents in round-robin
+            order; `one-group`: one random group per agent;
+            `overlapping(N)`: N random records per agent, drawn by each agent from all records (Jin, He & Dai 2023,
+            second study); `overlapping`: all records for every agent. Except with `overlapping`, no record goes to two
+            agents. `iid`, `dirichlet` and `by-group` assign every record and may leave an agent without records.
+        labels: label of each record, int64[n].
         agents: number of agents, at least 1.
-        seed: not negative; the same seed gives the same partition.
-        groups: int64[n], the group of each record; for `by-group` and `one-group` only.
+        seed: seed, not negative; the same seed gives the same partition.
+        groups: int64[n], group of each record; only for `by-group` and `one-group`.
 
     Returns:
-        for each agent, the sorted positions of its records, int64.
+        The sorted positions of each agent's records, int64.
 
     Raises:
-        DataError: for an unknown name, a value out of range, no agents, fewer records or groups than are to be dealt
-            out, or no groups.
+        DataError: for an unknown name, a value out of range, no agents, too few records or groups, or missing groups.
     """
     if agents < 1:
-        raise DataError("A partition needs at least one agent. Raise the number of agents.")
+        raise DataError("A partition requires at least one agent. Increase the number of agents.")
     generator, n = _generator(seed), len(labels)
     if name == "iid":
         return _sorted(np.array_split(generator.permutation(n), agents))
@@ -70,45 +69,45 @@ def partition(
 
 
 def held_by_most(parts: list[Indices]) -> int:
-    """Return the largest number of agents that hold the same record. All of them spend on it."""
+    """Return the largest number of agents that have the same record, each of which spends budget on it."""
     return int(np.bincount(np.concatenate(parts), minlength=1).max())
 
 
 def one_record(n: int, agents: int, seed: int) -> Indices:
-    """Choose one random record for each agent, as the partition `one-record` does.
+    """Choose one random record for each agent, as in the partition `one-record`.
 
     Args:
-        n: the number of records.
+        n: number of records.
         agents: number of agents.
-        seed: not negative; the same seed gives the same partition.
+        seed: seed, not negative; the same seed gives the same partition.
 
     Returns:
-        the positions of the agents' records, int64[agents], all different.
+        The positions of the agents' records, int64[agents], all different.
 
     Raises:
         DataError: if there are fewer records than agents, or the seed is out of range.
     """
     if n < agents:
-        raise DataError(f"{n} records are too few for {agents} agents to get one each. Choose fewer agents.")
+        raise DataError(f"{n} records are too few to assign one to each of {agents} agents. Choose fewer agents.")
     return _generator(seed).permutation(n)[:agents].astype(np.int64)
 
 
 def holdout(n: int, seed: int, fraction: float = 0.2) -> tuple[Indices, Indices]:
-    """Set random records aside for testing.
+    """Hold out random records for testing.
 
     Args:
-        n: the number of records.
-        seed: not negative; the same seed gives the same split.
-        fraction: the share to set aside, from 0 up to but not including 1, rounded to the nearest whole record.
+        n: number of records.
+        seed: seed, not negative; the same seed gives the same split.
+        fraction: fraction to hold out, from 0 up to but not including 1, rounded to the nearest whole record.
 
     Returns:
-        the sorted positions of the training and of the test records, int64, disjoint and covering 0 … n-1.
+        The sorted positions of the training records and of the test records, int64, disjoint and covering 0 … n-1.
 
     Raises:
         DataError: if the fraction or the seed is out of range.
     """
     if not 0 <= fraction < 1:
-        raise DataError("The share set aside for testing must be at least 0 and below 1.")
+        raise DataError("The fraction held out for testing must be at least 0 and below 1.")
     order = _generator(seed).permutation(n)
     test, train = _sorted(np.split(order, [round(n * fraction)]))
     return train, test
@@ -116,20 +115,24 @@ def holdout(n: int, seed: int, fraction: float = 0.2) -> tuple[Indices, Indices]
 
 def _required_groups(name: str, groups: Indices | None) -> Indices:
     if groups is None:
-        raise DataError(f"The partition {name} needs groups. Store an npz array `groups`, or name a CSV &group=COLUMN.")
+        raise DataError(
+            f"The partition {name} requires groups. Store an npz array `groups`, or add &group=COLUMN to a CSV SPEC."
+        )
     return groups
 
 
 def _one_group(groups: Indices, agents: int, generator: "np.random.Generator") -> list[Indices]:
     found = np.unique(groups)
     if len(found) < agents:
-        raise DataError(f"{len(found)} groups are too few for {agents} agents to get one each. Choose fewer agents.")
+        raise DataError(
+            f"{len(found)} groups are too few to assign one to each of {agents} agents. Choose fewer agents."
+        )
     return [np.flatnonzero(groups == group).astype(np.int64) for group in generator.permutation(found)[:agents]]
 
 
 def _by_group(groups: Indices, agents: int, generator: "np.random.Generator") -> list[Indices]:
     sizes = np.bincount(groups)
-    shuffled = generator.permutation(len(sizes))  # so that the seed decides among groups of one size
+    shuffled = generator.permutation(len(sizes))  # the seed decides the order of groups of equal size
     order = shuffled[np.argsort(-sizes[shuffled], kind="stable")]
     holder = np.empty(len(sizes), dtype=np.int64)
     holder[order] = np.arange(len(sizes)) % agents
@@ -161,7 +164,7 @@ def _alpha(text: str) -> float:
 def _count(name: str, text: str, most: int) -> int:
     if not re.fullmatch(r"[0-9]{1,9}", text) or not 1 <= int(text) <= most:
         raise DataError(
-            f"{name}: the number of records for each agent must be from 1 to {most}, which is all there are."
+            f"{name}: the number of records per agent must be from 1 to {most}, the largest possible number."
         )
     return int(text)
 

@@ -1,4 +1,4 @@
-"""Records in memory, checked once on entry."""
+"""Records in memory, which are checked once when they are created."""
 
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
@@ -15,17 +15,19 @@ _LARGEST_LABEL = int(np.iinfo(np.int64).max)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Records:
-    """Feature vectors and their labels, built with `checked`. The `repr` shows no value, so that no log can.
+    """Feature vectors and their labels, built with `checked`.
+
+    The `repr` does not show any value, so values cannot appear in a log.
 
     Attributes:
         features: float64[n,d], C-contiguous, finite; in a vault, in the form that its kernel reads.
         labels: int64[n], not negative.
-        windows: int64[n], the number of the window that each record belongs to, such as its day; None without windows.
-        identities: uint8[n,32], hashes of the records as in their source: see `identified`. None if a source does
-            not give them; then the record itself counts.
-        units: int64[n], the number of each record's privacy unit, by which it is charged. The vault sets it; None where
-            every release is of all units.
-        prepared: how the features were made from the source, in words; public.
+        windows: int64[n], number of the window to which each record belongs, such as its day; None without windows.
+        identities: uint8[n,32], hash of each record as it is in the source, see `identified`. None if the source does
+            not provide hashes; then the record itself is hashed.
+        units: int64[n], number of each record's privacy unit, to which releases are charged. Set by the vault; None if
+            every release covers all units.
+        prepared: public description of how the features were computed from the source.
     """
 
     features: NDArray[np.float64] = field(repr=False)
@@ -39,7 +41,7 @@ class Records:
         return len(self.labels)
 
     def places(self, units: Units | None) -> NDArray[np.int64]:
-        """Return the places of the records of these units, int64[m], ascending.
+        """Return the positions of the records that belong to these units, int64[m], ascending.
 
         Raises:
             InternalError: if only some units are requested and the records' units are not known.
@@ -54,11 +56,11 @@ class Records:
         return np.flatnonzero(kept)
 
     def within(self, units: Units | None) -> "Records":
-        """Return the records of these units, in their order; none of them for None. See `places`."""
+        """Return the records that belong to these units, in their order, or no records for None. See `places`."""
         return self if units == EVERY else self.at(self.places(units))
 
     def at(self, places: NDArray[Any] | slice) -> "Records":
-        """Return the records at these places."""
+        """Return the records at these positions."""
         told = {
             name: array[places]
             for name in ("windows", "identities", "units")
@@ -68,14 +70,14 @@ class Records:
 
 
 def identified(records: Records) -> Records:
-    """Return records with the hash of each before any transform: of its features, label and window.
+    """Return the records with identities: a hash of each record's features, label and window before any transform.
 
-    Two records have the same identity if and only if they are equal. The identity follows a record through clamping and
-    transforms, so that it stays the same whatever later settings make of the record's features.
+    Two records have the same identity if and only if they are equal. A record keeps its identity through clamping and
+    transforms, so later settings that change the record's features do not change the identity.
     """
     if records.identities is not None:
         return records
-    rows = np.ascontiguousarray(records.features + 0.0)  # -0.0 is 0.0
+    rows = np.ascontiguousarray(records.features + 0.0)  # turns -0.0 into 0.0
     rest = np.column_stack([records.labels, records.labels * 0 if records.windows is None else records.windows + 1])
     hashes = [sha256(row.tobytes() + more.tobytes()).digest() for row, more in zip(rows, rest, strict=True)]
     identities = np.frombuffer(b"".join(hashes), dtype=np.uint8).reshape(len(records), 32)
@@ -91,24 +93,24 @@ def checked(
     windows: NDArray[Any] | None = None,
     origin: str,
 ) -> Records:
-    """Turn two arrays into `Records`, or raise an error that shows none of their values.
+    """Check two arrays and convert them to `Records`. Errors do not show any of their values.
 
-    Zero records are legal: an agent may hold none.
+    An empty set of records is valid, because an agent may have no records.
 
     Args:
         features: numeric[n,d] with d >= 1.
         labels: integer[n].
-        features_expected: the public d, when it is declared.
-        classes: the public number of classes, when it is declared; labels are then 0 … classes-1.
-        windows: integer[n], not negative, when records belong to windows.
-        origin: the file or source to name in an error.
+        features_expected: public value of d, if it is declared.
+        classes: public number of classes, if it is declared; labels must then be 0 … classes-1.
+        windows: integer[n], not negative, if records belong to windows.
+        origin: file or source for error messages.
 
     Returns:
-        the records, as float64[n,d] and int64[n]; arrays that already have this form are not copied.
+        The records, as float64[n,d] and int64[n]; arrays that already have this form are not copied.
 
     Raises:
         DataError: for a wrong shape, length or type, a NaN or infinity, or a label out of range. Rows and columns
-            in the message count from 0.
+            in the message are counted from 0.
     """
     _check_shapes(features, labels, features_expected, origin)
     _check_labels(labels, classes, origin)
@@ -121,29 +123,31 @@ def checked(
 
 def _checked_windows(windows: NDArray[Any], count: int, origin: str) -> NDArray[np.int64]:
     if windows.shape != (count,) or (windows.size and windows.dtype.kind not in "iu"):
-        raise DataError(f"{origin}: windows are not one whole number per record. Store the number of its day, say.")
+        raise DataError(
+            f"{origin}: windows must be one integer per record. Store, for example, the day number of each record."
+        )
     if windows.size and (int(windows.min()) < 0 or int(windows.max()) > _LARGEST_LABEL):
-        raise DataError(f"{origin}: a window's number is out of range. Number windows from 0.")
+        raise DataError(f"{origin}: a window number is out of range. Number windows from 0.")
     return np.ascontiguousarray(windows, dtype=np.int64)
 
 
 def _check_shapes(features: NDArray[Any], labels: NDArray[Any], expected: int | None, origin: str) -> None:
     if features.ndim != 2:
         raise DataError(
-            f"{origin}: features have {features.ndim} dimensions. Store one row per record, one column each."
+            f"{origin}: features have {features.ndim} dimensions. Store one row per record and one column per feature."
         )
     if labels.ndim != 1:
-        raise DataError(f"{origin}: labels have {labels.ndim} dimensions. Store one whole number per record.")
+        raise DataError(f"{origin}: labels have {labels.ndim} dimensions. Store one integer per record.")
     if len(features) != len(labels):
         raise DataError(f"{origin}: {len(features)} rows but {len(labels)} labels. Store one label per record.")
     if features.dtype.kind not in "biuf":
         raise DataError(f"{origin}: features are stored as {features.dtype.name}. Store them as real numbers.")
     if features.shape[1] == 0:
-        raise DataError(f"{origin}: there is no feature column. Store at least one feature per record.")
+        raise DataError(f"{origin}: there are no feature columns. Store at least one feature per record.")
     if expected is not None and features.shape[1] != expected:
         raise DataError(
-            f"{origin}: {features.shape[1]} feature columns where {expected} are declared. "
-            "Correct data.features, or load the data set the fleet agreed on."
+            f"{origin}: {features.shape[1]} feature columns, but {expected} are declared. "
+            "Correct data.features, or load the data set on which the fleet agreed."
         )
 
 
@@ -163,7 +167,7 @@ def _check_finite(features: NDArray[np.float64], origin: str) -> None:
     if not features.size:
         return
     with np.errstate(invalid="ignore"):
-        extremes = (features.min(), features.max())  # NaN and infinities surface here without an n by d temporary
+        extremes = (features.min(), features.max())  # NaN and infinities appear here without an n by d temporary
     if not np.isfinite(extremes).all():
         row, column = np.argwhere(~np.isfinite(features))[0]
         raise DataError(

@@ -1,4 +1,4 @@
-"""Wavelet scattering of images: fixed wavelets, absolute values and averages, in two orders (Bruna & Mallat 2013)."""
+"""Wavelet scattering of images: fixed wavelets, absolute values and averages in two orders (Bruna & Mallat 2013)."""
 
 import math
 from functools import lru_cache
@@ -12,25 +12,25 @@ from sottovoce.errors import DataError
 Rows = NDArray[np.float64]
 
 ANGLES = 4
-"""Directions of the wavelets over half a turn."""
+"""Number of wavelet directions over half a turn."""
 
 FLOOR = 0.02
-"""Added to the standard deviation of a map, in the unit of the pixels, so that nearly flat maps stay small."""
+"""Constant added to the standard deviation of a map, in the unit of the pixels, to keep nearly flat maps small."""
 
 _WIDTH = 0.8  # standard deviation of the finest wavelet's envelope, in pixels
-_FREQUENCY = 0.75 * math.pi  # of the finest wavelet, in radians per pixel
-_REACH = 3  # standard deviations at which an envelope ends
-_AT_ONCE = 64  # rows whose maps are in memory at the same time
+_FREQUENCY = 0.75 * math.pi  # frequency of the finest wavelet, in radians per pixel
+_REACH = 3  # number of standard deviations at which an envelope ends
+_AT_ONCE = 64  # number of rows whose maps are in memory at the same time
 
 
 def scatter(rows: Rows, scales: int) -> Rows:
-    """Return the scattering coefficients of order 0, 1 and 2 of a square image with one channel or three.
+    """Return the scattering coefficients of order 0, 1 and 2 of a square image with one or three channels.
 
     A wavelet is a Gaussian times a wave, minus a multiple of the Gaussian that makes its sum 0. There are `scales`
-    sizes, each twice as wide as the one before, in ANGLES directions. The image, |x * ψ| for every wavelet ψ, and
-    ||x * ψ| * ψ'| for every wider ψ' are averaged with a Gaussian around the centre of each square of 2^scales pixels.
-    Each of the resulting maps is then centred, and divided by its standard deviation plus FLOOR. Outside the image,
-    the pixels at its edge are repeated.
+    sizes, each twice as wide as the previous one, in ANGLES directions. The image, |x * ψ| for every wavelet ψ, and
+    ||x * ψ| * ψ'| for every wider ψ' are averaged with a Gaussian around the centre of each square of 2^scales pixels
+    a side. Each of the resulting maps is then centred and divided by its standard deviation plus FLOOR. Outside the
+    image, the pixels at its edge are repeated.
 
     The columns are ordered by map: first the channels, then for each scale all (channel, direction), then for each
     pair of scales all (channel, direction, wider wavelet's direction).
@@ -48,7 +48,7 @@ def scatter(rows: Rows, scales: int) -> Rows:
 
 
 def scatter_width(features: int, scales: int) -> int:
-    """Return the number of columns that `scatter` makes.
+    """Return the number of columns that `scatter` produces.
 
     Raises:
         DataError: see `scatter`.
@@ -59,7 +59,7 @@ def scatter_width(features: int, scales: int) -> int:
 
 
 def image_shape(features: int, scales: int) -> tuple[int, int]:
-    """Return channels, 1 or 3, and pixels along one side of an image.
+    """Return the number of channels, 1 or 3, and the number of pixels along one side of an image.
 
     Raises:
         DataError: if the features are not an image that divides into squares of 2^scales pixels a side.
@@ -68,7 +68,7 @@ def image_shape(features: int, scales: int) -> tuple[int, int]:
     pixels = math.isqrt(features // channels)
     if channels * pixels * pixels != features or scales > pixels.bit_length() or pixels % (1 << scales):
         raise DataError(
-            f"scatter({scales}): {features} features are not a square image, of one channel or three, whose side "
+            f"scatter({scales}): {features} features are not a square image with one or three channels whose side "
             f"2^{scales} divides. Remove this step from data.transform, or choose another number."
         )
     return channels, pixels
@@ -76,7 +76,7 @@ def image_shape(features: int, scales: int) -> tuple[int, int]:
 
 @lru_cache(maxsize=8)
 def envelope(scale: int) -> Rows:
-    """Return the Gaussian of a wavelet, float64[2 r + 1] with sum 1; treat it as constant."""
+    """Return a wavelet's Gaussian, float64[2 r + 1] with sum 1, which is cached and must not be changed."""
     sigma = _WIDTH * 2**scale
     reach = math.ceil(_REACH * sigma)
     return _gaussian(np.arange(-reach, reach + 1.0), sigma)
@@ -84,7 +84,10 @@ def envelope(scale: int) -> Rows:
 
 @lru_cache(maxsize=8)
 def average(scales: int) -> Rows:
-    """Return the Gaussian that averages around 2^scales pixels, float64[2^scales + 2 r] with sum 1; a constant."""
+    """Return the Gaussian for averages around 2^scales pixels, float64[2^scales + 2 r] with sum 1.
+
+    The array is cached, so it must not be changed.
+    """
     sigma, side = _WIDTH * 2**scales, 1 << scales
     reach = math.ceil(_REACH * sigma) - side // 2
     return _gaussian(np.arange(side + 2 * reach) - (side + 2 * reach - 1) / 2, sigma)
@@ -98,7 +101,7 @@ def _gaussian(at: Rows, sigma: float) -> Rows:
 
 @lru_cache(maxsize=32)
 def waves(scale: int, angle: int) -> tuple[NDArray[np.complex128], NDArray[np.complex128]]:
-    """Return the two factors, down and across the image, of a wavelet before its sum is made 0."""
+    """Return a wavelet's two factors, down and across the image, before the correction that makes its sum 0."""
     weights = envelope(scale)
     at = np.arange(len(weights)) - len(weights) // 2
     turn = math.pi * angle / ANGLES
@@ -107,7 +110,7 @@ def waves(scale: int, angle: int) -> tuple[NDArray[np.complex128], NDArray[np.co
 
 
 def correction(scale: int, angle: int) -> float:
-    """Return the multiple of the Gaussian to subtract from a wavelet so that its sum is 0."""
+    """Return the multiple of the Gaussian that is subtracted from a wavelet to make its sum 0."""
     down, across = waves(scale, angle)
     return float((down.sum() * across.sum()).real)
 
@@ -121,7 +124,7 @@ def wavelet(scale: int, angle: int) -> NDArray[np.complex128]:
 def _scattering_maps(images: Rows, scales: int) -> Rows:
     """Return the normalised maps, float64[n, maps, cells²], of images float64[n, channels, pixels, pixels].
 
-    Uses only elementwise operations and sums along rows, in a fixed order, so other images do not affect the result.
+    Uses only elementwise operations and sums along rows in a fixed order, so other images do not affect the result.
     """
     first = [_wavelet_moduli(images, scale) for scale in range(scales)]
     second = [_wavelet_moduli(first[narrow], wide) for narrow in range(scales) for wide in range(narrow + 1, scales)]
@@ -133,7 +136,7 @@ def _scattering_maps(images: Rows, scales: int) -> Rows:
 
 
 def _wavelet_moduli(maps: Rows, scale: int) -> Rows:
-    """Return absolute values of a scale's wavelets: float64[n, maps, p, p] → float64[n, maps · ANGLES, p, p]."""
+    """Return the moduli of all wavelets of a scale: float64[n, maps, p, p] → float64[n, maps · ANGLES, p, p]."""
     gaussian = envelope(scale)
     padded = _padded(maps, len(gaussian) // 2)
     smooth = weighted_sums(weighted_sums(padded, gaussian).swapaxes(2, 3), gaussian)
@@ -149,7 +152,7 @@ def _wavelet_moduli(maps: Rows, scale: int) -> Rows:
 
 
 def _averaged(maps: Rows, scales: int) -> Rows:
-    """Return averages around each square: float64[n, maps, p, p] → float64[n, maps, p / 2^scales, p / 2^scales]."""
+    """Return the averages around each square: float64[n, maps, p, p] → float64[n, maps, p / 2^scales, p / 2^scales]."""
     weights, side = average(scales), 1 << scales
     reach = (len(weights) - side) // 2
     rows = weighted_sums(_padded(maps, reach), weights, side).swapaxes(2, 3)

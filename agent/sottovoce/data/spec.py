@@ -1,4 +1,4 @@
-"""Data SPEC: `KIND`, `KIND:PATH` or `KIND:PATH#option=value&option=value`.
+"""Data SPECs, which have the form `KIND`, `KIND:PATH` or `KIND:PATH#option=value&option=value`.
 
 digits   breast-cancer   meters:FILE   synthetic   idx:DIR   csv:FILE#label=COLUMN   npz:FILE   covertype:FILE
 feed:mqtt://HOST:PORT#store=FILE
@@ -25,7 +25,7 @@ class DataSpec:
 
     Attributes:
         kind: one of the known kinds.
-        path: the file or directory, or a feed's store; None for a kind without a path.
+        path: file or directory, or a feed's store; None for a kind without a path.
         options: options after `#`.
     """
 
@@ -36,17 +36,18 @@ class DataSpec:
 
 @dataclass(frozen=True, slots=True)
 class DataKind:
-    """Kind of data SPEC; other packages provide kinds as entry points of the group `sottovoce.datasets`.
+    """A kind of data SPEC. Other packages can provide kinds as entry points in the group `sottovoce.datasets`.
 
     Attributes:
         example: example of a SPEC.
-        loader: returns the DataSet; takes the path if there is one, and the options, a mapping of strings, if there are
-            any. In this package: file and function in this folder, imported when such data is loaded.
-        has_path: whether a path is given.
-        options: options that it takes.
-        required: options that must be given.
-        file: the option that names the file, if the text after the kind is another address.
-        seconds: seconds that loading may take, of a kind that another package brings; 3,600 at most.
+        loader: function that returns the DataSet; its arguments are the path if the kind has one, and the options, a
+            mapping of strings, if it has any. In this package: module and function in this folder, imported when such
+            data is loaded.
+        has_path: whether a SPEC of this kind has a path.
+        options: options that the kind accepts.
+        required: options that must be set.
+        file: option that contains the path of the file, if the text after the kind is another address.
+        seconds: time limit for loading, in seconds, for a kind that another package provides; at most 3,600.
     """
 
     example: str
@@ -85,26 +86,26 @@ KINDS: dict[str, DataKind] = {
     "meters": DataKind("meters:/data/meters.npz", "meters.load_meters", options=("task", "test")),
     "npz": DataKind("npz:/data/records.npz#bounds=0:255", "npz.load_npz", options=("bounds",)),
 }
-"""All kinds of data, by name."""
+"""All built-in kinds of data, keyed by name."""
 
 _MAX_SECONDS = 3600
 _SUFFIXES = {".csv": "csv:{}#label=COLUMN", ".npz": "npz:{}"}
-"""Template of a SPEC for a file given without a kind, by suffix."""
+"""SPEC templates for a file without a kind, keyed by file suffix."""
 _IN_IDX = ("mnist", "fashion-mnist", "kmnist", "emnist")
 """Data sets that are distributed as IDX files."""
 
 
 def parse(spec: str) -> DataSpec:
-    """Parse a data SPEC without touching any file.
+    """Parse a data SPEC without accessing any file.
 
     Args:
-        spec: for example `csv:/data/meters.csv#label=tariff&bounds=0:5000`. The path ends at the first `#`.
+        spec: SPEC, for example `csv:/data/meters.csv#label=tariff&bounds=0:5000`. The path ends at the first `#`.
 
     Returns:
-        its parts.
+        The parsed SPEC.
 
     Raises:
-        DataError: for an unknown kind or option, or a part that is missing, doubled or out of place.
+        DataError: for an unknown kind or option, or a part that is missing, repeated or not allowed.
     """
     head, hash_sign, tail = spec.partition("#")
     name, colon, location = head.partition(":")
@@ -112,28 +113,28 @@ def parse(spec: str) -> DataSpec:
     if kind is None:
         raise DataError(f"There is no data kind {name!r}. {_remedy(name)} Known kinds: {', '.join(KINDS)}.")
     if kind.has_path != bool(location) or (colon and not location):
-        problem = "needs a path" if kind.has_path else "takes no path"
+        problem = "requires a path" if kind.has_path else "does not accept a path"
         raise DataError(f"Data kind {name!r} {problem}. For example, write {kind.example}")
     options = _options(name, kind, tail) if hash_sign else {}
     for option in kind.required:
         if option not in options:
-            raise DataError(f"Data kind {name!r} needs the option {option!r}. For example, write {kind.example}")
+            raise DataError(f"Data kind {name!r} requires the option {option!r}. For example, write {kind.example}")
     if kind.file is not None:
         location = options.pop(kind.file)
     return DataSpec(name, Path(location).expanduser() if kind.has_path else None, options)
 
 
 def load(spec: DataSpec | str) -> DataSet:
-    """Load the data set a SPEC names.
+    """Load the data set that a SPEC describes.
 
     Args:
-        spec: a SPEC, parsed or not.
+        spec: SPEC, either parsed or as text.
 
     Returns:
-        the data set.
+        The data set.
 
     Raises:
-        DataError: if the SPEC is malformed, or its source is missing, damaged or does not hold valid records.
+        DataError: if the SPEC is malformed, or its source is missing or damaged, or does not contain valid records.
     """
     parsed = parse(spec) if isinstance(spec, str) else spec
     kind = _find_kind(parsed.kind)
@@ -148,7 +149,9 @@ def load(spec: DataSpec | str) -> DataSet:
 
 
 def _find_kind(name: str) -> DataKind | None:
-    if name in KINDS:  # the default of commands, too: a package that takes such a name ends `plugins --check` alone
+    if (
+        name in KINDS
+    ):  # commands use these by default, so a package that reuses such a name breaks only `plugins --check`
         return KINDS[name]
     plugin = find(DATA_KIND, name, KINDS)
     if plugin is None:
@@ -158,14 +161,14 @@ def _find_kind(name: str) -> DataKind | None:
         raise plugin.error(f"its loader is of type {type(kind.loader).__name__}, not a function")
     seconds: object = kind.seconds
     if not isinstance(seconds, int | float) or not 0 < seconds <= _MAX_SECONDS:
-        raise plugin.error(f"its seconds are {seconds!r}, and have to be a number up to {_MAX_SECONDS}")
+        raise plugin.error(f"its seconds are {seconds!r}, but must be a positive number up to {_MAX_SECONDS}")
     if not {*kind.required} <= {*kind.options}:
-        raise plugin.error("it requires an option that it does not declare")
+        raise plugin.error("the kind requires an option that it does not declare")
     return kind
 
 
 def _load_from_plugin(name: str, kind: DataKind, given: list[Any]) -> DataSet:
-    """Return a data set whose kind comes from another package, checked like a data set from a file."""
+    """Load a data set of a kind from another package, and check it like a data set from a file."""
     plugin = find(DATA_KIND, name, KINDS)
     if plugin is None or isinstance(kind.loader, str):
         raise DataError(f"There is no data kind {name!r}.")
@@ -183,11 +186,11 @@ def _load_from_plugin(name: str, kind: DataKind, given: list[Any]) -> DataSet:
 
 
 def _remedy(name: str) -> str:
-    """Return the remedy for an unknown kind."""
+    """Return the remedy for an unknown kind of data."""
     if (suffix := Path(name).suffix.lower()) in _SUFFIXES:
         return f"For example, write {_SUFFIXES[suffix].format(name)} to read this file."
     if name.lower() in _IN_IDX:
-        return f"For example, write idx:DIRECTORY for the directory that holds the files of {name}."
+        return f"For example, write idx:DIRECTORY for the directory that contains the files of {name}."
     near = suggestion(name, KINDS)
     return f"{f'Did you mean {near!r}? ' if near else ''}For example, write {KINDS[near or 'csv'].example}."
 
@@ -197,10 +200,10 @@ def _options(name: str, kind: DataKind, text: str) -> dict[str, str]:
     for item in text.split("&"):
         option, _, value = item.partition("=")
         if option not in kind.options:
-            hint = f"It takes {', '.join(kind.options)}." if kind.options else "It takes none."
+            hint = f"Its options are {', '.join(kind.options)}." if kind.options else "It has no options."
             raise DataError(f"Data kind {name!r} has no option {option!r}. {hint} For example, write {kind.example}")
         if option in options or not value:
-            problem = "is given twice" if option in options else "has no value"
+            problem = "is set twice" if option in options else "has no value"
             raise DataError(f"Option {option!r} of data kind {name!r} {problem}. For example, write {kind.example}")
         options[option] = value
     return options

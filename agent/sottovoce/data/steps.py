@@ -1,7 +1,7 @@
-"""The steps of transforms. Each maps rows of features to rows, every row independently.
+"""The steps of transforms, each of which maps every row of features independently to a new row.
 
-Every row of a result is bit-identical whatever other rows are present: see sottovoce.data.transform. All work on
-private copies, C-contiguous float64, and may change them.
+Every row of a result is bit-identical regardless of which other rows are present, see sottovoce.data.transform. All
+steps work on private copies, C-contiguous float64, and may change them.
 """
 
 import math
@@ -18,17 +18,17 @@ from sottovoce.kernels.harmonics import harmonic_waves
 Rows = NDArray[np.float64]
 
 HOG_DIRECTIONS = tuple((math.cos(math.pi * k / 4), math.sin(math.pi * k / 4)) for k in range(4))
-"""Cosine and sine of the directions in which `hog` looks for edges: half a turn, so that dark on light counts as light
-on dark."""
+"""Cosine and sine of the directions in which `hog` looks for edges. They cover half a turn, so dark on light is treated
+like light on dark."""
 
 HOG_FLOOR = 0.1
-"""Contrast per pixel of a cell below which `hog` damps edges."""
+"""Contrast per pixel of a cell below which `hog` attenuates edges."""
 
-_AT_ONCE = 1024  # rows whose whole images `hog` keeps in memory
+_AT_ONCE = 1024  # number of rows whose complete images `hog` has in memory at the same time
 
 
 def squash(rows: Rows, bounds: Bounds | None, scale: float) -> Rows:
-    """Return rows scaled to [0, 1] by their bounds, 0 for a bound without width; without bounds, log(scale)."""
+    """Return rows scaled to [0, 1] by their bounds, or 0 for bounds without width; without bounds, apply log(scale)."""
     if bounds is None:
         return log(rows, scale)
     low, high = bounds
@@ -38,7 +38,7 @@ def squash(rows: Rows, bounds: Bounds | None, scale: float) -> Rows:
 
 
 def log(rows: Rows, scale: float) -> Rows:
-    """Return a scale that is linear well below `scale`, logarithmic above: sign(x) · ln(1 + |x|/scale)."""
+    """Return sign(x) · ln(1 + |x|/scale), which is linear well below `scale` and logarithmic above."""
     magnitudes = np.abs(rows)
     if scale != 1:
         magnitudes = np.minimum(magnitudes, scale * 1e300) / scale  # larger values would overflow
@@ -47,7 +47,7 @@ def log(rows: Rows, scale: float) -> Rows:
 
 
 def pool(rows: Rows, side: int) -> Rows:
-    """Return means over the side × side squares of a square image, whose width must be a multiple of `side`.
+    """Return the means over the side × side squares of a square image, whose width must be a multiple of `side`.
 
     Raises:
         DataError: if the features are not such an image.
@@ -71,24 +71,25 @@ def pooled_width(features: int, side: int) -> int:
 
 
 def dct(rows: Rows, side: int) -> Rows:
-    """Return the side × side lowest frequencies of a square image: its orthonormal two-dimensional DCT-II, cut off.
+    """Return the side × side lowest frequencies of a square image: its truncated orthonormal two-dimensional DCT-II.
 
-    Most of an image's energy is there, as in its first principal components, which would have to be fitted to records.
+    These contain most of an image's energy, as do the first principal components, which, however, would have to be
+    fitted to records.
 
     Raises:
-        DataError: if the features are not such an image, or it has fewer frequencies.
+        DataError: if the features are not such an image, or the image has fewer frequencies.
     """
     dct_width(rows.shape[1], side)
     pixels = math.isqrt(rows.shape[1])
     waves = _waves(pixels, side)
-    # No BLAS: each sum runs along one row of adjacent numbers, so that its order depends on no other record.
+    # No BLAS: each sum runs along one row of adjacent numbers, so its order does not depend on any other record.
     across = np.einsum("nyx,kx->nky", rows.reshape(len(rows), pixels, pixels), waves)
     both: Rows = np.einsum("nky,ly->nlk", across, waves)
     return both.reshape(len(rows), side * side)
 
 
 def dct_width(features: int, side: int) -> int:
-    """Return the number of columns that `dct` makes.
+    """Return the number of columns that `dct` produces.
 
     Raises:
         DataError: see `dct`.
@@ -105,10 +106,11 @@ def dct_width(features: int, side: int) -> int:
 def hog(rows: Rows, side: int) -> Rows:
     """Return histograms of oriented gradients of a square image, in cells of side × side pixels (Dalal & Triggs 2005).
 
-    At each pixel the difference of its neighbours, g = (right - left, below - above), votes |g| cos⁴ of the angle
-    between g and each of four directions. A cell adds up the votes of the 2 side × 2 side pixels around its centre,
-    of which those at a distance of (x, y) count (1 - |x|/side) (1 - |y|/side), and divides its four sums by their L2
-    norm plus HOG_FLOOR · side². The columns are in order of cells, row by row, the directions of a cell together.
+    At each pixel, the difference of its neighbours, g = (right - left, below - above), contributes a vote of |g| cos⁴
+    of the angle between g and each of four directions. A cell sums the votes of the 2 side × 2 side pixels around its
+    centre, with the weight (1 - |x|/side) (1 - |y|/side) for a pixel at distance (x, y), and divides its four sums by
+    their L2 norm plus HOG_FLOOR · side². The columns are ordered by cell, row by row, with the directions of a cell
+    together.
 
     Raises:
         DataError: if the features are not such an image.
@@ -123,7 +125,7 @@ def hog(rows: Rows, side: int) -> Rows:
 
 
 def hog_width(features: int, side: int) -> int:
-    """Return the number of columns that `hog` makes.
+    """Return the number of columns that `hog` produces.
 
     Raises:
         DataError: see `hog`.
@@ -132,52 +134,52 @@ def hog_width(features: int, side: int) -> int:
 
 
 def harmonics(rows: Rows, count: int) -> Rows:
-    """Return the level of each row, and cosine and sine of its first `count` frequencies: a day's smooth part.
+    """Return the level of each row, and the cosine and sine of its first `count` frequencies: a day's smooth part.
 
     Raises:
         DataError: if the rows have too few columns.
     """
     harmonics_width(rows.shape[1], count)
-    # No BLAS: each sum runs along one row of adjacent numbers, so that its order depends on no other record.
+    # No BLAS: each sum runs along one row of adjacent numbers, so its order does not depend on any other record.
     found: Rows = np.einsum("nd,kd->nk", rows, harmonic_waves(rows.shape[1], count))
     return found
 
 
 def harmonics_width(features: int, count: int) -> int:
-    """Return the number of columns that `harmonics` makes.
+    """Return the number of columns that `harmonics` produces.
 
     Raises:
         DataError: see `harmonics`.
     """
     if 2 * count >= features:
         raise DataError(
-            f"harmonics({count}): {features} features have {max(0, (features - 1) // 2)} at most. "
-            "Choose fewer, or take this step out of data.transform."
+            f"harmonics({count}): {features} features have at most {max(0, (features - 1) // 2)}. "
+            "Choose fewer, or remove this step from data.transform."
         )
     return 1 + 2 * count
 
 
 def centre(rows: Rows) -> Rows:
-    """Subtract the record's own mean over its features."""
-    rows -= rows[:, :1].copy()  # so that equal features become exactly 0, without rounding errors
+    """Subtract from each record the mean over its own features."""
+    rows -= rows[:, :1].copy()  # makes equal features exactly 0, without rounding errors
     rows -= rows.mean(axis=1, keepdims=True)
     return rows
 
 
 def unit(rows: Rows) -> Rows:
-    """Divide each record by its own L2 norm; a record of zeros stays as it is."""
-    _divide_rows(rows, np.abs(rows).max(axis=1, keepdims=True))  # otherwise the squares of tiny numbers underflow
+    """Divide each record by its own L2 norm; a record of zeros is unchanged."""
+    _divide_rows(rows, np.abs(rows).max(axis=1, keepdims=True))  # prevents underflow in the squares of tiny numbers
     _divide_rows(rows, np.sqrt((rows * rows).sum(axis=1, keepdims=True)))
     return rows
 
 
 def rms(rows: Rows) -> Rows:
-    """Divide each record by its own root mean square; a record of zeros stays as it is."""
+    """Divide each record by its own root mean square; a record of zeros is unchanged."""
     return unit(rows) * math.sqrt(rows.shape[1])
 
 
 def bias(rows: Rows, value: float) -> Rows:
-    """Append a constant feature."""
+    """Append a constant feature to each record."""
     return np.hstack([rows, np.full((len(rows), 1), value)])
 
 
@@ -198,7 +200,10 @@ def _cells_per_side(step: str, features: int, side: int) -> int:
 
 @lru_cache(maxsize=8)
 def _waves(pixels: int, count: int) -> Rows:
-    """Return the `count` slowest of the DCT-II's `pixels` orthonormal waves, float64[count, pixels]; a constant."""
+    """Return the `count` slowest of the DCT-II's `pixels` orthonormal waves, float64[count, pixels].
+
+    The array is cached, so it must not be changed.
+    """
     waves: Rows = np.cos(np.pi / pixels * np.outer(np.arange(count), np.arange(pixels) + 0.5)) * np.sqrt(2 / pixels)
     waves[0] /= np.sqrt(2)
     return waves
@@ -209,14 +214,14 @@ def _divide_rows(rows: Rows, divisors: Rows) -> None:
 
 
 def hog_weights(side: int) -> tuple[float, ...]:
-    """Return weights of the 2 side pixels along one axis, from `side // 2` before a cell, in the sums of `hog`."""
+    """Return the weights that `hog` uses for the 2 side pixels along one axis, from `side // 2` before a cell."""
     return tuple(1 - abs(y - side // 2 - (side - 1) / 2) / side for y in range(2 * side))
 
 
 def _oriented_gradients(images: Rows, side: int) -> Rows:
-    """Return the normalised edges of images float64[n, pixels, pixels], float64[n, cells, cells, directions].
+    """Return the normalised edges of images float64[n, pixels, pixels] as float64[n, cells, cells, directions].
 
-    Uses only elementwise operations, in a fixed order, so other images do not affect the result.
+    Uses only elementwise operations in a fixed order, so other images do not affect the result.
     """
     edged = np.pad(images, ((0, 0), (1, 1), (1, 1)), mode="edge")
     across, down = edged[:, 1:-1, 2:] - edged[:, 1:-1, :-2], edged[:, 2:, 1:-1] - edged[:, :-2, 1:-1]
@@ -242,9 +247,9 @@ def _sum_around_cells(votes: Rows, side: int) -> Rows:
 
 
 def weighted_sums(images: Rows, weights: Iterable[float], stride: int = 1) -> Rows:
-    """Return weighted sums down images, wherever the weights fit: float64[..., p, q] → float64[..., p', q].
+    """Return weighted sums down the images at all positions where the weights fit: float64[..., p, q] → [..., p', q].
 
-    The sums are added up elementwise, in the order of the weights, so other images do not affect the result.
+    The sums are accumulated elementwise in the order of the weights, so other images do not affect the result.
     """
     column = list(weights)
     count = (images.shape[-2] - len(column)) // stride + 1

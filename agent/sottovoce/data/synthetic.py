@@ -1,4 +1,4 @@
-"""Data generated from a seed, for simulations: one record per device, for fleets of any size."""
+"""Data generated from a seed, for simulations with one record per device and fleets of any size."""
 
 from collections.abc import Mapping
 
@@ -14,22 +14,22 @@ _SEPARATION = 3.0
 
 
 def synthetic(features: int, classes: int, count: int, seed: int) -> DataSet:
-    """Return Gaussian classes: means from the sphere of radius 3 around 0, standard deviation 1 in every direction.
+    """Return Gaussian classes with means on the sphere of radius 3 around 0, and standard deviation 1 in any direction.
 
     Args:
-        features: d, at least 1.
-        classes: c, at least 2.
-        count: records for training, at least 1.
-        seed: seed of all draws, not negative.
+        features: number of features d, at least 1.
+        classes: number of classes c, at least 2.
+        count: number of training records, at least 1.
+        seed: seed for all random draws, not negative.
 
     Returns:
-        `count` records, and 2,000 more as the test split, with numbers of each class as equal as possible.
+        `count` records, and 2,000 more as the test split, with class sizes as equal as possible.
 
     Raises:
         DataError: if a value is out of range.
     """
     if features < 1 or classes < 2 or count < 1:
-        raise DataError("Synthetic data needs 1 feature, 2 classes and 1 record or more. Raise data.features, …")
+        raise DataError("Synthetic data requires at least 1 feature, 2 classes and 1 record. Increase these options.")
     generator = np.random.Generator(np.random.PCG64(seed))
     means = generator.standard_normal((classes, features))
     means *= _SEPARATION / np.sqrt((means * means).sum(axis=1, keepdims=True))
@@ -41,23 +41,23 @@ def from_options(options: Mapping[str, str]) -> DataSet:
     """Return the data set `synthetic` for the options of a data SPEC: features, classes, records and seed.
 
     Raises:
-        DataError: if one of them is not an integer, or out of range.
+        DataError: if an option is not an integer or is out of range.
     """
     numbers = {"features": 20, "classes": 2, "records": 2000, "seed": 0}
     for option, text in options.items():
         if not text.isdecimal():
-            raise DataError(f"Option {option!r} of data kind 'synthetic' must be a whole number, not {text!r}.")
+            raise DataError(f"Option {option!r} of data kind 'synthetic' must be a non-negative integer, not {text!r}.")
         numbers[option] = int(text)
     return synthetic(numbers["features"], numbers["classes"], numbers["records"], numbers["seed"])
 
 
 def two_gaussians(count: int, seed: int) -> DataSet:
-    """Return the two-dimensional set of Hegedűs & Jelasity 2017: means (0, 10) and (10, 0), standard deviation 1.
+    """Return the two-dimensional data set of Hegedűs & Jelasity 2017: means (0, 10) and (10, 0), standard deviation 1.
 
-    See `synthetic`; nearly everything lies in the square from -6 to 16, which is declared.
+    See `synthetic`. The declared bounds are -6 to 16 for both features, which contain nearly all records.
     """
     if count < 1:
-        raise DataError("Two Gaussians need 1 record or more. Raise data.records.")
+        raise DataError("Two Gaussians require at least 1 record. Increase data.records.")
     generator = np.random.Generator(np.random.PCG64(seed))
     means = np.array([[0.0, 10.0], [10.0, 0.0]])
     parts = [_draw_records(means, size, generator) for size in (count, _TEST_RECORDS)]

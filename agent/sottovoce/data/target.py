@@ -1,4 +1,4 @@
-"""Target of a regression: its unit, and a prediction without learning."""
+"""A regression's target, with its unit and baseline predictions that need no learning."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -11,13 +11,13 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Target:
-    """Description of a regression's target, by which test harnesses measure predictions of the last column.
+    """Description of a regression's target, which test harnesses use to measure predictions of the last column.
 
     Attributes:
         unit: unit in which errors are reported, for example `kWh`.
         told: function that converts targets float64[N, m], predicted or true, of records float64[m, d] to that unit.
-        baselines: by name, predictions for the test records without learning, float64[m] in the unit.
-        overlap: most records that one measured value is part of.
+        baselines: predictions for the test records without learning, keyed by name, float64[m] in that unit.
+        overlap: maximum number of records to which one measured value contributes.
     """
 
     unit: str

@@ -1,21 +1,21 @@
-"""Public transform of features: a function of one record and of public declarations only.
+"""Public transform of features, which is a function only of a single record and of public declarations.
 
 This independence is a privacy requirement. The privacy statement accounts for what one record can change; if a mean, a
-scale or even a rounding depended on the rest of the batch, one record would change how the others are seen, and the
-sensitivity that the vault charges for would be wrong. So no training-set statistic is used, and every row is
-bit-identical whether it is transformed alone or among others: arrays are first made C-contiguous, aligned float64,
-so that each sum runs along one contiguous row, in an order that depends only on the number of columns.
+scale or even a rounding depended on the rest of the batch, one record would change how the others are transformed, and
+the sensitivity that the vault charges for would be wrong. Therefore, no training-set statistic is used, and every row
+is bit-identical whether it is transformed alone or with others: arrays are first made C-contiguous, aligned float64,
+so each sum runs along one contiguous row in an order that depends only on the number of columns.
 
-Each feature is clamped to its declared range, if there is one. Then come the steps of the transform, written as
-`STEP,STEP(NUMBER),…`, from left to right:
+Each feature is first clamped to its declared range, if there is one. Then the steps of the transform, written as
+`STEP,STEP(NUMBER),…`, are applied from left to right:
 
     squash(S)    with declared bounds: scale each feature to [0, 1]; without: log(S)
     log(S)       sign(x)·log(1 + |x|/S)
-    pool(K)      means over K × K squares of a square image
+    pool(K)      means over the K × K squares of a square image
     dct(K)       the K × K lowest frequencies of a square image (orthonormal DCT-II)
     hog(K)       histograms of oriented gradients of a square image, four numbers for each K × K square
-    scatter(J)   wavelet scattering of a square image with one channel or three, over J scales
-    harmonics(K) level, and cosine and sine of the first K frequencies of a row of evenly spaced numbers
+    scatter(J)   wavelet scattering of a square image with one or three channels, over J scales
+    harmonics(K) the level, and the cosine and sine of the first K frequencies, of a row of evenly spaced numbers
     subtract(C)  subtract the constant C from every feature
     centre       subtract the record's own mean over its features
     unit         divide the record by its own L2 norm
@@ -41,23 +41,29 @@ from sottovoce.errors import DataError
 from sottovoce.suggestions import suggestion
 
 BIAS = 0.3
-"""Constant last column of `centred_unit`: a record has norm at most sqrt(1 + BIAS**2)."""
+"""Constant last column of `centred_unit`, with which a record has a norm of at most sqrt(1 + BIAS**2)."""
 
 TransformName = str
-"""The name or the steps of a transform."""
+"""Name or steps of a transform."""
 
 _NAMED = {"centred-unit": f"squash(1),centre,unit,bias({BIAS})", "standard": "squash(1),centre,rms"}
 _NONE = "none"
 _MAX_STEPS = 16
 NEW_COLUMNS = ("pool", "dct", "hog", "scatter", "harmonics")
-"""Steps that make other columns, for which the declared bounds do not hold."""
+"""Steps that produce different columns, to which the declared bounds do not apply."""
 
 Rows = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
 class _Step:
-    """Step of a transform: its function on rows, given bounds and its number, and its number of columns made from d."""
+    """A step of a transform.
+
+    Attributes:
+        do: function of the rows, the bounds and the step's number that returns the new rows.
+        number: kind of number that the step requires; None if it has no number.
+        width: function of d and the step's number that returns the number of columns produced from d columns.
+    """
 
     do: Callable[[Rows, Bounds | None, float], Rows]
     number: str | None = None
@@ -101,18 +107,18 @@ def parse_steps(name: TransformName) -> tuple[tuple[str, float], ...]:
     """Return the steps of a transform, each with its number, or 0 if it has none.
 
     Raises:
-        DataError: if it is not a transform; the message names the nearest step, or the range of its number.
+        DataError: if this is not a valid transform; the message suggests a similar step or states the number's range.
     """
     if name == _NONE:
         return ()
     words = _NAMED.get(name, name).split(",")
     if len(words) > _MAX_STEPS:
-        raise DataError(f"Transform {name[:40]}… has more than {_MAX_STEPS} steps. Leave some out.")
+        raise DataError(f"Transform {name[:40]}… has more than {_MAX_STEPS} steps. Remove some of them.")
     return tuple(_parse_step(word.strip()) for word in words)
 
 
 def step_width(step: str, number: float, d: int) -> int:
-    """Return the number of columns that one step makes from d.
+    """Return the number of columns that one step produces from d columns.
 
     Raises:
         DataError: if the step does not fit this many features.
@@ -124,32 +130,32 @@ def apply(name: TransformName, features: Rows, bounds: Bounds | None) -> Rows:
     """Apply the declared transform.
 
     Args:
-        name: a name or steps, see the module's docstring.
+        name: name or steps, see the module docstring.
         features: float64[n,d], finite; n may be 0.
-        bounds: the declared range, float64[d] twice, or None.
+        bounds: declared range, float64[d] twice, or None.
 
     Returns:
-        float64[n,width(name, d)], a new array. Each row is bit-identical whatever other rows are present.
+        float64[n,width(name, d)], a new array. Each row is bit-identical regardless of which other rows are present.
 
     Raises:
         DataError: if the bounds are not declared for d features, or a step does not fit them.
     """
     if bounds is not None and any(side.shape != features.shape[1:] for side in bounds):
         raise DataError(
-            f"The bounds are not declared for {features.shape[1]} features. Declare a low and a high value for each."
+            f"Bounds are not declared for all {features.shape[1]} features. Declare a low and a high value for each."
         )
-    rows = np.array(features, dtype=np.float64, order="C", copy=True)  # numpy allocates aligned
+    rows = np.array(features, dtype=np.float64, order="C", copy=True)  # numpy allocates aligned memory
     if bounds is not None:
         np.clip(rows, *bounds, out=rows)
     for step, number in parse_steps(name):
         rows = np.ascontiguousarray(_STEPS[step].do(rows, bounds, number))
         if step in NEW_COLUMNS:
-            bounds = None  # they applied to the previous columns
+            bounds = None  # the bounds applied only to the previous columns
     return rows
 
 
 def width(name: TransformName, d: int) -> int:
-    """Return the number of columns that `apply` makes from d features.
+    """Return the number of columns that `apply` produces from d features.
 
     Raises:
         DataError: if a step does not fit this many features.
@@ -160,15 +166,15 @@ def width(name: TransformName, d: int) -> int:
 
 
 def centred_unit(features: Rows, bounds: Bounds | None) -> Rows:
-    """Scale, centre and normalise each record by itself, and append a bias: the transform `centred-unit`.
+    """Apply the transform `centred-unit`: scale, centre and normalise each record on its own, and append a bias.
 
-    With bounds, a feature is clamped to its declared range and scaled to [0, 1] (0 when the range has no width);
-    without, it becomes sign(x)·log(1 + |x|). Then the record's own mean is subtracted, the record is divided by its
-    L2 norm (a record of equal features becomes 0), and the constant `BIAS` is appended.
+    With bounds, each feature is clamped to its declared range and scaled to [0, 1] (0 if the range has no width);
+    without bounds, it becomes sign(x)·log(1 + |x|). Then the record's own mean is subtracted, the record is divided by
+    its L2 norm (a record of equal features becomes 0), and the constant `BIAS` is appended.
 
     Args:
         features: float64[n,d], finite; n may be 0.
-        bounds: the declared range, float64[d] twice, or None.
+        bounds: declared range, float64[d] twice, or None.
 
     Returns:
         float64[n,d+1]; the first d columns of a row have norm 1 (up to rounding) or 0.
@@ -197,5 +203,5 @@ def _parse_step(word: str) -> tuple[str, float]:
     except ValueError:
         number = math.nan
     if not 0 < number <= 1e9 or (kind == "whole" and number != int(number)):
-        raise DataError(f"Transform step {word!r}: the number must be {kind}, and no more than 10⁹.")
+        raise DataError(f"Transform step {word!r}: the number must be {kind} and at most 10⁹.")
     return name, number

@@ -1,4 +1,4 @@
-"""Diagnosis of a device from outside, which changes nothing: `sottovoce doctor`."""
+"""Read-only diagnosis of a device for `sottovoce doctor`."""
 
 from sottovoce.doctor.examination import SCHEMA, Entry, document, exit_code, run_checks
 from sottovoce.doctor.finding import Finding, Level

@@ -1,4 +1,4 @@
-"""Checks of the running agent, based on its status."""
+"""Checks of the running agent, based on the status that it reports."""
 
 from collections.abc import Iterator
 
@@ -15,7 +15,7 @@ def agent(subject: Subject) -> Iterator[Finding]:
     """Check that an agent answers, and report the problems in its status.
 
     Raises:
-        ConfigError: if none can answer, because the socket's path is too long.
+        ConfigError: if no agent can answer because the socket's path is too long.
     """
     if subject.state is None or not subject.is_readable:
         return
@@ -28,31 +28,31 @@ def agent(subject: Subject) -> Iterator[Finding]:
     yield ok(f"{status['state']}, cycle {status['cycle']}, {peers}, {status['resources']['rss_mib']:.0f} MiB")
     if status["transport"]["trouble"]:
         yield problem(
-            f"it cannot be reached through its broker: {status['transport']['trouble']}",
+            f"peers cannot reach this device through its broker: {status['transport']['trouble']}",
             "start the broker, or correct transport.mqtt",
             ExitCode.NETWORK,
         )
     if status["membership"].get("duplicates", 0) + status["transport"]["duplicates"]:
         yield problem(
             "another device uses this device's identity",
-            "stop both; docs/how-to/enrol.md says which may continue",
+            "stop both devices; docs/how-to/enrol.md explains which one may continue",
             ExitCode.IDENTITY,
         )
     others = status["task"]["others"]
     for other in others:
-        differences = "; ".join(other["differences"]) or "which is not known yet"
+        differences = "; ".join(other["differences"]) or "details are not known yet"
         yield warning(
-            f"it mixes with none of {other['devices']} devices, because their task differs: {differences}",
-            "give all devices that shall learn together the same settings: docs/explanation/tasks.md says which",
+            f"this device does not mix with {other['devices']} devices, because their task differs: {differences}",
+            "use the same settings on all devices that should learn together: docs/explanation/tasks.md lists them",
         )
     failing = [peer for peer in status["peers"] if peer["failures_in_a_row"]]
     for peer in failing:
-        yield warning(f"it does not reach {peer['last_failure']}", "check that device, and the network between")
+        yield warning(f"cannot reach {peer['last_failure']}", "check that device, and the network between the two")
     for wait in status["waiting"]:
         if wait["since_s"] > _LONG_SECONDS and not wait["name"].startswith("timer:"):
             yield warning(
-                f"it has waited for {wait['reason']} since {wait['since_s'] / 60:.0f} minutes",
-                "`sottovoce agent status --why` says more",
+                f"the agent has been waiting for {wait['reason']} for {wait['since_s'] / 60:.0f} minutes",
+                "see `sottovoce agent status --why` for details",
             )
 
 
@@ -60,6 +60,7 @@ def _no_answer_finding(subject: Subject) -> Finding:
     start = f"start it with `sottovoce agent run --config {subject.file or 'FILE'}`"
     if subject.state is not None and (subject.state / _SOCKET).exists():
         return warning(
-            "its socket exists, but it does not answer: it was killed, or is stuck", f"end it if need be, and {start}"
+            "the agent's socket exists, but no agent answers: it was killed or is stuck",
+            f"end it if needed, and {start}",
         )
     return warning("none is running", start)

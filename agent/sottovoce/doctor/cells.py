@@ -1,4 +1,4 @@
-"""Checks of secure sums: whether there are enough devices, and whether any of them is dishonest."""
+"""Checks for secure sums: whether there are enough devices, and whether any of them is dishonest."""
 
 from collections.abc import Iterator
 
@@ -8,10 +8,10 @@ from sottovoce.doctor.subject import Subject
 
 
 def cells(subject: Subject) -> Iterator[Finding]:
-    """Check that this device can take part in secure sums, and check the agent's report on them.
+    """Check that this device can take part in secure sums, and report the problems that the agent has noticed.
 
     Raises:
-        ConfigError: if the device knows too few others and does not look for more.
+        ConfigError: if too few other devices are configured and discovery is off.
     """
     config, status = subject.config, subject.status
     if config is None or config.cell is None:
@@ -19,18 +19,18 @@ def cells(subject: Subject) -> Iterator[Finding]:
     check_cell(config)
     cell = config.cell
     yield ok(
-        f"a sum of {cell.least} devices is opened by {cell.opens_at(cell.least)}; {cell.colluding} may collude; "
-        f"{cell.spare} failed {'sum is' if cell.spare == 1 else 'sums are'} paid for"
+        f"a sum of {cell.least} devices can be opened by {cell.opens_at(cell.least)}; {cell.colluding} may collude; "
+        f"{cell.spare} failed {'sum is' if cell.spare == 1 else 'sums are'} covered by the budget"
     )
     if status is None:
         return
     if (known := len(status["peers"]) + 1) < cell.least:
         yield warning(
-            f"it knows {known} of the {cell.least} devices that a secure sum needs",
-            "start the others, list them under transport.peers, or set privacy.cell.min to fewer on all devices",
+            f"this device knows {known} of the {cell.least} devices that a secure sum requires",
+            "start the others, list them under transport.peers, or reduce privacy.cell.min on all devices",
         )
     if status.get("dishonest"):
         yield warning(
-            f"it takes part in no secure sum with {status['dishonest']}",
-            "see to that device; if it is not yours any more, `sottovoce fleet revoke` it",
+            f"this device does not take part in secure sums with {status['dishonest']}",
+            "check that device; if it is no longer yours, revoke it with `sottovoce fleet revoke`",
         )

@@ -1,4 +1,4 @@
-"""Checks of keys and certificates: that they are complete, private and of one fleet, and remain valid long enough."""
+"""Checks that keys and certificates are complete, private, from one fleet, and valid for long enough."""
 
 import stat
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ _SOON = timedelta(days=1)
 
 
 def certificates(subject: Subject) -> Iterator[Finding]:
-    """Check for anything that would keep the agent from starting, or that expires soon."""
+    """Check for faults that would prevent the agent from starting, and for certificates that expire soon."""
     if subject.state is None or not subject.is_readable:
         return
     config, directory = subject.config, state_files(subject.state)[0]
@@ -35,14 +35,14 @@ def certificates(subject: Subject) -> Iterator[Finding]:
     if config is not None and not identity.ca_pem:
         yield problem(
             "this device is pinned and trusts no other",
-            "list its peers under transport.peers, and give it their certificates with `sottovoce fleet join --pin`",
+            "list its peers under transport.peers, and add their certificates with `sottovoce fleet join --pin`",
             ExitCode.IDENTITY,
         )
     revoked = load_revocation_list(subject.state, identity.authority)
     if revoked is not None and identity.node_id in revoked.node_ids:
         yield problem(
             "the fleet has revoked this device: no other device communicates with it",
-            "let a new device join, in another state directory",
+            "join as a new device, in another state directory",
             ExitCode.IDENTITY,
         )
 
@@ -50,10 +50,10 @@ def certificates(subject: Subject) -> Iterator[Finding]:
 def _validity(subject: Subject, identity: Identity) -> Finding:
     left, due = identity.not_after - subject.now, renewal_due(identity)
     days = f"{left.days} days" if left > _SOON else f"{left.total_seconds() / 3600:.0f} hours"
-    words = f"the certificate holds until {identity.not_after:%Y-%m-%d %H:%M} UTC, {days} more"
+    words = f"the certificate is valid until {identity.not_after:%Y-%m-%d %H:%M} UTC, {days} more"
     if left < timedelta(0):
         ended = f"the certificate expired on {identity.not_after:%Y-%m-%d %H:%M} UTC, and peers refuse it"
         return problem(ended, _RENEW, ExitCode.IDENTITY)
     if subject.now > due:
-        return warning(f"{words}; it should have been renewed from {due:%Y-%m-%d} on", _RENEW)
-    return ok(f"{words}; to be renewed from {due:%Y-%m-%d} on")
+        return warning(f"{words}; renewal has been due since {due:%Y-%m-%d}", _RENEW)
+    return ok(f"{words}; renewal is due from {due:%Y-%m-%d} on")

@@ -1,4 +1,4 @@
-"""Check of the clock, on which certificates and windows depend, and which many devices lose in a power cut."""
+"""Check of the clock, which certificates and windows depend on, and which many devices lose in a power cut."""
 
 from collections.abc import Callable, Iterator
 
@@ -11,15 +11,15 @@ from sottovoce.identity.files import read
 from sottovoce.identity.identity import TLS_CERTIFICATE
 from sottovoce.identity.verification import decode_certificate
 
-_SET = "let the network set it: `timedatectl set-ntp true`, or fit a real-time clock"
+_SET = "set the clock from the network (`timedatectl set-ntp true`), or install a real-time clock"
 
 
 def clock(subject: Subject, kernel: Callable[[], int] = kernel_clock) -> Iterator[Finding]:
-    """Check that something sets the clock, that it has not gone back, and that it is past the certificate's start."""
+    """Check that the clock is synchronised, has not gone back, and is past the start of the certificate's validity."""
     said = f"{subject.now:%Y-%m-%d %H:%M} UTC"
     match kernel():
         case code if code == UNSYNCHRONISED:
-            yield warning(f"shows {said}, and nothing synchronises it", _SET)
+            yield warning(f"shows {said}, but is not synchronised", _SET)
         case code if code < 0:
             yield ok(f"shows {said}; this kernel does not report whether it is synchronised")
         case _:
@@ -31,8 +31,8 @@ def clock(subject: Subject, kernel: Callable[[], int] = kernel_clock) -> Iterato
     try:
         begin = decode_certificate(read(path), path).not_valid_before_utc
     except IdentityError:
-        return  # reported by the next check
+        return  # the next check reports this error
     if subject.now < begin:
         yield problem(
-            f"shows {said}, before this device's certificate begins ({begin:%Y-%m-%d %H:%M})", _SET, ExitCode.IDENTITY
+            f"shows {said}, before this device's certificate is valid ({begin:%Y-%m-%d %H:%M})", _SET, ExitCode.IDENTITY
         )

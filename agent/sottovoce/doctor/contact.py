@@ -1,4 +1,4 @@
-"""A short test connection to an address: resolve the name, connect by TCP, shake hands by TLS, and send nothing."""
+"""Short test connections: resolve the name, connect over TCP and complete the TLS handshake without sending data."""
 
 import socket
 import ssl
@@ -8,32 +8,32 @@ from collections.abc import Callable, Hashable, Mapping
 from typing import TypeVar
 
 DEADLINE = 6.0
-"""Seconds for all connections of one check, which are made concurrently."""
+"""Time limit in seconds for all concurrent connections of one check."""
 
 _CONNECT_SECONDS = 5.0
-_OBJECTS_SECONDS = 0.5  # in which a TLS 1.3 peer reports a refused certificate; otherwise a broker is silent
+_OBJECTS_SECONDS = 0.5  # time for a TLS 1.3 peer to report a refused certificate; a broker that accepts it is silent
 K = TypeVar("K", bound=Hashable)
 
-_CLOSED = "it closes the connection: it does not accept this device's certificate, or is not what it should be"
+_CLOSED = "the connection is closed: the other side does not accept this device's certificate, or is another program"
 _REFUSALS = {
     "certificate has expired": "its certificate has expired",
     "not yet valid": "its certificate is not yet valid: one of the two clocks is wrong",
-    "mismatch": "the device or host that answers there is not the one that its certificate has to name",
+    "mismatch": "the certificate of the device or host that answers there does not contain the expected name",
     "self-signed": "its certificate is from another fleet, or from an authority not trusted here",
     "unable to get local issuer": "its certificate is from another fleet, or from an authority not trusted here",
     "WRONG_VERSION_NUMBER": "the program that listens there does not use TLS",
-    "ALERT": "it does not accept this device's certificate: expired, or of another fleet",
+    "ALERT": "the other side does not accept this device's certificate, which is expired or from another fleet",
 }
 
 
 def obstacle(host: str, port: int, tls: ssl.SSLContext | None = None, name: str | None = None) -> str | None:
-    """Return the obstacle between this device and an address, in words; None if there is none.
+    """Return a description of what prevents a connection to an address; None if the connection succeeds.
 
     Args:
-        host: a name or an address.
-        port: port of TCP.
-        tls: None for a connection in the clear.
-        name: name that the certificate must contain; by default, the host.
+        host: host name or address.
+        port: TCP port.
+        tls: TLS context; None for a connection without TLS.
+        name: name that the certificate must contain; the host by default.
     """
     try:
         with socket.create_connection((host, port), timeout=_CONNECT_SECONDS) as plain:
@@ -41,10 +41,10 @@ def obstacle(host: str, port: int, tls: ssl.SSLContext | None = None, name: str 
                 return None
             with tls.wrap_socket(plain, server_hostname=name or host) as connection:
                 return _server_refusal(connection)
-    except ssl.SSLError as error:  # some of these are ValueErrors
+    except ssl.SSLError as error:  # handled first, because some of these errors are also ValueErrors
         return _describe_error(error)
-    except (socket.gaierror, ValueError):  # a name that cannot be looked up
-        return "its host name is not known"
+    except (socket.gaierror, ValueError):  # the name cannot be resolved
+        return "the host name cannot be resolved"
     except TimeoutError:
         return f"no answer within {_CONNECT_SECONDS:g} s"
     except ConnectionRefusedError:
@@ -52,7 +52,7 @@ def obstacle(host: str, port: int, tls: ssl.SSLContext | None = None, name: str 
     except (ConnectionResetError, BrokenPipeError):
         return _CLOSED
     except OSError as error:
-        return error.strerror or "it cannot be reached"
+        return error.strerror or "the address cannot be reached"
 
 
 def _server_refusal(connection: ssl.SSLSocket) -> str | None:
@@ -70,16 +70,16 @@ def _describe_error(error: ssl.SSLError) -> str:
 
 
 def obstacles(asked: Mapping[K, Callable[[], str | None]], seconds: float = DEADLINE) -> dict[K, str | None]:
-    """Run all checks concurrently, and wait no longer than the deadline: resolving a name can take minutes.
+    """Run all checks concurrently, and return at the deadline, because resolving a name can take minutes.
 
     Args:
         asked: checks to run, by key.
-        seconds: limit for all checks together.
+        seconds: time limit for all checks together.
 
     Returns:
-        The answers; for a check that has not ended in time, a message that says so.
+        The results by key; for a check that did not end in time, a message about the missing answer.
     """
-    late = f"no answer within {seconds:g} s, perhaps of the name server"
+    late = f"no answer within {seconds:g} s, perhaps from the name server"
     found: dict[K, str | None] = dict.fromkeys(asked, late)
     done = threading.Semaphore(0)
 
@@ -88,7 +88,7 @@ def obstacles(asked: Mapping[K, Callable[[], str | None]], seconds: float = DEAD
         found[key] = answer
         done.release()
 
-    for key, ask in asked.items():  # daemons: a hanging name server must not keep the process alive
+    for key, ask in asked.items():  # daemon threads, so that a hanging name server does not keep the process alive
         threading.Thread(target=run, args=(key, ask), daemon=True).start()
     end = time.monotonic() + seconds
     for _ in asked:

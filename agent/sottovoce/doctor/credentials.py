@@ -11,26 +11,26 @@ from sottovoce.identity.identity import FLEET_CERTIFICATE, TLS_CERTIFICATE, TLS_
 
 
 def device_credentials(state: Path, peers: list[str]) -> tuple[Identity, ssl.SSLContext]:
-    """Return the device's identity, and TLS as its agent uses it with other devices of its fleet.
+    """Return the device's identity, and a TLS context like the one that its agent uses with other devices.
 
     Raises:
-        IdentityError: if its keys and certificates cannot be used.
+        IdentityError: if the device's keys and certificates cannot be used.
     """
     directory, _ = state_files(state)
     identity = load(directory, peers=peers, dated=False)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.set_alpn_protocols(["h2"])
-    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN  # as in gRPC: an issuer need not be a root
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN  # as in gRPC, an issuer need not be a root
     try:
         context.load_verify_locations(cadata=identity.ca_pem.decode())
         context.load_cert_chain(directory / TLS_CERTIFICATE, directory / TLS_KEY)
     except (OSError, ValueError) as error:
-        raise IdentityError(f"{directory}: its certificates cannot be used for TLS: enrol again") from error
+        raise IdentityError(f"{directory}: the certificates cannot be used for TLS: enrol again") from error
     return identity, context
 
 
 def broker_tls_context(section: MqttSection, state: Path) -> ssl.SSLContext | None:
-    """Return TLS as the agent speaks it to the fleet's broker; None for a broker without TLS.
+    """Return a TLS context like the one that the agent uses with the fleet's broker; None for a broker without TLS.
 
     Raises:
         ConfigError: if the authority's file or the device's certificate cannot be used.
@@ -43,5 +43,5 @@ def broker_tls_context(section: MqttSection, state: Path) -> ssl.SSLContext | No
         context = ssl.create_default_context(cafile=authority)
         context.load_cert_chain(directory / TLS_CERTIFICATE, directory / TLS_KEY)
     except OSError as error:
-        raise ConfigError(f"transport.mqtt.ca: {authority} and the device's certificate cannot be used") from error
+        raise ConfigError(f"transport.mqtt.ca: {authority} or the device's certificate cannot be used") from error
     return context

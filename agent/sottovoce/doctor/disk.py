@@ -1,4 +1,4 @@
-"""Check of the disk under a state directory, with an unnamed temporary file, which is the doctor's only write."""
+"""Check of the disk that holds a state directory, with an unnamed temporary file as the doctor's only write."""
 
 import os
 import tempfile
@@ -12,13 +12,13 @@ from sottovoce.errors import ExitCode
 
 _MIB = 2**20
 _NEEDED = 8 * _MIB
-_A_DAY = 64 * _MIB  # most that a ledger writes in a day, unless ledger.bytes_per_day differs
+_A_DAY = 64 * _MIB  # maximum that a ledger writes in a day, unless ledger.bytes_per_day is different
 _SLOW_SECONDS = 1.0
-_ROOM = "make room on it, or move agent.state to a larger disk"
+_ROOM = "free some space on the disk, or move agent.state to a larger one"
 
 
 def time_write(directory: Path) -> float:
-    """Write a small nameless file and wait for the disk; return the seconds that this took."""
+    """Write a small unnamed file, wait until it is on the disk, and return the elapsed seconds."""
     began = time.monotonic()
     with tempfile.TemporaryFile(dir=directory) as file:
         file.write(bytes(4096))
@@ -32,14 +32,14 @@ def disk(
     look: Callable[[Path], os.statvfs_result] = os.statvfs,
     write: Callable[[Path], float] = time_write,
 ) -> Iterator[Finding]:
-    """Check that there is room, and that a write succeeds."""
+    """Check that there is enough free space, and that a write succeeds quickly."""
     if subject.state is None or not subject.is_readable:
         return
     state, system = subject.state, look(subject.state)
     if system.f_flag & os.ST_RDONLY:
         yield problem(
-            f"{state}: its disk is mounted read-only, so that no charge can be kept",
-            "mount it read-write; if the kernel made it read-only, it has seen errors: check the disk (dmesg)",
+            f"{state}: the disk is mounted read-only, so no charge can be stored",
+            "mount it read-write; if the kernel made it read-only because of errors, check the disk (dmesg)",
             ExitCode.PRIVACY,
         )
         return
@@ -47,9 +47,9 @@ def disk(
     plenty = _A_DAY if subject.config is None else subject.config.ledger.bytes_per_day
     words = f"{state}: {free / _MIB:,.0f} MiB free"
     if free < _NEEDED:
-        yield problem(f"{words}, and an agent needs {_NEEDED // _MIB}", _ROOM, ExitCode.DATA)
+        yield problem(f"{words}, but an agent needs {_NEEDED // _MIB}", _ROOM, ExitCode.DATA)
     elif system.f_files and not system.f_favail:
-        yield problem(f"{state}: no more files can be made there (no inodes left)", _ROOM, ExitCode.DATA)
+        yield problem(f"{state}: no more files can be created there (no inodes left)", _ROOM, ExitCode.DATA)
     elif free < plenty:
         yield warning(f"{words}; a ledger may write {plenty / _MIB:,.0f} MiB in a day", _ROOM)
     else:
@@ -59,14 +59,14 @@ def disk(
     except OSError as error:
         yield problem(
             f"{state}: a file cannot be written there ({error.strerror})",
-            "let the agent's user own the directory; if it does, make room on the disk or replace it",
+            "let the agent's user own the directory; if it already does, free space on the disk or replace it",
             ExitCode.DATA,
         )
         return
     if seconds > _SLOW_SECONDS:
         yield warning(
-            f"{state}: a small write took {seconds:.1f} s to reach the disk, and every release waits for two",
-            "a worn or slow memory card: replace it, or move agent.state to another disk",
+            f"{state}: a small write took {seconds:.1f} s to reach the disk, and every release waits for two writes",
+            "the memory card may be worn or slow: replace it, or move agent.state to another disk",
         )
     else:
         yield ok(f"{state}: writes reach the disk")

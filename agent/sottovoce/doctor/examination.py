@@ -1,4 +1,4 @@
-"""All checks, in order of dependence: the first fault found is the first to fix."""
+"""All checks, ordered by their dependencies so that the first fault found is the first to fix."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -46,14 +46,17 @@ CHECKS: dict[str, Callable[[Subject], Iterable[Finding]]] = {
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """Finding, with the check that made it."""
+    """A finding together with the name of the check that produced it."""
 
     check: str
     finding: Finding
 
 
 def run_checks(subject: Subject) -> Iterator[Entry]:
-    """Yield findings of all checks, in order. A check that fails, for example because a file vanishes, is a finding."""
+    """Run all checks in order and yield their findings.
+
+    If a check itself fails, for example because a file vanishes, the failure is reported as a finding.
+    """
     for name, check in CHECKS.items():
         try:
             for finding in check(subject):
@@ -61,8 +64,8 @@ def run_checks(subject: Subject) -> Iterator[Entry]:
         except SottovoceError as error:
             yield Entry(name, error_finding(error))
         except OSError as error:
-            what = f"{error.filename or name}: cannot be looked at ({error.strerror})"
-            yield Entry(name, problem(what, "run this as the user who owns it, or check the disk", ExitCode.DATA))
+            what = f"{error.filename or name}: cannot be checked ({error.strerror})"
+            yield Entry(name, problem(what, "run the doctor as the file's owner, or check the disk", ExitCode.DATA))
 
 
 def exit_code(entries: Iterable[Entry]) -> ExitCode:
@@ -71,7 +74,7 @@ def exit_code(entries: Iterable[Entry]) -> ExitCode:
 
 
 def document(entries: list[Entry]) -> dict[str, Any]:
-    """Return the JSON document."""
+    """Return all findings as a JSON-ready document."""
     levels = [entry.finding.level for entry in entries]
     verdict = next((level for level in (Level.PROBLEM, Level.WARNING) if level in levels), Level.OK)
     return {

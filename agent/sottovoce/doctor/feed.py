@@ -1,4 +1,4 @@
-"""Checks of the home's meters: that windows arrive and the broker is there. Energies are not read."""
+"""Checks that the windows of the home's meters arrive and the broker answers, without reading energy values."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -12,14 +12,14 @@ from sottovoce.doctor.finding import Finding, ok, problem, warning
 from sottovoce.doctor.subject import Subject
 from sottovoce.errors import ExitCode
 
-_EMPTY_DAYS = 30  # empty days of a new home that are many compared with its recorded days
-_DEAF = 900  # seconds in which a meter sends messages and none counts
+_EMPTY_DAYS = 30  # days without records at which a new home's contribution becomes noticeably small
+_DEAF = 900  # seconds for which a meter may send messages of which none is accepted
 _LATE_WINDOWS = 4  # a window is written only when the next reading arrives
-_RUN = "see that `sottovoce feed run` runs, and that the meter still publishes: `sottovoce feed show` counts refusals"
+_RUN = "check that `sottovoce feed run` is running and the meter still publishes: `sottovoce feed show` counts refusals"
 
 
 def feed(subject: Subject) -> Iterator[Finding]:
-    """Check the sources and the store that `[feed]` declares; nothing if it declares none."""
+    """Check the sources and the store that `[feed]` declares, if it declares any."""
     config = subject.config
     if config is None or not (config.feed.meters or config.data.source.startswith("feed:")):
         return
@@ -42,7 +42,7 @@ def feed(subject: Subject) -> Iterator[Finding]:
     else:
         yield problem(
             f"{broker_url(config)}: the home's broker: {what}",
-            "start it, or correct feed.broker or data.source",
+            "start the broker, or correct feed.broker or data.source",
             ExitCode.NETWORK,
         )
 
@@ -53,11 +53,11 @@ def _check_windows(config: AgentConfig, found: Summary, now: float) -> Iterator[
         if heard.refused and heard.came - heard.kept > _DEAF:
             since = f"for {_duration_words(heard.came - heard.kept)}" if heard.kept else "yet"
             yield warning(
-                f"meter {name}: its messages come in, and none has counted {since}: {heard.refused}",
-                "look the reason up under `What is refused` in docs/reference/feeds.md",
+                f"meter {name}: messages arrive, but none has been accepted {since}: {heard.refused}",
+                "look up the reason under `What is refused` in docs/reference/feeds.md",
             )
         if heard.counts:
-            yield ok(f"meter {name}: {heard.counts} new counts have begun, of a meter that was reset or replaced")
+            yield ok(f"meter {name}: {heard.counts} new counts, because it was reset or replaced, or overflowed")
     for name, (count, _, last) in found.meters.items():
         late = now - (last + 1) * found.seconds
         words = f"meter {name}: {count} windows of {found.seconds} s"
@@ -73,15 +73,15 @@ def _check_windows(config: AgentConfig, found: Summary, now: float) -> Iterator[
 
 
 def _check_first_day(config: AgentConfig, found: Summary) -> Iterator[Finding]:
-    """Warn about days that may be learnt from but are before the first kept day."""
+    """Warn if many days that may be used are before the first stored day."""
     if config.followed_days is None or not found.meters:
         return
     kept = min(first for _, first, _ in found.meters.values()) * found.seconds // DAY
     if (empty := kept - config.followed_days[0]) > _EMPTY_DAYS:
         yield warning(
-            f"data.windows begins {empty} days before the first that was kept: sums are divided by all of them, so "
-            "this home contributes little at first",
-            f"for a new fleet, let it begin at {kept} on all devices; for an old one nothing needs to be done",
+            f"data.windows begins {empty} days before the first stored day: sums are divided by the number of all "
+            "these days, so this home contributes little at first",
+            f"in a new fleet, let data.windows begin at {kept} on all devices; in an old one, no action is needed",
         )
 
 

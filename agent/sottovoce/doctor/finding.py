@@ -1,4 +1,4 @@
-"""Result of one check: its state, and the remedy."""
+"""The result of one check, with its severity and remedy."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from sottovoce.errors import ExitCode, SottovoceError
 
 
 class Level(StrEnum):
-    """Severity: a warning can wait; a problem keeps the agent from working."""
+    """Severity of a finding: a warning can wait, while a problem prevents the agent from working."""
 
     OK = "ok"
     WARNING = "warning"
@@ -17,12 +17,12 @@ class Level(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A finding.
+    """One result of a check.
 
     Attributes:
         level: severity of the finding.
-        what: the result in one line; nothing secret, and nothing computed from records.
-        remedy: the remedy, in one line; empty where none is needed.
+        what: the result in one line, without secrets and without anything computed from records.
+        remedy: the remedy in one line; empty if none is needed.
         code: exit code for this kind of problem; 0 for other results.
     """
 
@@ -33,22 +33,22 @@ class Finding:
 
 
 _PAGES = {
-    ExitCode.CONFIGURATION: "correct it as it says; `sottovoce config schema` and docs/reference/configuration.md have "
+    ExitCode.CONFIGURATION: "follow the message; `sottovoce config schema` and docs/reference/configuration.md list "
     "every key",
-    ExitCode.DATA: "repair what it names; docs/reference/exit-codes/4.md says what may be moved away",
-    ExitCode.PRIVACY: "leave the ledger as it is and read docs/reference/exit-codes/5.md before you restore anything",
-    ExitCode.IDENTITY: "restore it or correct it as it says; see docs/reference/exit-codes/6.md",
-    ExitCode.NETWORK: "correct the address or start what should answer there; see docs/reference/exit-codes/7.md",
+    ExitCode.DATA: "repair the file in the message; docs/reference/exit-codes/4.md lists files that may be moved away",
+    ExitCode.PRIVACY: "leave the ledger unchanged, and read docs/reference/exit-codes/5.md before restoring anything",
+    ExitCode.IDENTITY: "restore or correct the file as described; see docs/reference/exit-codes/6.md",
+    ExitCode.NETWORK: "correct the address, or start what should answer there; see docs/reference/exit-codes/7.md",
 }
 
 
 def ok(what: str) -> Finding:
-    """Return a finding without a problem."""
+    """Return a finding that reports success."""
     return Finding(Level.OK, what)
 
 
 def warning(what: str, remedy: str) -> Finding:
-    """Return a finding that does not stop the device, but that someone should look at."""
+    """Return a finding that does not stop the device but needs attention."""
     return Finding(Level.WARNING, what, remedy)
 
 
@@ -58,7 +58,7 @@ def problem(what: str, remedy: str, code: ExitCode) -> Finding:
 
 
 def refusal_findings(check: Callable[[], object]) -> Iterator[Finding]:
-    """Yield the finding of an agent's own check, if the agent would refuse to start."""
+    """Run one of the agent's own checks, and yield a finding if the agent would refuse to start."""
     try:
         check()
     except SottovoceError as error:
@@ -66,6 +66,6 @@ def refusal_findings(check: Callable[[], object]) -> Iterator[Finding]:
 
 
 def error_finding(error: SottovoceError) -> Finding:
-    """Return the finding of an error that would end the agent; its message names the thing and the first remedy."""
+    """Return a finding for an error that would end the agent, with the error's message and a remedy for its kind."""
     remedy = _PAGES.get(error.exit_code, "see docs/reference/exit-codes.md")
     return problem(" ".join(str(error).split()), remedy, error.exit_code)

@@ -1,4 +1,4 @@
-"""Check of the privacy ledger: that it is intact, this device's and for this budget, and how much budget is left."""
+"""Check that the privacy ledger is intact and matches the device and its budget, and report the remaining budget."""
 
 import os
 from collections.abc import Iterator
@@ -19,14 +19,14 @@ _LARGE_LOG = 64 * _MIB
 
 
 def ledger(subject: Subject) -> Iterator[Finding]:
-    """Check that a release could be charged."""
+    """Check that a release could be charged to the ledger."""
     path, separate = _place(subject)
     if path is None or subject.state is None or not (separate or subject.is_readable):
         return
     if separate and (beside := state_files(subject.state)[1]).exists():
         yield problem(
-            f"{beside}: a ledger exists beside the agent although vault.socket is set: there must be only one",
-            "move it into vault.directory if it is this device's: docs/explanation/separate-vault.md",
+            f"{beside}: the agent has a ledger although there is a separate vault, but there must be only one ledger",
+            "move the ledger into vault.directory if it is this device's: docs/explanation/separate-vault.md",
             ExitCode.PRIVACY,
         )
     socket = None if subject.config is None else subject.config.vault.socket
@@ -41,24 +41,24 @@ def ledger(subject: Subject) -> Iterator[Finding]:
         budget, spending, owner = opened.own_budget, opened.spending(), opened.owner
     if damaged:
         yield problem(
-            f"{path}: its log is damaged in the middle: charges after that point are lost",
-            "leave it as it is and read docs/reference/exit-codes/5.md; this identity may never release again",
+            f"{path}: the log is damaged in the middle: charges after that point are lost",
+            "leave the ledger unchanged and read docs/reference/exit-codes/5.md; this identity may never release again",
             ExitCode.PRIVACY,
         )
         return
-    yield ok(f"{path}: whole, {spending.charges} charges and {spending.releases} releases")
+    yield ok(f"{path}: intact, {spending.charges} charges and {spending.releases} releases")
     yield from _check_owner_and_budget(subject, path, owner, budget)
     yield _remaining_budget(budget, spending)
     log = path.with_name(path.name + "-wal")
     if log.exists() and (size := log.stat().st_size) > _LARGE_LOG:
         yield warning(
             f"{log}: has grown to {size / _MIB:.0f} MiB",
-            "a program never stops reading the ledger, so the log is not folded in: end that program",
+            "a program keeps the ledger open for reading, so the log cannot be merged: end that program",
         )
 
 
 def _place(subject: Subject) -> tuple[Path | None, bool]:
-    """Return the place of the ledger, and whether a separate vault keeps it."""
+    """Return the path of the ledger, and whether it belongs to a separate vault."""
     if subject.config is not None and subject.config.vault.directory is not None:
         return subject.config.vault.directory / LEDGER, True
     return None if subject.state is None else state_files(subject.state)[1], False
@@ -69,7 +69,7 @@ def _check_owner_and_budget(subject: Subject, path: Path, owner: str, budget: Bu
         try:
             device = load(state_files(subject.state)[0], dated=False).node_id
         except SottovoceError:
-            device = owner  # other checks report what is wrong with the keys
+            device = owner  # other checks report faults of the keys
         yield from refusal_findings(lambda: check_owner(path, owner, device))
     if subject.config is not None:
         wanted = budget_of(subject.config)
@@ -79,14 +79,14 @@ def _check_owner_and_budget(subject: Subject, path: Path, owner: str, budget: Bu
 def _remaining_budget(budget: Budget, spending: Spending) -> Finding:
     if budget.epsilon is None or spending.promised_epsilon is None:
         return warning(
-            "nothing is promised: it was made for, or has paid for, releases without a proved ε",
-            "let a new device join, with a finite ε and a sound learner, if something is to be promised",
+            "nothing is promised: the ledger was created for releases without a proved ε, or has paid for some",
+            "to obtain a promise, join as a new device with a finite ε and a sound learner",
         )
     left = max(0.0, budget.epsilon - spending.budget_epsilon)
     words = f"ε = {left:.3f} of {budget.epsilon:g} left at δ = {budget.delta:g}, {budget.unit} level"
     if spending.budget_epsilon > 0 and left < 0.01 * budget.epsilon:
         return warning(
-            f"{words}: it is spent, so the device mixes and releases nothing new from its records",
-            "nothing needs to be done, and a budget cannot be raised; new windows bring their own (privacy.unit)",
+            f"{words}: the budget is spent, so the device mixes but releases nothing new from its records",
+            "no action is needed; a budget cannot be raised, but new windows have their own budget (privacy.unit)",
         )
     return ok(words)

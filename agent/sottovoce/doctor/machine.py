@@ -1,4 +1,4 @@
-"""Check of Python and the processor."""
+"""Check of the Python version and the processor."""
 
 import platform
 import sys
@@ -16,14 +16,16 @@ def machine(
     """Check that Sottovoce supports this machine.
 
     Args:
-        subject: unused.
-        processor: the system's name for the processor.
-        wide: whether Python's integers of a machine word have 64 bits.
+        subject: not used.
+        processor: name of the processor, as reported by the system.
+        wide: whether Python is a 64-bit build.
     """
     del subject
     words = f"Python {platform.python_version()} on {processor}, {platform.system()}"
     if not wide:
-        yield warning(f"{words}, 32 bit", "install a 64-bit system: its dependencies are not packaged for 32 bit")
+        yield warning(
+            f"{words}, 32 bit", "install a 64-bit system: Sottovoce's dependencies are not packaged for 32 bit"
+        )
     elif processor not in _TESTED:
         yield warning(words, "this processor is untested: run `make test` on it first")
     else:

@@ -1,4 +1,4 @@
-"""Check of the free memory, on the machine and in its control group."""
+"""Check of the free memory on the machine and in the process's control group."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -27,7 +27,7 @@ def memory(subject: Subject, root: Path = Path("/")) -> Iterator[Finding]:
     whose, room = min(known.items(), key=lambda item: item[1])
     words = f"{room / _MIB:,.0f} MiB {whose} left"
     if subject.status is not None:
-        words += f", beside an agent with {subject.status['resources']['rss_mib']:.0f} MiB"
+        words += f", in addition to an agent with {subject.status['resources']['rss_mib']:.0f} MiB"
     if subject.status is None and room < _NEEDED:
         yield problem(
             f"{words}; an agent needs {_NEEDED // _MIB}",
@@ -35,13 +35,13 @@ def memory(subject: Subject, root: Path = Path("/")) -> Iterator[Finding]:
             ExitCode.CONFIGURATION,
         )
     elif room < (_COMFORTABLE if subject.status is None else _MIB * 16):
-        yield warning(words, "end other programs or raise the limit: an agent that gets no memory is killed")
+        yield warning(words, "end other programs or raise the limit: an agent that runs out of memory is killed")
     else:
         yield ok(words)
 
 
 def available_memory(root: Path) -> int | None:
-    """Return the memory still available to programs, in bytes, by the kernel's estimate; None if unknown."""
+    """Return the kernel's estimate of the memory available to programs, in bytes; None if unknown."""
     try:
         lines = (root / "proc/meminfo").read_text().splitlines()
     except OSError:

@@ -1,4 +1,4 @@
-"""Check that this machine can run the configured model."""
+"""Check that the configured model can run on this machine."""
 
 from collections.abc import Iterator
 
@@ -6,14 +6,14 @@ from sottovoce.agent.runnable import runnable_family
 from sottovoce.doctor.finding import Finding, ok, warning
 from sottovoce.doctor.subject import Subject
 
-_MANY = 1000  # devices; larger fleets are assumed to be planned
+_MANY = 1000  # warn if more devices are needed; owners of larger fleets are assumed to have planned for this
 
 
 def model(subject: Subject) -> Iterator[Finding]:
-    """Check that an agent could start with this model, transform, data and budget, without reading a record.
+    """Check that an agent could start with this model, transform, data and budget. Does not read any record.
 
     Raises:
-        SottovoceError: the error with which the agent would end.
+        SottovoceError: if the agent would end with this error.
     """
     if subject.config is None:
         return
@@ -22,7 +22,7 @@ def model(subject: Subject) -> Iterator[Finding]:
     if heard is not None and (heard.inert or heard.devices > _MANY):
         yield warning(
             f"inert: {heard.words}",
-            "a larger privacy.epsilon, a smaller privacy.unit or fewer learner.steps: `sottovoce privacy explain` says "
-            "what each gives",
+            "use a larger privacy.epsilon, a smaller privacy.unit or fewer learner.steps: `sottovoce privacy explain` "
+            "shows the effect",
         )
-    yield ok(f"{learner.chosen_model} of {learner.name}, {family.model.size:,} numbers: runs here")
+    yield ok(f"{learner.chosen_model} with {learner.name}, {family.model.size:,} parameters: runs here")

@@ -1,4 +1,4 @@
-"""Check of the Python packages that Sottovoce always needs, and of those that this configuration needs."""
+"""Check of the Python packages that Sottovoce always requires, and of those that this configuration requires."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -15,14 +15,14 @@ CORE = ("aiomqtt", "cryptography", "google.protobuf", "grpc", "msgspec", "numpy"
 
 @dataclass(frozen=True, slots=True)
 class Extra:
-    """A package that a part of the configuration needs.
+    """An optional package that some configurations require.
 
     Attributes:
-        module: name under which it is imported.
-        extra: the extra that installs it.
-        because: the reason for which it is needed.
-        needed: whether a configuration needs it.
-        code: exit code of an agent without it.
+        module: name under which the package is imported.
+        extra: name of the extra that installs the package.
+        because: configuration key that requires the package.
+        needed: function that returns whether a configuration requires the package.
+        code: exit code of an agent if the package is missing.
     """
 
     module: str
@@ -48,31 +48,31 @@ EXTRAS = (
 
 
 def is_installed(module: str) -> bool:
-    """Return whether a module can be imported; it is not imported."""
+    """Return whether a module can be imported, without importing it."""
     try:
         return find_spec(module) is not None
-    except ModuleNotFoundError:  # its parent package is missing
+    except ModuleNotFoundError:  # the parent package is missing
         return False
 
 
 def packages(subject: Subject, found: Callable[[str], bool] = is_installed) -> Iterator[Finding]:
-    """Check that these packages are installed."""
+    """Check that all required packages are installed."""
     missing = [name for name in CORE if not found(name)]
     if missing:
         yield problem(
             f"not installed: {', '.join(missing)}",
-            "this installation is damaged: install Sottovoce again, whole",
+            "this installation is damaged: reinstall Sottovoce completely",
             ExitCode.CONFIGURATION,
         )
     needed = [] if subject.config is None else [extra for extra in EXTRAS if extra.needed(subject.config)]
     for extra in needed:
         if not found(extra.module):
             yield problem(
-                f"{extra.because} needs the package {extra.module}, which is not installed",
+                f"{extra.because} requires the package {extra.module}, which is not installed",
                 f"pip install 'sottovoce[{extra.extra}]'",
                 extra.code,
             )
             missing.append(extra.module)
     if not missing:
         also = f", and {', '.join(extra.module for extra in needed)}" if needed else ""
-        yield ok(f"all {len(CORE)} that are always needed{also}")
+        yield ok(f"all {len(CORE)} required packages{also}")

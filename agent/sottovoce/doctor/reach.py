@@ -1,4 +1,4 @@
-"""Checks of other devices and the broker: reachable, and with the right identity."""
+"""Checks that other devices and the broker can be reached and have the right identity."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -18,15 +18,15 @@ from sottovoce.listening import split_address
 from sottovoce.transport import is_direct
 
 _MAX = 32
-_SEE = "start its agent, let its packets through (firewall, port forwarding), or correct its address"
+_SEE = "start that device's agent, allow the connection (firewall, port forwarding), or correct the address"
 _TRUST = (
-    "check that both joined the same fleet, that both certificates are valid, and that id and address belong to one "
-    "device"
+    "check that both devices joined the same fleet, that both certificates are valid, and that the id and the address "
+    "belong to the same device"
 )
 
 
 def peers(subject: Subject) -> Iterator[Finding]:
-    """Check that the devices named by the configuration or the invitation answer."""
+    """Check that the devices in the configuration and the invitation answer."""
     config, state = subject.config, subject.state
     if config is None or state is None or not subject.is_readable:
         return
@@ -40,7 +40,7 @@ def peers(subject: Subject) -> Iterator[Finding]:
     except IdentityError:
         yield warning(
             "not contacted: this device cannot prove its identity",
-            "repair its certificates first, and run the doctor again",
+            "repair its certificates first, and then run the doctor again",
         )
         return
     asked = dict(list(contacts.items())[:_MAX])
@@ -74,7 +74,7 @@ def broker(subject: Subject) -> Iterator[Finding]:
     if what is not None:
         yield problem(
             f"{section.url}: {what}",
-            "start the broker, or correct transport.mqtt; docs/how-to/mqtt.md says what it needs",
+            "start the broker, or correct transport.mqtt; docs/how-to/mqtt.md lists the requirements",
             ExitCode.NETWORK,
         )
     else:
@@ -82,7 +82,7 @@ def broker(subject: Subject) -> Iterator[Finding]:
 
 
 def _contacts(config: AgentConfig, state: Path) -> dict[str, str]:
-    """Return gRPC addresses by node id, from the configuration and from the invitation."""
+    """Return the gRPC addresses in the configuration and the invitation, keyed by node id."""
     if "grpc" not in config.transport.use:
         return {}
     invited = {
@@ -95,7 +95,7 @@ def _contacts(config: AgentConfig, state: Path) -> dict[str, str]:
 
 def _no_peers_finding(config: AgentConfig) -> Finding:
     if config.ledger.alone:
-        return ok("no peers are configured, and ledger.alone lets this device release without any")
+        return ok("no peers are configured, but ledger.alone allows this device to release without peers")
     return warning(
         "no peers configured and discovery is off: nothing will be released until a peer connects",
         "list a peer under transport.peers, or turn on membership.mdns or membership.dns",

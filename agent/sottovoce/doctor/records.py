@@ -1,4 +1,4 @@
-"""Check of the records: their file, its permissions, and their agreement with the configuration."""
+"""Check that the records' file exists, has safe permissions, and agrees with the configuration."""
 
 import os
 import stat
@@ -36,9 +36,9 @@ def records(subject: Subject) -> Iterator[Finding]:
         yield from refusal_findings(lambda: load_configured_records(data))
         return
     if not readable and separate:
-        yield ok(f"{path}: only for the separate vault")
+        yield ok(f"{path}: readable only by the separate vault")
     elif not readable:
-        yield problem(f"{path}: this user may not read it", "let the agent's user own it", ExitCode.DATA)
+        yield problem(f"{path}: this user may not read the file", "let the agent's user own it", ExitCode.DATA)
     else:
         wrong = [*refusal_findings(lambda: load_configured_records(data))]
         yield from wrong

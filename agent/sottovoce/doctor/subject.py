@@ -1,4 +1,4 @@
-"""Subject of an examination: a device's configuration and the state of its running agent, if there are any."""
+"""The subject of an examination: a device's configuration and the status of its running agent, if available."""
 
 import os
 import pwd
@@ -21,15 +21,15 @@ _ANSWERS_SECONDS = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """Device, or a machine without one.
+    """A device, or a machine without one.
 
     Attributes:
-        file: its configuration file, if one was named.
-        config: its configuration; None if it cannot be used.
-        state: its state directory; None if unknown.
-        status: status of its agent; None if none answers.
-        now: the clock's time, an aware datetime.
-        wrong: the reason why the configuration cannot be used.
+        file: configuration file, if one was specified.
+        config: configuration; None if there is none or it cannot be used.
+        state: state directory; None if unknown.
+        status: status of the agent; None if no agent answers.
+        now: current time of the clock, as an aware datetime.
+        wrong: error that explains why the configuration cannot be used.
     """
 
     file: Path | None = None
@@ -46,11 +46,11 @@ class Subject:
 
 
 def subject_of(file: Path | None, state: Path | None) -> Subject:
-    """Return the device of a configuration file, of a state directory, of both, or none.
+    """Return the subject that a configuration file and a state directory describe; either may be None.
 
     Args:
-        file: its configuration; it may be wrong or missing.
-        state: its state directory, instead of the one that the configuration names.
+        file: configuration file, which may be wrong or missing.
+        state: state directory, which takes precedence over the one in the configuration.
     """
     config, wrong = None, None
     if file is not None:
@@ -64,7 +64,7 @@ def subject_of(file: Path | None, state: Path | None) -> Subject:
 
 
 def configuration(subject: Subject) -> Iterator[Finding]:
-    """Check that there is a configuration, and a state directory that this user may read."""
+    """Check the configuration, and that there is a state directory that this user may read."""
     if subject.wrong is not None:
         yield error_finding(subject.wrong)
     elif subject.file is not None:
@@ -87,13 +87,13 @@ def configuration(subject: Subject) -> Iterator[Finding]:
         yield ok(f"{subject.state}: exists")
     elif subject.config is not None and _keeps_vault(subject.config):
         yield ok(
-            f"{subject.state}: not readable by this user, who owns the separate vault; run the doctor as user "
-            f"{owner} too"
+            f"{subject.state}: not readable by this user, who owns the separate vault; also run the doctor as user "
+            f"{owner}"
         )
     else:
         yield problem(
-            f"{subject.state}: this user may not read it",
-            f"run the doctor as the user who owns it: sudo -u {owner} sottovoce doctor",
+            f"{subject.state}: this user may not read the directory",
+            f"run the doctor as the owner: sudo -u {owner} sottovoce doctor",
             ExitCode.USAGE,
         )
 
@@ -112,7 +112,7 @@ def _status(state: Path) -> dict[str, Any] | None:
 
 
 def _read_state_directory(file: Path) -> Path | None:
-    """Return the state directory named by a configuration that is otherwise invalid."""
+    """Return the state directory set in an otherwise invalid configuration; None if it cannot be read."""
     try:
         tables = tomllib.loads(file.read_text(encoding="utf-8"))
         return Path(file.absolute().parent, tables["agent"]["state"])

@@ -1,4 +1,4 @@
-"""Log lines and counters for an agent's owner, about public events only."""
+"""Log lines and counters for an agent's owner, which cover only public events."""
 
 from sottovoce.observe.counters import Counters
 from sottovoce.observe.logs import log_to_stderr

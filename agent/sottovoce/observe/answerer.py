@@ -1,6 +1,6 @@
-"""HTTP/1.0 server of a few monitoring pages: GET and HEAD, one request per connection, with short deadlines.
+"""HTTP/1.0 server for a few monitoring pages, with GET and HEAD, one request per connection, and short deadlines.
 
-A request that is too long, too slow or malformed gets a short answer or none, and its connection is closed. Only the
+A request that is too long, too slow or malformed gets a short response or none, and its connection is closed. Only the
 method and the path of a request are used.
 """
 
@@ -16,8 +16,8 @@ from sottovoce.observe.rate_limited_log import RateLimitedLog
 from sottovoce.observe.request_server import RequestServer
 
 _log = logging.getLogger(__name__)
-_MAX_BYTES = 8192  # of a request
-_SECONDS = 10.0  # for the request, for the page, and for the answer to be read
+_MAX_BYTES = 8192  # maximum request size
+_SECONDS = 10.0  # time limit for receiving the request, for making the page, and for sending the response
 _END = b"\r\n\r\n"
 _REQUEST = re.compile(rb"([A-Z]{1,16}) (/[!-~]{0,256}) HTTP/1\.[0-9]\r\n")
 _REASONS = {
@@ -33,12 +33,12 @@ _REASONS = {
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """HTTP response.
+    """An HTTP response.
 
     Attributes:
         status: HTTP status code.
-        kind: its media type.
-        body: its bytes.
+        kind: media type.
+        body: content of the response.
     """
 
     status: int
@@ -46,7 +46,7 @@ class Page:
     body: bytes
 
     def encoded(self, *, head_only: bool = False) -> bytes:
-        """Return the page as it is sent."""
+        """Return the response as bytes, with its headers and, unless `head_only`, its body."""
         head = (
             f"HTTP/1.0 {self.status} {_REASONS[self.status]}\r\n"
             f"Content-Type: {self.kind}\r\n"
@@ -58,15 +58,15 @@ class Page:
 
 
 def text_page(status: int, words: str) -> Page:
-    """Return a page of a few words."""
+    """Return a plain-text page with a short message."""
     return Page(status, "text/plain; charset=utf-8", f"{words}\n".encode())
 
 
 class Answerer:
-    """HTTP server of pages.
+    """HTTP server for a fixed set of pages.
 
     Args:
-        pages: functions that make the pages, by path.
+        pages: functions that make the pages, keyed by path.
     """
 
     def __init__(self, pages: Mapping[str, Callable[[], Awaitable[Page]]]) -> None:
@@ -80,7 +80,7 @@ class Answerer:
         return 0 if self._server is None else self._server.connections
 
     async def start(self, host: str, port: int) -> None:
-        """Listen on this address.
+        """Start to listen on an address.
 
         Raises:
             NetworkError: if the address cannot be used.
@@ -101,30 +101,30 @@ class Answerer:
         self._server.start(listening)
 
     async def stop(self) -> None:
-        """Stop listening, and close every connection."""
+        """Stop listening and close every connection."""
         if self._server is not None:
             await self._server.stop(grace=0.0)
 
     async def page(self, request: bytes) -> tuple[Page, bool]:
-        """Return the answer to a request, and whether only its head is requested."""
+        """Return the response to a request, and whether the client requested only its headers."""
         if (asked := _REQUEST.match(request)) is None:
-            return text_page(400, "this is not a request of HTTP/1"), False
+            return text_page(400, "not a valid HTTP/1 request"), False
         method, path = asked[1], asked[2].partition(b"?")[0].decode()
         if path not in self.pages:
-            return text_page(404, f"there are {', '.join(self.pages)}"), method == b"HEAD"
+            return text_page(404, f"available pages: {', '.join(self.pages)}"), method == b"HEAD"
         if method not in (b"GET", b"HEAD"):
-            return text_page(405, "GET or HEAD"), False
+            return text_page(405, "use GET or HEAD"), False
         try:
             async with asyncio.timeout(_SECONDS):
                 return await self.pages[path](), method == b"HEAD"
         except TimeoutError:
-            return text_page(503, f"this page was not made within {_SECONDS:g} s"), False
-        except Exception as defect:  # noqa: BLE001 - a page that cannot be made must not end the device's work
+            return text_page(503, f"this page could not be made within {_SECONDS:g} s"), False
+        except Exception as defect:  # noqa: BLE001 - a failing page must not stop the device
             self._sparse_log.say(logging.ERROR, path, "page-failed path=%s report this defect: %r", path, defect)
-            return text_page(500, "this page could not be made: the log says why"), False
+            return text_page(500, "this page could not be made: see the log"), False
 
     async def _answer(self, request: bytes | None) -> bytes:
         if request is None:
-            return text_page(431, f"a request has {_MAX_BYTES} bytes at most").encoded()
+            return text_page(431, f"a request must have at most {_MAX_BYTES} bytes").encoded()
         page, head_only = await self.page(request)
         return page.encoded(head_only=head_only)

@@ -1,4 +1,4 @@
-"""Counts of public events. None of them depends on a record."""
+"""Counters of public events, none of which depends on a record."""
 
 import time
 from collections import Counter
@@ -7,18 +7,18 @@ from dataclasses import dataclass, field
 
 @dataclass(slots=True)
 class Counters:
-    """Counters of an agent.
+    """An agent's counters.
 
     Attributes:
-        messages: envelopes handed to a transport for the first time.
-        retries: envelopes handed over again, with the same bytes.
-        payload_bytes: payload bytes in messages, without envelopes.
-        wire_bytes: envelopes sent, retries included, and receipts sent; before HTTP/2 and TLS.
-        received: messages applied.
-        received_at: time of the last message or duplicate on the monotonic clock; before any, the time of the start.
-        duplicates: messages that had been applied before.
-        refused: messages refused, by reason.
-        failures: failed deliveries, by cause.
+        messages: number of envelopes passed to a transport for the first time.
+        retries: number of envelopes passed to a transport again with the same bytes.
+        payload_bytes: bytes of payload in the messages, without envelopes.
+        wire_bytes: bytes of envelopes sent, including retries, and of receipts sent, before HTTP/2 and TLS.
+        received: number of messages received and applied.
+        received_at: monotonic time of the last message or duplicate; before the first one, the start time.
+        duplicates: number of received messages that had already been applied.
+        refused: number of refused messages, by reason.
+        failures: number of failed deliveries, by cause.
     """
 
     messages: int = 0

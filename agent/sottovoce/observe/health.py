@@ -1,4 +1,4 @@
-"""Health page of a device, with one finding per check."""
+"""A device's health page, with one finding per check."""
 
 import json
 from collections.abc import Mapping
@@ -10,13 +10,13 @@ JSON = "application/json"
 
 
 def health(findings: Mapping[str, str]) -> Page:
-    """Return the page with the findings of the checks.
+    """Return the health page for a set of findings.
 
     Args:
-        findings: each check's fault, by the name of the check; an empty string if there is none.
+        findings: fault of each check, keyed by the name of the check; an empty string if there is no fault.
 
     Returns:
-        status 200 when nothing is wrong, else 503, with every check and its finding as JSON.
+        A page with status 200 if there are no faults, otherwise 503, that lists every check and its finding as JSON.
     """
     healthy = not any(findings.values())
     document = {"healthy": healthy, "checks": {name: finding or OK for name, finding in findings.items()}}

@@ -1,6 +1,6 @@
-"""Messages to Home Assistant about this device: one message of MQTT device discovery, and the names of topics.
+"""Description of this device for Home Assistant: the MQTT device discovery message and the topic names.
 
-See "MQTT device discovery" in Home Assistant's documentation of its MQTT integration, from 2024.11 on.
+See "MQTT device discovery" in the documentation of Home Assistant's MQTT integration, version 2024.11 or later.
 """
 
 from dataclasses import dataclass
@@ -35,19 +35,19 @@ _COMPONENTS: dict[str, dict[str, Any]] = {
     },
 }
 KEYS = tuple(_COMPONENTS)
-"""The keys of a state; unknown values are None."""
+"""Keys of a state message; unknown values are None."""
 
 TASK_KEYS = ("task", "takes_part")
-"""Further keys, if the fleet's tasks are shown."""
+"""Additional keys if the fleet's tasks are shown."""
 
 
 def take_part_payload(epoch: int) -> str:
-    """Return the switch's payload when it is turned on: it identifies one task, since a newer task may have arrived."""
+    """Return the payload for turning the switch on, with the epoch because a newer task may have arrived since."""
     return f"take part in {epoch}"
 
 
 def leave_payload(epoch: int) -> str:
-    """Return the payload of the switch when it is turned off."""
+    """Return the payload for turning the switch off."""
     return f"leave {epoch}"
 
 
@@ -56,11 +56,11 @@ _TASK = {"task": {"name": "Fleet task", "icon": "mdi:clipboard-text-outline", **
 
 @dataclass(frozen=True, slots=True)
 class Topics:
-    """The topics of one device.
+    """MQTT topics of one device.
 
     Attributes:
-        prefix: prefix of discovery, as Home Assistant is configured.
-        identifier: identifier of the device, of letters and digits.
+        prefix: discovery prefix, as configured in Home Assistant.
+        identifier: identifier of the device, which consists of letters and digits.
     """
 
     prefix: str
@@ -68,22 +68,22 @@ class Topics:
 
     @property
     def birth(self) -> str:
-        """Topic on which Home Assistant announces its start and end."""
+        """Topic on which Home Assistant announces when it starts and stops."""
         return f"{self.prefix}/status"
 
     @property
     def discovery(self) -> str:
-        """Topic of the device's description; an empty message there makes Home Assistant forget the device."""
+        """Topic of the device's description; an empty message on it makes Home Assistant remove the device."""
         return f"{self.prefix}/device/{self.device}/config"
 
     @property
     def availability(self) -> str:
-        """Topic of `online` or `offline`."""
+        """Topic on which the device reports `online` or `offline`."""
         return f"sottovoce/home/{self.identifier}/available"
 
     @property
     def state(self) -> str:
-        """Topic of the state, as JSON."""
+        """Topic of the state messages, which are JSON."""
         return f"sottovoce/home/{self.identifier}/state"
 
     @property
@@ -93,21 +93,21 @@ class Topics:
 
     @property
     def device(self) -> str:
-        """The device's id."""
+        """Id of the device in Home Assistant."""
         return f"sottovoce_{self.identifier}"
 
 
 def discovery(topics: Topics, name: str, expires: int, epoch: int | None = None) -> dict[str, Any]:
-    """Return the device's description.
+    """Return the discovery message that describes the device.
 
     Args:
         topics: topics of the device.
-        name: as it is shown.
-        expires: seconds after which a state is no longer believed.
-        epoch: epoch of the fleet's newest task, 0 before any; None where tasks are not shown.
+        name: display name of the device.
+        expires: seconds after which a state message expires.
+        epoch: epoch of the fleet's newest task, or 0 before the first task; None if tasks are not shown.
 
     Returns:
-        the message, JSON-ready.
+        The message, JSON-ready.
     """
     return {
         "device": {

@@ -1,6 +1,6 @@
-"""Logging to standard error, one line per event: time, level, event name, words. No readings, no numbers without noise.
+"""Logging to standard error, with one line per event: time, level, event name and text.
 
-The names are listed in docs/reference/events.md.
+Log lines contain no readings and no numbers without noise. The event names are listed in docs/reference/events.md.
 """
 
 import json
@@ -17,11 +17,11 @@ _PLACE = re.compile(r"(?:(\w+)=)?%(?:%|[-#0 +]*\d*(?:\.\d+)?[a-zA-Z])")
 
 
 def log_to_stderr(level: str, form: Literal["text", "json"] = "text") -> None:
-    """Send the program's log lines to standard error, in UTC.
+    """Send the program's log lines to standard error, with times in UTC.
 
     Args:
-        level: the lowest level that is logged.
-        form: lines for people, or one JSON object a line.
+        level: lowest level that is logged.
+        form: "text" for readable lines, or "json" for one JSON object per line.
     """
     handler = logging.StreamHandler(sys.stderr)
     formatter = JsonLines() if form == "json" else logging.Formatter(_FORMAT, datefmt=_TIME)
@@ -34,10 +34,10 @@ def log_to_stderr(level: str, form: Literal["text", "json"] = "text") -> None:
 
 
 class JsonLines(logging.Formatter):
-    """Formatter of JSON lines: `time`, `level`, `event`, `text`, and `fields` from each `name=…` in the event."""
+    """Log formatter for JSON lines with `time`, `level`, `event`, `text`, and `fields` from each `name=…`."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return one line of JSON, of ASCII alone."""
+        """Return a log record as one line of ASCII JSON."""
         event, _, words = record.getMessage().partition(" ")
         document = {
             "time": self.formatTime(record, _TIME),
@@ -52,14 +52,14 @@ class JsonLines(logging.Formatter):
 
 
 def fields(template: str, values: object) -> dict[str, Any]:
-    """Return fields of a log line.
+    """Return the named fields of a log line.
 
     Args:
-        template: as for logging, such as `message-refused sender=%s reason=%s %s`.
-        values: the arguments that belong to it, in order.
+        template: logging template, such as `message-refused sender=%s reason=%s %s`.
+        values: arguments for the template, in order.
 
     Returns:
-        the values by name, as numbers where possible and otherwise as text.
+        The values keyed by name, as numbers where possible and otherwise as text.
     """
     if not isinstance(values, tuple):
         return {}

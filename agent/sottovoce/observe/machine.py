@@ -1,4 +1,4 @@
-"""Operating-system figures about this process and its memory, which depend on the records in it."""
+"""Operating-system measurements of this process. Its memory use depends on the records that it has loaded."""
 
 import os
 import resource
@@ -7,20 +7,20 @@ from dataclasses import dataclass
 from pathlib import Path
 
 _PAGE_BYTES = resource.getpagesize()
-_BLOCK_BYTES = 512  # of getrusage(2), on every file system
+_BLOCK_BYTES = 512  # unit of getrusage(2) on every file system
 _PROC = Path("/proc")
 _GROUPS = Path("/sys/fs/cgroup")
 
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """Measurements of this machine at one moment.
+    """Measurements of this process and its file system at one moment.
 
     Attributes:
-        resident_bytes: memory that this process holds.
-        memory_limit_bytes: the most that it may hold, as its control groups or the machine allow; None if unknown.
-        cpu_seconds: processor time that it has used.
-        free_bytes: on the file system of a directory, for users other than root.
+        resident_bytes: resident memory of this process.
+        memory_limit_bytes: lowest memory limit of the process's control groups and the machine; None if unknown.
+        cpu_seconds: processor time that this process has used.
+        free_bytes: free space for users other than root on the file system of a directory.
     """
 
     resident_bytes: int
@@ -30,13 +30,13 @@ class Machine:
 
 
 def machine(directory: Path) -> Machine:
-    """Measure this process and the file system of `directory` now; may wait for a disk."""
+    """Measure this process and the file system of `directory`. May wait for a disk."""
     disk = os.statvfs(directory)
     return Machine(resident_bytes(), memory_limit_bytes(), time.process_time(), disk.f_bavail * disk.f_frsize)
 
 
 def resident_bytes() -> int:
-    """Return the resident memory now; from /proc where there is one, else the highest so far."""
+    """Return the current resident memory from /proc; on systems without /proc, return the peak so far."""
     statm = _PROC / "self" / "statm"
     if statm.exists():
         return int(statm.read_text().split()[1]) * _PAGE_BYTES
@@ -44,12 +44,12 @@ def resident_bytes() -> int:
 
 
 def written_bytes() -> int:
-    """Return bytes that this process has written to disks since it began; 0 where the system does not count."""
+    """Return the bytes that this process has written to disks since its start; 0 if the system does not count them."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_oublock * _BLOCK_BYTES
 
 
 def memory_limit_bytes(proc: Path = _PROC, groups: Path = _GROUPS) -> int | None:
-    """Return the lowest limit of this process's control groups, version 2, and of the machine; None without /proc."""
+    """Return the lowest memory limit of this process's version 2 control groups and the machine; None without /proc."""
     try:
         lines = (proc / "self" / "cgroup").read_text().splitlines()
         total = int((proc / "meminfo").read_text().split()[1]) * 1024
@@ -64,6 +64,6 @@ def memory_limit_bytes(proc: Path = _PROC, groups: Path = _GROUPS) -> int | None
             said = (group / "memory.max").read_text().strip()
         except OSError:
             continue
-        if said.isdecimal():  # otherwise it is "max": no limit
+        if said.isdecimal():  # "max" means no limit
             limits.append(int(said))
     return min(limits)

@@ -1,4 +1,4 @@
-"""Rate limit for log lines that others can cause: one per minute and cause."""
+"""Rate limit of one per minute and cause, for log lines that other devices can trigger."""
 
 import logging
 import time
@@ -8,7 +8,7 @@ _EVERY_SECONDS = 60.0
 
 
 class RateLimitedLog:
-    """Log that writes at most one line a minute per cause.
+    """Log that writes at most one line per minute for each cause.
 
     Args:
         log: logger that writes the lines.
@@ -22,17 +22,17 @@ class RateLimitedLog:
         """Log a line unless its cause was logged less than a minute ago; return whether the line was logged.
 
         Args:
-            level: level of the line.
-            cause: one of a small number of causes, since each is remembered.
-            text: as for logging.
-            values: values for the text, as for logging.
+            level: log level of the line.
+            cause: one of a small number of causes, because each one is stored.
+            text: logging template.
+            values: arguments for the template.
         """
         if said := self.due(cause):
             self._log.log(level, text, *values)
         return said
 
     def due(self, cause: Hashable) -> bool:
-        """Return whether this cause was not logged within the last minute; it counts as logged from now on."""
+        """Return whether this cause has not been logged within the last minute, and if so, record it as logged now."""
         now = time.monotonic()
         if now - self._logged_at.get(cause, float("-inf")) < _EVERY_SECONDS:
             return False

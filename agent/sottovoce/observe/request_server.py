@@ -1,9 +1,9 @@
-"""Server of short requests: each connection sends one, reads one answer, and is closed.
+"""Server for short requests, in which each connection sends one request, reads one answer, and is closed.
 
 The number of connections is bounded. Beyond the bound, the server closes the oldest connection without a complete
-request, from the origin (user or address) with the most such connections. So a client that sends its request at once is
-answered, however many connections are silent. If most connections do not read their answers, the oldest one that does
-not is closed.
+request, from the origin (user or address) with the most such connections. Therefore, a client that sends its request
+immediately gets an answer, however many connections are silent. If more than half of all connections do not read their
+answers, the server closes the oldest of those instead.
 """
 
 import asyncio
@@ -20,10 +20,10 @@ from sottovoce.observe.rate_limited_log import RateLimitedLog
 
 _log = logging.getLogger(__name__)
 MAX_CONNECTIONS = 32
-"""Largest number of connections at once."""
+"""Maximum number of simultaneous connections."""
 
-_BACKLOG = 1024  # connections that the kernel holds until they are accepted
-_BURST, _PAUSE_SECONDS = 8, 0.004  # when each new connection displaces another: pause after this many
+_BACKLOG = 1024  # connections that the kernel queues until they are accepted
+_BURST, _PAUSE_SECONDS = 8, 0.004  # number of displaced connections after which the server pauses, and the pause
 _CHUNK = 2**16
 _GOODBYE_SECONDS = 1.0
 _CREDENTIALS = struct.Struct("iII")  # struct ucred: process, user, group
@@ -31,15 +31,15 @@ _CREDENTIALS = struct.Struct("iII")  # struct ucred: process, user, group
 
 @dataclass(slots=True, eq=False)
 class _Connection:
-    """A connection of one client.
+    """A client's connection.
 
     Attributes:
         socket: socket to the client.
-        origin: its address, or its user on this machine.
-        request: the request as received so far.
-        deadline: time at which the connection is closed unless the whole request has arrived.
-        answering: makes the answer and sends it; None before the request is complete.
-        sending: the answer is made.
+        origin: address of the client, or its user if it is on this machine.
+        request: part of the request received so far.
+        deadline: timer that closes the connection unless the complete request arrives in time.
+        answering: task that makes and sends the answer; None before the request is complete.
+        sending: whether the answer is ready and is being sent.
     """
 
     socket: socket.socket
@@ -51,14 +51,14 @@ class _Connection:
 
 
 class RequestServer:
-    """Server of requests on one listening socket.
+    """Server for requests on one listening socket.
 
     Args:
         place: listening address, for the log.
-        complete: whether these bytes are a whole request.
-        answer: function that makes the answer; gets None for a request that is too long.
-        longest: bytes of a request.
-        seconds: for the whole request to arrive, and again for the answer to be read.
+        complete: function that returns whether its argument is a complete request.
+        answer: function that makes the answer; its argument is None for a request that is too long.
+        longest: maximum request length, in bytes.
+        seconds: time limit for receiving the request, and also for sending the answer.
     """
 
     def __init__(
@@ -92,7 +92,7 @@ class RequestServer:
         self._acceptor = Acceptor(listening, self._accept_connection, self._log_refusal)
 
     async def stop(self, grace: float = _GOODBYE_SECONDS) -> None:
-        """Stop listening; answers in progress have `grace` seconds."""
+        """Stop listening and close all connections; answers in progress have `grace` seconds to complete."""
         if self._acceptor is not None:
             self._acceptor.stop()
             self._acceptor = None
@@ -127,13 +127,13 @@ class RequestServer:
         self._sparse_log.say(
             logging.WARNING,
             type(error).__name__,
-            "connections-refused at=%s tries again: %s",
+            "connections-refused at=%s will retry: %s",
             self._place,
             str(error) or "no memory",
         )
 
     def _make_room(self) -> bool:
-        """Close one connection; return whether one could be closed."""
+        """Close one connection to make room for a new one; return whether a connection could be closed."""
         sending = [one for one in self._connections if one.sending]
         silent = [one for one in self._connections if one.answering is None]
         if not (sending or silent):
@@ -145,7 +145,7 @@ class RequestServer:
         self._sparse_log.say(
             logging.WARNING,
             "crowded",
-            "connections-crowded at=%s more than %d connections at once: the oldest silent one is closed, displaced=%d",
+            "connections-crowded at=%s more than %d connections: closing the oldest silent one, displaced=%d",
             self._place,
             MAX_CONNECTIONS,
             self._displaced,
@@ -169,7 +169,7 @@ class RequestServer:
             self._close(connection)
 
     def _begin(self, connection: _Connection, request: bytes | None) -> None:
-        """Start the answer: the connection's deadline ends, and its task closes it."""
+        """Cancel the connection's deadline, and start the task that answers the request and closes the connection."""
         loop = asyncio.get_running_loop()
         loop.remove_reader(connection.socket.fileno())
         if connection.deadline is not None:
@@ -191,19 +191,19 @@ class RequestServer:
             connection.sending = True
             async with asyncio.timeout(self._seconds):
                 await loop.sock_sendall(connection.socket, answer)
-                if request is None:  # otherwise unread bytes would make the client lose the answer
+                if request is None:  # drain unread bytes, which would otherwise make the client lose the answer
                     connection.socket.shutdown(socket.SHUT_WR)
                     while await loop.sock_recv(connection.socket, _CHUNK):
                         pass
         except (TimeoutError, OSError):
-            pass  # the client has gone, or does not read
-        except Exception as defect:  # noqa: BLE001 - one request must not end the device's work, nor go unsaid
+            pass  # the client has disconnected, or does not read
+        except Exception as defect:  # noqa: BLE001 - one request must not stop the device, and the error is logged
             self._sparse_log.say(
-                logging.ERROR, type(defect).__name__, "request-failed at=%s no answer was made: %r", self._place, defect
+                logging.ERROR, type(defect).__name__, "request-failed at=%s no answer made: %r", self._place, defect
             )
 
     def _close(self, connection: _Connection) -> None:
-        """Close a silent connection; if it is being answered, have the answering task close it."""
+        """Close a connection, or cancel its answering task, which then closes the connection."""
         self._connections.pop(connection, None)
         if connection.answering is not None:
             connection.answering.cancel()
@@ -215,7 +215,7 @@ class RequestServer:
 
 
 def _origin(caller: socket.socket, address: Any) -> str:
-    """Return the address of a client, or its user where it is on this machine."""
+    """Return the address of a client, or its user id for a client on a Unix socket."""
     if caller.family != socket.AF_UNIX:
         return str(address[0])
     return str(_CREDENTIALS.unpack(caller.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size))[1])

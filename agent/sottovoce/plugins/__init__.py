@@ -1,4 +1,4 @@
-"""Plug-ins from other packages: found by entry points, loaded when they are named, and called under a guard."""
+"""Plug-ins from other packages, found through entry points, loaded on demand, and called under a guard."""
 
 from sottovoce.plugins.discovery import (
     DATA_KIND,

@@ -1,6 +1,6 @@
-"""Installed plug-ins, found by their entry points. No package is imported before one of its plug-ins is named.
+"""Discovery of installed plug-ins through their entry points, without importing the packages.
 
-A package provides a plug-in by an entry point with the plug-in's name, in the group of its kind.
+A package provides a plug-in through an entry point that has the plug-in's name and is in the group for its kind.
 """
 
 import sys
@@ -21,20 +21,20 @@ KINDS: Mapping[str, str] = {
     DATA_KIND: "sottovoce.datasets",
     METER_SOURCE: "sottovoce.sources",
 }
-"""The group of entry points of each kind of plug-in."""
+"""Entry-point group for each kind of plug-in."""
 
 _MARK = b"[sottovoce."
 
 
 @dataclass(frozen=True, slots=True)
 class Plugin:
-    """An entry point of a plug-in.
+    """A plug-in's entry point.
 
     Attributes:
         kind: one of KINDS.
-        name: name of the plug-in, by which it is chosen.
-        value: `module:attribute`.
-        package: the distribution that provides it, with its version.
+        name: name by which users choose the plug-in.
+        value: location of the object, as `module:attribute`.
+        package: name and version of the distribution that provides the plug-in.
         requires: requirements of the distribution.
     """
 
@@ -46,25 +46,25 @@ class Plugin:
 
     @property
     def root(self) -> str:
-        """Top package of its code."""
+        """Top-level package of the plug-in's code."""
         return self.value.partition(":")[0].partition(".")[0]
 
     def error(self, problem: str, remedy: str = "repair or remove the package") -> PluginError:
-        """Return the error for a problem of this plug-in, with the remedy."""
+        """Return an error that reports a problem with this plug-in, together with the remedy."""
         return PluginError(f"{self.kind} {self.name} of package {self.package}: {problem}; {remedy}")
 
 
 def installed_plugins(kind: str) -> Mapping[str, tuple[Plugin, ...]]:
-    """Return plug-ins of a kind, by name. Several with one name are an error once that name is used."""
+    """Return the plug-ins of a kind, keyed by name. Duplicates of a name cause an error only when that name is used."""
     return _installed(KINDS[kind]) if _any(tuple(sys.path)) else {}
 
 
 def find(kind: str, name: str, own: Container[str]) -> Plugin | None:
-    """Return the plug-in with a name; None if there is none.
+    """Return the plug-in with a given name; None if there is none.
 
     Args:
         kind: one of KINDS.
-        name: name as configured.
+        name: name from the configuration.
         own: names of this kind that Sottovoce itself uses.
 
     Raises:
@@ -75,13 +75,16 @@ def find(kind: str, name: str, own: Container[str]) -> Plugin | None:
     if found and name in own:
         raise found[0].error("Sottovoce itself uses this name", "rename the entry point, or remove the package")
     if len(found) > 1:
-        raise PluginError(f"{kind} {name}: several packages bring one of this name ({packages}): remove all but one")
+        raise PluginError(f"{kind} {name}: several packages provide this name ({packages}): remove all but one")
     return found[0] if found else None
 
 
 @lru_cache(maxsize=4)
 def _any(path: tuple[str, ...]) -> bool:
-    """Return whether any installed package mentions our groups; cheaper by 2 MiB than reading packages and versions."""
+    """Return whether any installed package declares one of our groups.
+
+    This takes 2 MiB less memory than reading all packages and versions.
+    """
     files = (file for folder in path for file in Path(folder or ".").glob("*-info/entry_points.txt"))
     return any(_MARK in _bytes(file) for file in files)
 
@@ -105,7 +108,7 @@ def _installed(group: str) -> dict[str, tuple[Plugin, ...]]:
 
 
 def _entry_points(group: str) -> Iterator[tuple[Any, str, tuple[str, ...]]]:
-    """Yield entry points of a group, each with its package and requirements; unreadable packages have none."""
+    """Yield the entry points of a group, each with its package and requirements; unreadable packages are skipped."""
     from importlib.metadata import distributions
 
     seen = set()
@@ -113,10 +116,10 @@ def _entry_points(group: str) -> Iterator[tuple[Any, str, tuple[str, ...]]]:
         try:
             name, version, points = made.metadata["Name"], made.version, list(made.entry_points)
             requires = tuple(made.requires or ())
-        except Exception:  # noqa: BLE001, S112 - torn metadata of any package must not end commands that do not need it
+        except Exception:  # noqa: BLE001, S112 - damaged metadata must not end commands that do not need the package
             continue
         if name in seen:
-            continue  # shadowed by a package earlier on the path
+            continue  # shadowed by a package that is earlier on the path
         seen.add(name)
         for point in points:
             if point.group == group:

@@ -1,4 +1,4 @@
-"""Guarded calls into plug-ins: a failure is reported as an error of the package, with the line."""
+"""Guarded calls into plug-ins, which report a failure as an error in the package, with the source line."""
 
 import functools
 import traceback
@@ -14,9 +14,9 @@ from sottovoce.plugins.discovery import DATA_KIND, MECHANISM, METER_SOURCE, Plug
 
 T = TypeVar("T")
 _ENTERED: dict[str, Plugin] = {}
-"""Plug-ins that were called in this process, by the top package of their code."""
+"""Plug-ins that have been called in this process, keyed by the top-level package of their code."""
 _QUIET = (DATA_KIND, MECHANISM, METER_SOURCE)
-"""Kinds that read private values, which an exception's message may contain."""
+"""Kinds of plug-ins that read private values, which an exception's message may contain."""
 
 
 @contextmanager
@@ -26,10 +26,10 @@ def guarded(
     """Guard a call into a plug-in for the duration of the context.
 
     Args:
-        plugin: the plug-in whose code runs.
-        call: the call, in words.
-        seconds: seconds that the call may take.
-        passing: exceptions that are not defects.
+        plugin: plug-in whose code runs.
+        call: description of the call, for the error message.
+        seconds: time limit for the call, in seconds.
+        passing: exception types that are not defects and are not converted.
 
     Raises:
         PluginError: if the plug-in raised any other exception that is not an error of Sottovoce.
@@ -54,13 +54,13 @@ def guarded(
 def await_guarded(
     plugin: Plugin, call: str, awaited: Awaitable[T], passing: tuple[type[Exception], ...] = ()
 ) -> Generator[Any, Any, T]:
-    """Await a plug-in's awaitable: its steps run within `guarded`, but the waits between them do not.
+    """Await a plug-in's awaitable with each of its steps, but not the waits between them, run within `guarded`.
 
     Args:
-        plugin: the plug-in whose code runs.
-        call: the call, in words.
-        awaited: the awaitable that it returned.
-        passing: exceptions that are not defects.
+        plugin: plug-in whose code runs.
+        call: description of the call, for the error message.
+        awaited: awaitable that the plug-in returned.
+        passing: exception types that are not defects and are not converted.
 
     Raises:
         PluginError: if the plug-in raised any other exception that is not an error of Sottovoce.
@@ -75,14 +75,14 @@ def await_guarded(
             return cast(T, value)
         try:
             sent = yield value
-        except BaseException as error:  # noqa: BLE001 - a cancellation, too: the plug-in's to handle
+        except BaseException as error:  # noqa: BLE001 - the plug-in must handle this exception, even a cancellation
             step = functools.partial(_throw_into, steps, error)
         else:
             step = functools.partial(next, steps) if sent is None else functools.partial(_send_to, steps, sent)
 
 
 def guarded_proxy(plugin: Plugin, thing: Any) -> Any:
-    """Return a proxy for an object of a plug-in, whose methods are called within `guarded`."""
+    """Return a proxy for a plug-in's object that calls the object's methods within `guarded`."""
     kind = type(thing)
 
     def method(name: str) -> Callable[..., Any]:
@@ -106,10 +106,10 @@ def guarded_proxy(plugin: Plugin, thing: Any) -> Any:
 
 
 def attribute_to_plugin(error: BaseException) -> PluginError | None:
-    """Return the error of a plug-in for an exception outside a guard; None where no plug-in was called in this process.
+    """Return a plug-in error for an exception raised outside a guard; None if this process has not called any plug-in.
 
-    The exception is blamed on the plug-in whose code raised it, or else on the plug-in called last, whose result must
-    be faulty.
+    The exception is attributed to the plug-in whose code is on the stack, or otherwise to the plug-in that was called
+    last, because its result may be faulty.
     """
     frames = _frames(error.__traceback__)
     for frame in reversed(frames):
@@ -125,18 +125,18 @@ def attribute_to_plugin(error: BaseException) -> PluginError | None:
 
 
 def place_in_plugin(plugin: Plugin, code: list[tuple[str, str, int, str]]) -> str:
-    """Return the last place in a plug-in's code, as `FILE line N`; empty where none of it is on the stack.
+    """Return the innermost location in a plug-in's code, as `FILE line N`; empty if none of it is on the stack.
 
     Args:
-        plugin: the plug-in whose code is looked for.
-        code: frames as (top package, file, line, function), the outermost first.
+        plugin: plug-in whose code is searched for.
+        code: stack frames as (top-level package, file, line, function), outermost first.
     """
     own = [frame for frame in code if frame[0] == plugin.root]
     return f"{own[-1][1]} line {own[-1][2]}" if own else ""
 
 
 def _take_step(step: Callable[[], Any]) -> tuple[bool, Any]:
-    """Take one step of a coroutine; return whether it has ended, and its result or the object it waits for."""
+    """Run one step of a coroutine; return whether it has ended, and its result or the object for which it waits."""
     try:
         return False, step()
     except StopIteration as end:
@@ -152,7 +152,7 @@ def _send_to(steps: Any, value: Any) -> Any:
 
 
 def _ending_exceptions() -> tuple[type[BaseException], ...]:
-    """Return the exceptions by which a program, or a task of it, ends."""
+    """Return the exception types that end a program or one of its tasks."""
     from asyncio import CancelledError
 
     return KeyboardInterrupt, GeneratorExit, CancelledError

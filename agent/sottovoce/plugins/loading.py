@@ -1,4 +1,4 @@
-"""Loading of a named plug-in."""
+"""Loading of a plug-in that a user has chosen."""
 
 from typing import Any
 
@@ -7,14 +7,15 @@ from sottovoce.plugins.guard import guarded
 
 
 def load(plugin: Plugin, wanted: type) -> Any:
-    """Import a plug-in.
+    """Import a plug-in and return its object.
 
     Args:
-        plugin: the named plug-in.
-        wanted: required type of its object.
+        plugin: plug-in to import.
+        wanted: required type of the plug-in's object.
 
     Raises:
-        PluginError: if its package cannot be imported, was made for another version, or holds something else.
+        PluginError: if the package cannot be imported, requires another version of Sottovoce, or contains an object of
+            another type.
     """
     from importlib.metadata import EntryPoint
 
@@ -35,9 +36,9 @@ def _check_version(plugin: Plugin) -> None:
         try:
             wanted = Requirement(text)
         except InvalidRequirement:
-            continue  # of another package's name, or malformed: an installer's concern
+            continue  # malformed requirements are left to the installer
         if wanted.name == "sottovoce" and not wanted.specifier.contains(sottovoce.__version__, prereleases=True):
             raise plugin.error(
-                f"it needs sottovoce {wanted.specifier}, and this is {sottovoce.__version__}",
-                "install the version that fits",
+                f"the package requires sottovoce {wanted.specifier}, but this is {sottovoce.__version__}",
+                "install a matching version",
             )

@@ -1,7 +1,7 @@
-"""Watchdog over calls into plug-ins: a call that takes too long ends the process, and the error names the plug-in.
+"""Watchdog that ends the process if a call into a plug-in takes too long, with an error that identifies the plug-in.
 
-A thread cannot be stopped from outside, so the whole process ends; everything that matters is durable, as after a power
-cut. Only Sottovoce's commands enforce this; in another program's process, that program must notice a slow plug-in.
+A thread cannot be stopped from outside, so the whole process ends; all important data is durable, as after a power cut.
+Only Sottovoce's own commands enforce this limit. Another program must itself detect a slow plug-in in its process.
 """
 
 import sys
@@ -15,7 +15,7 @@ from sottovoce.errors import PluginError
 from sottovoce.plugins.discovery import Plugin
 
 SECONDS = 5.0
-"""Seconds that a call may take."""
+"""Default time limit for a call, in seconds."""
 _LOOKS_EVERY = 0.5
 
 
@@ -28,7 +28,7 @@ class _Call:
 
 
 class _Watchdog(threading.Thread):
-    """Watchdog that checks the calls in progress twice a second."""
+    """Thread that checks the calls in progress twice a second."""
 
     def __init__(self, late: Callable[[PluginError], object]) -> None:
         super().__init__(name="plug-ins", daemon=True)
@@ -50,7 +50,7 @@ _watchdog: _Watchdog | None = None
 
 
 def set_late_handler(late: Callable[[PluginError], object]) -> None:
-    """Call `late`, on a thread of its own, whenever a call into a plug-in takes too long."""
+    """Set the function that the watchdog thread calls if a call into a plug-in takes too long."""
     global _late
     _late = late
 
@@ -72,7 +72,7 @@ def timed(plugin: Plugin, words: str, seconds: float) -> Iterator[None]:
 def _running() -> _Watchdog | None:
     global _watchdog
     if _late is not None and (_watchdog is None or not _watchdog.is_alive()):
-        _watchdog = _Watchdog(_late)  # also in a process that was forked
+        _watchdog = _Watchdog(_late)  # this also restarts the watchdog in a forked process
         _watchdog.start()
     return _watchdog
 

@@ -32,6 +32,6 @@ def test_why_names_those_not_reached_and_waits_without_an_end() -> None:
     ]
     assert _waiting_lines({"waiting": waits, "peers": peers}) == [
         "waiting for a peer: since 1.0 s, at most 2.0 s more",
-        "waiting for an echo: since 1.0 s, looks again in 60.0 s",
+        "waiting for an echo: since 1.0 s, next check in 60.0 s",
         "not reached y:2: of another fleet",
     ]

@@ -68,7 +68,7 @@ def test_below_a_ceiling_steps_are_a_device_s_own() -> None:
     with pytest.raises(ConfigError, match=r"privacy\.epsilon: the task allows 1 at most"):
         config(("task", "epsilon", 1.0))
     for name in ("golf", "dp-cga", "without-replacement"):
-        with pytest.raises(ConfigError, match=rf"task\.steps: all devices of learner {name} take the same steps"):
+        with pytest.raises(ConfigError, match=rf"task\.steps: all devices with learner {name} take the same steps"):
             config(most, ("learner", "name", name))
 
 
@@ -83,9 +83,9 @@ def test_what_is_said_and_what_is_left_to_the_default_is_the_same() -> None:
 
 
 def test_names_are_of_all_or_of_none() -> None:
-    with pytest.raises(ConfigError, match=r"data.columns: names 2 where there are 4"):
+    with pytest.raises(ConfigError, match=r"data.columns: lists 2 names instead of 4"):
         config(("data", "columns", ["a", "b"]))
-    with pytest.raises(ConfigError, match=r"data.labels: names 4 where there are 3"):
+    with pytest.raises(ConfigError, match=r"data.labels: lists 4 names instead of 3"):
         config(("data", "labels", ["a", "b", "c", "d"]))
 
 

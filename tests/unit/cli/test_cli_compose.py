@@ -140,10 +140,10 @@ def test_views_of_a_file(tmp_path: Path) -> None:
     [
         (("--topology", "torus"), "unknown topology torus"),
         (("--topology", "no.csv"), "not a file"),
-        (("--seen-by", "all"), "write agents' numbers"),
+        (("--seen-by", "all"), "must be a list of agent numbers"),
         (("--seen-by", "2"), "observers other than"),
-        (("--sigma", 0), "choose a positive"),
-        (("--sigma", 1, "--epsilon", 1), "give one"),
+        (("--sigma", 0), "must be a positive number"),
+        (("--sigma", 1, "--epsilon", 1), "use only one of them"),
         (("--delta", 0), "between 0 and 1"),
         (("--epsilon", -1), "epsilon must lie"),
     ],

@@ -55,15 +55,18 @@ def test_0_done() -> None:
     [
         (("bogus",), "No such command 'bogus'"),
         (("agent", "run"), "Missing option '--config'"),
-        (("agent", "status"), "give either --config FILE or --state DIRECTORY"),
-        (("agent", "stop", "--config", "a", "--state", "b"), "give either --config FILE or --state DIRECTORY"),
+        (("agent", "status"), "specify the agent with either --config FILE or --state DIRECTORY"),
+        (
+            ("agent", "stop", "--config", "a", "--state", "b"),
+            "specify the agent with either --config FILE or --state DIRECTORY",
+        ),
         (("testbed", "--agents", "many"), "'many' is not a valid int"),
         (("testbed", "--learner", "sgd"), "unknown learner"),
         (("testbed", "--transport", "pigeon"), "is not one of"),
         (("testbed", "--bogus"), "No such option: --bogus"),
-        (("fleet", "join", "--state", "x", "--epsilon", "nan"), "--epsilon must be a positive number"),
-        (("fleet", "join", "--state", "x", "--epsilon", "inf"), "--epsilon must be a positive number"),
-        (("fleet", "join", "--state", "x", "--delta", "1"), "lie between 0 and 1"),
+        (("fleet", "join", "--state", "x", "--epsilon", "nan"), "--epsilon must be positive"),
+        (("fleet", "join", "--state", "x", "--epsilon", "inf"), "--epsilon must be positive"),
+        (("fleet", "join", "--state", "x", "--delta", "1"), "must be between 0 and 1"),
         (("privacy", "calibrate", "--epsilon", "0", "--delta", "1e-5"), "epsilon"),
         (("privacy", "calibrate", "--epsilon", "1", "--delta", "1e-5", "--sensitivity", "-1"), "choose a positive"),
     ],
@@ -230,7 +233,7 @@ def test_4_standard_output_on_a_full_disk() -> None:
             [sys.executable, "-m", "sottovoce", "config", "schema"], stdout=full, stderr=subprocess.PIPE, text=True
         )
     assert ended.returncode == ExitCode.DATA
-    assert ended.stderr == "sottovoce: No space left on device: make room where this command prints or writes\n"
+    assert ended.stderr == "sottovoce: No space left on device: free some space where this command writes its output\n"
 
 
 def test_130_interrupted_while_the_command_is_read_from_the_disk() -> None:

@@ -53,7 +53,7 @@ def test_a_broker_that_no_device_could_use_is_not_written_down(
     authority: Path, tmp_path: Path, how: tuple[str, ...]
 ) -> None:
     ended = here("fleet", "invite", "--fleet", authority, "--out", tmp_path / "bundle", *how)
-    assert (ended.code, "write --broker mqtts://HOST:PORT" in ended.err) == (2, True), ended.err
+    assert (ended.code, "set --broker to mqtts://HOST:PORT" in ended.err) == (2, True), ended.err
     assert not (tmp_path / "bundle").exists()
 
 
@@ -93,7 +93,7 @@ def test_an_invitation_whose_process_was_killed_is_not_shown(tmp_path: Path) -> 
 def test_no_token_on_standard_input_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", io.StringIO(""))
     ended = here("fleet", "join", "--state", tmp_path / "a", "--token", "-")
-    assert (ended.code, "no token on standard input" in ended.err) == (2, True), ended.err
+    assert (ended.code, "standard input contains no token" in ended.err) == (2, True), ended.err
     monkeypatch.setattr(sys, "stdin", io.StringIO("nonsense\n"))
     ended = here("fleet", "join", "--state", tmp_path / "a", "--token", "-")
     assert (ended.code, "the token is incomplete" in ended.err) == (6, True), ended.err
@@ -105,14 +105,14 @@ def test_a_certificate_that_is_over_is_not_just_late() -> None:
         return _renewal_advice({"certificate_expires": ends.isoformat(), "certificate": {"overdue": overdue}})
 
     assert words(9, overdue=False) == ""
-    assert words(9, overdue=True) == ": renew it now, with `sottovoce fleet renew`"
+    assert words(9, overdue=True) == ": renew it now with `sottovoce fleet renew`"
     assert "it has expired, and peers refuse it" in words(-1, overdue=True)
 
 
 @pytest.mark.parametrize(
     "options, code, words",
     [
-        (("--accept", "10m"), 2, "1h at least"),
+        (("--accept", "10m"), 2, "at least 1h"),
         (("--accept", "soon"), 2, "--accept"),
         (("--state", "kitchen"), 2, "--state requires --spare"),
         (("--spare", "nowhere"), 6, "is missing"),

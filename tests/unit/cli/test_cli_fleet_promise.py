@@ -19,7 +19,7 @@ def authority(tmp_path: Path) -> Path:
     directory = tmp_path / "authority"
     made = here("fleet", "init", "--name", "street", "--fleet", directory, "--for", "meters")
     assert made.code == 0
-    assert "its devices promise ε = 2, δ = 1e-05, window level, add-remove" in made.out
+    assert "every device in this fleet promises ε = 2, δ = 1e-05, window level, add-remove" in made.out
     return directory
 
 
@@ -87,7 +87,7 @@ def test_a_fleet_that_promises_nothing_leaves_it_to_its_devices(tmp_path: Path) 
 def test_a_promise_without_its_purpose_or_that_is_none_makes_no_fleet(tmp_path: Path) -> None:
     for options, words in (
         (("--unit", "window"), "add --for, such as --for meters"),
-        (("--for", "meters", "--epsilon", "0"), "--epsilon must be a positive number"),
+        (("--for", "meters", "--epsilon", "0"), "--epsilon must be positive"),
     ):
         refused = here("fleet", "init", "--name", "street", "--fleet", tmp_path / "authority", *options)
         assert (refused.code, words in refused.err) == (2, True), refused.err

@@ -151,9 +151,9 @@ def test_nothing_promised_has_no_bar(answers: dict[str, dict[str, Any]]) -> None
     "arguments, words",
     [
         ([], "--testbed"),
-        (["--testbed", "--state", "x"], "leave out"),
-        (["somewhere"], "goes with --testbed"),
-        (["--testbed", "."], "no agents of a testbed"),
+        (["--testbed", "--state", "x"], "omit --config and --state"),
+        (["somewhere"], "a directory requires --testbed"),
+        (["--testbed", "."], "contains no testbed agents"),
         (["--state", "no-such-directory"], "no such state directory"),
         (["--state", ".", "--every", "nan"], "--every nan"),
     ],
@@ -171,7 +171,7 @@ def test_a_state_directory_that_this_user_may_not_look_into_is_not_called_away(
     monkeypatch.setattr(os, "access", lambda path, mode: Path(path) != tmp_path)
     ended = here("top", "--state", tmp_path, "--once")
     assert (ended.code, ended.out) == (ExitCode.USAGE, "")
-    assert f"{tmp_path}: this user may not read it" in ended.err
+    assert f"{tmp_path}: this user may not read the directory" in ended.err
 
 
 def test_a_terminal_that_replaces_nothing_is_shown_one_look(

@@ -27,7 +27,7 @@ def test_a_page_is_shown_by_its_name_or_its_path(name: str) -> None:
 def test_pages_are_searched() -> None:
     assert "explanation/privacy-model" in here("docs", "--search", "threat model").out
     none = here("docs", "--search", "antidisestablishmentarianism")
-    assert (none.code, "no page holds all of these words" in none.err) == (ExitCode.USAGE, True)
+    assert (none.code, "no page contains all of these words" in none.err) == (ExitCode.USAGE, True)
 
 
 def test_a_page_that_there_is_not_names_the_nearest() -> None:

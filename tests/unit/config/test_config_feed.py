@@ -80,9 +80,9 @@ def test_names_are_filled_in(tmp_path: Path) -> None:
         (METER + 'names = { device = "x" }', "device is not a placeholder; dsmr-reader needs none"),
         (METER + 'id = "1"', "do not identify their meter"),
         (METER.replace("dsmr-reader", "rtl-433") + 'names = { host = "pi" }', "also receives neighbours' meters"),
-        (METER + METER, "there is a meter of this name"),
+        (METER + METER, "a meter with this name already exists"),
         (METER + "longest_gap = 1801", "longer than a window of 1800 s"),
-        (METER + "replay = true", "do not say when they were measured"),
+        (METER + "replay = true", "have no measurement times"),
         (METER + "max_power = 0", "meters.0.max_power"),
         (METER + 'topic = "x"', "unknown key"),
         (METER.replace("house", "My House"), "feed.meters.0.name"),
@@ -93,10 +93,10 @@ def test_names_are_filled_in(tmp_path: Path) -> None:
         ('[feed]\nbroker = "http://x"\n' + METER, "feed.broker"),
         ('[feed]\nbroker = "mqtt://x:0"\n' + METER, "between 1 and 65535"),
         ('[feed]\nbroker = "mqtt://me:secret@x"\n' + METER, "feed.broker"),
-        ('[feed]\npassword_file = "p"\n' + METER, "needed with password_file"),
+        ('[feed]\npassword_file = "p"\n' + METER, "required with password_file"),
         (OWN.replace("kWh", "kW"), "a counter must be in Wh or kWh"),
         (OWN.replace('"counter"', '"gauge"'), "a gauge must be in W or kW"),
-        (OWN.replace(', path = "a.b"', ""), "say where in the JSON"),
+        (OWN.replace(', path = "a.b"', ""), "set the value's path in the JSON"),
         (OWN.replace('"json"', '"plain"'), "plain has no path"),
         (OWN.replace("a.b", "a..b"), "path"),
         (OWN.replace("energy", "#/energy"), "# must stand alone at the end"),
@@ -107,8 +107,8 @@ def test_names_are_filled_in(tmp_path: Path) -> None:
         (METER.replace("dsmr-reader", "glow") + 'names = { device = "plug+" }', "meters.0.names: + must stand alone"),
         (METER.replace("dsmr-reader", "glow") + 'names = { device = "a\\u0000" }', "meters.0.names: a filter must not"),
         ('[feed]\nbroker = "mqtt://x:65536"\n' + METER, "between 1 and 65535"),
-        (OWN.replace('"own"', '"glow"'), "there is a format of this name"),
-        (OWN + OWN, "there is a format of this name"),
+        (OWN.replace('"own"', '"glow"'), "a format with this name already exists"),
+        (OWN + OWN, "a format with this name already exists"),
         (OWN.replace("[[feed.formats]]", "[[feed.formats]]\nscale = -1"), "scale"),
     ],
 )
@@ -162,7 +162,7 @@ def test_certificates_that_are_none_are_named(tmp_path: Path) -> None:
 
 def test_what_does_not_forecast_does_not_learn_from_a_feed(tmp_path: Path) -> None:
     learner = '[learner]\nname = "dp-dpsgd"\n[privacy]\nunit = "record"\n'
-    words = r"learner\.name: a feed is for forecasts, which dp-dpsgd does not support; choose one of"
+    words = r"learner\.name: a feed requires forecasts, which dp-dpsgd does not support; choose one of"
     with pytest.raises(ConfigError, match=words):
         load(written(tmp_path, METER, HEAD + learner))
 
@@ -170,9 +170,9 @@ def test_what_does_not_forecast_does_not_learn_from_a_feed(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     "old, new, named",
     [
-        ("expected_records = 100", "expected_records = 10000", r"data\.expected_records: with a feed, whose days"),
+        ("expected_records = 100", "expected_records = 10000", r"data\.expected_records: for a feed, whose days"),
         ("home.example:1884", "home.example:1884#test=0.25", r"data\.source: a feed never ends"),
-        ("", '[learner]\nmixing = "contributions"\n', r"learner\.mixing: what a device contributes is a sum"),
+        ("", '[learner]\nmixing = "contributions"\n', r"learner\.mixing: a device contributes the sum"),
     ],
 )
 def test_a_feed_that_is_followed_has_days_that_come(tmp_path: Path, old: str, new: str, named: str) -> None:
@@ -188,5 +188,5 @@ def test_a_feed_that_is_followed_has_days_that_come(tmp_path: Path, old: str, ne
 def test_the_days_of_a_feed_are_followed_too_where_the_device_pays_as_a_whole(tmp_path: Path) -> None:
     by_device = '[privacy]\nunit = "device"\n'
     assert load(written(tmp_path, by_device + METER)).follows
-    with pytest.raises(ConfigError, match=r"data\.windows: declare the first and the last day"):
+    with pytest.raises(ConfigError, match=r"data\.windows: missing; declare the first and last day"):
         load(written(tmp_path, by_device + METER, re.sub("windows = .*\n", "", HEAD)))

@@ -32,7 +32,7 @@ def test_what_is_announced_follows_from_what_is_used() -> None:
     assert both.announced == ("mqtt:main", "10.0.0.1:7400")
     with pytest.raises(ValueError, match="listed twice"):
         TransportSection(use=("grpc", "grpc"))
-    with pytest.raises(ValueError, match=r"needed, because transport\.use has mqtt"):
+    with pytest.raises(ValueError, match=r"required, because transport\.use includes mqtt"):
         TransportSection(use=("mqtt",))
 
 

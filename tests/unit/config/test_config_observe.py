@@ -23,10 +23,10 @@ def test_others_only_if_that_is_said(metrics: str) -> None:
 @pytest.mark.parametrize(
     "metrics, problem",
     [
-        ("localhost:9464", "write an IP address before the port"),
-        ("[127.0.0.1:9464", "write an IP address before the port"),
-        ("127.0.0.1:0", "the port must lie between 1 and 65535"),
-        ("127.0.0.1:65536", "the port must lie between 1 and 65535"),
+        ("localhost:9464", "must be an IP address and a port"),
+        ("[127.0.0.1:9464", "must be an IP address and a port"),
+        ("127.0.0.1:0", "the port must be between 1 and 65535"),
+        ("127.0.0.1:65536", "the port must be between 1 and 65535"),
     ],
 )
 def test_what_is_no_address(metrics: str, problem: str) -> None:

@@ -115,7 +115,7 @@ def test_a_broken_one_is_named_with_its_package(monkeypatch: pytest.MonkeyPatch,
 def test_two_of_one_name_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     points = [EntryPoint("example", f"{__name__}:{name}", GROUP) for name in ("EXAMPLE", "MISNAMED")]
     brought(monkeypatch, *points)
-    with pytest.raises(PluginError, match="several packages bring one of this name"):
+    with pytest.raises(PluginError, match="several packages provide this name"):
         ALGORITHMS["example"]
 
 

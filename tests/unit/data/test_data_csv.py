@@ -75,7 +75,7 @@ def test_gzip_is_read_and_damage_refused(tmp_path: Path) -> None:
     path.write_bytes(whole)
     assert load(f"csv:{path}#label=y").records.features.tolist() == [[1], [2]]
     path.write_bytes(whole[:-4])
-    with pytest.raises(DataError, match=r"table.csv.gz is damaged or cut short"):
+    with pytest.raises(DataError, match=r"table.csv.gz is damaged or truncated"):
         load(f"csv:{path}#label=y")
 
 
@@ -84,7 +84,7 @@ def test_gzip_is_read_and_damage_refused(tmp_path: Path) -> None:
     [
         ("", "label=y", "is empty"),
         ("\n\n", "label=y", "is empty"),
-        ("y,x\n", "label=y", "a heading but no record"),
+        ("y,x\n", "label=y", "a heading but no records"),
         ("y,x\n0,1\n1,SECRET\n", "label=y", "line 3, column 2 is not a finite number"),
         ("y,x\n0,1\n1,\n", "label=y", "line 3, column 2 is not a finite number"),
         ("y,x\n0,nan\n", "label=y", "line 2, column 2 is not a finite number"),
@@ -93,20 +93,20 @@ def test_gzip_is_read_and_damage_refused(tmp_path: Path) -> None:
         ("y,x,g\n0,1,1\n1,2,\n", "label=y&group=g", "line 3 has an empty group"),
         ("y,x,g\n0,1,1\n", "label=y&group=gg", "there is no column 'gg'. Did you mean group=g"),
         ("0,1,1\n", "label=0&group=3&header=no", "group=3 is not a column index"),
-        ("y,g\n0,1\n", "label=y&group=g", "no column for features"),
-        ("y,x\n0,1\n1,2,SECRET\n", "label=y", "line 3 has 3 columns where 2 are expected"),
-        ("y,x\n0,1\nSECRET\n", "label=y", "line 3 has 1 columns where 2 are expected"),
+        ("y,g\n0,1\n", "label=y&group=g", "no feature column"),
+        ("y,x\n0,1\n1,2,SECRET\n", "label=y", "line 3 has 3 columns instead of 2"),
+        ("y,x\n0,1\nSECRET\n", "label=y", "line 3 has 1 columns instead of 2"),
         ("y,x\n0,1\n0,2\n", "label=y", "fewer than two classes"),
         ('y,x\n0,"SECRET\n', "label=y", "is not valid CSV"),
         ('y,x\n0,"SECRET"1\n', "label=y", "line 2 is not valid CSV"),
         ("y,meter,x\n0,1,2\n", "label=metre", "no column 'metre'. Did you mean label=meter"),
         ("y,y,x\n0,1,2\n", "label=y", "several columns are named 'y'"),
-        ("x;y\n1;2\n", "label=y", "single column. Give the separator"),
+        ("x;y\n1;2\n", "label=y", "single column. Set the delimiter"),
         ("SECRET,1.5\nb,2\n", "label=SECRETS", "no column 'SECRETS'. If line 1 is a record, add &header=no"),
         ("SECRET;1,5;0\nb;2,5;1\n", "label=x", "If line 1 is a record, add &header=no"),
-        ("SECRET;a,b\n", "label=x", "else check the name and the delimiter"),
+        ("SECRET;a,b\n", "label=x", "otherwise check the name and the delimiter"),
         ("x,y\n1,0\n", "label=-1", "no column '-1'"),
-        ("1,2\n3,4\n", "label=y&header=no", "label=y is not a column index.*whole number from 0 to 1"),
+        ("1,2\n3,4\n", "label=y&header=no", "label=y is not a column index.*integer from 0 to 1"),
         ("1,2\n3,4\n", "label=2&header=no", "label=2 is not a column index"),
         ("1,2\n3,4\n", "label=-3&header=no", "label=-3 is not a column index"),
         ("x,y\n3,4\n", "label=1&header=no", "line 1, column 1 .*if it is a heading, drop header=no"),
@@ -114,7 +114,7 @@ def test_gzip_is_read_and_damage_refused(tmp_path: Path) -> None:
         ("y,x\n0,1\n1,2\n", "label=y&delimiter=ab", "delimiter must be one character"),
         ("y,x\n0,1\n1,2\n", "label=y&bounds=5", "bounds=5 is not LOW:HIGH"),
         ("y,x\n0,1\n1,2\n", "label=y&bounds=5:x", "bounds=5:x is not LOW:HIGH"),
-        ("y,x\n0,1\n1,2\n", "label=y&bounds=5:1", "bounds must be finite, the low one not above"),
+        ("y,x\n0,1\n1,2\n", "label=y&bounds=5:1", "bounds must be finite, and low bounds not above"),
         ("y,x\n0,1\n1,2\n", "label=y&bounds=0:inf", "bounds must be finite"),
         ("y,x\n0,1\n1,2\n", "label=y&bounds=0:nan", "bounds must be finite"),
         ("y,x\n0,1\n1,2\n", "label=y&bounds=-1e308:1e308", "bounds must be finite"),
@@ -159,7 +159,7 @@ def test_a_test_file_is_the_official_split_and_shares_the_numbering(table: Path)
     with pytest.raises(DataError, match=r"none\.csv does not exist"):
         read(table, "kind,x\nSKY,1\nPATH,2\n", "label=kind&test=none.csv")
     (table.parent / "later.csv").write_text("kind,x,y\nROCK,5,6\n")
-    with pytest.raises(DataError, match="2 feature columns where 1 are declared"):
+    with pytest.raises(DataError, match="2 feature columns, but 1 are declared"):
         read(table, "kind,x\nSKY,1\nPATH,2\n", "label=kind&test=later.csv")
 
 

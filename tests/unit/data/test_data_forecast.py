@@ -111,7 +111,7 @@ def test_what_a_device_predicts_from_is_a_record_without_its_target() -> None:
 
 @pytest.mark.parametrize("seconds", [0, 7, 3600, 86_400])
 def test_windows_that_make_no_half_hours_are_refused(seconds: int) -> None:
-    with pytest.raises(DataError, match=r"homes\.npz: half hours cannot be made"):
+    with pytest.raises(DataError, match=r"homes\.npz: windows of .* cannot be combined into half hours"):
         made(half_hours(1, 1, 0), seconds=seconds)
 
 

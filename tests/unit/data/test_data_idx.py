@@ -55,15 +55,15 @@ def test_t10k_is_the_test_split(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "content, problem",
     [
-        (encoded(IMAGES)[:-1], "holds 23 bytes where its header promises 24"),
-        (encoded(IMAGES) + b"\0", "holds 25 bytes where its header promises 24"),
-        (encoded(IMAGES)[:9], "cut short within its header"),
-        (b"", "cut short within its header"),
+        (encoded(IMAGES)[:-1], "contains 23 bytes, but its header declares 24"),
+        (encoded(IMAGES) + b"\0", "contains 25 bytes, but its header declares 24"),
+        (encoded(IMAGES)[:9], "truncated within its header"),
+        (b"", "truncated within its header"),
         (b"\x93NUMPY" + encoded(IMAGES), "is not an IDX file"),
-        (b"\0\0\x0d" + encoded(IMAGES)[3:], "does not hold unsigned bytes"),
-        (encoded(IMAGES.reshape(6, 4)), "has 2 dimensions where 3 are expected"),
+        (b"\0\0\x0d" + encoded(IMAGES)[3:], "does not contain unsigned bytes"),
+        (encoded(IMAGES.reshape(6, 4)), "has 2 dimensions instead of 3"),
         (encoded(IMAGES[:2]), "2 rows but 3 labels"),
-        (b"\0\0\x08\x03" + b"\xff" * 12, "where its header promises"),
+        (b"\0\0\x08\x03" + b"\xff" * 12, "but its header declares"),
     ],
 )
 def test_a_bad_image_file_is_refused(tmp_path: Path, content: bytes, problem: str) -> None:
@@ -80,7 +80,7 @@ def test_damaged_gzip_is_refused(tmp_path: Path) -> None:
     flipped[-6] ^= 0xFF  # within the CRC
     for content in (whole[:-9], whole[:5], b"plain text", bytes(flipped), whole[:10] + b"\xff" * 20):
         path.write_bytes(content)
-        with pytest.raises(DataError, match=r"train-labels-idx1-ubyte.gz is (damaged or )?cut short.*Fetch"):
+        with pytest.raises(DataError, match=r"train-labels-idx1-ubyte.gz is (damaged or )?truncated.*Download"):
             load(f"idx:{tmp_path}")
 
 
@@ -100,7 +100,7 @@ def test_missing_files_are_named(tmp_path: Path) -> None:
 def test_a_test_split_of_another_shape_is_refused(tmp_path: Path) -> None:
     write(tmp_path)
     write(tmp_path, "t10k")[0].write_bytes(encoded(np.zeros((3, 2, 2), dtype=np.uint8)))
-    with pytest.raises(DataError, match=r"\(test split\): 4 feature columns where 8 are declared"):
+    with pytest.raises(DataError, match=r"\(test split\): 4 feature columns, but 8 are declared"):
         load(f"idx:{tmp_path}")
 
 

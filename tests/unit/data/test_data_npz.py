@@ -93,34 +93,34 @@ def test_groups_are_numbered_and_stay_outside_the_records(archive: Path) -> None
 @pytest.mark.parametrize(
     "arrays, problem",
     [
-        ({"y": Y}, r"no array X \(or features\)"),
-        ({"X": X}, r"no array y \(or labels\)"),
+        ({"y": Y}, r"the array X \(or features\) is missing"),
+        ({"X": X}, r"the array y \(or labels\) is missing"),
         ({"X": np.zeros(4), "y": Y}, "X has 1 dimensions"),
         ({"X": np.float64(3), "y": Y}, "X has 0 dimensions"),
         ({"X": X, "y": Y[:3]}, "4 rows but 3 labels"),
         ({"X": X, "y": Y.astype(float)}, "labels are stored as float64"),
         ({"X": X, "y": Y, "classes": np.array(2)}, "label of row 2 is out of range"),
         ({"X": X, "y": Y, "classes": np.array([3, 3])}, "`classes` must be a single integer"),
-        ({"X": X, "y": Y, "classes": np.array(["one"])}, "their names"),
+        ({"X": X, "y": Y, "classes": np.array(["one"])}, "the class names"),
         ({"X": X, "y": Y, "classes": np.array(3.0)}, "`classes` must be a single integer"),
         ({"X": X, "y": Y, "classes": np.array(0)}, "`classes` must be a single integer of at least 2"),
         ({"X": X, "y": Y, "bounds": np.zeros((2, 5))}, "`bounds` must have one row of low"),
         ({"X": X, "y": Y, "bounds": np.array([["a"] * 6] * 2)}, "bounds must be a low and a high number"),
-        ({"X": X, "y": Y, "bounds": np.array([[1] * 6, [0] * 6])}, "low one not above"),
-        ({"X": X, "y": Y, "windows": np.arange(3)}, "windows are not one whole number per record"),
-        ({"X": X, "y": Y, "windows": np.arange(4.0)}, "windows are not one whole number per record"),
-        ({"X": X, "y": Y, "windows": np.array([0, 1, -1, 2])}, "a window's number is out of range"),
-        ({"X": X, "y": Y, "groups": np.arange(3)}, "groups are not one whole number per record"),
-        ({"X": X, "y": Y, "groups": np.arange(4.0)}, "groups are not one whole number per record"),
+        ({"X": X, "y": Y, "bounds": np.array([[1] * 6, [0] * 6])}, "low bounds not above"),
+        ({"X": X, "y": Y, "windows": np.arange(3)}, "windows must be one integer per record"),
+        ({"X": X, "y": Y, "windows": np.arange(4.0)}, "windows must be one integer per record"),
+        ({"X": X, "y": Y, "windows": np.array([0, 1, -1, 2])}, "a window number is out of range"),
+        ({"X": X, "y": Y, "groups": np.arange(3)}, "groups must be one integer per record"),
+        ({"X": X, "y": Y, "groups": np.arange(4.0)}, "groups must be one integer per record"),
         (
             {"X": X, "y": Y, "windows": np.arange(3), "test": np.zeros(4, dtype=bool)},
-            "windows are not one whole number",
+            "windows must be one integer",
         ),
         ({"X": X, "y": Y, "test": np.zeros(4)}, "`test` must be one boolean per record"),
         ({"X": X, "y": Y, "test": np.zeros(3, dtype=bool)}, "`test` must be one boolean per record"),
-        ({"X": X, "y": Y, "test": np.zeros(4, dtype=bool), "X_test": X}, "test split is given twice"),
-        ({"X": X, "y": Y, "X_test": X}, "`X_test` and `y_test` come together"),
-        ({"X": X, "y": Y, "X_test": X[:, :1], "y_test": Y}, r"\(test split\): 3 feature columns where 6"),
+        ({"X": X, "y": Y, "test": np.zeros(4, dtype=bool), "X_test": X}, "test split is defined twice"),
+        ({"X": X, "y": Y, "X_test": X}, "`X_test` and `y_test` must both be present"),
+        ({"X": X, "y": Y, "X_test": X[:, :1], "y_test": Y}, r"\(test split\): 3 feature columns, but 6"),
         ({"X": np.full((4, 2), np.nan), "y": Y}, "row 0, column 0 is not a finite number"),
     ],
 )
@@ -142,10 +142,10 @@ class Trap:
 
 def test_pickled_objects_are_refused_and_never_run(archive: Path, tmp_path: Path) -> None:
     trap = np.array([Trap(tmp_path / "sprung")] * 4, dtype=object).reshape(4, 1)
-    with pytest.raises(DataError, match="holds pickled objects, which are refused"):
+    with pytest.raises(DataError, match="contains pickled objects, which are refused"):
         read(archive, X=trap, y=Y)
     archive.write_bytes(pickle.dumps(trap))
-    with pytest.raises(DataError, match="holds pickled objects, which are refused"):
+    with pytest.raises(DataError, match="contains pickled objects, which are refused"):
         load(f"npz:{archive}")
     assert not (tmp_path / "sprung").exists()
 

@@ -12,8 +12,8 @@ LABELS = np.repeat(np.arange(10), 100)
     "name, agents, seed, problem",
     [
         ("by-user", 2, 0, r"Known partitions: iid, iid\(K\), one-record, dirichlet\(ALPHA\), by-group, one-group"),
-        ("by-group", 2, 0, "Store an npz array `groups`, or name a CSV &group=COLUMN"),
-        ("iid(0)", 2, 0, r"iid\(0\): the number of records for each agent must be from 1 to 500"),
+        ("by-group", 2, 0, "Store an npz array `groups`, or add &group=COLUMN to a CSV SPEC"),
+        ("iid(0)", 2, 0, r"iid\(0\): the number of records per agent must be from 1 to 500"),
         ("iid(501)", 2, 0, "must be from 1 to 500"),
         ("overlapping(1001)", 2, 0, r"overlapping\(1001\): .*from 1 to 1000"),
         ("overlapping(1.5)", 2, 0, "must be from 1 to 1000"),
@@ -27,7 +27,7 @@ LABELS = np.repeat(np.arange(10), 100)
         ("dirichlet(inf)", 2, 0, "ALPHA must be a number"),
         ("iid", 0, 0, "at least one agent"),
         ("iid", 2, -1, "seed must not be negative"),
-        ("one-record", 1001, 0, "1000 records are too few for 1001 agents"),
+        ("one-record", 1001, 0, "1000 records are too few to assign one to each of 1001 agents"),
     ],
 )
 def test_an_impossible_partition_is_refused(name: str, agents: int, seed: int, problem: str) -> None:
@@ -92,7 +92,7 @@ def test_each_agent_gets_a_group_of_its_own_and_the_rest_is_dealt_to_nobody() ->
     assert [len(own) for own in held] == [1, 1, 1]
     assert len(set.union(*held)) == 3
     assert [len(part) for part in parts] == [int((groups == own.pop()).sum()) for own in held]
-    with pytest.raises(DataError, match="5 groups are too few for 6 agents"):
+    with pytest.raises(DataError, match="5 groups are too few to assign one to each of 6 agents"):
         partition("one-group", np.zeros(105, dtype=np.int64), 6, 7, groups)
 
 

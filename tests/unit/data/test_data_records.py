@@ -45,7 +45,7 @@ def test_repr_shows_no_value() -> None:
         (np.zeros((2, 2, 2)), np.zeros(2, dtype=int), "features have 3 dimensions"),
         (np.zeros((2, 2)), np.zeros((2, 1), dtype=int), "labels have 2 dimensions"),
         (np.zeros((2, 2)), np.zeros(3, dtype=int), "2 rows but 3 labels"),
-        (np.zeros((2, 3)), np.zeros(2, dtype=int), "3 feature columns where 2 are declared"),
+        (np.zeros((2, 3)), np.zeros(2, dtype=int), "3 feature columns, but 2 are declared"),
         (np.zeros((2, 0)), np.zeros(2, dtype=int), "no feature column"),
         (np.array([["a", "b"]]), np.zeros(1, dtype=int), "features are stored as str"),
         (np.zeros((1, 2), dtype=complex), np.zeros(1, dtype=int), "features are stored as complex128"),

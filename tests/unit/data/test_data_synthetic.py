@@ -40,9 +40,9 @@ def test_the_same_seed_makes_the_same_data() -> None:
 
 def test_what_cannot_be_made_is_refused() -> None:
     for features, classes, count in ((0, 2, 1), (1, 1, 1), (1, 2, 0)):
-        with pytest.raises(DataError, match="needs"):
+        with pytest.raises(DataError, match="requires"):
             synthetic(features, classes, count, 0)
-    with pytest.raises(DataError, match="1 record or more"):
+    with pytest.raises(DataError, match="at least 1 record"):
         two_gaussians(0, 0)
 
 

@@ -53,4 +53,4 @@ def test_one_that_complains(device: Device, part: str, change: Any, code: int, w
 def test_none_that_runs_and_one_that_was_killed(device: Device) -> None:
     assert worst(agent(subject(device))).what == "none is running"
     (device.state / "agent.sock").touch()
-    assert "its socket exists" in worst(agent(subject(device))).what
+    assert "the agent's socket exists" in worst(agent(subject(device))).what

@@ -48,7 +48,7 @@ def test_no_secret_is_shown(device: Device) -> None:
 def test_a_machine_alone() -> None:
     ended = here("doctor")
     assert ended.code == 0
-    assert "Only this machine was looked at" in ended.out
+    assert "Only this machine was checked" in ended.out
 
 
 def test_a_configuration_that_is_wrong_is_named_and_its_state_is_found_all_the_same(device: Device) -> None:
@@ -93,7 +93,7 @@ def test_what_this_user_may_not_read_is_a_finding_with_a_remedy(
     )
     (found,) = _documents("--state", device.state)["configuration"]
     assert found["exit_code"] == ExitCode.USAGE
-    assert "run the doctor as the user who owns it" in str(found["remedy"])
+    assert "run the doctor as the owner" in str(found["remedy"])
 
 
 def test_the_first_problem_gives_the_exit_code(device: Device) -> None:

@@ -72,7 +72,7 @@ def test_nobody_listens_there() -> None:
 
 @pytest.mark.parametrize("host", ["no-such-host.invalid", "a" * 70, "x..y"])
 def test_a_name_that_nobody_has(host: str) -> None:
-    assert obstacle(host, 7400) == "its host name is not known"
+    assert obstacle(host, 7400) == "the host name cannot be resolved"
 
 
 def test_somebody_listens_there() -> None:

@@ -94,5 +94,5 @@ def test_a_meter_none_of_whose_messages_counts(tmp_path: Path, broker: socket.so
     with closing(WindowStore(tmp_path / "windows.db", 60, 400)) as store:
         store.write([Window("plug", now // 60 - 1, 12)], {}, {"plug": Heard(now, now - 1000, "fell", 2)})
     found = list(feed(_subject(tmp_path, broker)))
-    assert any("none has counted for 17 minutes: fell" in one.what for one in found if one.level is Level.WARNING)
+    assert any("none has been accepted for 17 minutes: fell" in one.what for one in found if one.level is Level.WARNING)
     assert any("2 new counts" in one.what for one in found)

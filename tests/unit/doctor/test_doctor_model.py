@@ -17,7 +17,7 @@ from tests.support.patients import subject, worst
 
 def test_a_model_that_runs_here(device: Device) -> None:
     found = worst(model(subject(device)))
-    assert (found.level, "softmax of clipd2p" in found.what) == (Level.OK, True)
+    assert (found.level, "softmax with clipd2p" in found.what) == (Level.OK, True)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Live meter feeds: reduce messages of a home's broker to windows of energy, and keep only these."""
+"""Live meter feeds, which reduce the messages of a home's broker to windows of energy and store only the windows."""
 
 from sottovoce.data.feed.meter import Arrival, Meter
 from sottovoce.data.feed.meter_source import MeterSource

@@ -1,4 +1,4 @@
-"""Guards that check each reading before it counts. Each covers one way in which meters mislead."""
+"""Guards that check each reading before it is accepted, each against one kind of wrong reading."""
 
 from sottovoce.errors import MessageRefused
 
@@ -10,31 +10,31 @@ _AGREEING = 3
 
 
 class OneTopic:
-    """Guard that accepts only the first topic, since a filter may cover several topics and so several meters.
+    """Guard that accepts only the first topic, because a filter may match several topics and therefore several meters.
 
-    This guards against accidents. To exclude a neighbour's meter, declare the meter's identity or topic.
+    This prevents accidents. To exclude a neighbour's meter, declare the meter's identity or topic.
     """
 
     def __init__(self) -> None:
         self._topic: str | None = None
 
     def check(self, topic: str) -> None:
-        """Refuse every topic but the first.
+        """Check that a topic is the first one that was seen.
 
         Raises:
-            MessageRefused: if the topic is not the first one.
+            MessageRefused: if the topic is a different one.
         """
         if self._topic is None:
             self._topic = topic
         elif topic != self._topic:
-            raise MessageRefused("another-topic", "the filter covers several topics; name one of them")
+            raise MessageRefused("another-topic", "the filter matches several topics; specify one of them")
 
 
 class Fresh:
-    """Guard against old readings: a broker delivers retained messages of any age, and meters' clocks are wrong.
+    """Guard against old readings, because brokers deliver retained messages of any age and meter clocks may be wrong.
 
     Args:
-        longest_gap: seconds that a retained reading may be old.
+        longest_gap: maximum age of a retained reading, in seconds.
         replay: whether times in the past are allowed.
     """
 
@@ -43,19 +43,20 @@ class Fresh:
         self._replay = replay
 
     def check(self, retained: bool, measured: float | None, now: float) -> None:
-        """Refuse a reading that is not current.
+        """Check that a reading is current.
 
         Args:
             retained: whether the broker marked the message as retained.
-            measured: time of measurement, Unix time, if the payload states it.
-            now: Unix time.
+            measured: measurement time, as Unix time in seconds, if the payload contains it.
+            now: current Unix time, in seconds.
 
         Raises:
-            MessageRefused: if it is retained and of old or unknown age, or measured too long ago or in the future.
+            MessageRefused: if the message is retained and its age is too high or unknown, or the reading was measured
+                too long ago or in the future.
         """
         if retained and (measured is None or now - measured > self._longest_gap):
             raise MessageRefused(
-                "retained", "the message that the broker retained may not be new; the next one will be"
+                "retained", "the message retained by the broker may be old; the next message will be current"
             )
         if measured is None:
             return
@@ -66,41 +67,41 @@ class Fresh:
 
 
 class Newer:
-    """Guard that requires each reading to be newer than the last; duplicates and late readings are refused.
+    """Guard that requires each reading to be newer than the last, and refuses duplicates and late readings.
 
     Attributes:
-        last: time of measurement of the newest reading, Unix time.
+        last: measurement time of the newest reading, as Unix time in seconds.
     """
 
     def __init__(self) -> None:
         self.last = float("-inf")
 
     def check(self, measured: float) -> None:
-        """Refuse a reading that is not after the last.
+        """Check that a reading was measured after the last one.
 
         Raises:
-            MessageRefused: if it is a duplicate, or late.
+            MessageRefused: if the reading is a duplicate or late.
         """
         if measured <= self.last:
-            raise MessageRefused("not-newer", "measured no later than the reading before; a duplicate, or late")
+            raise MessageRefused("not-newer", "measured no later than the previous reading; it is a duplicate or late")
         self.last = measured
 
 
 class Counting:
-    """Guard that requires a counter to rise no faster than the largest plausible power; a net counter may fall as fast.
+    """Guard that limits how fast a counter rises to the largest plausible power; a net counter may fall at that rate.
 
     A value that does not continue the previous one is refused until three consecutive values continue one another. Then
-    a new count begins, because the meter was reset or replaced or its register overflowed; the energy between is
+    a new count begins, because the meter was reset or replaced or its register overflowed; the energy in between is
     missing.
 
-    After a start, meters report 0 until they have found their count. So a counter that is the entire count of its meter
-    begins with its first value above 0. One of several tariffs may well be 0, and so may a net count.
+    After a start, meters report 0 until they have recovered their count. Therefore, a counter that is the only one of
+    its meter begins with its first value above 0. One of several tariffs may really be 0, and so may a net count.
 
     Args:
-        max_watts: the largest plausible power.
-        resolution: the smallest step of the counter, Wh.
-        alone: whether it is the whole count of its meter.
-        net: whether it falls while energy is fed in.
+        max_watts: largest plausible power, in W.
+        resolution: smallest step of the counter, in Wh.
+        alone: whether the counter is the only one of its meter.
+        net: whether the counter falls while energy is exported.
 
     Attributes:
         restarts: number of new counts that have begun.
@@ -116,20 +117,22 @@ class Counting:
         self._apart: list[tuple[float, float]] = []
 
     def check(self, tick: float, wh: float) -> bool:
-        """Accept a value, or refuse it.
+        """Check a counter value.
 
         Args:
-            tick: time of the value, seconds on any clock.
-            wh: the counter, Wh.
+            tick: time of the value, in seconds on any clock.
+            wh: counter value, in Wh.
 
         Returns:
-            whether it continues the previous value; otherwise a new count begins.
+            Whether the value continues the previous one; otherwise a new count begins.
 
         Raises:
-            MessageRefused: if the value is negative or a first 0, or it fell or jumped.
+            MessageRefused: if the value is negative, is a 0 that may precede the real count, or fell or jumped.
         """
         if wh < 0 and not self._net:
-            raise MessageRefused("range", "a counter below 0; if it falls while energy is fed in, set net = true")
+            raise MessageRefused(
+                "range", "the counter is below 0; if it falls while energy is exported, set net = true"
+            )
         if self._last is not None and self._continues(self._last, (tick, wh)):
             self._last = tick, wh
             self._apart.clear()
@@ -137,7 +140,7 @@ class Counting:
         if wh == 0 and not self._zeros:
             raise MessageRefused(
                 "zero-start" if self._last is None else "fell",
-                "a counter that reads 0 may not have recovered its count yet",
+                "the counter is 0, and may not have recovered its count yet",
             )
         if self._last is not None:
             self._check_new_count(self._last[1], (tick, wh))
@@ -150,8 +153,8 @@ class Counting:
         self._apart.append(reading)
         if len(self._apart) < _AGREEING:
             if reading[1] < before:
-                raise MessageRefused("fell", "a counter that falls; three such readings in a row begin a new count")
-            raise MessageRefused("jumped", "a counter that rises faster than the largest plausible power")
+                raise MessageRefused("fell", "the counter fell; three such readings in a row begin a new count")
+            raise MessageRefused("jumped", "the counter rose faster than the largest plausible power")
         self._apart.clear()
         self.restarts += 1
 
@@ -161,10 +164,12 @@ class Counting:
 
 
 class InRange:
-    """Guard that requires a power between 0 and the largest plausible one; a net power may be as far below 0.
+    """Guard that requires a power between 0 and the largest plausible power.
+
+    A net power may also be negative, down to the negative of the largest plausible power.
 
     Args:
-        max_watts: the largest plausible power.
+        max_watts: largest plausible power, in W.
         net: whether the power is net.
     """
 
@@ -173,10 +178,12 @@ class InRange:
         self._max_watts = max_watts
 
     def check(self, watts: float) -> None:
-        """Refuse a value outside the range.
+        """Check that a power is in the plausible range.
 
         Raises:
-            MessageRefused: if the value is outside.
+            MessageRefused: if the power is outside the range.
         """
         if not self._min_watts <= watts <= self._max_watts:
-            raise MessageRefused("range", "a power beyond the largest plausible one, or below 0 of a meter without net")
+            raise MessageRefused(
+                "range", "the power exceeds the largest plausible one, or is below 0 without net = true"
+            )

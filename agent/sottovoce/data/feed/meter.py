@@ -1,4 +1,4 @@
-"""Meter: processes messages, returns finished windows, and keeps only the last readings, in memory."""
+"""Meters, which turn messages into finished windows and store only the last readings, in memory."""
 
 from collections import Counter
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from sottovoce.data.feed.windows import Window
 from sottovoce.days import EXPORT
 from sottovoce.errors import MessageRefused
 
-_CLOCK_BACK = "it counts more than the one before, and is measured no later: a clock was set back; declare time_zone"
+_CLOCK_BACK = "the count is higher but the time is not later than before: a clock was set back; declare time_zone"
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,11 +21,11 @@ class Arrival:
     """A message as received.
 
     Attributes:
-        topic: topic that it was published to.
+        topic: topic to which the message was published.
         payload: payload of any length and content.
         retained: whether the broker had stored the message earlier.
-        monotonic: time of arrival on the monotonic clock, in seconds.
-        wall: time of arrival by this device's clock, in seconds of Unix time.
+        monotonic: arrival time on the monotonic clock, in seconds.
+        wall: arrival time on this device's clock, in seconds of Unix time.
     """
 
     topic: str
@@ -36,11 +36,11 @@ class Arrival:
 
 
 class Meter:
-    """Meter that guards its messages, sums their values and reduces them to windows.
+    """A meter that checks its messages, sums their values and reduces them to windows.
 
     Args:
         source: declaration of the meter.
-        seconds: length of a window.
+        seconds: length of a window, in seconds.
     """
 
     def __init__(self, source: Source, seconds: int) -> None:
@@ -57,21 +57,21 @@ class Meter:
 
     @property
     def restarts(self) -> int:
-        """Number of new counts, begun because the meter was reset or replaced, or its register overflowed."""
+        """Number of new counts that began because the meter was reset or replaced or its register overflowed."""
         return sum(part.restarts for part in self._parts)
 
     def hears(self, topic: str) -> bool:
-        """Return whether a topic may be this meter's."""
+        """Return whether a topic matches one of this meter's filters."""
         return any(covers(one, topic) for one in self.filters)
 
     def take(self, arrival: Arrival) -> list[Window]:
-        """Take a message on one of its topics.
+        """Process a message on one of the meter's topics.
 
         Returns:
-            the windows that are known now.
+            The windows that become known.
 
         Raises:
-            MessageRefused: if the message does not count; the refusal is counted by its reason.
+            MessageRefused: if the message is not accepted; `refused` counts the refusals by reason.
         """
         try:
             return self._process(arrival)
@@ -111,7 +111,7 @@ class Meter:
         ]
 
     def _measurement_time(self, said: Any, now: float) -> float:
-        """Return the time of a reading; of two possible times the one nearest to now or, in a replay, the next one."""
+        """Return the measurement time; of two possible times, the one nearest to now or, in a replay, the next one."""
         source = self._source
         possible = possible_times(value_at(said, source.time_path), source.time_format, source.time_zone)
         if not source.replay:
@@ -126,19 +126,19 @@ class Meter:
 
 
 class ClockBack(MessageRefused):
-    """Refusal of a meter's times that went backwards, so that the interval between two readings is unknown."""
+    """Refusal because a meter's times went backwards, so the interval between two readings is unknown."""
 
     def __init__(self, words: str) -> None:
         super().__init__("clock-back", words)
 
 
 class _Part:
-    """Summand of a meter's value.
+    """One of the values that are summed to a meter's value.
 
     Attributes:
-        value: declaration of where the value is found.
-        last: the last accepted value, Wh or W.
-        new: whether that value is newer than the last sum.
+        value: declaration of where to find the value.
+        last: last accepted value, in Wh or W.
+        new: whether the last value is newer than the last sum.
     """
 
     def __init__(self, value: Value, source: Source) -> None:
@@ -153,7 +153,7 @@ class _Part:
 
     @property
     def newest(self) -> float:
-        """Time of the newest reading, Unix time."""
+        """Measurement time of the newest reading, as Unix time in seconds."""
         return self._newer.last
 
     @property
@@ -162,7 +162,11 @@ class _Part:
         return 0 if self._counting is None else self._counting.restarts
 
     def take(self, topic: str, value: float, tick: float, *, stamped: bool) -> bool:
-        """Accept a value; return whether it continues the previous one. Raise MessageRefused if it does not count."""
+        """Check and store a value, and return whether it continues the previous one.
+
+        Raises:
+            MessageRefused: if the value is not accepted.
+        """
         self._topic.check(topic)
         if stamped:
             if self._counting is not None and tick <= self.newest and value > self.last:

@@ -1,4 +1,4 @@
-"""Extraction of the few declared values from a payload; everything else in it is discarded here."""
+"""Extraction of the declared values from a payload. Everything else in the payload is discarded here."""
 
 import re
 from datetime import datetime
@@ -11,7 +11,7 @@ from sottovoce.data.feed.source import TimeFormat
 from sottovoce.errors import MessageRefused
 
 LARGEST = 65_536
-"""Largest size of a payload, in bytes."""
+"""Maximum size of a payload, in bytes."""
 
 _DECIMAL = re.compile(r"[+-]?\d+(\.\d*)?([eE][+-]?\d{1,3})?", re.ASCII)
 _LONGEST = 40
@@ -20,13 +20,13 @@ _IN_A_SECOND = {"seconds": 1.0, "milliseconds": 1000.0}
 
 
 def parse_payload(payload: bytes, json: bool) -> Any:
-    """Return the content of a payload: parsed JSON, or its text.
+    """Return the content of a payload, either as parsed JSON or as text.
 
     Raises:
-        MessageRefused: if it is too large, or malformed.
+        MessageRefused: if the payload is too large or malformed.
     """
     if len(payload) > LARGEST:
-        raise MessageRefused("too-large", f"longer than {LARGEST} bytes")
+        raise MessageRefused("too-large", f"the payload is longer than {LARGEST} bytes")
     try:
         return msgspec.json.decode(payload) if json else payload.decode("ascii").strip()
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -34,7 +34,7 @@ def parse_payload(payload: bytes, json: bool) -> Any:
 
 
 def value_at(found: Any, path: tuple[str, ...]) -> Any:
-    """Return the value at a path: keys of objects, indices of lists.
+    """Return the value at a path, which consists of object keys and list indices.
 
     Raises:
         MessageRefused: if there is no value at that path.
@@ -45,36 +45,36 @@ def value_at(found: Any, path: tuple[str, ...]) -> Any:
         elif isinstance(found, list) and part.isdecimal() and int(part) < len(found):
             found = found[int(part)]
         else:
-            raise MessageRefused("no-value", "there is no value at the declared path; compare it with a message")
+            raise MessageRefused("no-value", "there is no value at the declared path; compare the path with a message")
     return found
 
 
 def parse_number(value: Any) -> float:
-    """Return a finite number, or a decimal in a string.
+    """Return a finite number, which may be given as a decimal string.
 
     Raises:
-        MessageRefused: if the value is neither.
+        MessageRefused: if the value is neither a finite number nor a decimal string, or is implausibly large.
     """
     if isinstance(value, str) and len(value) <= _LONGEST and _DECIMAL.fullmatch(value):
         value = float(value)
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise MessageRefused("not-a-number", "the declared value is not a number")
-    if not -_LARGEST_VALUE <= value <= _LARGEST_VALUE:  # neither is NaN
-        raise MessageRefused("not-a-number", "the declared value is not finite, or larger than any meter can read")
+    if not -_LARGEST_VALUE <= value <= _LARGEST_VALUE:  # also refuses NaN
+        raise MessageRefused("not-a-number", "the declared value is not finite, or is larger than any meter reading")
     return float(value)
 
 
 def possible_times(value: Any, form: TimeFormat, zone: str | None = None) -> list[float]:
-    """Return possible meanings of a time as Unix time, earliest first; two in the hour that a zone repeats.
+    """Return the possible Unix times for a published time, earliest first: two in the hour that a time zone repeats.
 
     Args:
-        value: the time as published.
+        value: time as published.
         form: format of the time.
-        zone: time zone of times that do not state one.
+        zone: time zone of times that have none.
 
     Raises:
-        MessageRefused: if the time does not have the declared format, names no zone where none is declared, or is in
-            the hour that the zone leaves out.
+        MessageRefused: if the time does not have the declared format, has no time zone and none is declared, or is in
+            the hour that the time zone skips.
     """
     if form != "iso8601":
         return [parse_number(value) / _IN_A_SECOND[form]]
@@ -87,7 +87,7 @@ def possible_times(value: Any, form: TimeFormat, zone: str | None = None) -> lis
     if moment.tzinfo is not None:
         return [moment.timestamp()]
     if zone is None:
-        raise MessageRefused("no-time", "the time names no zone; declare the meter's time_zone, such as Europe/Berlin")
+        raise MessageRefused("no-time", "the time has no zone; declare the meter's time_zone, such as Europe/Berlin")
     there = ZoneInfo(zone)
     meant = {moment.replace(tzinfo=there, fold=fold).timestamp() for fold in (0, 1)}
     if not (found := sorted(at for at in meant if datetime.fromtimestamp(at, there).replace(tzinfo=None) == moment)):

@@ -1,4 +1,4 @@
-"""`feed:mqtt://…#store=FILE`: a feed's windows, as records of next-half-hour forecasting or as loads of days."""
+"""`feed:mqtt://…#store=FILE`: a feed's windows as records for next-half-hour forecasting or as daily loads."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,18 +17,18 @@ _WH_IN_KWH = 1000.0
 
 
 def load_feed(path: Path, options: Mapping[str, str]) -> DataSet:
-    """Load a feed's windows. A window of records is a day.
+    """Load records from a feed's windows. In the data set, the window of each record is a day.
 
-    Its records depend on `task`, by default `forecast`:
+    The records depend on `task`, which is `forecast` by default:
 
     forecast: see forecast_dataset.
-    profile: one record per day with 48 features: the energy of each half hour in kWh, of all meters together. A half
-        hour that was not read counts with its average over the days on which it was; one that was never read is 0.
+    profile: one record per day with 48 features, the energy in kWh of each half hour over all meters together. A half
+        hour without a reading is replaced by its average over the days that have one; one that was never read is 0.
 
     Args:
         path: path of the store.
-        options: `task`; `meter`, one of the store's meters, by default all of them except energy that net meters fed
-            in; `test`, the share of the last days that is held back for measuring, by default none.
+        options: `task`; `meter`, one of the store's meters, by default all of them except the exports of net meters;
+            `test`, the fraction of days at the end that is held out for measuring, by default none.
 
     Raises:
         DataError: if the store or meter does not exist, or its windows cannot be combined into half hours.
@@ -37,7 +37,7 @@ def load_feed(path: Path, options: Mapping[str, str]) -> DataSet:
     wh = windows.wh
     if (meter := options.get("meter")) is not None:
         if meter not in windows.meters:
-            raise DataError(f"{path}: there is no window of the meter {meter!r} yet; see `sottovoce feed show`")
+            raise DataError(f"{path}: there are no windows of the meter {meter!r} yet; see `sottovoce feed show`")
         wh = wh[[windows.meters.index(meter)]]
     else:
         wh = wh[[name.removesuffix(EXPORT) not in {*windows.meters} - {name} for name in windows.meters]]
@@ -51,7 +51,7 @@ def load_feed(path: Path, options: Mapping[str, str]) -> DataSet:
 
 
 def _profile_dataset(path: Path, days: NDArray[np.int64], first: int) -> DataSet:
-    """Return the data set of loads int64[meters, days, 48] in Wh, -1 where one is missing, from day number `first`."""
+    """Return the data set for loads int64[meters, days, 48] in Wh, -1 where one is missing, from day number `first`."""
     read: NDArray[np.bool_] = np.logical_and.reduce(days >= 0, axis=0) & (len(days) > 0)
     energy = np.where(read, np.add.reduce(days, axis=0), 0) / _WH_IN_KWH
     usual = np.add.reduce(energy, axis=0) / np.maximum(np.add.reduce(read, axis=0, dtype=np.int64), 1)

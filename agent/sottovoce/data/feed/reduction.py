@@ -1,19 +1,19 @@
-"""Reduction of readings to windows: energy between two known edges. Unknown values are missing, never made up."""
+"""Reduction of readings to windows of energy between two known edges. Unknown values are missing, never invented."""
 
 _HOUR = 3600.0
 
 
 class CounterWindows:
-    """Windows of a counter.
+    """Reducer of counter readings to windows.
 
-    The counter at the edge of a window is known from a reading at that instant, or from two readings around it that are
-    no further apart than the longest gap, between which it is taken to rise evenly. A window is known if both its edges
-    are known, so readings inside may be missing.
+    The counter value at the edge of a window is known from a reading at that instant, or by linear interpolation
+    between two readings around it that are no further apart than the longest gap. A window is known if both its edges
+    are known, so readings inside it may be missing.
 
     Args:
-        seconds: length of a window.
-        longest_gap: longest gap between two readings, in seconds.
-        net: whether the counter may also fall; then a window may be below 0.
+        seconds: length of a window, in seconds.
+        longest_gap: longest time between two readings for interpolation, in seconds.
+        net: whether the counter may also fall, in which case windows may be negative.
     """
 
     def __init__(self, seconds: int, longest_gap: float, *, net: bool = False) -> None:
@@ -24,18 +24,18 @@ class CounterWindows:
         self._edge: tuple[int, float] | None = None
 
     def forget(self) -> None:
-        """Forget earlier readings: later ones cannot be compared with them."""
+        """Forget earlier readings because later ones cannot be compared with them."""
         self._last = self._edge = None
 
     def add(self, instant: float, wh: float) -> list[tuple[int, int]]:
-        """Take a reading later than the previous one, and not below it unless the counter is net; others are ignored.
+        """Add a reading. Ignores readings that are not later than the previous one, or are below it without `net`.
 
         Args:
-            instant: Unix time, seconds.
-            wh: the counter, Wh.
+            instant: Unix time, in seconds.
+            wh: counter value, in Wh.
 
         Returns:
-            (number, Wh) of each window that is known now.
+            (number, Wh) of each window that becomes known.
         """
         if self._last is not None and (instant <= self._last[0] or (wh < self._last[1] and not self._net)):
             return []
@@ -48,7 +48,7 @@ class CounterWindows:
         return windows
 
     def _edges(self, instant: float, wh: float) -> list[tuple[int, float]]:
-        """Return (number, counter) of windows that begin after the last reading and no later than this one."""
+        """Return (number, counter) for the start of each window after the last reading and no later than this one."""
         end = instant // self._seconds
         if self._last is None or instant - self._last[0] > self._longest_gap:
             return [(int(end), wh)] if end * self._seconds == instant else []
@@ -59,12 +59,12 @@ class CounterWindows:
 
 
 class PowerWindows:
-    """Windows of a power, taken to change evenly between readings that are no further apart than the gap.
+    """Reducer of power readings to windows, with linear interpolation between readings within the longest gap.
 
     Args:
-        seconds: length of a window.
-        longest_gap: longest gap between two readings, in seconds.
-        net: whether the power, and so a window, may be below 0.
+        seconds: length of a window, in seconds.
+        longest_gap: longest time between two readings for interpolation, in seconds.
+        net: whether the power, and therefore a window, may be negative.
     """
 
     def __init__(self, seconds: int, longest_gap: float, *, net: bool = False) -> None:
@@ -74,19 +74,19 @@ class PowerWindows:
         self._wh = 0.0
 
     def forget(self) -> None:
-        """Forget earlier readings: later ones cannot be compared with them."""
+        """Forget earlier readings because later ones cannot be compared with them."""
         self._last = None
         self._counter.forget()
 
     def add(self, instant: float, watts: float) -> list[tuple[int, int]]:
-        """Take a reading later than the previous one; others are ignored.
+        """Add a reading. Ignores readings that are not later than the previous one.
 
         Args:
-            instant: Unix time, seconds.
-            watts: the power, W, from 0 unless it is net.
+            instant: Unix time, in seconds.
+            watts: power in W, not negative unless it is net.
 
         Returns:
-            (number, Wh) of each window that is known now.
+            (number, Wh) of each window that becomes known.
         """
         if self._last is None or instant - self._last[0] > self._longest_gap:
             self._counter.forget()

@@ -1,4 +1,4 @@
-"""Declaration of a meter: where its values are, their unit, and their plausible range."""
+"""Declaration of a meter, with the location, the unit and the plausible range of its values."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -11,8 +11,8 @@ class Value:
     """One number that a meter publishes.
 
     Attributes:
-        topic: filter of its topics; `+` stands for one level, `#` at the end for all that follow.
-        path: keys and indices that lead to it in a JSON payload; empty for a payload that is the number.
+        topic: topic filter, in which `+` matches one level, and `#` at the end matches all further levels.
+        path: keys and indices that lead to the number in a JSON payload; empty if the payload is the number.
     """
 
     topic: str
@@ -24,21 +24,21 @@ class Source:
     """Declaration of one meter.
 
     Attributes:
-        meter: name of the meter on this device, the only attribute that is stored or logged.
-        counter: whether its values are energies; otherwise they are powers.
-        json: whether payloads are JSON; otherwise each is one number.
-        factor: Wh, or for powers W, in one unit of a value.
-        values: values whose sum is the meter's.
-        identity: value at `identity_path` in its own messages.
-        identity_path: path of that identity; empty if messages have none.
-        time_path: path of the time of measurement; empty if the time of arrival counts.
-        time_format: format of that time.
-        time_zone: time zone for ISO 8601 times without one, such as Europe/Berlin; without it, such times are refused.
-        max_watts: the largest plausible power, W.
-        resolution: the smallest step of a counter, Wh.
-        longest_gap: seconds between two readings beyond which the energy between them is missing.
+        meter: name of the meter on this device, which is the only attribute that is stored or logged.
+        counter: whether the values are energies; otherwise they are powers.
+        json: whether payloads are JSON; otherwise each payload is one number.
+        factor: number of Wh, or of W for powers, in one unit of a value.
+        values: values that are summed to the meter's value.
+        identity: value at `identity_path` in the meter's own messages.
+        identity_path: path of the meter's identity; empty if messages have none.
+        time_path: path of the measurement time; empty if the arrival time is used.
+        time_format: format of the measurement time.
+        time_zone: time zone for ISO 8601 times that have none, such as Europe/Berlin; if None, such times are refused.
+        max_watts: largest plausible power, in W.
+        resolution: smallest step of a counter, in Wh.
+        longest_gap: time between two readings, in seconds, beyond which the energy between them is missing.
         replay: whether times in the past are allowed.
-        net: whether energy that is fed in counts against energy that is taken.
+        net: whether exported energy is subtracted from imported energy.
     """
 
     meter: str
@@ -59,7 +59,7 @@ class Source:
 
 
 def covers(topic_filter: str, topic: str) -> bool:
-    """Return whether a topic is one of a filter's."""
+    """Return whether a topic filter matches a topic."""
     wanted, levels = topic_filter.split("/"), topic.split("/")
     if wanted[-1] == "#":
         wanted = wanted[:-1]

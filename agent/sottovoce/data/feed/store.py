@@ -1,4 +1,4 @@
-"""Store of the windows of a home's meters, in one SQLite file. Single readings are never stored."""
+"""Store for the windows of a home's meters, in one SQLite file. Individual readings are never stored."""
 
 import fcntl
 import os
@@ -16,7 +16,7 @@ from sottovoce.durable import rename
 from sottovoce.errors import DataError
 from sottovoce.schema import Schema
 
-_MAX_WINDOWS = 10_000_000  # 570 years of half-hours; more than that is corruption
+_MAX_WINDOWS = 10_000_000  # 570 years of half-hours; a larger number means that the file is corrupt
 _VERSION_1 = """
 CREATE TABLE feed (seconds INTEGER NOT NULL, identifier TEXT NOT NULL);
 CREATE TABLE meter (number INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
@@ -36,13 +36,13 @@ _DAY = 86_400
 
 @dataclass(frozen=True, slots=True)
 class Heard:
-    """Times of a meter's messages, by this device's clock, in seconds of Unix time; 0 for never.
+    """Times of a meter's messages on this device's clock, in seconds of Unix time; 0 means never.
 
     Attributes:
-        came: time of its newest message.
-        kept: time of the newest message that counted.
-        refused: reason why its newest message did not count; empty if it did.
-        counts: number of new counts, begun because the meter was reset or replaced, or its register overflowed.
+        came: time of the newest message.
+        kept: time of the newest message that was accepted.
+        refused: reason why the newest message was refused; empty if it was accepted.
+        counts: number of new counts that began because the meter was reset or replaced or its register overflowed.
     """
 
     came: int = 0
@@ -52,15 +52,16 @@ class Heard:
 
 
 class WindowStore:
-    """The writing side of a store, open in one process only.
+    """The writing side of a store, which only one process can open at a time.
 
     Args:
         path: path of the file, which is created with mode 0600 if it does not exist.
-        seconds: length of a window; a file has windows of one length only.
-        keep_days: windows this many days older than the newest window are deleted, within a day.
+        seconds: length of a window, in seconds, which is the same for all windows in a file.
+        keep_days: age in days, relative to the newest window, beyond which windows are deleted within a day.
 
     Raises:
-        DataError: if it is damaged, of another version or window length, open in another process, or cannot be written.
+        DataError: if the store is damaged, has another version or window length, is open in another process, or cannot
+            be written.
     """
 
     def __init__(self, path: Path, seconds: int, keep_days: int) -> None:
@@ -78,8 +79,8 @@ class WindowStore:
             if found != seconds:
                 self.close()
                 raise DataError(
-                    f"{path}: has windows of {found} s, not of {seconds} s; put feed.window back, or name another "
-                    "feed.store"
+                    f"{path}: the store has windows of {found} s, not of {seconds} s; restore feed.window, or choose "
+                    "another feed.store"
                 )
             self._execute("PRAGMA journal_mode = WAL")
             self._execute("PRAGMA synchronous = FULL")
@@ -93,15 +94,15 @@ class WindowStore:
         refused: Mapping[tuple[str, str], int],
         heard: Mapping[str, Heard] = MappingProxyType({}),
     ) -> None:
-        """Durably add windows, and the refusals since the last call; then delete old windows.
+        """Durably add windows and the refusals since the last call, and then delete old windows.
 
         Args:
-            windows: finished windows; a window that is already stored stays unchanged.
-            refused: number of refusals, by meter and reason.
-            heard: times by meter; `counts` are those since the last call.
+            windows: finished windows; a window that is already stored is unchanged.
+            refused: number of refusals since the last call, by meter and reason.
+            heard: message times, by meter; `counts` includes only new counts since the last call.
 
         Raises:
-            DataError: if the disk is full or failing; nothing was written.
+            DataError: if the disk is full or failing; nothing has been written.
         """
         execute, newest = self._execute, 0
         try:
@@ -134,23 +135,23 @@ class WindowStore:
                     execute("ROLLBACK")
                 raise
         except sqlite3.DatabaseError as error:
-            raise DataError(f"{self._path}: cannot be written ({error}); make room on its disk") from error
+            raise DataError(f"{self._path}: cannot be written ({error}); free some space on the disk") from error
 
     def close(self) -> None:
-        """Close the file."""
+        """Close the file and release its lock."""
         self._connection.close()
         os.close(self._lock)
 
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """Content of `feed show`: counts and times, no energies.
+    """The content of `feed show`: counts and times, but no energy values.
 
     Attributes:
-        seconds: length of a window.
-        meters: for each name its number of windows, and the first and the last of them.
+        seconds: length of a window, in seconds.
+        meters: number of windows, first window number and last window number, by meter name.
         refused: number of refusals, by meter and reason.
-        heard: times by meter.
+        heard: message times, by meter.
     """
 
     seconds: int
@@ -160,14 +161,14 @@ class Summary:
 
 
 def read_windows(path: Path, since: int = 0) -> Windows:
-    """Return the windows of a store, also while the feed writes it.
+    """Return the windows in a store, which the feed may be writing at the same time.
 
     Args:
         path: path of the store.
         since: number of the first window to return.
 
     Raises:
-        DataError: if there is no such store, or it is damaged.
+        DataError: if the store does not exist or is damaged.
     """
     with _Reading(path) as connection:
         seconds = _window_seconds(connection)
@@ -190,14 +191,14 @@ def read_windows(path: Path, since: int = 0) -> Windows:
 
 
 def summary(path: Path, *, untouched: bool = False) -> Summary:
-    """Return counts and times of a store, also while the feed writes it.
+    """Return the counts and times in a store, which the feed may be writing at the same time.
 
     Args:
         path: path of the store.
-        untouched: leave no SQLite files beside a store that no process has open.
+        untouched: whether to avoid creating SQLite's additional files if no process has the store open.
 
     Raises:
-        DataError: if there is no such store, or it is damaged.
+        DataError: if the store does not exist or is damaged.
     """
     with _Reading(path, still=untouched and not path.with_name(path.name + "-wal").exists()) as connection:
         found = connection.execute(
@@ -206,7 +207,7 @@ def summary(path: Path, *, untouched: bool = False) -> Summary:
         ).fetchall()
         refused = connection.execute("SELECT meter, reason, count FROM refused ORDER BY meter, reason").fetchall()
         heard: list[tuple[str, int, int, str, int]] = []
-        if SCHEMA.version(connection, path) > 1:  # another program's process upgrades it when the feed next starts
+        if SCHEMA.version(connection, path) > 1:  # the feed upgrades an older store when it next starts
             heard = connection.execute("SELECT meter, came, kept, refused, counts FROM heard ORDER BY meter").fetchall()
         return Summary(
             _window_seconds(connection),
@@ -217,7 +218,10 @@ def summary(path: Path, *, untouched: bool = False) -> Summary:
 
 
 class _Reading:
-    """Context that opens a store for reading, `still` if no process has it open, with one error for all failures."""
+    """Context that opens a store for reading and reports every failure as a DataError.
+
+    `still` states that no process has the store open.
+    """
 
     def __init__(self, path: Path, *, still: bool = False) -> None:
         self._path = path
@@ -246,17 +250,17 @@ class _Reading:
 
 
 def _acquire_lock(path: Path) -> int:
-    """Return a descriptor that holds a store's lock, a separate file because SQLite locks the store itself."""
+    """Lock a store and return the descriptor of its lock file, which is separate because SQLite locks the store."""
     lock = path.with_name(path.name + ".lock")
     try:
         descriptor = os.open(lock, os.O_RDWR | os.O_CREAT, 0o600)
     except OSError as error:
-        raise DataError(f"{lock}: {error.strerror}; name a file in a directory of yours in feed.store") from error
+        raise DataError(f"{lock}: {error.strerror}; set feed.store to a file in a directory you may write") from error
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
         os.close(descriptor)
-        raise DataError(f"{path}: another `sottovoce feed run` writes these windows; stop it first") from error
+        raise DataError(f"{path}: another `sottovoce feed run` is writing these windows; stop it first") from error
     return descriptor
 
 

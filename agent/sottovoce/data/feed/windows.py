@@ -1,4 +1,4 @@
-"""Energies of windows, computed from a meter's readings."""
+"""Windows of energy, which are computed from a meter's readings."""
 
 from dataclasses import dataclass
 
@@ -13,9 +13,9 @@ class Window:
     """A finished window.
 
     Attributes:
-        meter: name of its meter.
-        number: Unix time at its start, divided by its length.
-        wh: energy, Wh, from 0.
+        meter: name of the meter.
+        number: Unix time at the start of the window, divided by its length.
+        wh: energy in Wh, not negative.
     """
 
     meter: str
@@ -28,10 +28,11 @@ class Windows:
     """Windows of several meters, side by side.
 
     Attributes:
-        meters: names, in order.
-        first: number of the first column; window w lasts from w · seconds to (w + 1) · seconds of Unix time, UTC.
-        seconds: length of a window.
-        wh: int64[meters, windows], the energy of each window in Wh, -1 where it is missing.
+        meters: meter names, in row order.
+        first: window number of the first column; window w lasts from w · seconds to (w + 1) · seconds of Unix time,
+            UTC.
+        seconds: length of a window, in seconds.
+        wh: int64[meters, windows], energy of each window in Wh, -1 where it is missing.
     """
 
     meters: tuple[str, ...]

@@ -119,7 +119,7 @@ def test_one_process_writes(tmp_path: Path) -> None:
 
 def test_windows_of_one_length(tmp_path: Path) -> None:
     path = stored(tmp_path / "w.db")
-    with pytest.raises(DataError, match=r"put feed\.window back"):
+    with pytest.raises(DataError, match=r"restore feed\.window"):
         WindowStore(path, 900, 400)
     WindowStore(path, 1800, 400).close()
 
@@ -148,7 +148,7 @@ def test_a_full_disk_is_said_and_loses_nothing(tmp_path: Path) -> None:
     store = WindowStore(path, 1800, 400)
     pages = store._execute("PRAGMA page_count").fetchone()[0]
     store._execute(f"PRAGMA max_page_count = {pages}")
-    with pytest.raises(DataError, match="make room"):
+    with pytest.raises(DataError, match="free some space"):
         store.write([Window("house", number, 7) for number in range(2000, 22000)], {})
     store._execute("PRAGMA max_page_count = 100000")
     store.write([Window("house", 1001, 6)], {})
@@ -170,7 +170,7 @@ class TestSpec:
         assert spec.options == {"meter": "house"}
 
     def test_without_a_store_it_says_so(self) -> None:
-        with pytest.raises(DataError, match="needs the option 'store'"):
+        with pytest.raises(DataError, match="requires the option 'store'"):
             parse("feed:mqtt://broker:1883")
 
     def test_windows_become_records_of_a_meters_days(self, tmp_path: Path) -> None:
