@@ -18,7 +18,7 @@ from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
-from sottovoce.algorithms.contributions.public.machine import Mixer, jump
+from sottovoce.algorithms.contributions.public.machine import Mixer
 from sottovoce.algorithms.contributions.public.robust import lower_median
 from sottovoce.algorithms.contributions.public.state import ContributionsState
 from sottovoce.algorithms.pairwise.public.machine import Pairwise
@@ -95,7 +95,7 @@ class LateMixer(LyingMixer):
         own = last.numerator / UNIT
         usual = lower_median(np.linalg.norm([own, *others], axis=1))
         between = self._lie(others) - own
-        accepted = _NEAR * jump(last.steps, state.step, max(usual, float(np.linalg.norm(own))))
+        accepted = _NEAR * self.reach(last.steps, state.step, max(usual, float(np.linalg.norm(own))))
         return self._signed_as(state, own + between * min(1.0, accepted / float(np.linalg.norm(between))))
 
     def _due(self, state: ContributionsState) -> bool:

@@ -82,3 +82,17 @@ def test_a_fleet_does_not_oscillate_on_records_that_are_nearly_alike(seed: int) 
         (features, labels), agents=10, epsilon=30, seed=seed, bounds=(-2, 2), settings={"data.transform": "unit"}
     )
     assert run.final["accuracy_mean"] > 0.78
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_a_fleet_whose_first_steps_cancel_goes_on_learning(seed: int) -> None:
+    """Without full-length steps, each device declines the others' longer contributions forever: .35, majority .51."""
+    draw = np.random.default_rng(seed)
+    labels = draw.choice(5, 6000, p=[0.36, 0.5, 0.06, 0.05, 0.03])
+    features = 0.8 + 0.05 * draw.normal(size=(6000, 12))
+    features[np.arange(6000), labels] += 0.15 * draw.normal(size=6000) - 0.1
+    kinds = np.eye(8)[(2 * labels + draw.integers(0, 3, 6000)) % 8] * 0.6
+    table = np.clip(np.hstack([features, kinds]), 0, 1)
+    transform = {"data.transform": "centre,unit,bias(0.3)"}
+    (run,) = lab.simulate((table, labels), agents=10, epsilon=8, seed=seed, bounds=(0, 1), settings=transform)
+    assert run.final["accuracy_mean"] > 0.8

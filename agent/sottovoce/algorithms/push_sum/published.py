@@ -33,7 +33,10 @@ def published_terms(config: AgentConfig) -> PublishedTerms:
     if sigma == 0:
         bound = 1.0
     if bound is None:
-        raise ConfigError("without privacy; a testbed computes it, but for an agent it must be configured")
+        raise ConfigError(
+            'learner.gradient_bound: constd2p with fidelity = "paper" requires G, the longest gradient of five runs '
+            "without privacy; a testbed computes it, but for an agent it must be configured"
+        )
     return PublishedTerms(
         learner=learner.name,
         claim=_claim(config, sigma, sigma * bound),

@@ -8,7 +8,9 @@ contributions that grows monotonically, whatever is lost, late, repeated or refu
 same contributions have the same model.
 
 A newer contribution may differ from its predecessor by as much as its additional steps account for, and is declined
-otherwise. So a device that was honest until the end cannot reverse its whole contribution in a last step.
+otherwise. So a device that was honest until the end cannot reverse its whole contribution in a last step. Additional
+steps account for a share of the contribution's length, or for their own full length, whichever is more. A share alone
+is not enough: where the first steps overshoot, they cancel, and honest contributions soon become far longer.
 
 One device's influence on the others is limited to its own contribution. No mass is handed over, so no device can run
 out of mass because a peer is slow, away or cut off.
@@ -96,6 +98,8 @@ class Mixer:
         capacity: largest number of other devices' contributions to hold; those of the lowest ranks are held.
         max_steps: largest number of steps that any device of the fleet takes.
         dishonest: share of the devices that the robust mean leaves out, at most a quarter; with 0 the mean is bounded.
+        reach: length that one step with γ = 1 adds to a contribution, at most, by a device with B records; 0 if
+            gradients are not clipped.
         stride: steps from one signed contribution to the next: each replaces the one before, and need not travel at
             every step.
 
@@ -116,6 +120,7 @@ class Mixer:
         capacity: int,
         max_steps: int,
         dishonest: float,
+        reach: float = 0.0,
         stride: int = 2,
     ) -> None:
         self.schedule = schedule
@@ -125,6 +130,7 @@ class Mixer:
         self._capacity = capacity
         self._max_steps = max_steps
         self._dishonest = dishonest
+        self._reach = reach
         self._stride = stride
         beside = () if schedule.thresholds is None else schedule.thresholds.start
         self._start = np.append(initial, beside)
@@ -403,8 +409,7 @@ class Mixer:
         simulated = state.simulated or any(one.simulated for one in wanted)
         return replace(state, held=held, simulated=simulated, fresh=state.fresh | (held.keys() - state.held.keys()))
 
-    @staticmethod
-    def _reachable_contributions(state: ContributionsState, news: list[Contribution]) -> list[Contribution]:
+    def _reachable_contributions(self, state: ContributionsState, news: list[Contribution]) -> list[Contribution]:
         """Return contributions that differ from their predecessors by no more than their further steps account for."""
         if not any(rank(one.owner) in state.held for one in news):
             return news
@@ -416,9 +421,20 @@ class Mixer:
             if last is None:
                 return True
             far = float(np.linalg.norm((one.numerator - last.numerator) / UNIT))
-            return far <= jump(last.steps, one.steps, max(usual, lengths[rank(one.owner)]))
+            return far <= self.reach(last.steps, one.steps, max(usual, lengths[rank(one.owner)]))
 
         return [one for one in news if is_within_reach(one)]
+
+    def reach(self, before: int, after: int, length: float) -> float:
+        """Return the largest distance of a contribution from the same device's previous one.
+
+        Args:
+            before: steps of the previous contribution.
+            after: steps of this contribution, more than `before`.
+            length: length of the previous contribution, or the lower median length if that is larger.
+        """
+        noisy = _JUMP * math.sqrt((after - before) / after) * length
+        return max(noisy, self._reach * float(self._taken[after] - self._taken[before]))
 
     def _accepts(self, state: ContributionsState, sender: str, one: Contribution) -> bool:
         """Return whether a contribution is new and valid. An invalid one that a peer only forwarded is ignored.
@@ -482,17 +498,6 @@ class Mixer:
             asked=None,
         )
         return state, []
-
-
-def jump(before: int, after: int, length: float) -> float:
-    """Return the largest distance of a contribution from the same device's previous one.
-
-    Args:
-        before: steps of the previous contribution.
-        after: steps of this contribution.
-        length: length of the previous contribution, or the lower median length if that is larger.
-    """
-    return _JUMP * math.sqrt((after - before) / after) * length
 
 
 def _step_length(schedule: Schedule, done: int) -> float:
