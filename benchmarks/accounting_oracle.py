@@ -1,8 +1,9 @@
-"""ε of sampled Gaussian releases against dp-accounting's privacy loss distributions, over a grid.
+"""Comparison of our ε for sampled Gaussian releases with dp-accounting's privacy loss distributions, over a grid.
 
-Prints two ratios for every case whose ε lies in [0.01, 50]: our ε to dp-accounting's upper estimate, which should be at
-most 1.05 and is below 1 where its grid is the coarser; and our ε to its lower estimate, which must never be below 1.
-Batches of fixed size are not in dp-accounting: docs/decisions/0012-accounting.md.
+The program computes two ratios for every case whose ε is in [0.01, 50]. The ratio of our ε to dp-accounting's upper
+estimate should be at most 1.05; it is below 1 where dp-accounting uses the coarser grid. The ratio of our ε to
+dp-accounting's lower estimate must never be below 1. The program prints the extreme ratios. dp-accounting does not
+support batches of fixed size; see docs/decisions/0012-accounting.md.
 
     python benchmarks/accounting_oracle.py [--smoke]
 """
@@ -25,7 +26,7 @@ Case = tuple[str, float, float, int]
 
 
 def ours(relation: str, rate: float, noise: float, releases: int, delta: float) -> float:
-    """Our ε: the larger of both directions."""
+    """Return our ε, which is the larger one of both directions."""
     pairs: list[Pair] = (
         [Replaced(rate, noise)] if relation == "replace-one" else [Removed(rate, noise), Added(rate, noise)]
     )
@@ -33,7 +34,7 @@ def ours(relation: str, rate: float, noise: float, releases: int, delta: float) 
 
 
 def oracle(case: Case, interval: float, upward: bool) -> PrivacyLossDistribution:
-    """dp-accounting's privacy loss distribution, rounded up or down."""
+    """Return dp-accounting's privacy loss distribution, rounded up or down."""
     relation, rate, noise, releases = case
     once = from_gaussian_mechanism(
         noise,
@@ -48,14 +49,14 @@ def oracle(case: Case, interval: float, upward: bool) -> PrivacyLossDistribution
 
 
 def practical(case: Case) -> Iterator[tuple[float, float]]:
-    """Yield δ and our ε where a comparison is useful."""
+    """Yield δ and our ε for every δ at which our ε is in [0.01, 50]."""
     for delta in DELTAS:
         if 0.01 <= (epsilon := ours(*case, delta)) <= 50:
             yield delta, epsilon
 
 
 def main() -> int:
-    """Print the ratios; return 1 if one is out of bounds."""
+    """Print the extreme ratios; return 1 if any ratio is out of bounds, else 0."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--smoke", action="store_true")
     smoke = parser.parse_args().smoke
@@ -70,7 +71,7 @@ def main() -> int:
         if not answers:
             continue
         _, rate, noise, releases = case
-        # Fine enough for the spread of one loss, coarse enough to finish.
+        # The interval must be fine enough for the spread of a single loss, and coarse enough to finish in time.
         interval = max(min(1e-3, rate / noise / 8, answers[-1][1] / 100), answers[-1][1] / 2e5)
         upper = oracle(case, interval, upward=True)
         lower = oracle(case, min(interval, answers[0][1] / releases / 20), upward=False) if releases <= 100 else None
@@ -84,7 +85,7 @@ def main() -> int:
         print(f"ours / dp-accounting's {name}: {len(ratios)} cases, {ratios[0][0]:.6f} to {ratios[-1][0]:.6f}")
         for ratio, case, delta, theirs in (*ratios[:4], *ratios[-4:]):
             print(f"  {ratio:.6f}  {case} δ = {delta:g}: theirs {theirs:.6g}")
-    print(f"slowest answer of ours: {slowest:.2f} s")
+    print(f"slowest of our computations: {slowest:.2f} s")
     return 0 if max(uppers)[0] <= 1.05 and min(lowers)[0] >= 1 else 1
 
 

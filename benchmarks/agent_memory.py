@@ -1,7 +1,8 @@
-"""Memory of an idle agent: two `sottovoce agent run` processes that are each other's peers, at the default period.
+"""Benchmark of the memory of an idle agent, at the default period.
 
-The floor, measured in the same run, is an interpreter that has imported numpy and grpc.aio and does nothing else.
-Exits with 1 if an agent exceeds the limit, except with --smoke.
+The agents are two `sottovoce agent run` processes that are each other's peers. The floor, which is measured in the same
+run, is the memory of an idle interpreter that has imported numpy and grpc.aio. The program exits with status 1 if an
+agent exceeds the limit, except with --smoke.
 
     python benchmarks/agent_memory.py [--limit MIB] [--smoke]
 """
@@ -23,14 +24,14 @@ from sottovoce.identity import create_fleet
 from sottovoce.vault import Budget
 
 NAMES = ("one", "two")
-FEATURES, CLASSES, RECORDS = 64, 10, 120  # the demo's model, 650 parameters, and a share of its records
+FEATURES, CLASSES, RECORDS = 64, 10, 120  # the demo's model with 650 parameters, and a part of its records
 LIMIT_MIB = 80.0
 READY_SECONDS = 90.0
 FLOOR = "import sys, numpy, grpc.aio; print(flush=True); sys.stdin.read()"
 
 
 def resident_mib(pid: int) -> float:
-    """Resident memory of a process, from /proc."""
+    """Return the resident memory of a process in MiB, from /proc."""
     for line in Path(f"/proc/{pid}/status").read_text().splitlines():
         if line.startswith("VmRSS:"):
             return int(line.split()[1]) / 1024
@@ -38,17 +39,17 @@ def resident_mib(pid: int) -> float:
 
 
 def floor_mib() -> float:
-    """Resident memory of Python with numpy and grpc.aio."""
+    """Return the resident memory of Python with numpy and grpc.aio, in MiB."""
     command = [sys.executable, "-c", FLOOR]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         if process.stdout is None:
-            raise RuntimeError("no pipe")
+            raise RuntimeError("the floor process has no output pipe")
         process.stdout.readline()
-        return resident_mib(process.pid)  # leaving the block closes the process's input, which ends it
+        return resident_mib(process.pid)  # leaving the block closes its input, which ends the process
 
 
 def free_port() -> int:
-    """An unused port of 127.0.0.1."""
+    """Return an unused port on 127.0.0.1."""
     with closing(socket.socket()) as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
@@ -56,7 +57,7 @@ def free_port() -> int:
 
 
 def configure(directory: Path) -> None:
-    """Configure two devices of one fleet as each other's peers."""
+    """Configure two devices in one fleet as each other's peers."""
     fleet = create_fleet(directory / "fleet", "memory")
     ids = [join(fleet, directory / name, Budget(2.0, 1e-5, "record", "add-remove")).node_id for name in NAMES]
     ports = [free_port() for _ in NAMES]
@@ -76,7 +77,7 @@ def configure(directory: Path) -> None:
 
 
 def agents_mib(directory: Path, settle: float) -> list[float]:
-    """Resident memory of the two agents, `settle` seconds after both are at work."""
+    """Return the resident memory of both agents in MiB, `settle` seconds after both have received a message."""
     with ExitStack() as stack:
         processes = []
         for name in NAMES:
@@ -87,14 +88,16 @@ def agents_mib(directory: Path, settle: float) -> list[float]:
         for name in NAMES:
             while not at_work(directory / name):
                 if time.monotonic() > deadline:
-                    raise RuntimeError(f"agent {name} received nothing within {READY_SECONDS:g} s: it is not at work")
+                    raise RuntimeError(
+                        f"agent {name} received no message within {READY_SECONDS:g} s; check that both agents can start"
+                    )
                 time.sleep(0.05)
         time.sleep(settle)
         return [resident_mib(process.pid) for process in processes]
 
 
 def at_work(state: Path) -> bool:
-    """Whether the agent of a state directory has found the other agent and learns from it."""
+    """Check whether the agent with this state directory has received a message from the other agent."""
     try:
         return bool(ask(state, "status")["traffic"]["received"])
     except NetworkError:
@@ -103,7 +106,7 @@ def at_work(state: Path) -> bool:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--limit", type=float, default=LIMIT_MIB, help="MiB above which to fail")
+    parser.add_argument("--limit", type=float, default=LIMIT_MIB, help="memory limit of an agent in MiB")
     parser.add_argument("--smoke", action="store_true", help="one repetition")
     options = parser.parse_args()
     repetitions = 1 if options.smoke else 3

@@ -1,15 +1,16 @@
-"""Cost of a cycle between real processes, 8 agents.
+"""Benchmark of the cost of a cycle for 8 agents in separate processes.
 
-They run in pairs, by push-sum and by contributions at a period they keep with ease, and by push-sum at full speed.
+The agents use pairwise averaging, push-sum and contributions at a period that they can easily meet, and push-sum at
+full speed.
 
-In a cycle, an agent sends a message and gets an answer, receives as many messages, and charges, draws and stores one
-release. With almost no period, an agent that waits for all its answers continues without sending, so cycles and
-messages are counted separately.
+In each cycle, an agent sends a message and gets an answer, receives the same number of messages, and charges, samples
+and stores one release. If the period is close to zero, an agent that still waits for all its answers continues without
+sending, so cycles and messages are counted separately.
 
-Floors, measured in the same run:
-  wall, CPU   one bare gRPC call over mutual TLS with a message's bytes, one client and one server process
-  bytes       the payloads, against bytes handed to files, and against all traffic on the loopback interface meanwhile.
-              Other traffic there is counted too; in a network namespace there is none:
+The floors are measured in the same run:
+  wall, CPU   one bare gRPC call over mutual TLS with the bytes of one message, between a client and a server process
+  bytes       the payloads, as the floor for the bytes written to files and for all traffic on the loopback interface.
+              The loopback traffic includes that of other programs, which a network namespace avoids:
               unshare -n bash -c 'ip link set lo up && python benchmarks/exchange.py'
 
     python benchmarks/exchange.py [--smoke]
@@ -35,13 +36,13 @@ from sottovoce_lab.testbed.plan import plan
 
 AGENTS = 8
 RUNS = (("pairwise", 0.1), ("push-sum", 0.1), ("push-sum", 0.001), ("contributions", 0.1))
-ENVELOPE = 1900  # bytes: the demo's model in its envelope
+ENVELOPE = 1900  # bytes of the demo's model in its envelope
 METHOD = "/bench/Call"
 
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """Work that a fleet has done: sums over agents, bytes on the loopback interface, and bytes handed to files."""
+    """Totals of a fleet so far: sums over agents, bytes on the loopback interface, and bytes written to files."""
 
     at: float
     cycles: int
@@ -54,14 +55,14 @@ class Totals:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One bare call: seconds of wall time, and of CPU time of client and server."""
+    """The cost of one or more bare calls: seconds of wall time, and of CPU time."""
 
     wall: float
     cpu: float
 
 
 def loopback_bytes() -> int:
-    """Bytes sent over the loopback interface so far."""
+    """Return the number of bytes sent over the loopback interface so far."""
     for line in Path("/proc/net/dev").read_text().splitlines():
         name, _, counters = line.partition(":")
         if name.strip() == "lo":
@@ -70,16 +71,16 @@ def loopback_bytes() -> int:
 
 
 def written_bytes(pid: int) -> int:
-    """Bytes that a process has handed to files."""
+    """Return the number of bytes that a process has written to files."""
     for line in Path(f"/proc/{pid}/io").read_text().splitlines():
         name, _, count = line.partition(":")
         if name == "write_bytes":
             return int(count)
-    raise RuntimeError("the kernel counts no written bytes")
+    raise RuntimeError("the kernel does not report written bytes in /proc/PID/io")
 
 
 def options(mixing: str, period: float) -> Options:
-    """Options of the demo's fleet, but smaller, and with a budget spread over enough releases for every cycle."""
+    """Return options for a smaller fleet than in the demo, with a budget that lasts for one release in every cycle."""
     return Options(
         agents=AGENTS,
         learner="clipd2p",
@@ -100,7 +101,7 @@ def options(mixing: str, period: float) -> Options:
 
 
 def totals(fleet: ProcessFleet) -> Totals:
-    """Ask every agent once for its counters."""
+    """Poll the counters of every agent once, and return their totals."""
     fleet.poll()
     said = [member.last for member in fleet.members if member.last is not None]
     return Totals(
@@ -115,7 +116,7 @@ def totals(fleet: ProcessFleet) -> Totals:
 
 
 def fleet_run(mixing: str, period: float, seconds: float) -> tuple[Totals, Totals]:
-    """Run a fleet; return its totals before and after `seconds` of its run."""
+    """Run a fleet; return its totals at the start and at the end of an interval of `seconds`."""
     with tempfile.TemporaryDirectory(prefix="bench-") as directory:
         fleet = ProcessFleet(plan(options(mixing, period)), Path(directory))
         try:
@@ -129,21 +130,21 @@ def fleet_run(mixing: str, period: float, seconds: float) -> tuple[Totals, Total
 
 
 def show(mixing: str, period: float, run: tuple[Totals, Totals], floor: Call) -> None:
-    """Print the cost of a run."""
+    """Print the costs of a run in comparison with the floor."""
     before, after = run
     seconds, cycles, messages = after.at - before.at, after.cycles - before.cycles, after.messages - before.messages
     wall, cpu = seconds * AGENTS / cycles, (after.cpu - before.cpu) / cycles
     payload, loopback = (after.payload - before.payload) / messages, (after.loopback - before.loopback) / messages
     print(f"{mixing}, period {period:g} s: {AGENTS} agents, {seconds:.0f} s")
-    print(f"  {cycles} cycles and {messages} messages in all")
-    if wall > 2 * period:  # otherwise the time is the period
-        row("wall of a cycle, ms", wall * 1e3, floor.wall * 1e3, "bare mTLS call")
-    row("CPU of an agent and cycle, ms", cpu * 1e3, floor.cpu * 1e3, "bare mTLS call, both sides")
-    row("bytes of a message", loopback, payload, "payload")
+    print(f"  {cycles} cycles and {messages} messages in total")
+    if wall > 2 * period:  # otherwise, the period determines the wall time
+        row("wall time per cycle, ms", wall * 1e3, floor.wall * 1e3, "bare mTLS call")
+    row("CPU per agent and cycle, ms", cpu * 1e3, floor.cpu * 1e3, "bare mTLS call, both sides")
+    row("bytes per message", loopback, payload, "payload")
     on_wire = (after.loopback - before.loopback) / cycles
-    row("bytes of an agent and cycle", on_wire, payload * messages / cycles, "payload")
+    row("bytes per agent and cycle", on_wire, payload * messages / cycles, "payload")
     row(
-        "written, of an agent and cycle",
+        "written per agent and cycle",
         (after.written - before.written) / cycles,
         payload * messages / cycles,
         "payload",
@@ -156,7 +157,7 @@ def row(name: str, measured: float, floor: float, what: str) -> None:
 
 
 def serve(pem: tuple[bytes, bytes, bytes], port_file: str, calls: int) -> float:
-    """Answer `calls` calls with two bytes each, then end; return the CPU seconds they took."""
+    """Serve `calls` calls with two bytes each, and then stop; return the CPU seconds that the calls took."""
 
     async def run() -> float:
         served = 0
@@ -187,14 +188,14 @@ def serve(pem: tuple[bytes, bytes, bytes], port_file: str, calls: int) -> float:
 
 
 def publish(path: str, port: int) -> None:
-    """Write the port atomically."""
+    """Write the port to a file atomically."""
     draft = Path(path + ".new")
     draft.write_text(str(port))
     draft.rename(path)
 
 
 def client(pem: tuple[bytes, bytes, bytes], name: str, port: int, calls: int) -> Call:
-    """Make `calls` calls in sequence; return the seconds they took."""
+    """Make `calls` calls in sequence; return the seconds that the calls took."""
 
     async def run() -> Call:
         key, chain, roots = pem
@@ -211,7 +212,7 @@ def client(pem: tuple[bytes, bytes, bytes], name: str, port: int, calls: int) ->
 
 
 def bare(calls: int) -> Call:
-    """The floor: one bare call."""
+    """Measure the floor; return the mean cost of one bare call."""
     with tempfile.TemporaryDirectory(prefix="bench-") as directory, ProcessPoolExecutor(2) as pool:
         device = enrol(create_fleet(Path(directory) / "fleet", "bench"), Path(directory) / "device")
         pem = device.tls_key_pem, device.tls_cert_pem, device.ca_pem
@@ -225,7 +226,7 @@ def bare(calls: int) -> Call:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--smoke", action="store_true", help="few seconds and calls")
+    parser.add_argument("--smoke", action="store_true", help="run with few seconds and calls")
     smoke = parser.parse_args().smoke
     before = loopback_bytes()
     time.sleep(1)

@@ -1,9 +1,9 @@
-"""Processor time of `sottovoce feed run` for a meter that is read every ten seconds, as a share of one core.
+"""Benchmark of the CPU time of `sottovoce feed run`, as a share of one core, with a meter reading every ten seconds.
 
-Readings of a Glow display pass through a real Mosquitto faster than real time, with timestamps ten seconds apart, so
-that windows are written as often as in real time. The floor, in the same run and on the same messages, is a bare
-aiomqtt subscriber that does nothing with them. Both are also measured idle. Exits with 1 if the feed takes 1 % of a
-core or more.
+Readings of a Glow display are published through a real Mosquitto broker faster than real time. Their timestamps are ten
+seconds apart, so the feed writes as many windows per reading as in real time. The floor, which is measured in the same
+run with the same messages, is a bare aiomqtt subscriber that ignores the messages. Both processes are also measured
+while idle. The program exits with status 1 if the feed uses 1 % of a core or more.
 
     python benchmarks/feed.py [--readings N] [--smoke]
 """
@@ -57,13 +57,13 @@ replay = true
 
 
 def cpu_seconds(pid: int) -> float:
-    """Processor time used by a process, its threads included."""
+    """Return the CPU seconds that a process has used, including all its threads."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def reading(number: int) -> str:
-    """A message ten seconds after the previous one, with 8 Wh more."""
+    """Return the JSON message of reading `number`, which is ten seconds and 8 Wh after the previous reading."""
     measured = datetime(2013, 1, 1, tzinfo=UTC) + timedelta(seconds=EVERY * number)
     energy = {
         "export": {"cumulative": 0.0, "units": "kWh"},
@@ -83,7 +83,7 @@ def reading(number: int) -> str:
 
 
 async def publish(port: int, readings: int, rate: float) -> None:
-    """Publish readings at `rate` per second."""
+    """Publish `readings` messages at `rate` messages per second."""
     async with aiomqtt.Client("127.0.0.1", port) as client:
         began = time.monotonic()
         for number in range(readings):
@@ -92,19 +92,19 @@ async def publish(port: int, readings: int, rate: float) -> None:
 
 
 def until_ready(log: Path) -> None:
-    """Wait until the feed listens."""
+    """Wait until the feed is connected to the broker."""
     deadline = time.monotonic() + READY_SECONDS
     while "ready broker" not in log.read_text():
         if time.monotonic() > deadline:
-            raise RuntimeError(f"not ready: {log.read_text()}")
+            raise RuntimeError(f"the feed did not become ready: {log.read_text()}")
         time.sleep(0.05)
 
 
 def measure(directory: Path, readings: int, rate: float, idle: float) -> tuple[dict[str, float], dict[str, float]]:
-    """Seconds of processor time per reading, and per idle second, of `feed` and `floor`."""
+    """Return the CPU seconds per reading, and per idle second, of `feed` and `floor`."""
     mosquitto = shutil.which("mosquitto", path=f"{os.environ['PATH']}:/usr/sbin")
     if mosquitto is None:
-        sys.exit("mosquitto is not installed")
+        sys.exit("mosquitto is not installed; install the Mosquitto broker")
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -122,7 +122,7 @@ def measure(directory: Path, readings: int, rate: float, idle: float) -> tuple[d
         time.sleep(0.5)
         floor = started(sys.executable, "-c", FLOOR, str(port), TOPIC, stdout=subprocess.PIPE)
         if floor.stdout is None:
-            raise RuntimeError("no pipe")
+            raise RuntimeError("the floor process has no output pipe")
         floor.stdout.readline()
         feed = started(command, "feed", "run", "--config", str(config), stderr=os.open(log, os.O_CREAT | os.O_WRONLY))
         until_ready(log)
@@ -138,18 +138,18 @@ def measure(directory: Path, readings: int, rate: float, idle: float) -> tuple[d
         expected = int((readings - 1) * EVERY // 1800)
         found = read_windows(directory / "windows.db").wh.shape[1]
         if found != expected:
-            raise RuntimeError(f"{found} windows of {expected}: {log.read_text()}")
+            raise RuntimeError(f"the feed wrote {found} of {expected} windows: {log.read_text()}")
     idling = {name: (between[name] - before[name]) / idle for name in pids}
     each = {name: (after[name] - between[name] - idling[name] * took) / readings for name in pids}
     return each, idling
 
 
 def main() -> None:
-    """Measure, print, and judge."""
+    """Measure and print the costs; fail if the feed exceeds its limit."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--readings", type=int, default=6000)
-    parser.add_argument("--rate", type=float, default=100.0, help="readings a second")
-    parser.add_argument("--idle", type=float, default=60.0, help="seconds to measure idleness")
+    parser.add_argument("--rate", type=float, default=100.0, help="readings per second")
+    parser.add_argument("--idle", type=float, default=60.0, help="duration of the idle measurement, in seconds")
     parser.add_argument("--smoke", action="store_true")
     arguments = parser.parse_args()
     if arguments.smoke:
@@ -159,12 +159,12 @@ def main() -> None:
     share = {name: each[name] / EVERY + idling[name] for name in each}
     for name in ("feed", "floor"):
         print(
-            f"{name:6} {each[name] * 1e3:.2f} ms a reading, idle {idling[name]:.3%}; read every {EVERY:g} s: "
+            f"{name:6} {each[name] * 1e3:.2f} ms per reading, idle {idling[name]:.3%}; read every {EVERY:g} s: "
             f"{share[name]:.3%} of a core"
         )
-    print(f"ratio  {each['feed'] / each['floor']:.1f} a reading, {share['feed'] / share['floor']:.1f} of the share")
+    print(f"ratio  {each['feed'] / each['floor']:.1f} per reading, {share['feed'] / share['floor']:.1f} of the share")
     if share["feed"] >= LIMIT and not arguments.smoke:
-        sys.exit(f"above the limit of {LIMIT:.0%}")
+        sys.exit(f"the feed exceeds the limit of {LIMIT:.0%} of a core")
 
 
 if __name__ == "__main__":

@@ -1,9 +1,10 @@
-"""The error of a fleet's mean load profile at device level from one secure sum, with and without a public prior.
+"""Error of a fleet's mean load profile at device level from one secure sum, with and without a public prior.
 
-The settings are chosen on other homes: 622 in Scotland, with the load shape of one house in France as the prior. They
-are then applied to 300 homes in London, and to 1,000 drawn from them with replacement, with Scotland's mean profile as
-the prior. The noise is that of the shipped mechanism; masks are left out, because they cancel. For comparison, each
-result is shown beside the prior alone and zeros. Without the data sets the program says so and exits with 0.
+The settings are chosen with data from other homes: 622 homes in Scotland, with the load shape of one house in France as
+the prior. They are then applied to 300 homes in London, and to 1,000 homes sampled from these with replacement, with
+the mean profile of the Scottish homes as the prior. The noise is that of the shipped mechanism; masks are omitted,
+because they cancel. For comparison, each line also shows the errors of the prior and of zeros. If the data sets are
+missing, the program prints a message and exits with status 0.
 
     python benchmarks/mean_profile.py [DATA] [--seeds N] [--epsilon E] [--smoke]
 """
@@ -30,12 +31,12 @@ Floats = NDArray[np.float64]
 DELTA, SHARE_COLLUDING, THRESHOLD, POINTS = 1e-5, 0.1, 0.7, 48
 HARMONICS, LEVELS, SHAPES = (2, 3, 5, 8, 12), (1.0, 1.5, 2.0, 2.5, 3.0), (0.5, 0.7, 1.0, 1.4, 2.0)
 USUAL = 2.5
-"""The default clip."""
+"""The default clip norm."""
 
 
 @dataclass(frozen=True)
 class Found:
-    """Root mean squared errors of one draw, as shares of the mean load."""
+    """Root mean squared errors for one noise seed, as fractions of the mean load."""
 
     rmse: float
     without_noise: float
@@ -44,10 +45,10 @@ class Found:
 
 
 def main() -> None:
-    """Choose the settings on Scotland, then measure on London."""
+    """Choose the settings with the Scottish homes, and measure the errors with the London homes."""
     options = _options()
     if not options.data.is_dir():
-        print(f"skipped: no data sets in {options.data}; name their folder, or set SOTTOVOCE_DATA")
+        print(f"skipped: no data sets in {options.data}; specify their folder, or set SOTTOVOCE_DATA")
         return
     seeds = 2 if options.smoke else options.seeds
     scotland, london = (
@@ -72,11 +73,11 @@ def main() -> None:
                 f"{count:>6} {what:<42} "
                 + " ".join(f"{100 * figure:>{7 if i else 10}.1f}" for i, figure in enumerate(figures))
             )
-    print("per cent of the mean load; 'all numbers' has no prior, so its prior error is that of zeros")
+    print("errors in per cent of the mean load; 'all numbers' has no prior, so its prior error is that of zeros")
 
 
 def _chosen(homes: Floats, prior: Floats, count: int, epsilon: float) -> Profile:
-    """The settings with the least expected error on these homes, for a fleet of `count`."""
+    """Return the settings with the smallest expected error on these homes, for a fleet of `count` devices."""
     tried = (
         Profile(POINTS, level, tuple(prior.tolist()), harmonics, shape)
         for harmonics, level, shape in itertools.product(HARMONICS, LEVELS, SHAPES)
@@ -91,7 +92,7 @@ def _chosen(homes: Floats, prior: Floats, count: int, epsilon: float) -> Profile
 
 
 def _measured(homes: Floats, profile: Profile, count: int, epsilon: float, seed: int) -> Found:
-    """The errors of one secure sum over `count` homes."""
+    """Return the errors of one secure sum over `count` homes."""
     rng = np.random.default_rng(seed)
     held = homes if count == len(homes) else homes[rng.integers(0, len(homes), count)]
     mechanism = _terms(profile, count).cell_mechanism(_budget(epsilon))
@@ -118,7 +119,7 @@ def _budget(epsilon: float) -> Budget:
 
 
 def _homes(path: Path) -> Floats:
-    """Mean days in kWh, float64[homes, 48]; missing readings are ignored."""
+    """Return each home's mean daily profile in kWh, float64[homes, 48]; missing readings are ignored."""
     wh = np.load(path)["wh"].astype(np.float64)
     days = np.where(wh < 0, np.nan, wh / 1000).reshape(len(wh), -1, POINTS)
     means: Floats = np.nan_to_num(np.nanmean(days, axis=1))
@@ -126,7 +127,7 @@ def _homes(path: Path) -> Floats:
 
 
 def _shape_of(data: Path, homes: Floats) -> Floats:
-    """The mean day of one house in France, scaled to the mean load of these homes."""
+    """Return the mean daily profile of one house in France, scaled to the mean load of these homes."""
     hours: list[list[float]] = [[] for _ in range(24)]
     with gzip.open(data / "household_power/household_power_hourly.csv.gz", "rt") as file:
         for row in csv.DictReader(file):
@@ -140,7 +141,7 @@ def _shape_of(data: Path, homes: Floats) -> Floats:
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     folder = Path(os.environ.get("SOTTOVOCE_DATA", "../shared/data"))
-    parser.add_argument("data", type=Path, nargs="?", default=folder, help="the folder of the data sets")
+    parser.add_argument("data", type=Path, nargs="?", default=folder, help="folder that contains the data sets")
     parser.add_argument("--seeds", type=int, default=20)
     parser.add_argument("--epsilon", type=float, default=1.0)
     parser.add_argument("--smoke", action="store_true")

@@ -1,13 +1,14 @@
-"""The papers' MNIST network on a device: one step compared with PyTorch's, and the memory of agents that learn it.
+"""Benchmark of the papers' MNIST network: a step in comparison with PyTorch, and the memory of agents that train it.
 
-A step is the sum of the clipped gradients of 256 examples, on one thread. The floor, measured in the same run, is
-PyTorch with per-example gradients: torch.func.vmap of grad over all examples at once. Each runs in a process of its
-own, and they take turns. Time is processor time, the least of all repetitions; memory is the peak of a process. Both
-must find the same sum.
+A step computes the sum of the clipped gradients of 256 examples, on one thread. The floor, which is measured in the
+same run, is PyTorch with per-example gradients: torch.func.vmap of grad over all examples at once. Both run alternately
+in separate processes. Time is the minimum CPU time over all repetitions; memory is the peak memory of a process. Both
+must compute the same sum.
 
 The agents are two `sottovoce agent run` processes that are each other's peers and learn from 5,000 images each; their
-memory is the median over some seconds of learning. Exits with 1 if a step takes more time than the floor or more
-than a fifth of its memory, or if an agent exceeds its limit. Without PyTorch there is no floor: it says so.
+memory is the median over several seconds of training. The program exits with status 1 if a step takes more time than
+the floor or more than a fifth of its memory, or if an agent exceeds its limit. If PyTorch is not installed, the program
+reports that there is no floor.
 
     python benchmarks/onnx_step.py [--limit MIB] [--smoke]
 """
@@ -41,20 +42,20 @@ Floats = NDArray[np.float64]
 
 
 def examples() -> tuple[Floats, NDArray[np.int64]]:
-    """Features within [0, 1], and labels, identical in each process."""
+    """Return features in [0, 1] and labels, which are identical in each process."""
     random = np.random.default_rng(0)
     return random.uniform(0, 1, (EXAMPLES, FEATURES)), random.integers(0, CLASSES, EXAMPLES)
 
 
 def our_step() -> Any:
-    """Return a function that takes a step as a device does."""
+    """Return a function that computes a step as a device does."""
     kernel, (features, labels) = kernel_named(MODEL, FEATURES, CLASSES, 0), examples()
     start = kernel.initial(0)
     return lambda: kernel.clipped_gradient_sum(start, features, labels, CLIP)
 
 
 def torch_step() -> Any:
-    """Return a function that takes the same step in PyTorch."""
+    """Return a function that computes the same step with PyTorch."""
     import torch
     from torch.nn.functional import conv2d, cross_entropy, max_pool2d, relu
 
@@ -87,7 +88,7 @@ def torch_step() -> Any:
 
 
 def measure(which: str, repetitions: int) -> None:
-    """Print the cost of a step, in seconds and MiB, and its sum; runs in a process of its own."""
+    """Print the cost of a step, in seconds and MiB, and its sum; this function runs in a separate process."""
     step = our_step() if which == "ours" else torch_step()
     total, seconds = step(), []
     for _ in range(repetitions):
@@ -98,7 +99,7 @@ def measure(which: str, repetitions: int) -> None:
 
 
 def measured(which: str) -> dict[str, Any]:
-    """Run `measure` in a process and parse its output."""
+    """Run `measure` in a separate process and parse its output."""
     kernel = kernel_named(MODEL, FEATURES, CLASSES, 0)
     command = [sys.executable, __file__, "--measure", which, json.dumps(kernel.shapes), str(REPETITIONS)]
     said = subprocess.run(command, input=kernel.initial(0).tobytes(), stdout=subprocess.PIPE, check=True).stdout
@@ -107,7 +108,7 @@ def measured(which: str) -> dict[str, Any]:
 
 
 def resident_mib(pid: int, what: str = "VmRSS") -> float:
-    """Resident memory of a process, current or (VmHWM) peak, from /proc."""
+    """Return the resident memory of a process in MiB, current (VmRSS) or peak (VmHWM), from /proc."""
     for line in Path(f"/proc/{pid}/status").read_text().splitlines():
         if line.startswith(f"{what}:"):
             return int(line.split()[1]) / 1024
@@ -115,7 +116,7 @@ def resident_mib(pid: int, what: str = "VmRSS") -> float:
 
 
 def free_port() -> int:
-    """An unused port of 127.0.0.1."""
+    """Return an unused port on 127.0.0.1."""
     with closing(socket.socket()) as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
@@ -123,8 +124,8 @@ def free_port() -> int:
 
 
 def configure(directory: Path) -> None:
-    """Configure two devices of one fleet as each other's peers."""
-    from sottovoce.agent.join import join  # not needed in a process that takes a step
+    """Configure two devices in one fleet as each other's peers."""
+    from sottovoce.agent.join import join  # not needed in a process that computes a step
     from sottovoce.identity import create_fleet
     from sottovoce.vault import Budget
 
@@ -148,7 +149,7 @@ def configure(directory: Path) -> None:
 
 
 def agents_mib(directory: Path, seconds: float) -> list[float]:
-    """Resident memory of the two agents while they learn, the median over some seconds."""
+    """Return the median resident memory of each of the two agents in MiB, over `seconds` of training."""
     with ExitStack() as stack:
         processes = []
         for name in NAMES:
@@ -159,7 +160,7 @@ def agents_mib(directory: Path, seconds: float) -> list[float]:
         for name in NAMES:
             while not learns(directory / name):
                 if time.monotonic() > deadline:
-                    raise RuntimeError(f"agent {name} took no step within {READY_SECONDS:g} s")
+                    raise RuntimeError(f"agent {name} did not take two steps within {READY_SECONDS:g} s")
                 time.sleep(0.1)
         held: list[list[float]] = [[] for _ in processes]
         for _ in range(max(1, round(seconds / 0.2))):
@@ -170,7 +171,7 @@ def agents_mib(directory: Path, seconds: float) -> list[float]:
 
 
 def learns(state: Path) -> bool:
-    """Whether the agent of a state directory has taken two private steps."""
+    """Check whether the agent with this state directory has taken at least two private steps."""
     from sottovoce.agent.control import ask
 
     try:
@@ -180,18 +181,18 @@ def learns(state: Path) -> bool:
 
 
 def best(turns: list[dict[str, Any]]) -> dict[str, Any]:
-    """The least time and the peak memory over some turns."""
+    """Return the minimum time and the peak memory over all turns."""
     return {**turns[0], "seconds": min(turn["seconds"] for turn in turns), "mib": max(turn["mib"] for turn in turns)}
 
 
 def compare(turns: int) -> bool:
-    """Compare a step with the floor's; return whether it stays within its limits."""
+    """Compare our step with the floor; return whether time, memory and result are within their limits."""
     kinds = ["ours"] if importlib.util.find_spec("torch") is None else ["ours", "torch"]
     said = [[measured(kind) for kind in kinds] for _ in range(turns)]
     ours, *floors = (best([turn[i] for turn in said]) for i in range(len(kinds)))
     print(f"step       {ours['seconds'] * 1e3:7.1f} ms   {ours['mib']:6.1f} MiB  {EXAMPLES} examples, one thread")
     if not floors:
-        print("floor      PyTorch is not installed: there is nothing to compare with")
+        print("floor      not measured, because PyTorch is not installed")
         return True
     (floor,) = floors
     one, other = np.array(ours["sum"]), np.array(floor["sum"])
@@ -199,7 +200,7 @@ def compare(turns: int) -> bool:
     times, memory = ours["seconds"] / floor["seconds"], ours["mib"] / floor["mib"]
     kept = times <= MAX_TIME and memory <= MAX_MEMORY and apart <= CLOSE
     print(f"floor      {floor['seconds'] * 1e3:7.1f} ms   {floor['mib']:6.1f} MiB  PyTorch, vmap of grad")
-    print(f"ratio      {times:7.2f}      {memory:6.2f}      apart by {apart:.1e} of the sum")
+    print(f"ratio      {times:7.2f}      {memory:6.2f}      relative difference of the sums {apart:.1e}")
     print(f"limit      {MAX_TIME:7.2f}      {MAX_MEMORY:6.2f}      {'kept' if kept else 'EXCEEDED'}")
     return kept
 
@@ -209,8 +210,8 @@ def main() -> int:
         measure(sys.argv[2], int(sys.argv[4]))
         return 0
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--limit", type=float, default=LIMIT_MIB, help="MiB of an agent above which to fail")
-    parser.add_argument("--smoke", action="store_true", help="one turn each")
+    parser.add_argument("--limit", type=float, default=LIMIT_MIB, help="memory limit of an agent in MiB")
+    parser.add_argument("--smoke", action="store_true", help="run one turn of each")
     options = parser.parse_args()
     kept = compare(turns=1 if options.smoke else 4)
     with tempfile.TemporaryDirectory(prefix="bench-") as directory:

@@ -1,9 +1,10 @@
-"""Cost of a release: the noise, the whole release, and the charge, each against a floor measured in the same run.
+"""Benchmark of the noise, the whole release and the charge, each against a floor that is measured in the same run.
 
 python benchmarks/release.py [--smoke]
 
-Run it in a directory on the disk to be measured: the ledgers and the files of the floors are made in the current one.
-Two ratios have a limit; the program exits with 1 if one is above it, except with --smoke.
+Run this program in a directory on the disk that you want to measure, because it creates the ledgers and the files for
+the floors in the current directory. Two ratios have a limit; the program exits with status 1 if one exceeds its limit,
+except with --smoke.
 """
 
 import argparse
@@ -32,13 +33,13 @@ RECORDS, CLASSES = 120, 10
 SIZES = (650, 100_000)
 BUDGET = Budget(2.0, 1e-5, "record", "add-remove")
 LARGE, NOISE_LIMIT, CHARGE_LIMIT = 100_000, 20.0, 4.0
-METERED = 1000  # charges whose bytes are counted: SQLite moves its log into the database every few hundred
-MINUTES = 24 * 60  # in a day
-RELEASES = 4096  # over which the budget is spread; no run below makes more
+METERED = 1000  # number of charges whose bytes are counted; SQLite copies its log to the database every few hundred
+MINUTES = 24 * 60  # per day
+RELEASES = 4096  # number of releases over which the budget is spread; no benchmark makes more
 
 
 def seconds(act: Callable[[], object], clock: Callable[[], float]) -> float:
-    """Time of one call by this clock."""
+    """Return the duration of one call in seconds, on this clock."""
     began = clock()
     act()
     return clock() - began
@@ -54,10 +55,12 @@ def compare(
     clock: Callable[[], float] = time.perf_counter,
     limit: float = math.inf,
 ) -> bool:
-    """Print one line of the table: medians of both, called in turn, so that disturbances affect both alike.
+    """Print one line of the table, with the medians of both functions.
+
+    The functions are called alternately, so disturbances affect both equally.
 
     Returns:
-        whether the ratio is within the limit, if there is one.
+        whether the ratio is within the limit; True without a limit.
     """
     act()
     floor()
@@ -70,9 +73,9 @@ def compare(
 
 
 def noise(size: int, repetitions: int) -> bool:
-    """Compare an exact discrete Gaussian vector with numpy's normal one; return whether it is within the limit.
+    """Compare an exact discrete Gaussian vector with a normal vector from numpy; return whether the limit is met.
 
-    Measured in processor time, since on a busy machine only the longer of the two is interrupted.
+    The comparison uses CPU time, since on a busy machine only the longer one of the two calls is interrupted.
     """
     mechanism = calibrate(clip=0.5, size=size, releases=48, epsilon=2.0, delta=1e-5, neighbouring="add-remove")
     sampler = DiscreteGaussianSampler(mechanism.sigma, OperatingSystemNoise())
@@ -89,24 +92,24 @@ def noise(size: int, repetitions: int) -> bool:
 
 
 def records(size: int) -> Records:
-    """Random records for a softmax model of `size` parameters."""
+    """Return random records for a softmax model with `size` parameters."""
     generator = np.random.default_rng(0)
     return Records(generator.normal(size=(RECORDS, size // CLASSES)), generator.integers(0, CLASSES, RECORDS))
 
 
 def answering(vault: Vault, size: int) -> Callable[[], None]:
-    """A function that asks the next question of a schedule, always at the same point."""
+    """Return a function that asks the vault the next query of a schedule, always at the same point."""
     slots, point = count(), np.zeros(size)
 
     def answer() -> None:
         if isinstance(vault.answer(Query("clipd2p", "gradient", next(slots), point)), Refused):
-            raise RuntimeError("the vault refused")
+            raise RuntimeError("the vault refused the query")
 
     return answer
 
 
 def opened(kind: str, path: Path) -> Ledger:
-    """A new ledger, on the disk or in memory."""
+    """Create and open a ledger, on the disk or in memory."""
     if kind == "memory":
         return Ledger.in_memory("bench", BUDGET)
     Ledger.create(path, "bench", BUDGET)
@@ -114,7 +117,7 @@ def opened(kind: str, path: Path) -> Ledger:
 
 
 def release(size: int, repetitions: int, directory: Path) -> None:
-    """Compare a whole release with a plain gradient sum and numpy's noise; on the disk, plus two appends."""
+    """Compare a whole release with a plain gradient sum with numpy noise and, if on the disk, two durable appends."""
     held, kernel = records(size), Softmax(size // CLASSES, CLASSES)
     generator = np.random.default_rng()
     weights = np.zeros((size // CLASSES, CLASSES))
@@ -152,7 +155,7 @@ def release(size: int, repetitions: int, directory: Path) -> None:
 
 
 def record(name: str, features: int, classes: int, repetitions: int) -> None:
-    """Compare one exact release of a record with the same law drawn in floats."""
+    """Compare the exact release of one record with a floating-point sample of the same distribution."""
     one = scheme(name, features, classes, 1.0)
     mechanism, noise, generator = RecordMechanism(one), OperatingSystemNoise(), np.random.default_rng()
     held = Records(generator.normal(size=(1, features)), np.array([1]))
@@ -160,19 +163,19 @@ def record(name: str, features: int, classes: int, repetitions: int) -> None:
         f"record, {name}, {features} × {classes}",
         lambda: mechanism.apply(held, noise),
         lambda: simulate(one, held.features, held.labels, generator),
-        "the same law in floats",
+        "the same distribution in floats",
         repetitions,
     )
 
 
 def written() -> tuple[int, int]:
-    """Bytes that this process has handed to the system so far, and bytes of the file pages that it has changed."""
+    """Return the number of bytes that this process has written so far, and the bytes of file pages changed by it."""
     counters = dict(line.split(": ") for line in Path("/proc/self/io").read_text().splitlines())
     return int(counters["wchar"]), int(counters["write_bytes"])
 
 
 def charge(repetitions: int, directory: Path) -> bool:
-    """Compare a durable charge with a durable append of as many bytes; return whether it is within the limit."""
+    """Compare a durable charge with a durable append of the same size; return whether the limit is met."""
     path = directory / "charge.db"
     mechanism = calibrate(clip=0.5, size=650, releases=RELEASES, epsilon=2.0, delta=1e-5, neighbouring="add-remove")
     Ledger.create(path, "bench", BUDGET)
@@ -188,8 +191,8 @@ def charge(repetitions: int, directory: Path) -> bool:
     for _ in range(METERED):
         pay()
     handed, changed = (np.array(written()) - before) / METERED
-    print(f"a charge hands {handed:,.0f} bytes to the system and changes {changed:,.0f} bytes of pages of files;")
-    print(f"at one charge a minute that is {changed * MINUTES / 2**20:.1f} MiB a day")
+    print(f"a charge writes {handed:,.0f} bytes and changes {changed:,.0f} bytes of file pages;")
+    print(f"with one charge per minute, this amounts to {changed * MINUTES / 2**20:.1f} MiB per day")
     payload = bytes(round(handed))
 
     with (directory / "append").open("ab", buffering=0) as file:
@@ -206,7 +209,7 @@ def charge(repetitions: int, directory: Path) -> bool:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--smoke", action="store_true", help="few repetitions")
+    parser.add_argument("--smoke", action="store_true", help="run with few repetitions")
     smoke = parser.parse_args().smoke
     repetitions = 5 if smoke else 200
     print(f"{'':36} {'measured':>15} {'floor':>15} {'ratio':>8}")

@@ -1,11 +1,12 @@
-"""Start-up time of a testbed's processes: forked from one process with the imports done, and each started by itself.
+"""Benchmark of the start-up time of testbed processes: forked from one process with all imports, or started separately.
 
-Time runs from the moment at which building the fleet begins until every agent has answered. The memory that one more
-agent takes (its proportional share, PSS) is measured too. The floor is the same with --isolate exec.
+The time is measured from the start of building the fleet until every agent has answered. The memory of each additional
+agent (its proportional share, PSS) is also measured. The baseline is the same fleet with --isolate exec.
 
     python benchmarks/testbed_start.py [--smoke] [--agents N ...]
 
-Exits with 1 if 8 agents take more than 1 s, 12 more than 1.5 s, or an agent more than 30 MiB, except with --smoke.
+The program exits with status 1 if 8 agents take more than 1 s, 12 agents take more than 1.5 s, or an agent takes more
+than 30 MiB, except with --smoke.
 """
 
 import argparse
@@ -27,14 +28,14 @@ MAX_MIB = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """Seconds until all agents have answered, and MiB of one agent."""
+    """Seconds until all agents have answered, and mean memory per agent in MiB."""
 
     seconds: float
     mib: float
 
 
 def start(agents: int, isolate: Literal["fork", "exec"]) -> Start:
-    """Start a fleet once, and stop it."""
+    """Start a fleet once, measure it, and stop it."""
     planned = plan(RunSpec(engine="grpc", agents=agents, period=5.0, isolate=isolate).options())
     with tempfile.TemporaryDirectory(prefix="bench-") as directory:
         began = time.monotonic()
@@ -49,7 +50,7 @@ def start(agents: int, isolate: Literal["fork", "exec"]) -> Start:
 
 
 def proportional_mib(pid: int) -> float:
-    """Memory of a process, with shared pages divided by the number of processes that share them."""
+    """Return the memory of a process in MiB, with shared pages divided by the number of processes that share them."""
     for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
         if line.startswith("Pss:"):
             return int(line.split()[1]) / 1024
@@ -58,8 +59,8 @@ def proportional_mib(pid: int) -> float:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--smoke", action="store_true", help="once, and whatever it takes")
-    parser.add_argument("--agents", type=int, nargs="+", default=list(LIMITS), help="sizes of fleets")
+    parser.add_argument("--smoke", action="store_true", help="run once and ignore the limits")
+    parser.add_argument("--agents", type=int, nargs="+", default=list(LIMITS), help="fleet sizes")
     asked = parser.parse_args()
     print("  agents   forked s     exec s    ratio   MiB each   exec MiB")
     failed = False

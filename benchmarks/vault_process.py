@@ -1,7 +1,7 @@
-"""Cost of a vault in a process of its own: time of a question, and memory, each against a vault inside the agent.
+"""Benchmark of a vault in a separate process: query time and memory, in comparison with a vault inside the agent.
 
-The floors are measured in the same run: the same vault asked in this process, and the memory of an agent with its vault
-inside.
+The floors are measured in the same run: the query time of the same vault in this process, and the memory of an agent
+that contains its vault.
 
     python benchmarks/vault_process.py [--smoke]
 """
@@ -31,14 +31,14 @@ from sottovoce.vault import Budget, Ledger, Vault
 from sottovoce.vault.remote import RemoteVault
 
 RECORDS, CLASSES = 120, 10
-FEATURES = (64, 9_999)  # with a constant feature and ten classes: 650 and 100,000 parameters
-RELEASES = 4096  # over which the budget is spread; no run below makes more
+FEATURES = (64, 9_999)  # with a constant feature and ten classes, these give 650 and 100,000 parameters
+RELEASES = 4096  # number of releases over which the budget is spread; no benchmark makes more
 READY_SECONDS = 90.0
 Front = Vault | RemoteVault
 
 
 def configured(fleet: Fleet, directory: Path, name: str, features: int, *, separate: bool) -> Path:
-    """Make a device with random records; return its configuration file."""
+    """Create a device with random records; return the path of its configuration file."""
     state, vault = directory / name, directory / f"{name}-vault"
     budget = Budget(2.0, 1e-5, "record", "add-remove")
     join(fleet, state, budget, vault=vault if separate else None)
@@ -62,7 +62,7 @@ def configured(fleet: Fleet, directory: Path, name: str, features: int, *, separ
 
 @contextmanager
 def running(what: str, config: Path) -> Iterator[int]:
-    """Run a process of `sottovoce WHAT run`; yield its id."""
+    """Run a `sottovoce WHAT run` process; yield its process id."""
     command = [sys.executable, "-m", "sottovoce", what, "run", "--config", str(config)]
     with subprocess.Popen(command, stderr=subprocess.DEVNULL) as process:
         try:
@@ -73,7 +73,7 @@ def running(what: str, config: Path) -> Iterator[int]:
 
 @contextmanager
 def front(config: Path) -> Iterator[Front]:
-    """Open the vault of a device, wherever it runs."""
+    """Open a device's vault, in this process or in its own."""
     settings = load(config)
     if settings.vault.socket is not None and settings.vault.directory is not None:
         ends = time.monotonic() + READY_SECONDS
@@ -100,25 +100,28 @@ def front(config: Path) -> Iterator[Front]:
 
 
 def asking(vault: Front, size: int, *, again: bool) -> Callable[[], None]:
-    """A function that asks the next question of a schedule, or always the first."""
+    """Return a function that asks the vault the next query of a schedule, or always the first if `again` is set."""
     slots, point = count(), np.zeros(size)
 
     def ask() -> None:
         if isinstance(vault.answer(Query("clipd2p", "gradient", 0 if again else next(slots), point)), Refused):
-            raise RuntimeError("the vault refused")
+            raise RuntimeError("the vault refused the query")
 
     return ask
 
 
 def seconds(act: Callable[[], object]) -> float:
-    """Wall time of one call."""
+    """Return the wall time of one call, in seconds."""
     began = time.perf_counter()
     act()
     return time.perf_counter() - began
 
 
 def compare(name: str, act: Callable[[], None], floor: Callable[[], None], repetitions: int) -> None:
-    """Print one line of the table: medians of both, called in turn, so that disturbances affect both alike."""
+    """Print one line of the table, with the medians of both functions.
+
+    The functions are called alternately, so disturbances affect both equally.
+    """
     act()
     floor()
     measured, least = np.median([(seconds(act), seconds(floor)) for _ in range(repetitions)], axis=0)
@@ -126,13 +129,13 @@ def compare(name: str, act: Callable[[], None], floor: Callable[[], None], repet
 
 
 def times(fleet: Fleet, directory: Path, repetitions: int) -> None:
-    """Compare a question over the socket with the same question in this process."""
+    """Compare a query over the socket with the same query in this process."""
     for features in FEATURES:
         size = (features + 1) * CLASSES
         here = configured(fleet, directory, f"here-{features}", features, separate=False)
         apart = configured(fleet, directory, f"apart-{features}", features, separate=True)
         with running("vault", apart), front(apart) as remote, front(here) as inside:
-            for again, what in ((False, "a release"), (True, "the same again")):
+            for again, what in ((False, "a release"), (True, "a repeated query")):
                 compare(
                     f"{what}, {size:,} parameters",
                     asking(remote, size, again=again),
@@ -142,7 +145,7 @@ def times(fleet: Fleet, directory: Path, repetitions: int) -> None:
 
 
 def memory(fleet: Fleet, directory: Path, settle: float) -> None:
-    """Compare agent and separate vault with an agent with its vault inside, each running alone and without peers."""
+    """Compare an agent with a separate vault and an agent that contains its vault, each running alone without peers."""
     here = configured(fleet, directory, "one", FEATURES[0], separate=False)
     apart = configured(fleet, directory, "two", FEATURES[0], separate=True)
     with running("agent", here) as pid:
@@ -158,7 +161,7 @@ def memory(fleet: Fleet, directory: Path, settle: float) -> None:
 
 
 def resident_mib(pid: int) -> float:
-    """Resident memory of a process, from /proc."""
+    """Return the resident memory of a process in MiB, from /proc."""
     for line in Path(f"/proc/{pid}/status").read_text().splitlines():
         if line.startswith("VmRSS:"):
             return int(line.split()[1]) / 1024
@@ -166,7 +169,7 @@ def resident_mib(pid: int) -> float:
 
 
 def at_work(state: Path, settle: float) -> None:
-    """Return `settle` seconds after the agent has made its first release."""
+    """Wait until the agent has made its first release, and then for another `settle` seconds."""
     deadline = time.monotonic() + READY_SECONDS
     while True:
         try:
@@ -175,14 +178,14 @@ def at_work(state: Path, settle: float) -> None:
         except NetworkError:
             pass
         if time.monotonic() > deadline:
-            raise RuntimeError(f"no agent at work in {state} within {READY_SECONDS:g} s")
+            raise RuntimeError(f"the agent in {state} made no release within {READY_SECONDS:g} s")
         time.sleep(0.05)
     time.sleep(settle)
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--smoke", action="store_true", help="few repetitions")
+    parser.add_argument("--smoke", action="store_true", help="run with few repetitions")
     options = parser.parse_args()
     print(f"{'':36} {'separate':>13} {'in process':>13} {'ratio':>7}")
     with tempfile.TemporaryDirectory(prefix="bench-", dir=Path.cwd()) as name:

@@ -1,7 +1,7 @@
-"""Speed of the vector engine: node updates per second of gossip learning with Pegasos, d = 57, one record per device.
+"""Benchmark of the vector engine: node updates per second in gossip learning (Pegasos, d = 57, one record per device).
 
-The floor, measured in the same run, only copies the models of all messages to their receivers, by one numpy call per
-cycle, with as many messages as there are devices.
+The floor, which is measured in the same run, only copies the models of all messages to their receivers. It uses one
+numpy call per cycle, and as many messages as there are devices.
 
     python benchmarks/vector.py [--smoke]
 """
@@ -17,13 +17,13 @@ from sottovoce.kernels.gossip_rules import RULES
 from sottovoce_lab.simulator.vector import Engine, TravellingModels
 
 FEATURES = 57
-PEER = 2314.0  # node updates per second of gossipy (on torch), 4,140 devices, on a machine like that of the README
+PEER = 2314.0  # node updates per second of gossipy (with torch), 4,140 devices, on a machine like that in the README
 SEED = 1
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """Node updates per second, messages copied per second, and the hash of the final state."""
+    """Node updates per second, message copies per second, and the hash of the final state."""
 
     updates: float
     copied: float
@@ -31,7 +31,7 @@ class Result:
 
 
 def measure(nodes: int, cycles: int) -> Result:
-    """Run a fleet, then copy as many messages."""
+    """Measure the updates of a fleet, and then the copies of one message per device and cycle."""
     generator = np.random.default_rng(SEED)
     records = generator.standard_normal((nodes, 1, FEATURES), dtype=np.float32)
     records /= np.linalg.norm(records, axis=2, keepdims=True)
@@ -52,7 +52,7 @@ def measure(nodes: int, cycles: int) -> Result:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--smoke", action="store_true", help="once, small")
+    parser.add_argument("--smoke", action="store_true", help="run only once, with a small fleet")
     smoke = parser.parse_args().smoke
     sizes = [(4140, 20)] if smoke else [(4140, 1000), (100_000, 50), (1_000_000, 50)]
     print("   devices    updates/s     copies/s  floor ×  gossipy ×    MiB  same bits twice")

@@ -80,7 +80,7 @@ def test_a_message_applied_and_called_a_duplicate(monkeypatch: pytest.MonkeyPatc
         run(fleet(5, "exponential", seed=1, steps=0))
 
 
-@pytest.mark.parametrize("core, wrong", [(Forgetful, "that was not on its way"), (Sly, "mass changed by more")])
+@pytest.mark.parametrize("core, wrong", [(Forgetful, "that was not in transit"), (Sly, "mass changed by an amount")])
 def test_mass_alone_shows_it_too(monkeypatch: pytest.MonkeyPatch, core: type[Core], wrong: str) -> None:
     monkeypatch.setattr(engine, "Core", core)
     monkeypatch.setattr(AppliedOnce, "violation", lambda *_: None)
@@ -135,7 +135,7 @@ def test_one_unit_too_many_or_too_few(
     spoilt = type("Spoilt", (Careless,), {"spoil": staticmethod(spoil)})
     for device in devices.devices:
         device.learner = spoilt(cast(PushSum, device.learner).schedule)
-    with pytest.raises(InternalError, match=f"mass changed by more.*`{event}`"):
+    with pytest.raises(InternalError, match=f"mass changed by an amount.*`{event}`"):
         run(devices)
 
 
@@ -192,8 +192,8 @@ def new_vault(seed: int) -> Vault:
 @pytest.mark.parametrize(
     "vault, wrong",
     [
-        (Unrecorded, "the ledger does not hold"),
-        (Fickle, "answered twice, and differently"),
+        (Unrecorded, "that is not in the ledger"),
+        (Fickle, "answered twice, with different answers"),
         (Spendthrift, "more was spent than the budget allows"),
     ],
 )

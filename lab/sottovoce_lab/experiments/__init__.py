@@ -1,4 +1,4 @@
-"""Simulated experiments: from declared settings to a report, and the figures of the papers."""
+"""Simulated experiments, which turn declared settings into a report, and the figures of the papers."""
 
 from sottovoce_lab.experiments import events
 from sottovoce_lab.experiments.builtins import load_experiment, names

@@ -1,4 +1,4 @@
-"""Built-in experiments, stored as TOML files; and every other learner, at its defaults."""
+"""Built-in experiments, which are stored as TOML files, and every other learner with its default settings."""
 
 from collections.abc import Collection
 from importlib import resources
@@ -20,15 +20,15 @@ def names() -> list[str]:
 
 
 def load_experiment(name: str, known: Collection[str] | None = KEYS) -> dict[str, Any]:
-    """Return dotted keys and values of a built-in experiment, of a learner at its defaults, or of a file.
+    """Return the dotted keys and values of a built-in experiment, of a learner with its defaults, or of a file.
 
     Args:
-        name: name of the experiment or the learner, or a path.
-        known: the valid keys; None to check keys later.
+        name: name of an experiment or a learner, or a path that ends in .toml.
+        known: the valid keys; None to accept any key.
 
     Raises:
-        UsageError: if the experiment does not exist.
-        ConfigError: if the file cannot be read, or has an unknown key.
+        UsageError: if there is no experiment or learner with this name.
+        ConfigError: if the file cannot be read or contains an unknown key.
     """
     if name in names():
         with resources.as_file(_FOLDER / f"{name}.toml") as path:
@@ -37,7 +37,7 @@ def load_experiment(name: str, known: Collection[str] | None = KEYS) -> dict[str
         return {"learner.name": name}
     if not name.endswith(".toml"):
         near = suggestion(name, [*names(), *ALGORITHMS])
-        guess = f"did you mean {near}? Give" if near else "give"
+        guess = f"did you mean {near}? Specify" if near else "specify"
         raise UsageError(
             f"{name}: no such experiment; {guess} a file that ends in .toml, or one of "
             f"{', '.join(sorted({*names(), *ALGORITHMS}))}"

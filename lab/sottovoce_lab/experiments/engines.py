@@ -1,4 +1,4 @@
-"""Execution of a described run on the engine that the description names, and the report."""
+"""Execution of a run on the engine that its description specifies."""
 
 from typing import Any
 
@@ -23,18 +23,18 @@ from sottovoce_lab.testbed.run_spec import RunSpec
 
 
 def run(spec: RunSpec, watcher: Watcher, data: DataSet | None = None) -> dict[str, Any]:
-    """Execute a run on the engine that it names.
+    """Execute a run on the engine that it specifies.
 
     Args:
-        spec: the run.
-        watcher: receiver of the progress.
-        data: the data set that `spec.data` names, if it is loaded already.
+        spec: description of the run.
+        watcher: observer that receives progress updates.
+        data: the data set that `spec.data` specifies, if it is already loaded.
 
     Returns:
         the report, `sottovoce.report/1`.
 
     Raises:
-        SottovoceError: if the run is impossible; the message names the remedy.
+        SottovoceError: if the run is impossible; the message suggests a remedy.
     """
     options = spec.options()
     planned = plan(options, data)
@@ -55,7 +55,7 @@ def run(spec: RunSpec, watcher: Watcher, data: DataSet | None = None) -> dict[st
 
 
 def _request_document(spec: RunSpec) -> dict[str, Any]:
-    """Return the request, JSON-ready; infinity, which JSON lacks, is written as in a file."""
+    """Return the run description as JSON-ready values; an infinite ε is the string "inf", as JSON has no infinity."""
     asked = {key: value for key in spec.__struct_fields__ if (value := getattr(spec, key)) not in (None, (), {})}
     return {**asked, **({"epsilon": "inf"} if spec.epsilon == float("inf") else {})}
 
@@ -68,22 +68,22 @@ def _run_on_arrays(planned: Plan, watcher: Watcher) -> dict[str, Any]:
         document, _ = run_fleet(_one_record_fleet(planned), watcher)
         return document
     raise UsageError(
-        f"engine = vector: supports push-sum's learners and golf, not {learner.name}: write engine = events"
+        f"engine = vector: this engine supports the push-sum learners and golf, not {learner.name}; use engine = events"
     )
 
 
 def _one_record_fleet(planned: Plan) -> Fleet:
-    """Return the plan's fleet in the form that the vector engine takes."""
+    """Return the plan's fleet in the form that the vector engine accepts."""
     options = planned.options
     if any(len(raw) != 1 for raw in planned.raw):
         raise UsageError(
-            f"engine = vector: devices of {options.learner} must hold one record each: write partition = one-record, "
-            "or engine = events"
+            f"engine = vector: devices of {options.learner} must have exactly one record each; use "
+            "partition = one-record, or engine = events"
         )
     if options.topology not in PEERS:
         raise UsageError(
-            f"engine = vector: {options.learner} supports the topologies {', '.join(PEERS)}, not {options.topology}: "
-            "choose one of them, or write engine = events"
+            f"engine = vector: {options.learner} supports the topologies {', '.join(PEERS)}, not {options.topology}; "
+            "choose one of these, or use engine = events"
         )
     held = [records_of(raw, planned.transform, planned.bounds) for raw in planned.raw]
     return Fleet(
@@ -104,7 +104,7 @@ def _settings(planned: Plan) -> Settings:
     faults = options.faults
     if faults.has_faults_besides("loss", "delay", "delay_spread", "churn") or isinstance(faults.churn, tuple):
         raise UsageError(
-            "engine = vector: supports only the faults loss, delay and churn=lognormal(…): write engine = events"
+            "engine = vector: only the faults loss, delay and churn=lognormal(…) are supported; use engine = events"
         )
     delay = [round((faults.delay + side * faults.delay_spread) / options.period) for side in (-1, 1)]
     churn = f"lognormal({faults.churn.mu:g},{faults.churn.sigma:g})" if isinstance(faults.churn, Sessions) else "none"
@@ -128,4 +128,4 @@ def _settings(planned: Plan) -> Settings:
     try:
         return settings(found, "engine = vector")
     except ConfigError as error:
-        raise UsageError(f"{error}; or write engine = events") from error
+        raise UsageError(f"{error}; or use engine = events") from error

@@ -1,6 +1,6 @@
-"""Real agents under the virtual clock, with the keys of a vector run: `simulate --engine events`.
+"""Simulation of real agents under the virtual clock, with the keys of a vector run: `simulate --engine events`.
 
-An experiment file is a description of a run: see sottovoce_lab.testbed.run_spec.
+An experiment file is a run description; see sottovoce_lab.testbed.run_spec.
 """
 
 from collections.abc import Collection, Mapping
@@ -17,21 +17,21 @@ from sottovoce_lab.testbed.progress import Watcher
 from sottovoce_lab.testbed.run_spec import run_spec
 
 LARGEST_TRACE = 2000
-"""Largest product of agents and cycles of a traced run, which records every state and message."""
+"""Maximum product of agents and cycles for a traced run, which records every state and message."""
 
 
 def options(values: Mapping[str, Any], origin: str, typed: Collection[str] = ()) -> Options:
-    """Return the options of a run, from dotted keys.
+    """Build the options of a run from dotted keys.
 
     Args:
-        values: values by key.
-        origin: name of the experiment, for errors.
-        typed: keys that were given on the command line rather than by the experiment.
+        values: values by dotted key.
+        origin: experiment name, for error messages.
+        typed: keys that were specified on the command line rather than by the experiment.
 
     Raises:
-        ConfigError: if a value is impossible, or the experiment has an unknown key; the message names it.
+        ConfigError: if a value is invalid, or the experiment contains an unknown key; the message names the key.
         PrivacyError: if no ε holds and the values do not allow a run without ε.
-        UsageError: if a key on the command line is unknown.
+        UsageError: if a key that was specified on the command line is unknown.
     """
     try:
         return run_spec(values, origin, typed).options()
@@ -44,22 +44,24 @@ def options(values: Mapping[str, Any], origin: str, typed: Collection[str] = ())
 def run(
     asked: Options, watcher: Watcher, traced: bool = False, data: DataSet | None = None
 ) -> tuple[dict[str, Any], dict[str, Any] | None]:
-    """Run a fleet under the virtual clock.
+    """Simulate a fleet under the virtual clock.
 
     Args:
         asked: options of the run.
-        watcher: receiver of the progress.
-        traced: whether to record every state, message and private computation; for small runs only.
-        data: the data set that `asked.data` names, if it is loaded already.
+        watcher: observer that receives progress updates.
+        traced: whether to record every state, message and private computation; only for small runs.
+        data: the data set that `asked.data` specifies, if it is already loaded.
 
     Returns:
-        the report, and the trace if there is one.
+        the report, and the trace if one was requested.
 
     Raises:
-        SottovoceError: if the fleet cannot run; the message names the remedy.
+        SottovoceError: if the fleet cannot run; the message suggests a remedy.
     """
     if traced and asked.agents * asked.cycles > LARGEST_TRACE:
-        raise UsageError(f"--trace supports at most {LARGEST_TRACE} agents times cycles; choose fewer")
+        raise UsageError(
+            f"--trace: the number of agents times the number of cycles must be at most {LARGEST_TRACE}; reduce either"
+        )
     trace = Trace() if traced else None
     report = memory.run(plan(asked, data), watcher, trace).document()
     return report, None if trace is None else trace.document()

@@ -1,4 +1,4 @@
-"""Fleet of one-record devices before it starts: their records, the perturbation, and the test set."""
+"""Preparation of a fleet of one-record devices: their records, the perturbation and the test set."""
 
 import math
 from dataclasses import dataclass
@@ -36,18 +36,18 @@ _FEW = 8
 
 @dataclass(frozen=True, slots=True)
 class Fleet:
-    """Fleet with one record per device, and the public facts about all devices.
+    """A fleet with one record per device, and the public facts that apply to all devices.
 
     Attributes:
-        settings: the requested settings.
-        name: name of the data set.
-        records: transformed, one per device, in the order of devices; rows are not of length 1 yet.
-        test: transformed records that no device holds.
-        classes: number c of classes.
-        model: name of the model.
-        scheme: perturbation of the records.
-        transform: the steps of the transform.
-        training_bounds: whether the transform looked at the training set.
+        settings: settings of the run.
+        name: data set name.
+        records: the transformed records, one per device, in device order; rows are not yet scaled to length 1.
+        test: transformed test records, which no device has.
+        classes: the number of classes, c.
+        model: model name.
+        scheme: perturbation scheme for the records.
+        transform: steps of the feature transform.
+        training_bounds: whether the transform uses ranges computed from the training set.
     """
 
     settings: Settings
@@ -61,7 +61,7 @@ class Fleet:
     training_bounds: bool
 
     def perturbed_records(self) -> NDArray[np.float32]:
-        """Return the final holdings of each device, float32[n,k,d]: y^(k)x with noise, or noiseless at length 1."""
+        """Return each device's record y^(k)x, float32[n,k,d]: perturbed, or scaled to length 1 in a noiseless run."""
         n, d = self.records.features.shape
         q = np.empty((n, copies(self.classes), d), dtype=np.float32)
         stream = generator(self.settings.seed, Stream.NOISE)
@@ -74,7 +74,7 @@ class Fleet:
         return q
 
     def released_values(self) -> NDArray[np.int64]:
-        """Return each device's publications, int64[n, width] on the scheme's grid, with the noise used in `signed`."""
+        """Return the devices' releases on the scheme's grid, int64[n, width], with the noise of `perturbed_records`."""
         values = np.empty((len(self.records), self.scheme.width), dtype=np.int64)
         stream = generator(self.settings.seed, Stream.NOISE)
         for part in _chunks(len(values)):
@@ -83,7 +83,10 @@ class Fleet:
         return values
 
     def units(self, features: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Scale rows to length 1 in the learner's norm: L1 with fidelity `paper`, else L2; zero rows stay zero."""
+        """Scale rows to length 1 in the learner's norm; zero rows stay zero.
+
+        The norm is L1 with fidelity `paper` and for the learner gradient-walk, and L2 otherwise.
+        """
         order = 1 if self.settings.fidelity == "paper" or self.settings.learner.name == "gradient-walk" else 2
         lengths = np.linalg.norm(features, ord=order, axis=1, keepdims=True)
         units: NDArray[np.float64] = np.divide(features, lengths, out=np.zeros_like(features), where=lengths > 0)
@@ -91,19 +94,19 @@ class Fleet:
 
 
 def assemble(settings: Settings, data: DataSet | None = None) -> Fleet:
-    """Load the data, hold out a test set, deal one record to each device, and transform the records.
+    """Load the data, hold out a test set, assign one record to each device, and transform the records.
 
     Args:
         settings: settings of the run.
-        data: the data set that `settings.data.source` names, if it is loaded already.
+        data: the data set that `settings.data.source` specifies, if it is already loaded.
 
-    The official test split is used if it exists; else all records that no device gets, or a tenth when the
-    number of agents is left open.
+    The official test split is used if it exists. Otherwise the test set consists of all records that no device gets,
+    or of a tenth of the records if the number of agents is not specified.
 
     Raises:
-        DataError: if the data cannot be read, or a transform does not fit it.
-        PrivacyError: if no scheme exists for such data and ε.
-        UsageError: if there are more agents than records.
+        DataError: if the data cannot be read, or a transform does not apply to it.
+        PrivacyError: if no scheme exists for these data and this ε.
+        UsageError: if there are too few records for this number of agents and a test set.
     """
     data = _load_data(settings) if data is None else data
     train, test, bounds = data.records, data.test, data.bounds
@@ -112,7 +115,7 @@ def assemble(settings: Settings, data: DataSet | None = None) -> Fleet:
         share = 1 - (_TRAINING_SHARE if agents is None else agents / len(train))
         if share <= 0:
             raise UsageError(
-                f"agents = {agents}: {len(train)} records, one for each agent, leave none for testing; "
+                f"agents = {agents}: with one of the {len(train)} records for each agent, none is left for testing; "
                 "choose fewer agents"
             )
         kept, held_back = holdout(len(train), seed, share)
@@ -152,10 +155,12 @@ def _load_data(settings: Settings) -> DataSet:
 
 
 def _default_transform(settings: Settings, data: DataSet) -> str:
-    """Return min-max to [0, 1] for fidelity `paper`; else declared bounds or a log, less the record's own mean.
+    """Return the default transform for these settings and data.
 
-    Records of few features keep their mean, which carries much of their information. Large images are pooled, which
-    costs a linear model little and makes every message three quarters smaller.
+    For fidelity `paper`, this is min-max scaling to [0, 1]. Otherwise, features are scaled by their declared bounds or
+    by a logarithm, and the mean of each record is subtracted. The mean is not subtracted from records with few
+    features, since it carries much of their information. Large images are pooled, which costs a linear model little
+    accuracy and reduces the size of every message by three quarters.
     """
     features = data.records.features.shape[1]
     if settings.fidelity == "paper":
@@ -171,10 +176,10 @@ def _default_transform(settings: Settings, data: DataSet) -> str:
 
 
 def _model(settings: Settings, agents: int) -> str:
-    """Return the chosen model; by default ridge, which learns most from the releases.
+    """Return the chosen model; the default is ridge, which learns most from the releases.
 
-    With fidelity `paper`, on a walk, and in fleets too large for every device to store every record, the default is the
-    paper's model.
+    The default is the paper's model, pegasos, with fidelity `paper`, for walks, and for fleets that are too large for
+    every device to store every record.
     """
     published = settings.fidelity == "paper" or settings.learner.name != "golf"
     return settings.learner.model or ("pegasos" if published or agents > MAX_STORES else "ridge")
@@ -192,7 +197,7 @@ def _scheme(settings: Settings, model: str, features: int, classes: int) -> Sche
 
 
 def _transformed(transform: str, features: NDArray[np.float64], bounds: Bounds | None) -> NDArray[np.float64]:
-    """Transform features in chunks, since transforms make copies."""
+    """Transform features in chunks, since transforms copy their input."""
     rows = np.empty((len(features), width(transform, features.shape[1])))
     for part in _chunks(len(features)):
         rows[part] = apply(transform, features[part], bounds)

@@ -1,4 +1,4 @@
-"""One simulation of gossip learning on perturbed records, from a fleet to a report."""
+"""Simulation of gossip learning on perturbed records, from a fleet to a report."""
 
 import resource
 import time
@@ -27,15 +27,15 @@ Document = dict[str, Any]
 
 
 def run(fleet: Fleet, watcher: Watcher, traced: bool = False) -> tuple[Document, Document | None]:
-    """Run a fleet to its end.
+    """Run a fleet for all its cycles.
 
     Args:
         fleet: the devices and their records.
-        watcher: receiver of the progress.
+        watcher: observer that receives progress updates.
         traced: whether to record every message and state.
 
     Returns:
-        the report, and the trace if there is one.
+        the report, and the trace if one was requested.
 
     Raises:
         PrivacyError: if no ε holds, and the settings do not allow a run without ε.
@@ -103,7 +103,7 @@ def run(fleet: Fleet, watcher: Watcher, traced: bool = False) -> tuple[Document,
 
 
 def _build_state(fleet: Fleet) -> tuple[TravellingModels | RecordStores | MixedSums, Models, float]:
-    """Return the records of the devices, the devices' models, and the bytes of one record in transit."""
+    """Return the engine state, the devices' models, and the bytes that one transferred record takes."""
     if fleet.model != "ridge":
         travelling = TravellingModels(fleet.perturbed_records(), RULES[fleet.model])
         return travelling, Travelling(travelling), 0.0
@@ -116,14 +116,14 @@ def _build_state(fleet: Fleet) -> tuple[TravellingModels | RecordStores | MixedS
 
 
 def _share_bytes(moments: PackedMoments, values: "np.ndarray[Any, np.dtype[np.int64]]") -> int:
-    """Return the bytes of a share of one device's sums, packed as on the wire."""
+    """Return the size in bytes of a share of one device's sums, packed as on the wire."""
     row = bounded(moments.packed(moments.scheme.moments(values)) * UNIT)
     numerator, _ = portion(row, WEIGHT_ONE, 2, SHARE_BITS)
     return len(pack(numerator).data)
 
 
 def _varint_bytes(values: "np.ndarray[Any, np.dtype[np.int64]]") -> float:
-    """Return a record's mean size in bytes as protobuf's zigzag varints, 7 bits per byte."""
+    """Return the mean size of a record in bytes, encoded as protobuf zigzag varints with 7 bits per byte."""
     total = 0
     for row in np.array_split(values, max(1, values.size // 2**20)):
         zigzag = (row << 1 ^ row >> 63).astype(np.uint64)

@@ -1,4 +1,4 @@
-"""One simulation of the gradient perturbation walk, from a fleet to a report."""
+"""Simulation of the gradient perturbation walk, from a fleet to a report."""
 
 import resource
 import time
@@ -25,11 +25,11 @@ from sottovoce_lab.testbed.run_facts import SIMULATED
 
 
 def run(fleet: Fleet, watcher: Watcher) -> dict[str, Any]:
-    """Walk over a fleet until every device's budget is spent, or all cycles have run.
+    """Walk over a fleet until every device's budget is spent or all cycles are complete.
 
     Raises:
         PrivacyError: if no ε holds, and the settings do not allow a run without ε.
-        UsageError: if a batch is larger than the fleet.
+        UsageError: if the batch size exceeds the number of records.
     """
     began = time.monotonic()
     settings, statement = fleet.settings, statement_of(fleet)
@@ -66,10 +66,10 @@ def run(fleet: Fleet, watcher: Watcher) -> dict[str, Any]:
 
 
 def walks(fleet: Fleet, epsilons: list[float]) -> GradientWalk:
-    """Return walks over one fleet, one walk at each total ε, side by side.
+    """Return parallel walks over one fleet, with one walk for each total ε.
 
     Raises:
-        UsageError: if a batch is larger than the fleet.
+        UsageError: if the batch size exceeds the number of records.
     """
     settings = fleet.settings
     return GradientWalk(
@@ -82,19 +82,19 @@ def walks(fleet: Fleet, epsilons: list[float]) -> GradientWalk:
 
 
 def _schedule(settings: Settings, epsilon: float) -> tuple[float, ...]:
-    """Return ε of each visit to a device."""
+    """Return the ε of each visit to a device."""
     return visit_epsilons(settings.learner.budget, settings.learner.visits, epsilon)
 
 
 def _batched(fleet: Fleet, size: int) -> NDArray[np.float64]:
-    """Return the records of each device of a walk, y^(k)x at L1 length 1: float64[devices, size, k, d].
+    """Return the records of each device in a walk, y^(k)x with L1 length 1, float64[devices, size, k, d].
 
     Raises:
         UsageError: if there are fewer records than `size`.
     """
     if size > len(fleet.records):
         raise UsageError(
-            f"learner.batch = {size}: there are only {len(fleet.records)} records; take a smaller batch, or more agents"
+            f"learner.batch = {size}: there are only {len(fleet.records)} records; use a smaller batch or more agents"
         )
     signs = targets(fleet.records.labels, fleet.classes)
     signed = signs[:, :, np.newaxis] * fleet.units(fleet.records.features)[:, np.newaxis]

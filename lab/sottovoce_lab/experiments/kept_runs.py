@@ -1,4 +1,4 @@
-"""Runs that are saved as soon as they finish, so that an interrupted call can be resumed."""
+"""Storage of run results as soon as each run finishes, so an interrupted call can be resumed."""
 
 import json
 import multiprocessing
@@ -18,9 +18,9 @@ from sottovoce.data import DataSet, load
 from sottovoce.errors import UsageError
 
 AT_ONCE = os.cpu_count() or 1
-"""Maximum number of processes that make runs at once."""
+"""Maximum number of processes that execute runs at the same time."""
 
-_PATIENCE = 10.0  # seconds to wait for a scheduler
+_PATIENCE = 10.0  # seconds to wait for a Dask scheduler
 
 _GUARANTEE = ("epsilon", "delta", "status", "spent_epsilon_max", "neighbouring", "unit", "reason", "mechanism")
 Keys = Mapping[str, Any]
@@ -28,13 +28,13 @@ Outcome = dict[str, Any]
 
 
 def digest(keys: Keys) -> str:
-    """Return the digest of a run's keys and of the program's version, which identifies the run in later calls."""
+    """Return a digest of a run's keys and the program version, which identifies the run in later calls."""
     words = json.dumps({**keys, "version": sottovoce.__version__}, sort_keys=True, default=str)
     return sha256(words.encode()).hexdigest()[:32]
 
 
 def read_outcomes(file: Path) -> dict[str, Outcome]:
-    """Read the outcomes of earlier calls, by digest; a truncated last line is skipped."""
+    """Read the outcomes of earlier calls, by run digest; skip malformed lines, such as a truncated last line."""
     found: dict[str, Outcome] = {}
     if not file.exists():
         return found
@@ -48,30 +48,30 @@ def read_outcomes(file: Path) -> dict[str, Outcome]:
 
 
 def guarantee(report: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the guarantee in a report."""
+    """Extract the privacy guarantee from a report."""
     return {name: report["privacy"][name] for name in _GUARANTEE}
 
 
 @lru_cache(maxsize=1)
 def load_cached(source: str) -> DataSet:
-    """Load a data set, and cache it: consecutive runs in a process often share one."""
+    """Load a data set and cache it, since consecutive runs in a process often use the same one."""
     return load(source)
 
 
 def run_remaining(
     left: Mapping[str, Keys], job: Callable[[Keys], Outcome], file: Path, pool: Executor
 ) -> Iterator[tuple[str, Outcome, float]]:
-    """Yield each run's digest and outcome, saved as soon as the run ends, and the minutes since the first began.
+    """Execute runs and save each outcome as soon as its run ends; yield digest, outcome and elapsed minutes per run.
 
     Args:
-        left: keys of the runs that are still to be made, by digest.
-        job: function that makes one run, in the process that calls it.
-        file: path of one JSON line per run, created if it is missing.
-        pool: the pool in which the runs are made.
+        left: keys of the runs that remain to be executed, by digest.
+        job: function that executes one run in the calling process.
+        file: path of a file with one JSON line per run, which is created if it does not exist.
+        pool: the pool that executes the runs.
     """
     began = time.monotonic()
     with file.open("a", encoding="utf-8") as lines:
-        lines.write("\n")  # ends a truncated line
+        lines.write("\n")  # end a truncated line
         waiting = {pool.submit(job, keys): key for key, keys in left.items()}
         try:
             for future in as_completed(waiting):
@@ -86,7 +86,7 @@ def run_remaining(
 
 @contextmanager
 def processes(most: int) -> Iterator[Executor]:
-    """Provide one process per processor, at most `most`; they end with the calling process, however it ends."""
+    """Provide a pool with one process per processor, at most `most`; they end even if the calling process is killed."""
     context = multiprocessing.get_context("spawn")
     pool = ProcessPoolExecutor(min(most, AT_ONCE), mp_context=context, initializer=_end_with_parent)
     try:
@@ -97,25 +97,27 @@ def processes(most: int) -> Iterator[Executor]:
 
 @contextmanager
 def cluster(address: str) -> Iterator[Executor]:
-    """Provide the workers of a Dask cluster, on which this version of the package is installed.
+    """Provide the workers of a Dask cluster, which must have this version of the package installed.
 
     Args:
-        address: `dask://HOST:PORT` of the cluster's scheduler.
+        address: address of the cluster's scheduler, `dask://HOST:PORT`.
 
     Raises:
-        UsageError: if Dask is not installed here, the address is malformed, or no scheduler answers there.
+        UsageError: if Dask is not installed, the address is malformed, or no scheduler answers at this address.
     """
     host = address.removeprefix("dask://")
     if not address.startswith("dask://") or not host.rpartition(":")[2].isdigit():
-        raise UsageError(f"--on {address}: write dask://HOST:PORT, the address of a Dask scheduler")
+        raise UsageError(f"--on {address}: write dask://HOST:PORT, where HOST:PORT is the address of a Dask scheduler")
     try:
         from distributed import Client
     except ImportError:
-        raise UsageError(f"--on {address}: needs Dask: install sottovoce[dask]") from None
+        raise UsageError(f"--on {address}: this option requires Dask; install sottovoce[dask]") from None
     try:
         client: Any = cast(Any, Client)(f"tcp://{host}", timeout=_PATIENCE)
     except OSError as error:
-        raise UsageError(f"--on {address}: no scheduler answers there ({error}): start `dask scheduler`") from None
+        raise UsageError(
+            f"--on {address}: no scheduler answers at this address ({error}); start `dask scheduler`"
+        ) from None
     try:
         yield client.get_executor(pure=False)
     finally:
@@ -123,7 +125,7 @@ def cluster(address: str) -> Iterator[Executor]:
 
 
 def _end_with_parent() -> None:
-    """End this process when its parent ends; a thread watches the parent."""
+    """Start a thread that ends this process when its parent ends."""
     parent = multiprocessing.parent_process()
     if parent is not None:
 

@@ -1,4 +1,4 @@
-"""Measures of a fleet's models, taken on random devices with test records that no device holds."""
+"""Measurement of a fleet's models on random devices, with test records that no device has."""
 
 from dataclasses import dataclass
 
@@ -15,18 +15,18 @@ _MAX_SCORES = 2**24
 
 @dataclass(frozen=True, slots=True)
 class Spread(Measures):
-    """Measures with the standard deviation of the accuracy over the measured models."""
+    """Measures of several models, with their number and the standard deviation of their accuracy."""
 
     accuracy_std: float
     models: int
 
 
 class Meter:
-    """Meter of one-vs-all models on a fleet's test records.
+    """A meter for one-vs-all models, which uses a fleet's test records.
 
     Args:
-        fleet: the fleet with the test records.
-        generator: generator that chooses the 2,000 records measured while the fleet runs.
+        fleet: fleet whose test records are used.
+        generator: random generator that selects the records, at most 2,000, for measurements during the run.
     """
 
     def __init__(self, fleet: Fleet, generator: np.random.Generator) -> None:
@@ -36,15 +36,15 @@ class Meter:
         self._sample = np.sort(generator.permutation(len(self._labels))[:_CURVE_RECORDS])
 
     def quick(self, weights: NDArray[np.float64], weight_of: NDArray[np.int64]) -> Spread:
-        """Measure the accuracy on at most 2,000 test records; see `final`."""
+        """Measure models on at most 2,000 test records; see `final`."""
         return self._measure(weights, weight_of, self._sample)
 
     def final(self, weights: NDArray[np.float64], weight_of: NDArray[np.int64]) -> Spread:
-        """Measure the accuracy on all test records.
+        """Measure models on all test records.
 
         Args:
-            weights: float64[m, k, d], different models.
-            weight_of: int64[devices]: which model each measured device has.
+            weights: the distinct models, float64[m, k, d].
+            weight_of: index of each measured device's model, int64[devices].
         """
         return self._measure(weights, weight_of, np.arange(len(self._labels)))
 

@@ -1,4 +1,4 @@
-"""Models of measured devices: travelling models, or ridge models fitted from the records or sums that devices hold."""
+"""Models of measured devices: travelling models, or ridge models fitted from a device's records or sums."""
 
 import hashlib
 from typing import Protocol
@@ -20,15 +20,15 @@ _CHUNK = 256
 
 
 class Models(Protocol):
-    """Models of a fleet."""
+    """Access to the models of a fleet."""
 
     def of(self, devices: NDArray[np.int64]) -> Chosen:
-        """Return the models of these devices, or of the first few devices if fitting is expensive."""
+        """Return the models of these devices, or of only some of them if fitting is expensive."""
         ...
 
 
 class Travelling:
-    """Travelling models: the currentModel of each device."""
+    """Access to travelling models, where each device's model is its currentModel."""
 
     def __init__(self, state: TravellingModels) -> None:
         self._state = state
@@ -39,14 +39,15 @@ class Travelling:
 
 
 class Fitted:
-    """Ridge model fitted from the published records that a device holds; devices with equal records share one model.
+    """Access to ridge models fitted from each device's published records; devices with equal records share a model.
 
-    Fitting distinct models takes about 4·10¹⁰ multiplications in a cycle at most; at least one model is fitted.
+    The number of models per cycle is limited such that fitting takes at most about 4·10¹⁰ multiplications, but at least
+    one model is fitted.
 
     Args:
-        state: the records that each device holds.
-        scheme: perturbation of the records.
-        values: int64[nodes, width], the published records.
+        state: the record stores of all devices.
+        scheme: perturbation scheme of the records.
+        values: the published records, int64[nodes, width].
     """
 
     def __init__(self, state: RecordStores, scheme: Scheme, values: NDArray[np.int64]) -> None:
@@ -58,7 +59,7 @@ class Fitted:
         self._most = max(1, int(_MAX_WORK / work))
 
     def of(self, devices: NDArray[np.int64]) -> Chosen:
-        """See Models.of. A device has at least its own record."""
+        """See Models.of. Every device has at least its own record."""
         keys = [hashlib.sha256(self._state.bits[device].data).digest() for device in devices]
         fitted: dict[bytes, NDArray[np.float64]] = {}
         measured: list[bytes] = []
@@ -77,12 +78,12 @@ class Fitted:
 
 
 class FittedFromSums:
-    """Ridge model fitted from the mean of sums that a device holds, for a few of the devices.
+    """Access to ridge models fitted from each device's mean of sums, for the first few devices only.
 
     Args:
-        state: the mixing weights of each device.
-        moments: conversion of releases to rows, and of their mean to a model.
-        values: int64[nodes, width], the published records.
+        state: source of the mixing weights of each device.
+        moments: converter from releases to rows, and from the mean of rows to a model.
+        values: the published records, int64[nodes, width].
     """
 
     def __init__(self, state: MixedSums, moments: PackedMoments, values: NDArray[np.int64]) -> None:

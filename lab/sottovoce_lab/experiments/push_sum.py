@@ -1,4 +1,4 @@
-"""Push-sum SGD by the vector engine, from a plan to a report."""
+"""Simulation of push-sum SGD on the vector engine, from a plan to a report."""
 
 import time
 from functools import partial
@@ -29,17 +29,17 @@ _BYTES_PER_NUMBER = 8
 
 
 def run(plan: Plan, watcher: Watcher) -> dict[str, Any]:
-    """Run a fleet to its end.
+    """Run a fleet for all its cycles.
 
     Args:
-        plan: the devices' records, and their peers.
-        watcher: receiver of the progress.
+        plan: plan of the run, with the devices' records and peers.
+        watcher: observer that receives progress updates.
 
     Returns:
         the report.
 
     Raises:
-        UsageError: if the engine has no arithmetic for the plan; the message names an engine that can run the plan.
+        UsageError: if the engine does not support the plan; the message names an engine that does.
     """
     began, options = time.monotonic(), plan.options
     vaults = _Vaults(plan)
@@ -80,7 +80,7 @@ def run(plan: Plan, watcher: Watcher) -> dict[str, Any]:
 
 
 def _fleet(plan: Plan, vaults: "_Vaults") -> tuple[PushSumFleet | PairwiseFleet, int]:
-    """Return the plan's fleet, and the number of values in one of its messages, the answer included."""
+    """Return the plan's fleet, and the number of values in one of its messages, including the answer."""
     size, initial = vaults.kernel.size, vaults.kernel.initial(INITIAL_SEED)
     loss, seed = plan.options.faults.loss, derive_seed(plan.options.seed, Stream.ENGINE)
     schedule = schedule_of(plan.config, size)
@@ -91,7 +91,7 @@ def _fleet(plan: Plan, vaults: "_Vaults") -> tuple[PushSumFleet | PairwiseFleet,
 
 
 class _Vaults:
-    """Vaults of the whole fleet: one mechanism, and one ledger for all devices, since all are charged alike."""
+    """The vaults of a whole fleet, with one mechanism and one ledger, since all devices are charged equally."""
 
     def __init__(self, plan: Plan) -> None:
         terms, budget = plan.family.terms, plan.options.budget
@@ -102,7 +102,7 @@ class _Vaults:
         if settings_of(plan.config, PushSumSettings).mixing == "contributions":
             raise _unsupported("learner.mixing = contributions", ", or learner.mixing = pairwise")
         if not isinstance(terms, GradientTerms) or kernel is None:
-            raise _unsupported("a moving threshold, which learner.clipping = constant avoids")
+            raise _unsupported("a moving clipping threshold, which learner.clipping = constant avoids")
         if budget.unit != "record" or kernel_clips_and_sums(kernel, budget, held[0]):
             raise _unsupported("a unit other than record, or a model whose graph clips and sums")
         if plan.options.faults.has_faults_besides("loss"):
@@ -128,11 +128,11 @@ class _Vaults:
 
     @property
     def spent(self) -> float | None:
-        """Total ε spent by each device so far."""
+        """Total ε that each device has spent so far."""
         return self._ledger.spending().promised_epsilon
 
     def released(self, points: NDArray[np.float64]) -> tuple[NDArray[np.int64], float]:
-        """Charge and return one release of each device at its own point. See Released."""
+        """Charge one release per device, and return the releases at the devices' points. See Released."""
         self._ledger.charge(self._ledger.spending().charges.to_bytes(32, "big"), self._event)
         counted = self._there
         if self._rate is not None:
@@ -145,4 +145,4 @@ class _Vaults:
 
 
 def _unsupported(what: str, other: str = "") -> UsageError:
-    return UsageError(f"engine = vector: does not support {what}: write engine = events{other}")
+    return UsageError(f"engine = vector: this engine does not support {what}; use engine = events{other}")

@@ -1,4 +1,4 @@
-"""The report of a vector run: `sottovoce.report/1` with a few additional fields."""
+"""Report of a vector run: `sottovoce.report/1` with a few additional fields."""
 
 from dataclasses import asdict
 from typing import Any
@@ -18,12 +18,12 @@ _MAX_AGENTS = 10_000
 
 
 def charged_epsilon(statement: PrivacyStatement) -> float | None:
-    """Return the ε charged to a record; None, in place of infinity, if no ε is proved."""
+    """Return the ε that is charged to a record, or None (instead of infinity) if no ε is proved."""
     return statement.epsilon if statement.status is Status.PROVED else None
 
 
 def point(moment: Moment) -> dict[str, Any]:
-    """Return one point of the curve."""
+    """Return one point of the learning curve."""
     return {"cycle": moment.cycle, "t_s": round(moment.elapsed_s, 3), "online": moment.alive, **asdict(moment.measures)}
 
 
@@ -44,14 +44,14 @@ def report(
 
     Args:
         fleet: the fleet that ran.
-        statement: the guarantee.
+        statement: privacy statement of the run.
         wall: duration of the run, in seconds.
-        final: measures at the end.
+        final: measures at the end of the run.
         curve: measures during the run.
-        traffic: messages and bytes sent.
-        online: state of each device at the end; above 10,000 devices, the report lists no individual devices.
-        releases: noised outputs of each device.
-        facts: further facts about the run.
+        traffic: number of messages and bytes sent.
+        online: whether each device is online at the end; with more than 10,000 devices, the report does not list them.
+        releases: number of noised releases per device.
+        facts: additional facts about the run.
         warnings: warnings for the reader.
     """
     settings = fleet.settings
@@ -62,7 +62,7 @@ def report(
         for i, alive in enumerate(online if listed else [])
     ]
     if not listed:
-        warnings = [*warnings, f"agents: more than {_MAX_AGENTS}, and alike: none is listed"]
+        warnings = [*warnings, f"agents: more than {_MAX_AGENTS} equivalent agents, which are not listed individually"]
     document = Report(
         run={
             "learner": settings.learner.name,
@@ -101,7 +101,7 @@ def report(
 
 
 def _sampled_records(fleet: Fleet) -> list[Records]:
-    """Return the records of some devices, which hold one record each."""
+    """Return the records of a sample of devices, each with its one record."""
     return [
         fleet.records.at(np.array([row])) for row in range(0, len(fleet.records), max(1, len(fleet.records) // 200))
     ]

@@ -1,4 +1,4 @@
-"""Execution of a simulation, from settings to a report."""
+"""Execution of a simulation on the vector engine, from settings to a report."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from sottovoce_lab.experiments.settings import Settings
 from sottovoce_lab.testbed.progress import Watcher
 
 LARGEST_TRACE = 2000
-"""Largest product of agents and cycles of a traced run, which records every state and message."""
+"""Maximum product of agents and cycles for a traced run, which records every state and message."""
 
 
 def run(settings: Settings, watcher: Watcher, traced: bool = False) -> tuple[dict[str, Any], dict[str, Any] | None]:
@@ -18,20 +18,24 @@ def run(settings: Settings, watcher: Watcher, traced: bool = False) -> tuple[dic
 
     Args:
         settings: settings of the run.
-        watcher: receiver of the progress.
-        traced: whether to record every message and state; for small runs of `golf` only.
+        watcher: observer that receives progress updates.
+        traced: whether to record every message and state; only for small runs of `golf`.
 
     Returns:
-        the report, and the trace if there is one.
+        the report, and the trace if one was requested.
 
     Raises:
-        DataError, PrivacyError, UsageError: if the simulation cannot run; the message names the remedy.
+        DataError, PrivacyError, UsageError: if the simulation cannot run; the message suggests a remedy.
     """
     if traced and settings.learner.name != "golf":
-        raise UsageError("--trace supports only the learner golf: a walk has one model, which the report follows")
+        raise UsageError(
+            "--trace supports only the learner golf; a walk has a single model, which the report already tracks"
+        )
     fleet = assemble(settings)
     if traced and len(fleet.records) * settings.cycles > LARGEST_TRACE:
-        raise UsageError(f"--trace supports at most {LARGEST_TRACE} agents times cycles; choose fewer")
+        raise UsageError(
+            f"--trace: the number of agents times the number of cycles must be at most {LARGEST_TRACE}; reduce either"
+        )
     return run_fleet(fleet, watcher, traced)
 
 

@@ -1,4 +1,4 @@
-"""Random streams of a run: all derive from one seed, and none affects another."""
+"""Independent random streams of a run, all derived from one seed."""
 
 from enum import IntEnum
 
@@ -6,7 +6,7 @@ import numpy as np
 
 
 class Stream(IntEnum):
-    """Purpose for which a run uses a random stream."""
+    """The purpose of a random stream in a run."""
 
     DATA = 0
     NOISE = 1
@@ -15,10 +15,10 @@ class Stream(IntEnum):
 
 
 def derive_seed(seed: int, stream: Stream) -> int:
-    """Derive the seed of a stream."""
+    """Derive a stream's seed from the seed of the run."""
     return int(np.random.SeedSequence(seed, spawn_key=(stream,)).generate_state(1, np.uint64)[0])
 
 
 def generator(seed: int, stream: Stream) -> np.random.Generator:
-    """Create the generator of a stream."""
+    """Create a stream's random generator."""
     return np.random.Generator(np.random.PCG64(derive_seed(seed, stream)))

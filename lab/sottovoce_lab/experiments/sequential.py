@@ -1,4 +1,4 @@
-"""One simulation of sequential descent over perturbed records, the comparator of Figure 5, from a fleet to a report."""
+"""Simulation of sequential descent over perturbed records, the baseline in Figure 5, from a fleet to a report."""
 
 import resource
 import time
@@ -58,7 +58,7 @@ def run(fleet: Fleet, watcher: Watcher) -> dict[str, Any]:
 
 
 def descent(fleet: Fleet) -> SequentialDescent:
-    """Return the walk over a fleet's perturbed records."""
+    """Return a sequential descent over a fleet's perturbed records."""
     records = fleet.perturbed_records()[np.newaxis].astype(np.float64)
     seed = derive_seed(fleet.settings.seed, Stream.ENGINE)
     return SequentialDescent(records, SLOPES[fleet.model], seed, fleet.settings.learner.batch)

@@ -1,4 +1,4 @@
-"""Settings of a simulation: the single typed schema of `sottovoce simulate`, read from TOML and from `--set`."""
+"""Typed schema for the settings of `sottovoce simulate`, which are read from TOML files and `--set` options."""
 
 import math
 import re
@@ -22,45 +22,51 @@ _KINDS_WITH_PATH = ("csv", "idx", "npz")
 
 
 class DataSettings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Table `[data]`: the records and their transforms. `data = X` is short for `data.source = X`."""
+    """Table `[data]`: the records and their transform. `data = X` is shorthand for `data.source = X`."""
 
     source: Annotated[str, Meta(description="a data SPEC, `synthetic` or `two-gaussians`")] = "synthetic"
-    features: Annotated[int, Meta(ge=1, le=100_000, description="synthetic: d")] = 20
-    classes: Annotated[int, Meta(ge=2, le=1000, description="synthetic: c")] = 2
+    features: Annotated[int, Meta(ge=1, le=100_000, description="synthetic: number of features, d")] = 20
+    classes: Annotated[int, Meta(ge=2, le=1000, description="synthetic: number of classes, c")] = 2
     bounds: Annotated[
         Literal["declared", "training"] | tuple[float, float] | None,
-        Meta(description="ranges of the features: declared, [LOW, HIGH] for all, or the training set's own (no ε)"),
+        Meta(
+            description="feature ranges: declared, [LOW, HIGH] for all features, or training: the training set's (no ε)"
+        ),
     ] = None
     transform: Annotated[str | None, Meta(description="steps of the feature transform")] = None
 
 
 class LearnerSettings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Table `[learner]`: `learner = X` is short for `learner.name = X`."""
+    """Table `[learner]`: the learner. `learner = X` is shorthand for `learner.name = X`."""
 
     name: Literal["golf", "gradient-walk", "sequential-sgd"] = "golf"
     model: Annotated[
         Literal["ridge", "pegasos", "logistic"] | None,
-        Meta(description="without it ridge; pegasos to the letter, on a walk, and in fleets too large for ridge"),
+        Meta(
+            description="default: ridge, but pegasos with fidelity paper, for walks, and in fleets too large for ridge"
+        ),
     ] = None
     mixing: Annotated[
         Literal["records", "push-sum"],
-        Meta(description="ridge: records travel, or shares of the sums over them"),
+        Meta(description="ridge: devices exchange records, or shares of the sums over them"),
     ] = "records"
     perturbation: Annotated[
         Literal["best", "laplace", "privunit", "krr-privunit"],
-        Meta(description="how records are perturbed; best: by the public rule"),
+        Meta(description="how records are perturbed; best: chosen by a public rule"),
     ] = "best"
     budget: Annotated[
         Literal["once", "k-times", "halving"], Meta(description="gradient-walk: how ε is spent over visits")
     ] = "once"
-    visits: Annotated[int, Meta(ge=1, le=10_000, description="gradient-walk: k of k-times and halving")] = 1
-    batch: Annotated[int, Meta(ge=1, le=1_000_000, description="records of an update of a walk")] = 1
+    visits: Annotated[
+        int, Meta(ge=1, le=10_000, description="gradient-walk: number of visits for k-times and halving, k")
+    ] = 1
+    batch: Annotated[int, Meta(ge=1, le=1_000_000, description="number of records per update of a walk")] = 1
 
     def __post_init__(self) -> None:
-        """Check that halving leaves a positive ε for the last visit."""
+        """Check that halving ε at every visit leaves a positive ε for the last visit."""
         if self.budget == "halving" and self.visits > _MAX_HALVINGS:
             raise ValueError(
-                f"halving must have at most {_MAX_HALVINGS} visits: after more, no ε is left - at `$.visits`"
+                f"halving must have at most {_MAX_HALVINGS} visits; after more, no ε is left - at `$.visits`"
             )
 
 
@@ -69,28 +75,32 @@ class FaultSettings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
 
     drop: Annotated[float, Meta(ge=0, lt=1, description="probability that a message is lost")] = 0.0
     delay: Annotated[
-        tuple[int, int] | int, Meta(description="cycles a message takes: a number, or [MIN, MAX], uniformly")
+        tuple[int, int] | int, Meta(description="message delay in cycles: a number, or [MIN, MAX] for a uniform delay")
     ] = 0
     churn: Annotated[
         str, Meta(description="none, or lognormal(MU, SIGMA): log-normal lengths of online sessions, in cycles")
     ] = "none"
-    online: Annotated[float, Meta(gt=0, le=1, description="with churn: share of devices online at any moment")] = 0.9
+    online: Annotated[
+        float, Meta(gt=0, le=1, description="with churn: share of devices that are online at any moment")
+    ] = 0.9
 
     def __post_init__(self) -> None:
-        """Check values that depend on one another."""
+        """Check constraints that involve more than one value."""
         low, high = self.network.delay
         if not 0 <= low <= high <= 1000:
-            raise ValueError("write a number of cycles from 0 to 1000, or two, the smaller first - at `$.delay`")
+            raise ValueError(
+                "write a number of cycles from 0 to 1000, or two such numbers, with the smaller first - at `$.delay`"
+            )
         _ = self.sessions
 
     @property
     def network(self) -> Network:
-        """Faults of messages."""
+        """The message faults."""
         return Network(self.drop, (self.delay, self.delay) if isinstance(self.delay, int) else self.delay)
 
     @property
     def sessions(self) -> LogNormal:
-        """Sessions in which devices are online."""
+        """The distribution of online sessions."""
         if self.churn == "none":
             return LogNormal()
         match = re.fullmatch(r"lognormal\(([-+0-9.e]+), *([0-9.e]+)\)", self.churn)
@@ -99,36 +109,40 @@ class FaultSettings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
         except ValueError:
             mu = sigma = math.nan
         if not (-2 <= mu <= 20 and 0 <= sigma <= 5):
-            raise ValueError("write none or for example lognormal(0,1) - at `$.churn`")
+            raise ValueError("write none, or for example lognormal(0,1) - at `$.churn`")
         return LogNormal(self.online, mu, sigma)
 
 
 class EvaluationSettings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Table `[evaluate]`: evaluation of the fleet."""
+    """Table `[evaluate]`: how the fleet is evaluated."""
 
-    nodes: Annotated[int, Meta(ge=1, le=10_000, description="random devices measured in a cycle")] = 100
-    every: Annotated[int, Meta(ge=1, le=_MAX, description="cycles from one measurement to the next")] = 1
+    nodes: Annotated[
+        int, Meta(ge=1, le=10_000, description="number of random devices that are measured in a cycle")
+    ] = 100
+    every: Annotated[int, Meta(ge=1, le=_MAX, description="number of cycles between measurements")] = 1
 
 
 class PrivacySettings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Table `[privacy]`: privacy settings."""
 
-    allow_unproved: Annotated[bool, Meta(description="run although no ε holds")] = False
+    allow_unproved: Annotated[bool, Meta(description="allow runs for which no ε holds")] = False
 
 
 class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Settings of a whole simulation."""
+    """The settings of a whole simulation."""
 
     agents: Annotated[
         Annotated[int, Meta(ge=1, le=_MAX)] | None,
-        Meta(description="number of devices; by default as many as the records allow"),
+        Meta(description="number of devices; default: as many as the records allow"),
     ] = None
-    cycles: Annotated[int, Meta(ge=1, le=_MAX, description="cycles, or passes of a walk over all devices")] = 50
-    seed: Annotated[int, Meta(ge=0, le=2**62, description="seed of everything")] = 0
-    epsilon: Annotated[float, Meta(gt=0, description="ε of a record; inf for no noise")] = 5.0
+    cycles: Annotated[
+        int, Meta(ge=1, le=_MAX, description="number of cycles, or of passes of a walk over all devices")
+    ] = 50
+    seed: Annotated[int, Meta(ge=0, le=2**62, description="seed of all randomness")] = 0
+    epsilon: Annotated[float, Meta(gt=0, description="ε of each record; inf for no noise")] = 5.0
     fidelity: Literal["sound", "paper"] = "sound"
     topology: Annotated[str, Meta(description=", ".join(PEERS))] = "uniform"
-    partition: Annotated[str, Meta(description="one-record: a device holds one record")] = "one-record"
+    partition: Annotated[str, Meta(description="one-record: each device has one record")] = "one-record"
     data: DataSettings = DataSettings()
     learner: LearnerSettings = LearnerSettings()
     faults: FaultSettings = FaultSettings()
@@ -136,28 +150,32 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     privacy: PrivacySettings = PrivacySettings()
 
     def __post_init__(self) -> None:
-        """Check values that depend on one another."""
+        """Check constraints that involve more than one value."""
         if self.topology not in PEERS:
             raise ValueError(f"choose one of {', '.join(PEERS)} - at `$.topology`")
         if self.partition != "one-record":
-            raise ValueError("the vector engine's devices must hold one record: write one-record - at `$.partition`")
+            raise ValueError(
+                "the vector engine's devices must have one record each; write one-record - at `$.partition`"
+            )
         if self.mixes_sums:
             self._check_sums()
         if self.learner.name != "golf" and self.learner.model == "ridge":
             raise ValueError("a walk supports only the models pegasos and logistic - at `$.learner.model`")
         if self.epsilon > 500 and not math.isinf(self.epsilon):
-            raise ValueError("above 500 nothing is promised; choose less, or inf for no noise - at `$.epsilon`")
+            raise ValueError(
+                "an ε above 500 promises nothing; choose a smaller ε, or inf for no noise - at `$.epsilon`"
+            )
 
     def _check_sums(self) -> None:
         golf = self.learner.name == "golf" and self.fidelity == "sound"
         if not golf or self.learner.model not in (None, "ridge"):
-            raise ValueError("sums can be mixed only for golf's ridge: write records - at `$.learner.mixing`")
+            raise ValueError("sums can be mixed only with golf's ridge model; write records - at `$.learner.mixing`")
         if self.faults != FaultSettings():
-            raise ValueError("sums cannot be mixed with faults here: leave [faults] out - at `$.learner.mixing`")
+            raise ValueError("this engine cannot mix sums if faults are set; omit [faults] - at `$.learner.mixing`")
 
     @property
     def mixes_sums(self) -> bool:
-        """Whether devices exchange sums over records in place of the records."""
+        """Whether devices exchange sums over records instead of the records themselves."""
         return self.learner.mixing == "push-sum"
 
     @property
@@ -177,20 +195,22 @@ def from_file(path: Path, known: Collection[str] | None = KEYS) -> dict[str, Any
     """Read dotted keys and values from a TOML file; relative paths in a data SPEC are relative to the file.
 
     Args:
-        path: path of the file.
-        known: the valid keys; None to check keys later.
+        path: file path.
+        known: the valid keys; None to accept any key.
 
     Raises:
-        ConfigError: if the file cannot be read, or has an unknown key.
+        ConfigError: if the file cannot be read or contains an unknown key.
     """
     try:
         tables = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
-        raise ConfigError(f"{path}: cannot be read ({error.strerror}); give a TOML file, or a built-in name") from error
+        raise ConfigError(
+            f"{path}: the file cannot be read ({error.strerror}); specify a TOML file or a built-in name"
+        ) from error
     except UnicodeDecodeError as error:
-        raise ConfigError(f"{path}: is not UTF-8 text; an experiment is a TOML file") from error
+        raise ConfigError(f"{path}: the file is not UTF-8 text; specify a TOML file") from error
     except tomllib.TOMLDecodeError as error:
-        raise ConfigError(f"{path}: not valid TOML: {error}") from error
+        raise ConfigError(f"{path}: the file is not valid TOML: {error}") from error
     values = flatten(tables, str(path), known)
     if isinstance(source := values.get("data.source"), str):
         values["data.source"] = _resolve_source(source, path.absolute().parent)
@@ -198,10 +218,10 @@ def from_file(path: Path, known: Collection[str] | None = KEYS) -> dict[str, Any
 
 
 def flatten(tables: Mapping[str, Any], origin: str, known: Collection[str] | None = KEYS) -> dict[str, Any]:
-    """Flatten nested tables to dotted keys and values.
+    """Flatten nested tables into dotted keys and values.
 
     Raises:
-        ConfigError: for an unknown key; the message names the nearest key.
+        ConfigError: if a key is unknown; the message suggests the nearest known key.
     """
     values: dict[str, Any] = {}
     for name, value in tables.items():
@@ -215,14 +235,14 @@ def flatten(tables: Mapping[str, Any], origin: str, known: Collection[str] | Non
 
 
 def from_assignments(assignments: Sequence[str], known: Collection[str] | None = KEYS) -> dict[str, Any]:
-    """Parse dotted keys and TOML values from `--set KEY=VALUE`; text that is not TOML is a string.
+    """Parse dotted keys and TOML values from `--set KEY=VALUE`; a value that is not TOML is used as a string.
 
     Args:
-        assignments: texts of the form KEY=VALUE.
-        known: the valid keys; None to check keys later.
+        assignments: strings of the form KEY=VALUE.
+        known: the valid keys; None to accept any key.
 
     Raises:
-        UsageError: for text that is not an assignment, or an unknown key; the message names the nearest key.
+        UsageError: if a string is not an assignment, or a key is unknown; the message suggests the nearest known key.
     """
     values = parse_assignments(assignments, "epsilon=2", _ALIASES)
     for key in values:
@@ -235,7 +255,7 @@ def settings(values: Mapping[str, Any], origin: str) -> Settings:
     """Build settings from dotted keys.
 
     Raises:
-        ConfigError: if a value is impossible; the message names its key.
+        ConfigError: if a value is invalid; the message names its key.
     """
     tables: dict[str, Any] = {}
     for key, value in values.items():
@@ -247,7 +267,7 @@ def settings(values: Mapping[str, Any], origin: str) -> Settings:
     try:
         return msgspec.convert(tables, Settings, strict=True)
     except msgspec.ValidationError as error:
-        message, *places = str(error).split(" - at `$")  # this package's messages include a place inside their table
+        message, *places = str(error).split(" - at `$")  # checks in this module append a path within their table
         path = "".join(place.rstrip("`") for place in reversed(places)).lstrip(".")
         raise ConfigError(f"{origin}: {path}: {message}") from error
 
@@ -263,4 +283,4 @@ def _resolve_source(source: str, here: Path) -> str:
 def _hint(key: str) -> str:
     names = [*KEYS, *_ALIASES]
     near = suggestion(key, names) or suggestion(key.rpartition(".")[2], names)
-    return f" Did you mean `{near}`?" if near else f" Known are {', '.join(KEYS)}."
+    return f" Did you mean `{near}`?" if near else f" The known keys are {', '.join(KEYS)}."

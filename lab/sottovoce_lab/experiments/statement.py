@@ -1,4 +1,4 @@
-"""Statement that a simulated run would have if its noise were real."""
+"""Privacy statement that a simulated run would have if its noise were real."""
 
 from sottovoce.door import PrivacyStatement, Status
 from sottovoce.errors import PrivacyError
@@ -17,10 +17,10 @@ _RECORD_MECHANISMS = {
     "krr-privunit": "randomised response on the label, PrivUnit on the record",
 }
 _REFUTED = (
-    "the ranges of the features are computed from the training set and known to every device: one record changes what "
-    "all others publish, so no ε holds; docs/reference/experiments.md"
+    "the feature ranges are computed from the training set and known to every device, so one record changes what all "
+    "other devices publish, and no ε holds; docs/reference/experiments.md"
 )
-_PROVED = "the law of one release, pure ε; whatever is learnt from it is post-processing; docs/reference/experiments.md"
+_PROVED = "one release has pure ε, and everything learnt from it is post-processing; docs/reference/experiments.md"
 
 
 def statement_of(fleet: Fleet) -> PrivacyStatement:

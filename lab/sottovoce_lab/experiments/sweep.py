@@ -1,4 +1,4 @@
-"""Runs of a sweep: each run is saved when it finishes, and the results are collected."""
+"""Execution of a sweep, in which each run is saved when it finishes and all results are collected."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -11,33 +11,33 @@ from sottovoce_lab.testbed.progress import Watcher
 from sottovoce_lab.testbed.run_spec import combinations, run_spec, split_sweep
 
 SCHEMA = "sottovoce.sweep/1"
-_MAX_POINTS = 60  # points of a curve
-_ONE_AT_A_TIME = ("grpc", "mqtt", "mixed")  # a fleet of processes needs the whole machine
+_MAX_POINTS = 60  # maximum number of points per curve
+_ONE_AT_A_TIME = ("grpc", "mqtt", "mixed")  # these fleets consist of processes and need the whole machine
 
 
 def sweep(
     values: Mapping[str, Any], origin: str, file: Path, on: str | None, told: Callable[[int, int, str], None]
 ) -> dict[str, Any]:
-    """Run every combination of values.
+    """Execute one run for every combination of values.
 
     Args:
-        values: values by dotted key; each entry of a list gives one run.
-        origin: origin of the values, for errors.
-        file: path of a file with one JSON line per run; runs that it contains are not repeated.
-        on: `dask://HOST:PORT`; None for processes of this machine.
-        told: called with the number of completed runs, the total, and the last run.
+        values: values by dotted key; a list contains the alternatives of a key.
+        origin: origin of the values, for error messages.
+        file: path of a file with one JSON line per run; runs that are already in the file are not repeated.
+        on: address of a Dask scheduler, `dask://HOST:PORT`; None for processes on this machine.
+        told: callback that receives the number of completed runs, the total number, and the label of the last run.
 
     Returns:
-        `sottovoce.sweep/1`, which does not depend on where the runs were made.
+        the document `sottovoce.sweep/1`, which does not depend on where the runs were executed.
 
     Raises:
-        SottovoceError: if a run cannot be made; completed runs are kept.
+        SottovoceError: if a run is impossible or fails; completed runs stay in the file.
     """
     runs = combinations(values)
     wanted = {digest(keys): keys for keys in runs}
     specs = {key: run_spec(keys, origin) for key, keys in wanted.items()}
     for spec in specs.values():
-        spec.options()  # report impossible runs before any run begins
+        spec.options()  # report impossible runs before the first run starts
     done = {key: outcome for key, outcome in kept_runs.read_outcomes(file).items() if key in wanted}
     left = {key: keys for key, keys in wanted.items() if key not in done}
     told(len(done), len(wanted), "")
@@ -56,7 +56,7 @@ def sweep(
 
 
 def run_one(keys: Mapping[str, Any]) -> Outcome:
-    """Make one run in this process; return the results that do not depend on the machine's speed."""
+    """Execute one run in this process; return the results that do not depend on the machine's speed."""
     spec = run_spec(keys, "sweep")
     report = run(spec, Watcher(), kept_runs.load_cached(spec.data))
     curve = [{name: value for name, value in point.items() if name != "t_s"} for point in report["curve"]]
@@ -71,5 +71,5 @@ def run_one(keys: Mapping[str, Any]) -> Outcome:
 
 
 def run_label(keys: Mapping[str, Any], values: Mapping[str, Any]) -> str:
-    """Return the label of a run: the keys that differ between runs, with their values."""
+    """Return a run's label: the keys that differ between runs, with their values in this run."""
     return ", ".join(f"{key} = {keys[key]}" for key in split_sweep(values)[1])

@@ -1,4 +1,4 @@
-"""Simulations, audits and estimators for programs: the public names of `import sottovoce_lab`."""
+"""Public Python API of `import sottovoce_lab`: simulations, audits and estimators."""
 
 from sottovoce_lab.auditor import Audit, Finding, audit
 from sottovoce_lab.library.estimators import FleetClassifier, FleetRegressor, PrivacyWarning

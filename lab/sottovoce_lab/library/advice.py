@@ -1,7 +1,7 @@
-"""Advice on which learner suits a fleet of a given shape, based on simulations with made-up public data.
+"""Advice on which learner suits a fleet of a given shape, based on simulations with synthetic public data.
 
-How well the classes of private records can be distinguished is not known, so every learner runs on mixtures of three
-difficulties; the interval of the expected accuracy spans all three.
+The separability of the classes in the private records is unknown, so the best learners are simulated on mixtures of
+three difficulties. The interval of the expected accuracy spans all three.
 """
 
 import itertools
@@ -23,31 +23,33 @@ from sottovoce_lab.testbed.plan import plan
 from sottovoce_lab.testbed.run_spec import run_spec
 
 _HARD, _USUAL = 0.7, 0.99
-"""Accuracies of the best rule without noise, which determine the separations."""
-_EASIER = 1.6  # factor on the usual: real classes differ along the directions that vary most, so noise costs them less
+"""Accuracies of the optimal classifier without noise, which determine the class separations."""
+# The easy separation, as a multiple of the usual one: real classes differ mostly along high-variance directions, so
+# they lose less accuracy from noise.
+_EASIER = 1.6
 _BISECTIONS = 25
-_MIN_SPAN = 0.1  # real features seldom fill their declared ranges
-_SPANS = 1  # seed of the share of its declared range that each feature fills
+_MIN_SPAN = 0.1  # minimum share of its declared range that a feature uses; real features seldom use all of it
+_SPANS = 1  # seed for the share of its declared range that each feature uses
 MAX_AGENTS, MAX_RECORDS = 12, 3000
-"""Maximum agents and records of a simulation; larger fleets and devices are simulated at this size."""
+"""Maximum number of agents, and of records per agent, in a simulation; larger numbers are reduced to these."""
 _TEST = 1500
 _SEEDS = (0, 1)
 _UNLIKE = "dirichlet(0.25)"
 Floats = NDArray[np.float64]
-_BEST = 4  # learners that run on every difficulty and seed
+_BEST = 4  # number of learners that are simulated for every difficulty and seed
 
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """Shape of a fleet and of its task; all of it is public.
+    """The shape of a fleet and its task, which contains only public facts.
 
     Attributes:
-        records: number of records of one device.
+        records: number of records per device.
         agents: number of devices.
-        features: number of features of a record.
-        classes: number of labels, at least 2.
+        features: number of features per record.
+        classes: number of classes, at least 2.
         epsilon: ε of each device's budget.
-        unlike: whether devices hold different shares of the classes.
+        unlike: whether the class distribution differs between devices.
 
     Raises:
         UsageError: if a number is out of range.
@@ -71,26 +73,26 @@ class Shape:
             if value < least:
                 raise UsageError(f"--{name} {value}: choose {least} or more")
         if not 0 < self.epsilon <= 100:
-            raise UsageError(f"--epsilon {self.epsilon:g}: choose more than 0, and 100 at most")
+            raise UsageError(f"--epsilon {self.epsilon:g}: choose more than 0 and at most 100")
 
     @property
     def simulated(self) -> tuple[int, int]:
-        """Number of devices in a simulation, and of records on each device."""
+        """Number of devices in a simulation, and number of records per device."""
         return min(self.agents, MAX_AGENTS), min(self.records, MAX_RECORDS)
 
 
 @dataclass(frozen=True, slots=True)
 class Advised:
-    """Learner with its results.
+    """A learner and its simulated results.
 
     Attributes:
-        learner: name of the learner.
-        accuracies: accuracies by separation, for one or more seeds.
-        wire_bytes: bytes that one device sent.
-        promise: adversary that a record is protected against.
-        one_member: harm that a single dishonest member can do.
-        local: whether each device's own noise protects it, whatever other devices do.
-        settings: the learner's decisive keys.
+        learner: learner name.
+        accuracies: accuracies by class separation, each for one or more seeds.
+        wire_bytes: mean number of bytes that one device sends.
+        promise: the adversary against whom a record is protected.
+        one_member: the harm that a single dishonest member can do.
+        local: whether each device is protected by its own noise, regardless of other devices.
+        settings: values of the learner's most important keys.
     """
 
     learner: str
@@ -103,22 +105,24 @@ class Advised:
 
     @property
     def mean(self) -> float:
-        """Mean accuracy over the difficulties."""
+        """The mean accuracy over all difficulties."""
         return float(np.mean([np.mean(one) for one in self.accuracies.values()]))
 
     @property
     def interval(self) -> tuple[float, float]:
-        """Range from the worst run on the hardest data to the best run on the easiest."""
+        """The lowest and highest accuracy over all runs."""
         every = [accuracy for one in self.accuracies.values() for accuracy in one]
         return min(every), max(every)
 
 
 def advise(shape: Shape, told: Callable[[int, int, str], None] = lambda done, of, name: None) -> list[Advised]:
-    """Rank suitable learners, best first: all run on the usual difficulty, and the best few on every difficulty.
+    """Rank suitable learners by simulated accuracy, best first.
+
+    All learners are simulated on the usual difficulty, and the best few on every difficulty and seed.
 
     Args:
         shape: shape of the fleet.
-        told: called with the number of completed runs, the total, and the learner of the last run.
+        told: callback that receives the number of completed runs, the total number, and the learner of the last run.
     """
     names = [
         name
@@ -182,13 +186,13 @@ def _summarise(name: str, found: Mapping[tuple[str, float, int], _Ran]) -> Advis
 
 
 def separations(shape: Shape) -> tuple[float, float, float]:
-    """Return distances of the class means from their centre, in standard deviations, for hard, usual and easy data."""
+    """Return the distances of class means from their centre, in standard deviations, for hard, usual and easy data."""
     usual = _separation(shape, _USUAL)
     return _separation(shape, _HARD), usual, _EASIER * usual
 
 
 def _separation(shape: Shape, accuracy: float) -> float:
-    """Return the distance at which the best rule without noise has this accuracy."""
+    """Return the distance at which the optimal classifier without noise has this accuracy."""
     low, high = 0.01, 100.0
     for _ in range(_BISECTIONS):
         middle = math.sqrt(low * high)
@@ -202,23 +206,23 @@ def _separation(shape: Shape, accuracy: float) -> float:
 def _draw_mixture(
     shape: Shape, separation: float, seed: int, count: int
 ) -> tuple[Floats, Floats, Floats, NDArray[np.int64]]:
-    """Draw class means, scales, values and labels of a mixture."""
+    """Draw a mixture; return its class means, scales, values and labels."""
     features = shape.features
     rng = np.random.default_rng((seed, features, shape.classes))
     means = rng.standard_normal((shape.classes, features))
     means *= separation / np.linalg.norm(means, axis=1, keepdims=True)
-    scales = 1 / np.sqrt(1 + np.arange(features) / 4)  # few directions hold most of the variance, as in real data
+    scales = 1 / np.sqrt(1 + np.arange(features) / 4)  # few directions have most of the variance, as in real data
     scales *= np.sqrt(features / (scales**2).sum())
     labels = rng.integers(0, shape.classes, count)
     return means, scales, means[labels] + rng.standard_normal((count, features)) * scales, labels
 
 
 def mixture(shape: Shape, separation: float, seed: int) -> DataSet:
-    """Generate records for a shape: one normal distribution per class, along few directions, within -1 … 1.
+    """Generate records for a shape: one normal distribution per class, mostly along few directions, clipped to -1 … 1.
 
     Args:
         shape: shape of the fleet.
-        separation: distance of the class means from their centre.
+        separation: distance of the class means from their centre, in standard deviations.
         seed: seed of all random draws.
     """
     agents, each = shape.simulated

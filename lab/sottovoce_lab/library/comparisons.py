@@ -1,4 +1,4 @@
-"""Comparison of a run with simulations of the same data: without noise, with secure sums, and with one device alone."""
+"""Comparison of a run with simulations on the same data: without noise, with secure sums, and with one device alone."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -17,19 +17,19 @@ from sottovoce_lab.testbed.options import Options
 from sottovoce_lab.testbed.plan import Plan, plan
 
 SEEDS = 3
-_ALONE = 4  # devices that learn alone, for each seed
+_ALONE = 4  # number of devices per seed that are simulated alone
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Accuracy of a simulated variant of a run.
+    """The accuracy of a simulated variant of a run.
 
     Attributes:
         label: description of the variant.
         mean: mean accuracy over seeds.
-        half: half the 95 % interval of the mean over seeds.
-        seeds: number of simulations, each with its own data split; the first split is that of the run.
-        promise: protection of a record, and the adversary.
+        half: half the width of the 95 % interval of the mean over seeds.
+        seeds: number of simulations, each with a different data split; the first uses the same split as the run.
+        promise: description of the adversary and of the protection that a record has.
     """
 
     label: str
@@ -50,10 +50,13 @@ class Comparison:
 
 
 def run_comparisons(asked: Plan) -> list[Comparison]:
-    """Simulate variants of a classification: a device alone at the same ε, noise shared in secure sums, and no noise.
+    """Simulate variants of a run and return their accuracies.
+
+    The variants are a single device with the same ε, noise that is shared in secure sums, and no noise. The list is
+    empty for runs that are not classifications.
 
     Args:
-        asked: the plan of the run.
+        asked: plan of the run.
     """
     options = replace(asked.options, transport="memory", faults=Faults(), fault_words=[])
     if asked.classes < 2 or not ALGORITHMS[options.learner].predicts:
@@ -73,7 +76,7 @@ def run_comparisons(asked: Plan) -> list[Comparison]:
 
 
 _Outcome = tuple[float, str]
-"""Accuracy, and the adversary that a record is protected against."""
+"""The accuracy, and the adversary against whom a record is protected."""
 
 _Variant = Callable[[Options], _Outcome]
 
@@ -97,12 +100,12 @@ def _by_secure_sums(options: Options) -> _Outcome:
 
 
 def _secure_sums_learner() -> str:
-    """Return the name of the learner that learns a model and always releases secure sums."""
+    """Return the name of the first learner that trains a model and always releases secure sums."""
     return next(name for name, known in loaded_algorithms().items() if known.in_cells == "always" and known.predicts)
 
 
 def _run_alone(options: Options) -> _Outcome:
-    """Return the mean accuracy of some of the devices, each learning only from its own records."""
+    """Return the mean accuracy of some devices that each learn only from their own records."""
     whole = plan(options)
     accuracies = []
     kept = {key: value for key, value in options.settings.items() if key != "data.partition"}

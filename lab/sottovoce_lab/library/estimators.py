@@ -1,4 +1,4 @@
-"""Estimators with scikit-learn's interface, trained by a simulated fleet over a partition of the records."""
+"""Estimators with the scikit-learn interface, trained by a simulated fleet among which the records are divided."""
 
 import warnings
 from collections.abc import Mapping
@@ -22,23 +22,23 @@ Floats = NDArray[np.float64]
 
 
 class PrivacyWarning(UserWarning):
-    """Warning about a guarantee that does not hold as stated, because of how an estimator is used."""
+    """Warning that a privacy guarantee does not hold as stated because of how an estimator is used."""
 
 
 class _Fleet(BaseEstimator):  # type: ignore[misc]
-    """Base class of the estimators.
+    """Common base class of the estimators.
 
     Args:
-        learner: name of the algorithm.
-        agents: number of devices; at most one per record.
-        epsilon: total ε of each device's budget; infinite for no noise.
-        delta: total δ.
-        bounds: the publicly known range of the features, lowest and highest, each one number or one per feature.
-            Without `bounds`, the range of the training records is used, with a PrivacyWarning, since that range reveals
-            single records.
-        cycles: cycles of each device.
-        settings: other keys of a device's configuration.
-        random_state: seed of the partition, the network and the simulated noise, which protects nothing.
+        learner: name of the learning algorithm.
+        agents: number of devices, which is reduced to the number of records if it is larger.
+        epsilon: total ε of each device's budget; infinity for no noise.
+        delta: total δ of each device's budget.
+        bounds: the publicly known lowest and highest feature values, each a single number or one number per feature.
+            If None, the range of the training records is used and a PrivacyWarning is issued, since that range reveals
+            information about single records.
+        cycles: number of cycles of each device.
+        settings: additional keys of a device's configuration.
+        random_state: seed of the partition, the network and the simulated noise; this noise protects nothing.
     """
 
     def __init__(
@@ -81,11 +81,11 @@ class _Fleet(BaseEstimator):  # type: ignore[misc]
         self._transform, self._kernel, self._bounds = planned.transform, planned.family.model, planned.bounds
 
     def _ranges(self, features: Floats, bounds: tuple[ArrayLike, ArrayLike] | None, what: str) -> tuple[Floats, Floats]:
-        """Return the declared range of each column, or the range of the training records; never of width 0."""
+        """Return the range of each column, declared or from the training records; the width is never 0."""
         if bounds is None:
             warnings.warn(
-                f"{what} was not given: the training records' own range is used, which reveals something about single "
-                "records; give one that is known without them",
+                f"{what} was not given, so the range of the training records is used, which reveals information about "
+                "single records; specify a range that does not depend on the records",
                 PrivacyWarning,
                 stacklevel=3,
             )
@@ -96,36 +96,38 @@ class _Fleet(BaseEstimator):  # type: ignore[misc]
 
 
 class FleetClassifier(ClassifierMixin, _Fleet):  # type: ignore[misc]
-    """Classifier trained by a simulated fleet; see _Fleet for the parameters.
+    """A classifier trained by a simulated fleet; see _Fleet for the parameters.
 
     Attributes:
-        classes_: the labels.
-        model_: float64[P], the first device's model.
-        privacy_: the statement that devices would have if the noise were real.
+        classes_: the distinct labels.
+        model_: the first device's model, float64[P].
+        privacy_: the privacy statement that devices would have if the noise were real.
     """
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
-        """Deal out the records, and train the fleet.
+        """Divide the records among the devices and train the fleet.
 
         Args:
-            X: float[n, d].
-            y: labels, one per record, [n].
+            X: features, float[n, d].
+            y: labels, [n].
         """
         features, labels = validate_data(self, X, y, dtype=np.float64)
         check_classification_targets(labels)
         self.classes_, places = np.unique(labels, return_inverse=True)
         if len(self.classes_) < 2:
-            raise ValueError(f"FleetClassifier needs records of 2 classes; got 1 class, {self.classes_[0]}")
+            raise ValueError(
+                f"FleetClassifier requires records of at least 2 classes, but got 1 class, {self.classes_[0]}"
+            )
         bounds = self._ranges(features, self.bounds, "bounds")
         whole = (features, places.astype(np.int64))
-        shown = (whole[0][:1], whole[1][:1])  # nothing is measured here, so nothing is held out
+        shown = (whole[0][:1], whole[1][:1])  # nothing is evaluated here, so no records are held out
         self._fit_fleet(
             assemble_dataset(ARRAYS, whole, test=shown, classes=len(self.classes_), bounds=bounds, origin="X, y")
         )
         return self
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
-        """Predict labels [m] of features float[m, d]."""
+        """Predict labels, [m], from features, float[m, d]."""
         check_is_fitted(self)
         rows = apply(self._transform, validate_data(self, X, reset=False, dtype=np.float64), self._bounds)
         labels: NDArray[Any] = self.classes_[predict(self._kernel, self.model_, rows, len(self.classes_))]
@@ -133,14 +135,14 @@ class FleetClassifier(ClassifierMixin, _Fleet):  # type: ignore[misc]
 
 
 class FleetRegressor(RegressorMixin, _Fleet):  # type: ignore[misc]
-    """Linear regression trained by a simulated fleet; see _Fleet for the parameters.
+    """A linear regression trained by a simulated fleet; see _Fleet for the parameters.
 
     Args:
-        target_bounds: the publicly known range of the target; see `bounds`.
+        target_bounds: the publicly known lowest and highest target values; see `bounds`.
 
     Attributes:
-        model_: float64[P], the first device's model.
-        privacy_: the statement that devices would have if the noise were real.
+        model_: the first device's model, float64[P].
+        privacy_: the privacy statement that devices would have if the noise were real.
     """
 
     def __init__(
@@ -169,10 +171,10 @@ class FleetRegressor(RegressorMixin, _Fleet):  # type: ignore[misc]
         self.target_bounds = target_bounds
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
-        """Deal out the records, and train the fleet.
+        """Divide the records among the devices and train the fleet.
 
         Args:
-            X: float[n, d].
+            X: features, float[n, d].
             y: target values, [n].
         """
         features, targets = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
@@ -187,7 +189,7 @@ class FleetRegressor(RegressorMixin, _Fleet):  # type: ignore[misc]
         return self
 
     def predict(self, X: ArrayLike) -> Floats:
-        """Predict values float64[m] for features float[m, d]."""
+        """Predict target values, float64[m], from features, float[m, d]."""
         check_is_fitted(self)
         rows = _with_constant(_scaled(validate_data(self, X, reset=False, dtype=np.float64), self._features))
         low, high = (float(bound[0]) for bound in self._target)
@@ -195,7 +197,7 @@ class FleetRegressor(RegressorMixin, _Fleet):  # type: ignore[misc]
 
 
 def _scaled(rows: Floats, bounds: tuple[Floats, Floats]) -> Floats:
-    """Scale columns from their bounds to -1 … 1, and clip them."""
+    """Scale columns from their bounds to -1 … 1, and clip values outside this range."""
     low, high = bounds
     scaled: Floats = np.clip(2 * (rows - low) / (high - low) - 1, -1, 1)
     return scaled

@@ -1,4 +1,4 @@
-"""Simulated runs: their curves as arrays, data frames or pictures."""
+"""Results of simulated runs, available as arrays, data frames or plots."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,20 +18,21 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Run:
-    """Simulated run of a fleet.
+    """The result of one simulated run of a fleet.
 
     Attributes:
-        learner: name of the algorithm.
-        epsilon: total ε that each device may spend; infinite without noise.
-        seed: seed of the data split and of the simulated network and noise.
-        cycles: int64[t], cycles at which the models were measured.
-        curves: float64[t] by measure, such as `accuracy_mean`: the mean over devices, on records that no device holds.
-        final: each measure at the end.
-        majority: accuracy of always predicting the most frequent class; None in a regression.
-        privacy: the statement that devices would have if the noise were real, with the names of
+        learner: name of the learning algorithm.
+        epsilon: total ε that each device may spend; infinity without noise.
+        seed: seed of the data split, the simulated network and the noise.
+        cycles: the cycles at which the models were measured, int64[t].
+        curves: the values of each measure over time, float64[t]. For example, `accuracy_mean` is the mean over devices,
+            on records that no device has.
+        final: the value of each measure at the end.
+        majority: accuracy of always predicting the most frequent class; None for a regression.
+        privacy: the privacy statement that devices would have if the noise were real, with the field names of
             `sottovoce.PrivacyStatement`.
-        wire_bytes: bytes sent by all devices together.
-        models: float64[devices, P], each device's model at the end.
+        wire_bytes: total number of bytes that all devices sent.
+        models: each device's model at the end, float64[devices, P].
     """
 
     learner: str
@@ -47,10 +48,10 @@ class Run:
 
 
 class Runs(Sequence[Run]):
-    """Runs of one call of `simulate`, ordered by learner, then ε, then seed.
+    """The runs of one `simulate` call, ordered by learner, then by ε, then by seed.
 
     Args:
-        runs: the runs, at least one.
+        runs: at least one run.
     """
 
     def __init__(self, runs: Sequence[Run]) -> None:
@@ -61,7 +62,7 @@ class Runs(Sequence[Run]):
     @overload
     def __getitem__(self, place: slice) -> "Runs": ...
     def __getitem__(self, place: int | slice) -> "Run | Runs":
-        """Return one run, or a slice of the runs."""
+        """Return one run, or a slice of the runs as Runs."""
         return Runs(self._runs[place]) if isinstance(place, slice) else self._runs[place]
 
     def __len__(self) -> int:
@@ -71,7 +72,7 @@ class Runs(Sequence[Run]):
         return iter(self._runs)
 
     def frame(self) -> Any:
-        """Return a pandas data frame: one row per run, with its learner, ε, seed and measures at the end.
+        """Return a pandas data frame with one row per run: learner, ε, seed, majority accuracy and final measures.
 
         Raises:
             UsageError: if pandas is not installed.
@@ -79,7 +80,7 @@ class Runs(Sequence[Run]):
         try:
             import pandas  # type: ignore[import-not-found,import-untyped,unused-ignore]
         except ImportError as error:
-            raise UsageError("frame() needs pandas: pip install pandas") from error
+            raise UsageError("frame() requires pandas; run pip install pandas") from error
         rows = [
             {"learner": run.learner, "epsilon": run.epsilon, "seed": run.seed, "majority": run.majority, **run.final}
             for run in self
@@ -87,14 +88,16 @@ class Runs(Sequence[Run]):
         return pandas.DataFrame(rows)
 
     def plot(self, axes: "Axes | None" = None, measure: str = "accuracy_mean") -> "Axes":
-        """Plot a measure against ε if the runs have several, else over cycles; means over seeds with 95 % intervals.
+        """Plot the mean of a measure over seeds, against ε or over cycles.
+
+        If the runs have more than one ε, the plot is against ε, with 95 % intervals; otherwise it is over cycles.
 
         Args:
-            axes: matplotlib axes to draw into; None for new axes.
+            axes: matplotlib axes to plot on; None for new axes.
             measure: a key of `Run.final`.
 
         Returns:
-            the axes.
+            the axes with the plot.
 
         Raises:
             UsageError: if matplotlib is not installed, or the runs have no such measure.
@@ -102,9 +105,9 @@ class Runs(Sequence[Run]):
         try:
             from matplotlib import pyplot
         except ImportError as error:
-            raise UsageError("plot() needs matplotlib: pip install 'sottovoce[experiments]'") from error
+            raise UsageError("plot() requires matplotlib; run pip install 'sottovoce[experiments]'") from error
         if any(measure not in run.final for run in self):
-            raise UsageError(f"measure {measure}: choose one of {', '.join(self[0].final)}")
+            raise UsageError(f"measure {measure}: unknown measure; choose one of {', '.join(self[0].final)}")
         axes = pyplot.subplots()[1] if axes is None else axes
         several = len({run.epsilon for run in self}) > 1
         for learner in dict.fromkeys(run.learner for run in self):

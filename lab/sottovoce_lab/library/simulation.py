@@ -1,4 +1,4 @@
-"""Simulations of fleets, started by a program."""
+"""Functions that simulate fleets from Python."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -21,17 +21,17 @@ from sottovoce_lab.testbed.progress import Watcher
 from sottovoce_lab.testbed.run_spec import run_spec
 
 Data = str | DataSet | tuple[ArrayLike, ArrayLike]
-"""Data SPEC, loaded data set, or features float[n, d] with labels int[n]."""
+"""A data SPEC, a loaded data set, or a pair of features, float[n, d], and labels, int[n]."""
 
 ARRAYS = "arrays"
-"""Name of a caller's own arrays in reports."""
+"""Data set name in reports for arrays that the caller provides."""
 
 
 class _Remembering:
-    """Meter that stores the final models.
+    """A meter that also stores the final models.
 
     Args:
-        meter: the meter that measures the models.
+        meter: the wrapped meter, which measures the models.
     """
 
     def __init__(self, meter: AnyMeter) -> None:
@@ -39,11 +39,11 @@ class _Remembering:
         self.models: Sequence[Floats] = ()
 
     def quick(self, models: Sequence[Floats]) -> Any:
-        """Measure models for the curve."""
+        """Measure models for the learning curve."""
         return self._meter.quick(models)
 
     def final(self, models: Sequence[Floats]) -> Any:
-        """Measure models at the end, and keep them."""
+        """Measure models at the end of the run, and store them."""
         self.models = models
         return self._meter.final(models)
 
@@ -61,33 +61,35 @@ def simulate(
     test: tuple[ArrayLike, ArrayLike] | None = None,
     settings: Mapping[str, Any] | None = None,
 ) -> Runs:
-    """Simulate fleets: the agents' own code under a virtual clock, with seeded noise, which protects nothing.
+    """Simulate fleets that run the agents' own code under a virtual clock.
+
+    The noise is generated from a seed and therefore protects nothing.
 
     Args:
-        data: a data SPEC such as `digits`, a data set, or features float[n, d] and labels int[n].
-        learner: names of algorithms; see `sottovoce testbed --help`.
-        agents: number of devices to which the records are dealt.
-        epsilon: total ε of each device's budget; infinite for no noise.
-        delta: total δ.
+        data: a data SPEC such as `digits`, a data set, or a pair of features, float[n, d], and labels, int[n].
+        learner: one or more names of learning algorithms; see `sottovoce testbed --help`.
+        agents: number of devices among which the records are divided.
+        epsilon: total ε of each device's budget, one or more values; infinity for no noise.
+        delta: total δ of each device's budget.
         cycles: number of cycles of each device.
-        seed: seed of the data split, the network and the noise.
-        bounds: for arrays, the publicly known range of the features: lowest and highest, each one number or one per
+        seed: seed of the data split, the network and the noise, one or more values.
+        bounds: for arrays, the publicly known lowest and highest feature values, each a single number or one number per
             feature.
-        test: test features and labels, which no device holds; by default a fifth of the data.
-        settings: other keys of a configuration, such as `{"learner.steps": 50, "data.partition": "dirichlet(0.25)"}`.
+        test: for arrays, test features and labels, which no device has; by default a fifth of the data.
+        settings: additional configuration keys, such as `{"learner.steps": 50, "data.partition": "dirichlet(0.25)"}`.
 
     Returns:
-        one run for each learner, ε and seed.
+        one run for each combination of learner, ε and seed.
 
     Raises:
-        SottovoceError: if a setting is impossible; the message names its key.
+        SottovoceError: if a setting is invalid; the message names its key.
     """
     found = data_set(data, bounds, test)
     learners = [learner] if isinstance(learner, str) else list(learner)
     budgets = [float(epsilon)] if isinstance(epsilon, int | float) else [float(one) for one in epsilon]
     seeds = [seed] if isinstance(seed, int) else list(seed)
     if not (learners and budgets and seeds):
-        raise UsageError("simulate: name at least one learner, one ε and one seed")
+        raise UsageError("simulate: specify at least one learner, one ε and one seed")
     runs = []
     for name, budget, one in product(learners, budgets, seeds):
         keys = {
@@ -105,10 +107,10 @@ def simulate(
 
 
 def simulate_plan(planned: Plan) -> Run:
-    """Simulate a plan and return its run."""
+    """Simulate a plan and return the resulting run."""
     meter = _Remembering(meter_of(planned))
     report = memory.run(planned, Watcher(), meter=cast(AnyMeter, meter))
-    report.baselines = lambda: None  # except for the majority class, they take longer than the run
+    report.baselines = lambda: None  # these take longer than the run, except for the majority class
     document, options = report.document(), planned.options
     names = [name for name, value in document["final"].items() if isinstance(value, int | float)]
     curve = document["curve"]
@@ -130,32 +132,33 @@ def simulate_plan(planned: Plan) -> Run:
 def data_set(
     data: Data, bounds: tuple[ArrayLike, ArrayLike] | None = None, test: tuple[ArrayLike, ArrayLike] | None = None
 ) -> DataSet:
-    """Return the data set that `simulate` was given.
+    """Convert the data that was passed to `simulate` into a data set.
 
     Raises:
-        DataError: if labels are not 0 … classes-1, or the arrays do not fit one another.
-        UsageError: if arrays have no bounds, or bounds are given with a data set that has its own.
+        DataError: if labels are not 0 … classes-1, or the arrays do not match.
+        UsageError: if arrays are passed without bounds, if features are not two-dimensional, or if bounds or test are
+            passed with a data set that has its own.
     """
     if isinstance(data, str | DataSet):
         if bounds is not None or test is not None:
-            raise UsageError("bounds and test apply only to arrays: a data set has its own")
+            raise UsageError("bounds and test apply only to arrays, since a data set has its own; omit them")
         return load(data) if isinstance(data, str) else data
     if bounds is None:
         raise UsageError(
-            "bounds: give the publicly known range of the features, for example bounds=(0, 255): a range "
-            "taken from the data would reveal something about single records"
+            "bounds: specify the publicly known range of the features, for example bounds=(0, 255); a range "
+            "computed from the data would reveal information about single records"
         )
     features, labels = (np.asarray(part) for part in data)
     if features.ndim != 2:
-        raise UsageError(f"features of shape {features.shape}: give float[n, d], one row per record")
+        raise UsageError(f"features of shape {features.shape}: pass float[n, d], with one row per record")
     low, high = (_broadcast(bound, features.shape[1]) for bound in bounds)
     held_out = None if test is None else (np.asarray(test[0]), np.asarray(test[1]))
     return assemble_dataset(ARRAYS, (features, labels), test=held_out, bounds=(low, high), origin="data")
 
 
 def _broadcast(bound: ArrayLike, features: int) -> NDArray[np.float64]:
-    """Broadcast a bound to each feature, float64[d]."""
+    """Broadcast a bound to all features, float64[d]."""
     try:
         return np.broadcast_to(np.asarray(bound, dtype=np.float64), (features,)).copy()
     except ValueError as error:
-        raise UsageError(f"bounds: give a number, or one for each of the {features} features") from error
+        raise UsageError(f"bounds: specify a number, or one for each of the {features} features") from error

@@ -1,4 +1,4 @@
-"""Real agents under a virtual clock: topologies, faults, and the simulation that drives the agents."""
+"""Simulation of real agents under a virtual clock, with network topologies and fault injection."""
 
 from sottovoce_lab.simulator.device import Device
 from sottovoce_lab.simulator.faults import Faults, message_faults

@@ -1,4 +1,4 @@
-"""Churn traces: absent agents, and the cycles from which and until which they are absent."""
+"""Churn traces, which list the agents that are absent and the cycles in which each absence begins and ends."""
 
 import csv
 from dataclasses import dataclass
@@ -12,10 +12,10 @@ _MAX_DIGITS = 9
 
 @dataclass(frozen=True, slots=True)
 class Absence:
-    """Single crash of an agent.
+    """One absence of an agent: a crash and the restart that follows it.
 
     Attributes:
-        agent: place of the agent in the fleet, from 0.
+        agent: the agent's index in the fleet, from 0.
         down: cycle at which the agent is killed, from 1.
         up: cycle at which the agent restarts.
     """
@@ -26,10 +26,10 @@ class Absence:
 
 
 def read_absences(path: Path) -> tuple[Absence, ...]:
-    """Read absences from a CSV file of lines `agent,down_cycle,up_cycle`, with or without this header.
+    """Read absences from a CSV file with lines `agent,down_cycle,up_cycle`; a header line with these names is optional.
 
     Raises:
-        UsageError: if there is no such file, or a line is malformed; the message names the line.
+        UsageError: if the file cannot be read, has no data lines or has a malformed line, which the message identifies.
     """
     try:
         with path.open(newline="", encoding="utf-8") as file:
@@ -37,12 +37,14 @@ def read_absences(path: Path) -> tuple[Absence, ...]:
     except (OSError, ValueError, csv.Error) as error:
         raise UsageError(
             f"--fault churn=trace:{path}: the churn trace cannot be read ({error}); "
-            "name a CSV file of lines agent,down_cycle,up_cycle"
+            "specify a CSV file with lines agent,down_cycle,up_cycle"
         ) from error
     if rows and rows[0][1] == _HEADER:
         del rows[0]
     if not rows:
-        raise UsageError(f"--fault churn=trace:{path}: it has no line: write agent,down_cycle,up_cycle, like 3,10,15")
+        raise UsageError(
+            f"--fault churn=trace:{path}: the file has no data lines; add lines agent,down_cycle,up_cycle, like 3,10,15"
+        )
     return tuple(_absence(path, line, row) for line, row in rows)
 
 
@@ -53,6 +55,6 @@ def _absence(path: Path, line: int, row: list[str]) -> Absence:
         if 1 <= down < up:
             return Absence(agent, down, up)
     raise UsageError(
-        f"--fault churn=trace:{path}: line {line} is not agent,down_cycle,up_cycle, like 3,10,15: agents count from 0, "
-        "cycles from 1, and up_cycle must be later than down_cycle"
+        f"--fault churn=trace:{path}: line {line} is not of the form agent,down_cycle,up_cycle, like 3,10,15; agents "
+        "are numbered from 0 and cycles from 1, and up_cycle must be greater than down_cycle"
     )

@@ -1,7 +1,7 @@
-"""Law of contributions: no device returns to an older contribution; its own sum is its vault's releases (decision 36).
+"""Invariant for contributions: stored contributions never get older, and only releases change a sum (decision 36).
 
-While a device is up, the contribution that it holds from an owner is the one with the most steps that it ever held. The
-device's own sum changes by what each release contributes, and by nothing else.
+While a device is up, the contribution that it stores for an owner is always the one with the most steps among all that
+it has ever stored for this owner. The device's own sum changes only by the contribution of each of its releases.
 """
 
 from collections.abc import Sequence
@@ -16,22 +16,22 @@ from sottovoce.door import Refused
 from sottovoce_lab.simulator.device import Device
 from sottovoce_lab.simulator.law import Happening
 
-_OLDER = "an older contribution took the place of a newer one"
-_CHANGED = "a device's own sum changed by more than the release of this event"
+_OLDER = "an older contribution replaced a newer one"
+_CHANGED = "a device's own sum changed by an amount other than the release of this event"
 
 
 class ContributionsGrow:
-    """Law that contributions only grow. Implements Law.
+    """The law that the step counts of stored contributions never decrease. Implements Law.
 
     Args:
-        devices: the fleet.
+        devices: devices of the fleet.
     """
 
     def __init__(self, devices: Sequence[Device]) -> None:
         self._states: dict[str, ContributionsState] = {device.id: device.store.load().state for device in devices}
 
     def violation(self, happening: Happening) -> str | None:
-        """See Law.violation. A device that is down, or starts again, has the state of its last commit."""
+        """See Law.violation. For a device that is down or is just starting, the state of its last commit is used."""
         device, node = happening.device, happening.device.id
         before = self._states[node]
         if device.core is None or happening.event == "start":

@@ -1,4 +1,4 @@
-"""Agent under the virtual clock: the real learner, store and vault, and the core while the agent is up."""
+"""A simulated device: a real agent's learner, store and vault, and its core while the agent is running."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,22 +15,22 @@ from sottovoce_lab.simulator.disk import Disk
 
 @dataclass(slots=True)
 class Device:
-    """Simulated agent.
+    """An agent in a simulation.
 
     Attributes:
         id: node id.
-        learner: public half of the agent.
-        store: the state that survives a crash; so does the vault's ledger.
-        vault: private half of the agent.
-        peers: node ids that the agent may send to, in turn.
-        core: the state that a crash loses; None while the device is down.
-        model: float64[P], the last model published; None before the first.
-        cycle: number of cycles begun, as last published.
-        life: number that every crash raises, so that events of an earlier life are void.
-        timers: due time of each timer, by name.
-        honest: whether the agent's learner is the shipped learner.
-        refused: node ids that the fleet has revoked, as far as the agent has been notified.
-        disk: disk that can be full; None if it always has room.
+        learner: the agent's public half.
+        store: storage of the state that survives a crash; the vault's ledger survives too.
+        vault: the agent's private half.
+        peers: node ids of the peers, in the order in which the agent sends to them.
+        core: the running core, whose state is lost in a crash; None while the device is down.
+        model: float64[P], the most recently published model; None before the first.
+        cycle: number of cycles begun at the time of the most recent publication.
+        life: counter that each crash increments; events scheduled before the crash are then ignored.
+        timers: due time of each pending timer, by timer name.
+        honest: False if the agent is dishonest; see simulator.dishonest.
+        refused: revoked node ids of which the agent has been notified.
+        disk: simulated disk that can become full; None if the disk never becomes full.
     """
 
     id: str
@@ -49,10 +49,10 @@ class Device:
 
     @property
     def barred(self) -> bool:
-        """Whether the device has been notified of its own revocation; such a device never starts again."""
+        """Whether the device has been notified of its own revocation, after which it never restarts."""
         return self.id in self.refused
 
     @property
     def permitted_peers(self) -> tuple[str, ...]:
-        """Peers to which the device may send."""
+        """The peers that are not revoked as far as the device knows, and to which it may therefore send."""
         return tuple(peer for peer in self.peers if peer not in self.refused)

@@ -1,14 +1,16 @@
-"""Dishonest members of a fleet: `--fault dishonest=SHARE@WHAT`.
+"""Dishonest devices in a simulated fleet: `--fault dishonest=SHARE@WHAT`.
 
-Some put vectors other than their vaults' answers into the model (`flip`, `tenfold`, `noise`, `zero`, `giant`), and do
-not shorten their steps as honest devices do; otherwise they are honest, so that every law about messages holds. Others
-lie in the statements they sign, and in pairs in their proposals and answers:
+Some dishonest devices add vectors other than their vaults' answers to the model (`flip`, `tenfold`, `noise`, `zero`,
+`giant`), and do not shorten their steps as honest devices do. Apart from this they follow the protocol, and every
+invariant about messages holds. Others falsify the contributions that they sign or, in pairwise averaging, their
+proposals and answers:
 
-opposite   sign the opposite of the model
-close      against the mean, as far from it as an honest contribution is; in pairs the opposite of the model, with the
-           greatest length that is accepted
-little     "a little is enough" (Baruch, Baruch & Goldberg 2019): the mean, moved by a standard deviation in each number
-late       honest until all steps are taken, then `close`, as far as other devices still accept
+opposite   the opposite of the mean model
+close      a vector displaced from the mean against the mean's direction, by the distance of a typical honest
+           contribution; in pairwise averaging, the opposite of the model, with the greatest length that is accepted
+little     the mean, moved by one standard deviation in each coordinate: "a little is enough" (Baruch, Baruch & Goldberg
+           2019)
+late       honest until all steps are taken, then `close`, as far as other devices still accept it
 """
 
 from collections.abc import Callable
@@ -35,20 +37,20 @@ from typing_extensions import override
 from sottovoce_lab.simulator.told import Told
 from sottovoce_lab.simulator.wrapped_vault import WrappedVault
 
-_LOUD = 10.0  # factor on the length of the vault's answer
-_NEAR = 0.9  # fraction of the largest move that an honest device accepts
+_LOUD = 10.0  # length of the false noise, as a multiple of the length of the vault's answer
+_NEAR = 0.9  # distance of a false move, as a fraction of the largest move that an honest device accepts
 Lie = Callable[[NDArray[np.float64]], NDArray[np.float64]]
-"""Function from other devices' contributions or models, float64[k, P], to the liar's vector."""
+"""Function that maps other devices' contributions or models, float64[k, P], to the false vector."""
 
-_GIANT = 2**31  # on the grid of releases: millions in a model, and within the limits of messages
+_GIANT = 2**31  # in grid steps of a release: amounts to millions in a model, but stays within the message limits
 
 
 class LyingVault(WrappedVault):
-    """Vault whose answers are altered on their way to the learner, except in secure sums, which the vault itself signs.
+    """A vault whose answers are altered before the learner gets them, except in secure sums, which the vault signs.
 
     Args:
         vault: the real vault.
-        alter: function from the true value, int64[P], to the altered one, int64[P].
+        alter: function that maps the true value, int64[P], to the altered one, int64[P].
     """
 
     def __init__(self, vault: Vault, alter: Callable[[NDArray[np.int64]], NDArray[np.int64]]) -> None:
@@ -57,7 +59,7 @@ class LyingVault(WrappedVault):
         self._told: dict[bytes, NDArray[np.int64]] = {}
 
     def answer(self, query: Query) -> Answer:
-        """See Vault.answer. The altered answer to a query never changes."""
+        """See Vault.answer. A repeated query gets the same altered answer."""
         answer = self._vault.answer(query)
         if isinstance(answer, Refused):
             return answer
@@ -67,7 +69,12 @@ class LyingVault(WrappedVault):
 
 
 class LyingMixer(Mixer):
-    """Device that signs a false contribution; made from an honest device."""
+    """A device that signs false contributions, built from an honest device's state machine.
+
+    Args:
+        honest: state machine of the honest device.
+        lie: function that maps the received contributions, float64[k, P], to the false one.
+    """
 
     def __init__(self, honest: Mixer, lie: "Lie") -> None:
         self.__dict__.update(honest.__dict__)
@@ -79,16 +86,16 @@ class LyingMixer(Mixer):
         return super().signed(state) if len(others) < 2 else self._signed_as(state, self._lie(others))
 
     def _signed_as(self, state: ContributionsState, vector: NDArray[np.float64]) -> ContributionsState:
-        """Sign this vector in place of the device's own sum, which is unchanged in the returned state."""
+        """Sign this vector instead of the device's own sum, which stays unchanged in the returned state."""
         numerator = np.rint(vector * UNIT).clip(-MAX_NUMERATOR, MAX_NUMERATOR).astype(np.int64)
         return replace(super().signed(replace(state, numerator=numerator)), numerator=state.numerator)
 
 
 class LateMixer(LyingMixer):
-    """Device whose contributions are honest except the last, signed when all other devices have taken their steps."""
+    """A device that falsifies only its last contribution, after all other devices have taken all their steps."""
 
     def signed(self, state: ContributionsState) -> ContributionsState:
-        """See Mixer.signed. The last contribution moves towards the lie as far as holders of its predecessor accept."""
+        """See Mixer.signed. The last contribution moves towards the lie as far as the other devices accept."""
         others, last = _others(state, self.rank), state.held.get(self.rank)
         if state.step < self.schedule.steps or last is None or len(others) < 2:
             return Mixer.signed(self, state)
@@ -99,19 +106,19 @@ class LateMixer(LyingMixer):
         return self._signed_as(state, own + between * min(1.0, accepted / float(np.linalg.norm(between))))
 
     def _due(self, state: ContributionsState) -> bool:
-        """Check whether to sign; the last contribution waits until all other devices have taken their steps."""
+        """Check whether to sign now; the last contribution waits until all other devices have taken all their steps."""
         others = [one.steps for at, one in state.held.items() if at != self.rank]
         last = state.step >= self.schedule.steps
         return super()._due(state) and (not last or min(others, default=0) >= self.schedule.steps)
 
 
 class LyingPairwise(Pairwise):
-    """Device that proposes and answers with a false model in place of its own; made from an honest device.
+    """A device that sends a false model in its proposals and answers, built from an honest device's state machine.
 
     Args:
         honest: state machine of the honest device.
-        lie: function from the received models, float64[k, P], to the false model, all relative to the start.
-        late: whether the device is honest until it has taken its steps.
+        lie: function that maps the received models, float64[k, P], to the false model; all are relative to the start.
+        late: whether the device is honest until it has taken all its steps.
     """
 
     def __init__(self, honest: Pairwise, lie: "Lie", *, late: bool = False) -> None:
@@ -121,7 +128,7 @@ class LyingPairwise(Pairwise):
         self._known: dict[str, NDArray[np.float64]] = {}
 
     def on(self, state: PairwiseState, event: Event, now: float) -> tuple[PairwiseState, list[Effect]]:
-        """See Learner.on. The device records the models that others propose, and makes the lie from them."""
+        """See Learner.on. The device records the models that other devices propose, and computes the lie from them."""
         if isinstance(event, Received) and isinstance(event.message, Proposal):
             self._known[event.sender] = event.message.numerator / UNIT
         honest = len(self._known) < 2 or (self._late and state.step < self.schedule.steps)
@@ -134,7 +141,7 @@ class LyingPairwise(Pairwise):
 
 
 class _Silence:
-    """Mixin that keeps a learner from answering; the mixin precedes the learner's own class."""
+    """Mixin that drops a learner's replies; it must precede the learner's own class in the list of bases."""
 
     def on(self, state: Any, event: Event, now: float) -> tuple[Any, list[Effect]]:
         """See Learner.on."""
@@ -143,7 +150,7 @@ class _Silence:
 
 
 def dishonest_vault(vault: Vault, lie: str, seed: int) -> Vault:
-    """Return the vault for a dishonest device's learner: altered if the lie concerns answers."""
+    """Return the vault for a dishonest device's learner, which alters the answers if the lie is about answers."""
     random = np.random.default_rng(seed)
 
     def noise(value: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -161,7 +168,7 @@ def dishonest_vault(vault: Vault, lie: str, seed: int) -> Vault:
 
 
 def dishonest_records(records: Records, lie: str, classes: int) -> Records:
-    """Return the records that a dishonest device learns from; lie `labels` gives each record the next class."""
+    """Return a dishonest device's training records; the lie `labels` replaces each label by the next class."""
     return replace(records, labels=(records.labels + 1) % classes) if lie == "labels" else records
 
 
@@ -169,7 +176,7 @@ def dishonest_learner(learner: Learner[Any], lie: str) -> Learner[Any]:
     """Return the state machine of a dishonest device.
 
     Raises:
-        UsageError: if the lie is impossible for this learner.
+        UsageError: if this learner does not support the lie.
     """
     if lie == "silent":
         quiet = copy(learner)
@@ -177,12 +184,12 @@ def dishonest_learner(learner: Learner[Any], lie: str) -> Learner[Any]:
         return quiet
     if lie in _OF_ANSWERS and isinstance(learner, Mixer):
         loud = copy(learner)
-        loud.schedule = replace(learner.schedule, damping=None)  # lies that vary would shorten its steps
+        loud.schedule = replace(learner.schedule, damping=None)  # otherwise, varying lies would shorten its steps
         return loud
     if lie not in _OF_MESSAGES:
         return learner
     if isinstance(learner, Pairwise):
-        farthest = min(learner.farthest, MAX_NUMERATOR / UNIT)  # without noise, nothing is too far
+        farthest = min(learner.farthest, MAX_NUMERATOR / UNIT)  # without noise, an honest device accepts any distance
 
         def close(models: NDArray[np.float64]) -> NDArray[np.float64]:
             mean = models.mean(axis=0)
@@ -192,7 +199,7 @@ def dishonest_learner(learner: Learner[Any], lie: str) -> Learner[Any]:
         return LyingPairwise(learner, {**_OF_MESSAGES, "close": close, "late": close}[lie], late=lie == "late")
     if not isinstance(learner, Mixer):
         raise UsageError(
-            f"--fault dishonest=…@{lie}: applies only to contributions and pairs; "
+            f"--fault dishonest=…@{lie}: this lie applies only to contributions and pairs; "
             "add --set learner.mixing=contributions"
         )
     return (LateMixer if lie == "late" else LyingMixer)(learner, _OF_MESSAGES[lie])

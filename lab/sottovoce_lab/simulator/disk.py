@@ -1,7 +1,7 @@
-"""Disks of simulated agents that can fill up, so that neither the state nor the ledger can be written.
+"""Simulated disks that can fill up, after which neither an agent's state nor its ledger can be written.
 
-On a full disk the state's file accepts no commit. The ledger, as always with SQLite, still accepts rows that fit in its
-last page, so a charge may be durable while the release that it pays for is not.
+On a full disk, every commit of the state fails. The ledger still accepts rows that fit into its last page, as is usual
+for SQLite, so a charge may be durable although the release that it pays for is not.
 """
 
 import sqlite3
@@ -22,22 +22,22 @@ _MAX_PAGES = 2**32 - 2
 
 
 class OutOfRoom(DataError):
-    """Error of a device that could not write; the device stops until there is room.
+    """Error that is raised when a device cannot write because its disk is full; the device stops until it has space.
 
     Args:
-        node: node id of the device.
+        node: the device's node id.
     """
 
     def __init__(self, node: str) -> None:
-        super().__init__(f"{node}: cannot be written (the disk is full)")
+        super().__init__(f"{node}: the device cannot write its state or ledger (the disk is full)")
         self.node = node
 
 
 class Disk:
-    """Disk of one device.
+    """The simulated disk of one device.
 
     Attributes:
-        connection: connection to the database of the device's ledger.
+        connection: connection to the device's ledger database.
     """
 
     def __init__(self) -> None:
@@ -58,12 +58,12 @@ class Disk:
 
 
 class StoreOnDisk:
-    """State of a device on its disk. Implements sottovoce.agent.links.Store.
+    """A store that fails while the device's disk is full. Implements sottovoce.agent.links.Store.
 
     Args:
-        store: store of the state.
-        disk: disk of the device.
-        node: node id of the device.
+        store: the store that contains the state.
+        disk: the device's disk.
+        node: the device's node id.
     """
 
     def __init__(self, store: Store, disk: Disk, node: str) -> None:
@@ -79,7 +79,7 @@ class StoreOnDisk:
         """See Store.commit.
 
         Raises:
-            OutOfRoom: if the disk is full; nothing was written.
+            OutOfRoom: if the disk is full; in this case nothing was written.
         """
         if self._disk.full:
             raise OutOfRoom(self._node)
@@ -87,11 +87,11 @@ class StoreOnDisk:
 
 
 class VaultOnDisk(WrappedVault):
-    """Vault whose ledger is on the device's disk; raises OutOfRoom if the ledger cannot be written.
+    """A vault with its ledger on the device's disk; raises OutOfRoom if the ledger cannot be written.
 
     Args:
         vault: the real vault.
-        node: node id of the device.
+        node: the device's node id.
     """
 
     def __init__(self, vault: Vault, node: str) -> None:
@@ -117,5 +117,5 @@ class VaultOnDisk(WrappedVault):
 
 
 def on_disk(vault: Vault, node: str) -> Vault:
-    """Wrap the vault of a device whose ledger is on a disk that can fill up."""
+    """Wrap a vault whose ledger is on a disk that can fill up, so that a failed write raises OutOfRoom."""
     return cast(Vault, VaultOnDisk(vault, node))

@@ -1,7 +1,7 @@
-"""Simulated agents with the keys and certificates of a real fleet, and with wall clocks that may be wrong.
+"""Keys and certificates of a real fleet for simulated agents, whose wall clocks may be wrong.
 
-On their wall clocks a cycle is a day. Device keys, and so device ids, follow from the seed. The rest of a certificate
-differs from run to run, but nothing that a device does depends on it.
+On these wall clocks, one cycle takes one day. Device keys, and therefore device ids, are derived from the seed. The
+rest of a certificate differs from run to run, but does not affect the behaviour of a device.
 """
 
 from collections.abc import Callable, Sequence
@@ -22,23 +22,23 @@ _FLEET = "simulated"
 _TASK = sha256(b"simulated").digest()
 _BEGAN = datetime(2026, 1, 1, tzinfo=UTC)
 _DAY = timedelta(days=1)
-_FOR_ALL = 3650.0  # days; lifetime of the fleet's certificate, and of device certificates that are never renewed
+_FOR_ALL = 3650.0  # days; lifetime of device certificates that are never renewed; the fleet certificate's is longer
 
 
 class Member:
-    """Agent with its identity, the members that it accepts, and its wall clock.
+    """An enrolled agent with its identity, its list of revoked members and its wall clock.
 
     Args:
         fleet: the fleet in which the agent is enrolled.
-        keys: keys of the agent.
-        lifetime: validity of the agent's certificates, in days.
-        days: function that returns the elapsed days of the run.
+        keys: the agent's keys.
+        lifetime: validity period of the agent's certificates, in days.
+        days: function that returns the days elapsed since the start of the run.
 
     Attributes:
-        refused: node ids that the fleet has revoked, as far as the agent has been notified.
-        wrong: lead of the agent's wall clock, in days.
-        provenance: signer of the agent's statements, and verifier of other agents' signatures.
-        witness: signer and verifier for the agent's vault in secure sums.
+        refused: revoked node ids of which the agent has been notified.
+        wrong: days by which the agent's wall clock is ahead; negative if it is behind.
+        provenance: object that signs the agent's statements and verifies other agents' signatures.
+        witness: object that signs and verifies for the agent's vault in secure sums.
     """
 
     def __init__(self, fleet: Fleet, keys: DeviceKeys, lifetime: float, days: Callable[[], float]) -> None:
@@ -51,15 +51,15 @@ class Member:
 
     @property
     def node(self) -> str:
-        """Node id of the agent."""
+        """The agent's node id."""
         return self._identity.node_id
 
     def clock(self) -> float:
-        """Return the agent's own clock, in seconds of Unix time."""
+        """Return the time on the agent's own wall clock, as Unix time in seconds."""
         return (_BEGAN + timedelta(days=self._days() + self.wrong)).timestamp()
 
     def renew(self) -> None:
-        """Renew the certificate if, by the fleet's clock, two thirds of its lifetime have passed."""
+        """Renew the certificate if two thirds of its lifetime have passed on the fleet's clock."""
         present = self._identity
         if (
             _BEGAN + timedelta(days=self._days())
@@ -69,7 +69,7 @@ class Member:
             self.provenance.renew(self._identity)
 
     def _issue_identity(self) -> Identity:
-        """Return the agent's identity, with a certificate that is valid from now on."""
+        """Issue a new certificate, valid for `lifetime` days from now, and return the agent's identity with it."""
         now = _BEGAN + timedelta(days=self._days())
         validity = Validity(now - _DAY / 24, now + timedelta(days=self._lifetime))
         pem = self._fleet.issue(read_request(self._keys.request(), "the request"), validity)
@@ -94,9 +94,9 @@ def enrol_agents(agents: int, seed: int, renewed: int | None, days: Callable[[],
 
     Args:
         agents: number of agents.
-        seed: seed of the agents' ids.
-        renewed: validity of certificates, in days; None for validity during the whole run.
-        days: function that returns the elapsed days of the run.
+        seed: seed from which the agents' keys and ids are derived.
+        renewed: validity period of certificates, in days; None if they are valid for the whole run.
+        days: function that returns the days elapsed since the start of the run.
     """
     key = generate_private_key(SECP256R1())
     validity = Validity(_BEGAN - timedelta(days=_FOR_ALL), _BEGAN + timedelta(days=2 * _FOR_ALL))

@@ -1,4 +1,4 @@
-"""Fate of a fleet, cycle by cycle: crashed and partitioned devices, for simulated agents and for processes."""
+"""Schedule of the faults that affect each agent in each cycle, for simulated agents and for real processes."""
 
 import random
 from collections.abc import Iterable, Mapping, Sequence
@@ -9,24 +9,24 @@ import numpy as np
 from sottovoce_lab.simulator.faults import During, Faults, Sessions
 from sottovoce_lab.simulator.vector.churn import Churn, LogNormal
 
-_ONLINE = 0.9  # share of agents up at any moment under log-normal churn, as in Ormándi et al. 2013
+_ONLINE = 0.9  # share of agents that are online at any moment under log-normal churn, as in Ormándi et al. 2013
 _NAMED = 12
 _DAYS = (40.0, 400.0)
-"""Least and most days by which a wrong wall clock is ahead or behind."""
+"""Minimum and maximum number of days by which a wrong wall clock is ahead or behind."""
 
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """Events that happen to a fleet at one cycle.
+    """The fault events of a fleet at one cycle.
 
     Attributes:
-        killed: agents to be killed, by place.
-        restarted: agents to be started again.
-        cut_off: agents that are cut off from all other agents from now on.
-        full: agents whose disks are full from now on.
-        wrong: lead of wall clocks from now on, in days, by place; all other clocks are right.
-        revoked: agents that the fleet revokes now.
-        notes: descriptions of all events except churn, which is too frequent.
+        killed: indices of the agents to kill.
+        restarted: indices of the agents to restart.
+        cut_off: indices of the agents that are cut off from all agents outside this set from this cycle on.
+        full: indices of the agents whose disks are full from this cycle on.
+        wrong: days by which wall clocks are ahead from this cycle on, by agent index; all other clocks are correct.
+        revoked: indices of the agents that the fleet revokes in this cycle.
+        notes: descriptions of all events except churn events, which are too frequent to list.
     """
 
     killed: tuple[int, ...]
@@ -39,12 +39,12 @@ class Turn:
 
 
 class Fate:
-    """Fate of the agents of one run, decided by its seed before it begins.
+    """The fault schedule of one run, which depends only on the requested faults and the seed.
 
     Args:
         faults: the requested faults.
-        names: names of the agents, by place.
-        seed: seed of the choice of agents, and of log-normal churn.
+        names: agent names, by agent index.
+        seed: seed for the choice of agents and for log-normal churn.
     """
 
     def __init__(self, faults: Faults, names: Sequence[str], seed: int) -> None:
@@ -73,7 +73,10 @@ class Fate:
         self._last = 0
 
     def at(self, cycle: int) -> Turn:
-        """Return the events when the fleet reaches this cycle. Cycles must be requested in order; gaps are allowed."""
+        """Return the events that happen when the fleet reaches this cycle.
+
+        Cycles must be requested in increasing order; gaps are allowed.
+        """
         passed, self._last = range(self._last + 1, cycle + 1), cycle
         down = self._killed(cycle) | self._absent(passed)
         killed, restarted = tuple(sorted(down - self._down)), tuple(sorted(self._down - down))
@@ -104,7 +107,7 @@ class Fate:
 
     def _absent(self, passed: range) -> frozenset[int]:
         if self._churn is not None:
-            for cycle in passed:  # no cycle is skipped, so that the draws are equal
+            for cycle in passed:  # process every cycle, so that gaps do not change the random draws
                 self._online = self._churn.at(cycle)
             return frozenset(np.flatnonzero(~self._online).tolist())
         absences = self._faults.churn if isinstance(self._faults.churn, tuple) else ()
@@ -120,13 +123,13 @@ class Fate:
         if partition and partition.begins in passed:
             yield f"cycle {cycle}: cut off {self._agent_names(self._side)}"
         if partition and partition.ends in passed:
-            yield f"cycle {cycle}: the two sides meet again"
+            yield f"cycle {cycle}: the two sides are connected again"
         if revoke and revoke.cycle in passed:
             yield f"cycle {cycle}: revoked {self._agent_names(self._revoked)}"
         if disk and disk.begins in passed:
-            yield f"cycle {cycle}: full disks of {self._agent_names(self._full)}"
+            yield f"cycle {cycle}: filled the disks of {self._agent_names(self._full)}"
         if clock and clock.begins in passed:
-            yield f"cycle {cycle}: wrong clocks of {self._agent_names(self._wrong)}"
+            yield f"cycle {cycle}: set wrong clocks on {self._agent_names(self._wrong)}"
 
     def _agent_names(self, places: Iterable[int]) -> str:
         hit = [self._names[place] for place in sorted(places)]

@@ -1,24 +1,26 @@
-"""Faults between agents, and deaths of agents: the `--fault` specifications.
+"""Parser for `--fault` specifications: faults of the network, of agents and of the broker.
 
-loss=P                        each message, and each confirmation, is lost with probability P
+loss=P                        each message and each confirmation is lost with probability P
 duplicate=P                   each message arrives twice with probability P
-delay=MEAN±SPREAD             each message takes MEAN±SPREAD, uniformly, as in 50ms±20ms; SPREAD ≤ MEAN, or omitted
-reorder=P                     each message is held back with probability P, so that later ones overtake it
-partition=SHARE@cycle:A-B     from cycle A until cycle B a share of the agents is cut off from the others
+delay=MEAN±SPREAD             the delay of a message is uniform in MEAN±SPREAD, as in 50ms±20ms; SPREAD is at most MEAN
+                              and may be omitted
+reorder=P                     each message is held back with probability P, so later messages can overtake it
+partition=SHARE@cycle:A-B     from cycle A until cycle B, a share of the agents is cut off from the others
 kill=P@cycle:N                a share P of the agents is killed (kill -9) when the fleet reaches cycle N
-restart=P@cycle:N             a share P of the killed agents comes back, with its state, at cycle N
-churn=lognormal(MU,SIGMA)     agents crash and come back: sessions of log-normal length in cycles, nine in ten up
-churn=trace:FILE              likewise, from a trace with lines `agent,down_cycle,up_cycle`; agents count from 0
-broker-kill=TIME@cycle:N      the testbed's MQTT broker is killed (kill -9) at cycle N, and is back after TIME, as in 3s
-vault=MEAN±SPREAD             each answer of a vault takes MEAN±SPREAD, likewise
-dishonest=SHARE@WHAT          a share of the agents, the last ones, lies from the beginning: see simulate.dishonest
-revoke=SHARE@cycle:N          the fleet revokes a share of the agents, the last ones, at cycle N; the others learn of it
-                              within three cycles. An honest agent that learns of its own revocation stops for good
-renew=CYCLES                  certificates are valid for CYCLES, at least 3, and are renewed after two thirds of them
-clock=SHARE@cycle:A-B         from cycle A until cycle B the wall clocks of a share of the agents are wrong by months
-disk-full=SHARE@cycle:A-B     from cycle A until cycle B a share of the agents cannot write: neither state nor ledger
+restart=P@cycle:N             a share P of the killed agents restarts from its stored state at cycle N
+churn=lognormal(MU,SIGMA)     agents crash and restart after sessions of log-normal length in cycles; 90 % are online
+churn=trace:FILE              likewise, from a trace with lines `agent,down_cycle,up_cycle`; agents are numbered from 0
+broker-kill=TIME@cycle:N      the testbed's MQTT broker is killed (kill -9) at cycle N and restarts after TIME, as in 3s
+vault=MEAN±SPREAD             the delay of each vault answer is uniform in MEAN±SPREAD, with the same syntax as `delay`
+dishonest=SHARE@WHAT          a share of the agents (the last ones) is dishonest from the start; see simulator.dishonest
+revoke=SHARE@cycle:N          the fleet revokes a share of the agents (the last ones) at cycle N; the others are
+                              notified within three cycles. An honest agent that is notified of its own revocation
+                              stops permanently
+renew=CYCLES                  certificates are valid for CYCLES (at least 3), and are renewed after two thirds of that
+clock=SHARE@cycle:A-B         from cycle A until cycle B, the wall clocks of a share of the agents are wrong by months
+disk-full=SHARE@cycle:A-B     from cycle A until cycle B, a share of the agents can write neither state nor ledger
 
-Each fault may be given at most once; cycles count from 1.
+Each fault may be specified at most once; cycles are numbered from 1.
 """
 
 import re
@@ -50,10 +52,10 @@ _KINDS = {
     "disk-full": "disk-full=0.25@cycle:10-20",
 }
 LIES = ("silent", "flip", "tenfold", "noise", "zero", "labels", "giant", "opposite", "close", "little", "late")
-"""Lies that dishonest agents may tell."""
+"""Lies that dishonest agents support."""
 
 MIN_RENEWED = 3
-"""Shortest lifetime of a certificate in cycles: a device that is down for one cycle still renews its own in time."""
+"""Minimum certificate lifetime in cycles, with which a device that is down for one cycle can still renew in time."""
 
 _ON_MESSAGES = {"loss", "duplicate", "delay", "reorder", "partition"}
 _DURATION = r"([0-9]+(?:\.[0-9]+)?)(ms|s)"
@@ -64,7 +66,7 @@ _LARGEST_MU, _LARGEST_SIGMA = 10.0, 4.0
 
 @dataclass(frozen=True, slots=True)
 class AtCycle:
-    """Share of the agents, and the cycle of an event that affects them."""
+    """An event that affects a share of the agents at one cycle."""
 
     share: float
     cycle: int
@@ -72,7 +74,7 @@ class AtCycle:
 
 @dataclass(frozen=True, slots=True)
 class During:
-    """Share of the agents that a fault affects from cycle `begins` until cycle `ends`."""
+    """A fault that affects a share of the agents from cycle `begins` until cycle `ends`."""
 
     share: float
     begins: int
@@ -81,7 +83,7 @@ class During:
 
 @dataclass(frozen=True, slots=True)
 class Outage:
-    """Outage of some seconds that begins at a cycle."""
+    """An outage that begins at a cycle and lasts for `seconds`."""
 
     seconds: float
     cycle: int
@@ -89,7 +91,7 @@ class Outage:
 
 @dataclass(frozen=True, slots=True)
 class Sessions:
-    """Online sessions of log-normal length in cycles: `mu` and `sigma` are those of the length's logarithm."""
+    """Online sessions of log-normal length in cycles; `mu` and `sigma` are the parameters of the length's logarithm."""
 
     mu: float
     sigma: float
@@ -97,19 +99,19 @@ class Sessions:
 
 @dataclass(frozen=True, slots=True)
 class Dishonesty:
-    """Share of dishonest agents, and their lie: one of LIES."""
+    """The share of dishonest agents, and their lie, which is one of LIES."""
 
     share: float
     lie: str
 
     def count_among(self, agents: int) -> int:
-        """Return the number of dishonest agents."""
+        """Return the number of dishonest agents in a fleet of this size."""
         return round(self.share * agents)
 
 
 @dataclass(frozen=True, slots=True)
 class Faults:
-    """All faults of a run. Probabilities are from 0 to 1, times are in seconds."""
+    """All faults of a run. Probabilities are between 0 and 1; times are in seconds."""
 
     loss: float = 0.0
     duplicate: float = 0.0
@@ -131,17 +133,17 @@ class Faults:
 
     @property
     def member_faults(self) -> tuple[str, ...]:
-        """Kinds of faults in keys, certificates, clocks and disks, which can be injected into simulated agents only."""
+        """The requested faults of certificates, clocks and disks, which can be injected only into simulated agents."""
         found = {"revoke": self.revoke, "renew": self.renew, "clock": self.clock, "disk-full": self.disk_full}
         return tuple(kind for kind, value in found.items() if value is not None)
 
     @property
     def affects_messages(self) -> bool:
-        """Whether any fault affects messages."""
+        """Whether any of the requested faults affects messages."""
         return bool(self.loss or self.duplicate or self.delay or self.reorder or self.partition)
 
     def has_faults_besides(self, *kinds: str) -> bool:
-        """Check whether any fault is set other than the attributes named in `kinds`."""
+        """Check whether any fault is set other than the attributes listed in `kinds`."""
         calm = Faults()
         return any(
             getattr(self, field.name) != getattr(calm, field.name) for field in fields(self) if field.name not in kinds
@@ -149,55 +151,60 @@ class Faults:
 
     @classmethod
     def parse(cls, specifications: Sequence[str]) -> "Faults":
-        """Parse `--fault` specifications; read a churn trace.
+        """Parse `--fault` specifications, and read the churn trace if there is one.
 
         Raises:
-            UsageError: if a specification is not understood; the message shows an example.
+            UsageError: if a specification is malformed or repeated, or if `restart` has no earlier `kill`; the message
+                shows a correct example.
         """
         faults = cls()
         for specification in specifications:
             faults = replace(faults, **_parse(specification))
         kinds = [_kind(specification) for specification in specifications]
         if repeated := [kind for kind in kinds if kinds.count(kind) > 1]:
-            raise UsageError(f"--fault {repeated[0]}=… is given twice: keep one, like {_KINDS[repeated[0]]}")
+            raise UsageError(
+                f"--fault {repeated[0]}=… is specified more than once; specify it once, like {_KINDS[repeated[0]]}"
+            )
         if faults.restart and (not faults.kill or faults.restart.cycle < faults.kill.cycle):
             raise UsageError(
-                "--fault restart=… needs a --fault kill=… at an earlier cycle, or there is no agent to restart: "
-                f"for example, write --fault {_KINDS['kill']} --fault {_KINDS['restart']}"
+                "--fault restart=… needs a --fault kill=… at the same or an earlier cycle, because otherwise there is "
+                f"no agent to restart; for example, write --fault {_KINDS['kill']} --fault {_KINDS['restart']}"
             )
         return faults
 
     def check(self, agents: int, cycles: int) -> None:
-        """Refuse faults that cannot happen in a run of this many agents and cycles.
+        """Check that every fault is possible in a run with this number of agents and cycles.
 
         Raises:
-            UsageError: if a fault is impossible; the message names the run's agents and cycles.
+            UsageError: if a fault is impossible; the message includes the number of agents or cycles of the run.
         """
         moments = (self.kill, self.restart, self.broker_kill, self.revoke)
         last = [moment.cycle for moment in moments if moment is not None]
         last += [span.ends for span in (self.partition, self.clock, self.disk_full) if span is not None]
         if late := [cycle for cycle in last if cycle > cycles]:
-            raise UsageError(f"--fault …@cycle:{late[0]}: the run has only {cycles} cycles")
+            raise UsageError(
+                f"--fault …@cycle:{late[0]}: the run has only {cycles} cycles; choose an earlier cycle or a longer run"
+            )
         if self.partition is not None and not 1 <= round(self.partition.share * agents) < agents:
             raise UsageError(
-                f"--fault partition={self.partition.share:g}@…: of {agents} agents, this leaves no agent on one side; "
-                "choose a share with at least one agent on each side"
+                f"--fault partition={self.partition.share:g}@…: for {agents} agents, this share leaves no agent on "
+                "one side; choose a share with at least one agent on each side"
             )
         if self.dishonest is not None and not 1 <= self.dishonest.count_among(agents) < agents:
             raise UsageError(
-                f"--fault dishonest={self.dishonest.share:g}@…: of {agents} agents, this leaves no agent on one side; "
-                "choose a share with at least one agent on each side"
+                f"--fault dishonest={self.dishonest.share:g}@…: for {agents} agents, this share leaves no agent on "
+                "one side; choose a share with at least one agent on each side"
             )
         absences = self.churn if isinstance(self.churn, tuple) else ()
         if unknown := [absence.agent for absence in absences if absence.agent >= agents]:
             raise UsageError(
-                f"--fault churn=trace:…: there is no agent {unknown[0]} among {agents}, numbered from 0; "
-                "raise --agents or shorten the trace"
+                f"--fault churn=trace:…: there is no agent {unknown[0]} among {agents} agents, which are numbered from "
+                "0; increase --agents or shorten the trace"
             )
 
 
 def message_faults(specifications: Sequence[str]) -> list[str]:
-    """Return the specifications that affect messages."""
+    """Return only the specifications of faults that affect messages."""
     return [word for word in specifications if _kind(word) in _ON_MESSAGES]
 
 
@@ -223,7 +230,7 @@ Refuse = Callable[..., UsageError]
 
 def _loss(value: str, refuse: Refuse) -> Mapping[str, Any]:
     if (probability := _share(value, refuse)) == 1:
-        raise refuse("with every message lost, nothing can be learnt; choose a number below 1,")
+        raise refuse("nothing can be learnt if every message is lost; choose a number below 1,")
     return {"loss": probability}
 
 
@@ -238,7 +245,7 @@ def _vault(value: str, refuse: Refuse) -> Mapping[str, Any]:
 
 
 def _parse_mean_spread(value: str, refuse: Refuse, why: str) -> tuple[float, float]:
-    """Read MEAN±SPREAD: seconds, and the maximum deviation in either direction."""
+    """Parse MEAN±SPREAD; return the mean and the maximum deviation in either direction, both in seconds."""
     match = re.fullmatch(rf"{_DURATION}(?:(?:±|\+-){_DURATION})?", value)
     if not match:
         raise refuse()
@@ -254,7 +261,7 @@ def _during(value: str, refuse: Refuse) -> During:
         raise refuse()
     during = During(_share(match[1], refuse), int(match[2]), int(match[3]))
     if during.ends <= during.begins:
-        raise refuse("it has to end after it begins,")
+        raise refuse("the last cycle must be greater than the first; write it")
     return during
 
 

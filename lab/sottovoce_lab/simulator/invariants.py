@@ -1,7 +1,7 @@
-"""Laws asserted after every event of a simulation: a bug stops the run at the event that shows it.
+"""Laws that are checked after every event of a simulation, so a bug stops the run at the first event that reveals it.
 
-Some laws hold for every learner. Others concern the states of one learner and are listed in LAWS by type of the state.
-All rely on stores, ledgers and messages, not on the code under test.
+Some laws hold for every learner. Others apply to the states of one learner and are listed in LAWS by state type. All
+laws rely on stores, ledgers and messages rather than on the code under test.
 """
 
 from collections import defaultdict
@@ -34,14 +34,14 @@ LAWS: dict[type, Callable[[Sequence[Device]], Law]] = {
     PairwiseState: PairwiseSum,
     PushSumState: PushSumMass,
 }
-"""Laws of one learner, by the type of its states."""
+"""Learner-specific laws, by the type of the learner's state."""
 
 
 class AppliedOnce:
-    """Law of messages: no message is applied twice, and a duplicate changes nothing. Implements Law.
+    """The law that no message is applied twice and that duplicates change nothing. Implements Law.
 
-    In a crash, a device whose learner restates its knowledge loses its record of applied messages, and may reapply
-    them.
+    A device whose learner resends all that it knows (Restating) loses its record of applied messages in a crash, and
+    may then apply them again.
     """
 
     def __init__(self) -> None:
@@ -60,40 +60,40 @@ class AppliedOnce:
             return None if happening.state is before else "a duplicate changed the state of its recipient"
         link = facts["sender"], node
         if facts["sequence"] <= self._newest.get(link, 0):
-            return "a message was applied twice, or after a newer one"
+            return "a message was applied twice, or was applied after a newer message"
         self._newest[link] = facts["sequence"]
         return None
 
 
 class Charged:
-    """Law of charges: every release was first stored and charged, within the budget. Implements Law.
+    """The law that every release was charged within the budget and stored before it was returned. Implements Law.
 
-    A repeated question gets an identical answer.
+    The law also requires that a repeated question gets an identical answer.
     """
 
     def __init__(self) -> None:
         self._handed_out: dict[str, dict[bytes, bytes]] = defaultdict(dict)
 
     def violation(self, happening: Happening) -> str | None:
-        """See Law.violation. Between two of these events, a ledger grows only by one charge and its release."""
+        """See Law.violation. Between two of these events, the ledger grows by at most one charge and its release."""
         if happening.event not in ("answer", "start", "kill"):
             return None
         handed_out, answer = self._handed_out[happening.device.id], happening.facts.get("answer")
         if (left := _released_bytes(answer)) is not None:
             digest = blake2b(left, digest_size=16).digest()
             if handed_out.setdefault(happening.facts["answer"].query_id, digest) != digest:
-                return "a question was answered twice, and differently"
+                return "a question was answered twice, with different answers"
         vault = happening.device.vault
         spending, statement = vault.spending(), vault.statement
         if not len(handed_out) <= spending.releases <= spending.charges:
-            return "a release was handed out that the ledger does not hold, or that was never charged"
+            return "a release was returned that is not in the ledger, or that was never charged"
         if statement.status is Status.PROVED and statement.epsilon is not None:
             return None if spending.epsilon <= statement.epsilon else "more was spent than the budget allows"
         return None
 
 
 def _released_bytes(answer: Answer | CellAnswer | None) -> bytes | None:
-    """Return the bytes of an answer that were computed from records, if any."""
+    """Return the bytes of the answer's value if it was computed from records; None otherwise."""
     if answer is None or isinstance(answer, Refused):
         return None
     if not isinstance(answer, CellAnswer):
@@ -103,7 +103,7 @@ def _released_bytes(answer: Answer | CellAnswer | None) -> bytes | None:
 
 
 class Invariants:
-    """Check of every law that applies to the fleet. Implements Witness, but receives each `answer` unabridged.
+    """A checker for all laws that apply to a fleet. Implements Witness, but receives each `answer` unabridged.
 
     Args:
         devices: devices of the fleet, before the first event.
@@ -125,15 +125,15 @@ class Invariants:
         """See Witness.observe.
 
         Raises:
-            InternalError: if a law is broken; the message names the event.
+            InternalError: if a law is violated; the message identifies the event.
         """
         self._events += 1
         if event == "send":
-            return  # an earlier event determined the sent message, and was checked
+            return  # the event that produced this message has already been checked
         happening = Happening(event, self._devices[device], state, facts)
         for law in self._laws[device]:
             if (broken := law.violation(happening)) is not None:
                 raise InternalError(
                     f"{broken}: seen after event {self._events}, `{event}` at {device}, {at:.6f} s into the run; "
-                    "the same seed reproduces it. Report this"
+                    "the same seed reproduces this violation; report it as a bug"
                 )

@@ -1,4 +1,4 @@
-"""Laws of a simulated fleet: each must hold after every event, whatever faults occur."""
+"""Interface of the laws of a simulated fleet, which must hold after every event whatever faults occur."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,11 +9,11 @@ from sottovoce_lab.simulator.device import Device
 
 @dataclass(frozen=True, slots=True)
 class Happening:
-    """Event of a simulation that has just happened.
+    """A simulation event that has just happened.
 
     Attributes:
-        event: name of the event, as a Witness receives it.
-        device: the device at which the event happened.
+        event: event name, as a Witness receives it.
+        device: the device on which the event happened.
         state: the learner's state after the event; None while the device is down.
         facts: for `receive`, the `sender`, `sequence` and `duplicate`; for `confirm`, the `recipient` and `sequence`;
             for both, the `reply`, if any; for `answer`, the `answer`.
@@ -26,8 +26,8 @@ class Happening:
 
 
 class Law(Protocol):
-    """Check of a fleet after every event. A law is created before the first event, from the devices it concerns."""
+    """A check that runs after every event; it is created from the devices that it covers, before the first event."""
 
     def violation(self, happening: Happening) -> str | None:
-        """Return the violation that this event shows, in public words and without a number; None if the law holds."""
+        """Return a description of the violation, without private data or numbers; None if the law holds."""
         ...

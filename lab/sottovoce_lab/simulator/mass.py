@@ -1,8 +1,8 @@
-"""Law of mass: push-sum conserves mass to the last bit (Kempe, Dobra & Gehrke 2003, Section 2; SGP, Section 3).
+"""Invariant of push-sum: mass is conserved exactly (Kempe, Dobra & Gehrke 2003, Section 2; SGP, Section 3).
 
 The law is checked one device at a time. In an event, a device's numerator and weight change by the shares that it
-received, minus those that it sent, plus what its release contributed; a share stays in transit until its recipient has
-applied it. Summed over the fleet, this conserves all mass, although each check inspects a single device.
+received, minus those that it sent, plus the contribution of its release; a share stays in transit until its recipient
+has applied it. Together, these checks ensure that the fleet conserves mass, although each inspects only one device.
 """
 
 from collections import defaultdict
@@ -20,12 +20,12 @@ from sottovoce_lab.simulator.device import Device
 from sottovoce_lab.simulator.law import Happening
 
 _LOST = "a share left its sender's outbox before it was applied: mass was lost"
-_MADE_UP = "a share was applied that was not on its way: mass was made up"
-_CHANGED = "push-sum mass changed by more than the shares and the release of this event"
+_MADE_UP = "a share was applied that was not in transit: mass was created"
+_CHANGED = "push-sum mass changed by an amount other than the shares and the release of this event"
 
 
 class PushSumMass:
-    """Law that a push-sum fleet conserves its mass. Implements Law.
+    """The law that a push-sum fleet conserves its mass. Implements Law.
 
     Args:
         devices: devices of the push-sum fleet.
@@ -40,10 +40,10 @@ class PushSumMass:
         self._way: dict[str, dict[str, Outgoing]] = {
             node: self._unapplied(node, one.outbox) for node, one in saved.items()
         }
-        self._moves: dict[str, dict[int, NDArray[np.int64]]] = defaultdict(dict)  # by slot; undone by a crash
+        self._moves: dict[str, dict[int, NDArray[np.int64]]] = defaultdict(dict)  # by slot; a crash undoes them
 
     def violation(self, happening: Happening) -> str | None:
-        """See Law.violation. For a device that is down, the law reads the state in its store."""
+        """See Law.violation. For a device that is down, the stored state is used."""
         device, facts, node = happening.device, happening.facts, happening.device.id
         before = self._states[node]
         if device.core is None:
@@ -75,7 +75,7 @@ class PushSumMass:
             numerator, weight = numerator - share.numerator, weight - share.weight
         if state.step != before.step:
             numerator = numerator + self._released_amount(happening, before, state, numerator)
-        if device.core is None or came or left:  # every earlier move is now durable, or undone
+        if device.core is None or came or left:  # every earlier move is now either durable or undone
             self._moves.pop(node, None)
         same = numerator is state.numerator or np.array_equal(numerator, state.numerator)
         return None if same and weight == state.weight else _CHANGED
@@ -83,7 +83,7 @@ class PushSumMass:
     def _released_amount(
         self, happening: Happening, before: PushSumState, state: PushSumState, numerator: NDArray[np.int64]
     ) -> NDArray[np.int64] | int:
-        """Return the amount that a private step added to the numerator in this event, or that a crash removed."""
+        """Return the change of the numerator by a private step in this event, or by a crash that undid such steps."""
         moves, answer = self._moves[happening.device.id], happening.facts.get("answer")
         if happening.device.core is None:
             return -sum(moves.get(slot, 0) for slot in range(state.step, before.step))
@@ -97,7 +97,7 @@ class PushSumMass:
         return seen.sequence > self._applied.get((sender, node), 0)
 
     def _unapplied(self, node: str, outbox: Iterable[Outgoing]) -> dict[str, Outgoing]:
-        """Return shares of a device, by recipient, that the recipient has not applied."""
+        """Return a device's outgoing shares that their recipients have not applied, by recipient."""
         return {
             outgoing.recipient: outgoing
             for outgoing in outbox

@@ -1,6 +1,6 @@
-"""Weights with which devices average over a graph, and the resulting speed of agreement.
+"""Mixing matrices for averaging over a graph, and the resulting speed of convergence.
 
-W[i, j] is the share of device j's value that goes to device i. Every column adds up to 1, so that nothing is lost.
+W[i, j] is the share of device j's value that goes to device i. Every column sums to 1, so the total is conserved.
 """
 
 from collections.abc import Sequence
@@ -15,17 +15,24 @@ from sottovoce_lab.simulator.topology import NEWSCAST
 Matrix = NDArray[np.float64]
 Peers = Sequence[Sequence[int]]
 
-_MAX_AGENTS = 1000  # eigenvalues take seconds at this size, and eight times as long for twice as many agents
+# Computing the eigenvalues takes seconds at this size, and eight times as long for twice as many agents.
+_MAX_AGENTS = 1000
 
 
 def metropolis(peers: Peers) -> Matrix:
-    """Return Metropolis weights 1/(1 + max(dᵢ, dⱼ)) of an undirected graph, float64[n, n], symmetric and stochastic."""
+    """Return the Metropolis matrix of an undirected graph, float64[n, n].
+
+    The weight of an edge is 1/(1 + max(dᵢ, dⱼ)); the matrix is symmetric and stochastic.
+    """
     edges = [(i, j) for i, row in enumerate(peers) for j in row if i < j]
     return views.metropolis(edges, len(peers))
 
 
 def uniform_columns(peers: Peers) -> Matrix:
-    """Return push-sum's weights of a directed graph, float64[n, n]: devices share equally among self and peers."""
+    """Return the push-sum matrix of a directed graph, float64[n, n].
+
+    Each device splits its value equally among itself and its peers.
+    """
     W = np.eye(len(peers))
     for j, row in enumerate(peers):
         W[list(row), j] = 1
@@ -36,9 +43,9 @@ def uniform_columns(peers: Peers) -> Matrix:
 def rotation(peers: Peers) -> Matrix:
     """Return the matrix of one full rotation, in which every device sends to its peers in turn, float64[n, n].
 
-    The matrix is the product of the rounds' column-stochastic matrices, the last one leftmost. There are as many rounds
-    as the device with the most peers has peers; a device with fewer peers starts over, and a device without peers keeps
-    everything.
+    The matrix is the product of the column-stochastic matrices of the individual rounds, with the last round leftmost.
+    The number of rounds is the largest number of peers of any device. A device with fewer peers starts again with its
+    first peer, and a device without peers retains its whole value.
     """
     product = np.eye(len(peers))
     for turn in range(max(map(len, peers))):
@@ -47,10 +54,11 @@ def rotation(peers: Peers) -> Matrix:
 
 
 def spectral_gap(W: Matrix) -> float:
-    """Return 1 - |λ₂| of a stochastic matrix, λ₂ its eigenvalue of second largest modulus; 1 for a single device.
+    """Return the spectral gap 1 - |λ₂| of a stochastic matrix; 1 for a single device.
 
-    Each application of a symmetric W shrinks the L2 distance of all values from their average at least by the factor
-    |λ₂|; any other W does so in the long run. With `rotation`, one application is one whole rotation.
+    λ₂ is the eigenvalue with the second largest modulus. Each application of a symmetric W reduces the L2 distance of
+    the values from their average by at least the factor |λ₂|; any other W does so asymptotically. For the matrix from
+    `rotation`, one application is one full rotation.
     """
     symmetric = np.array_equal(W, W.T)
     moduli = np.sort(np.abs(np.linalg.eigvalsh(W) if symmetric else np.linalg.eigvals(W)))
@@ -58,18 +66,19 @@ def spectral_gap(W: Matrix) -> float:
 
 
 def mixing_facts(name: str, peers: Peers, rule: str | None = None) -> dict[str, Any]:
-    """Describe the mixing of a fleet, for reports.
+    """Describe how a fleet mixes values, for the report.
 
     Args:
-        name: name of the topology.
-        peers: for each device, the peers that it sends to, in turn.
-        rule: mixing rule of the learner; None for a learner with a single rule.
+        name: topology name.
+        peers: the peers of each device, in the order in which it sends to them.
+        rule: the learner's mixing rule; None for a learner that supports only one rule.
 
     Returns:
-        `weights`: the rule, if it is not push-sum; else `metropolis` if the graph is undirected, and
-        `push-sum` if the graph is directed. `spectral_gap`: of the Metropolis matrix, a round; or of push-sum's matrix
-        for one full rotation. None above 1,000 devices and for other rules. `degree_min` and `degree_max`: the fewest
-        and the most peers that a device sends to. If peers are sampled, all these numbers are None.
+        `weights`: the mixing rule, if it is not push-sum; otherwise `metropolis` for an undirected graph and
+        `push-sum` for a directed one. `spectral_gap`: the gap of the Metropolis matrix for one round, or of the
+        push-sum matrix for one full rotation; None for more than 1,000 devices and for other rules. `degree_min` and
+        `degree_max`: the smallest and largest number of peers to which a device sends. If peers are sampled, all
+        these numbers are None.
     """
     other = rule if rule not in (None, "push-sum") else None
     degrees = [len(row) for row in peers]

@@ -1,11 +1,12 @@
 """NewsCast views of a whole fleet in one array: 10⁴ to 10⁷ devices, one push-pull exchange per device and cycle.
 
-The rule is that of sottovoce_bootstrap (Jelasity, Voulgaris, Guerraoui, Kermarrec and van Steen, "Gossip-based Peer
-Sampling", TOCS 25(3), 2007): a device sends itself and the freshest 15 of its view, keeps the c freshest of its own and
-the received entries, takes at most c/4 devices that are new to its view from one message, drops entries older than nine
-cycles when a message comes in, and draws another peer, at most twice, when no answer comes. Ages are whole cycles, and
-the exchanges of one round use the views from before that round. The model leaves out what a device learns from its own
-failures, its address book and the limits per prefix.
+The rules are those of sottovoce_bootstrap (Jelasity, Voulgaris, Guerraoui, Kermarrec and van Steen, "Gossip-based Peer
+Sampling", TOCS 25(3), 2007). A device sends an entry for itself and the freshest 15 entries of its view. It retains the
+c freshest of its own and the received entries, but accepts at most c/4 devices that are new to its view from one
+message. When it receives a message, it drops entries that are older than nine cycles. If a peer does not answer, the
+device tries another peer, at most twice. Ages are whole cycles, and all exchanges of one round use the views from
+before that round. The model omits knowledge that a device gains from its own failures, its address book and the limits
+per address prefix.
 """
 
 from typing import Final
@@ -15,31 +16,31 @@ from numpy.typing import NDArray
 
 MESSAGE_ENTRIES: Final = 16
 HORIZON: Final = 9
-"""Cycles after which an entry is dropped, once its holder receives a message."""
+"""Number of cycles after which an entry is dropped, the next time that its holder receives a message."""
 
 ATTEMPTS: Final = 3
 
-# An entry is 32 bits: age (5), id (26), news (1), so that sorting a row puts its freshest entries first.
+# An entry has 32 bits: age (5), id (26), news (1). Sorting a row therefore places its freshest entries first.
 _ONE: Final = np.uint32(1)
 _AGE_SHIFT: Final = np.uint32(27)
 _ONE_CYCLE: Final = np.uint32(1 << 27)
 _TOO_OLD: Final = np.uint32((HORIZON + 1) << 27)
 _OLDEST: Final = np.uint32(30 << 27)
-_EMPTY: Final = np.uint32(2**32 - 1)  # in any order of the bits
+_EMPTY: Final = np.uint32(2**32 - 1)  # the same value in every bit layout that is used below
 _ID_MASK: Final = np.uint32(2**26 - 1)
-_NEWS: Final = np.uint32(1)  # during a merge: the entry came with the message
-_ROWS: Final = 2**12  # rows merged at a time: as many as fit a processor's cache
+_NEWS: Final = np.uint32(1)  # set during a merge if the entry came with the message
+_ROWS: Final = 2**12  # number of rows that are merged at a time, which fit into the processor's cache
 
 Entries = NDArray[np.uint32]
 
 
 class NewscastOverlay:
-    """Views of n devices; initially each holds c devices drawn at random.
+    """The views of n devices; each view initially contains c randomly chosen devices.
 
     Args:
-        n: number of devices, 2 to 2^26 - 1.
-        c: number of entries of a view.
-        seed: seed of all randomness; equal seeds and calls give equal bits.
+        n: number of devices, from 2 to 2^26 - 1.
+        c: number of entries in a view.
+        seed: seed of all randomness; equal seeds and equal calls give bit-identical results.
     """
 
     def __init__(self, n: int, c: int, seed: int) -> None:
@@ -47,15 +48,15 @@ class NewscastOverlay:
         self._n = n
         self._new_cap = c // 4
         drawn = self._rng.integers(1, n, (n, c), dtype=np.uint32)
-        drawn = (drawn + np.arange(n, dtype=np.uint32)[:, None]) % np.uint32(n)  # any device but itself
+        drawn = (drawn + np.arange(n, dtype=np.uint32)[:, None]) % np.uint32(n)  # any other device
         self._view: Entries = drawn << _ONE
 
     def cycle(self, online: NDArray[np.bool_], loss: float) -> None:
-        """Begin one exchange on every online device.
+        """Run one cycle, in which every online device initiates one exchange.
 
         Args:
-            online: whether each device is online, bool[n]; offline devices neither send nor answer, and keep their
-                views.
+            online: whether each device is online, bool[n]; offline devices neither send nor answer, and their views are
+                unchanged.
             loss: probability that a request, or a reply, is lost.
         """
         self._view += np.where(self._view < _OLDEST, _ONE_CYCLE, np.uint32(0))
@@ -64,11 +65,11 @@ class NewscastOverlay:
             unanswered = self._exchange(unanswered, online, loss)
 
     def sample(self, rng: np.random.Generator) -> NDArray[np.int32]:
-        """Draw for each device one peer from its view, which need not be online, or -1 from an empty view, int32[n]."""
+        """Pick a random peer from the view of each device, int32[n]; -1 for an empty view. The peer may be offline."""
         return self._draw(np.arange(self._n, dtype=np.int32), rng)
 
     def components(self, online: NDArray[np.bool_]) -> tuple[int, float]:
-        """Count weakly connected components among online devices; return the number and the largest one's share."""
+        """Return the number of weakly connected components among online devices, and the largest component's share."""
         nodes = np.flatnonzero(online)
         peers = np.where(self._live(online), self._ids(), np.arange(self._n)[:, None])[nodes]
         labels = np.arange(self._n)
@@ -84,12 +85,12 @@ class NewscastOverlay:
         return len(sizes), float(sizes.max() / len(nodes))
 
     def dead_share(self, online: NDArray[np.bool_]) -> float:
-        """Return the share of entries in online devices' views that name offline devices."""
+        """Return the share of entries in online devices' views that refer to offline devices."""
         held = np.count_nonzero(self._view[online] != _EMPTY)
         return float(1.0 - np.count_nonzero(self._live(online)[online]) / np.maximum(held, 1))
 
     def in_degrees(self, online: NDArray[np.bool_]) -> NDArray[np.int64]:
-        """Return each online device's number of online devices with it in their view, int64[online devices]."""
+        """Count, for each online device, the online devices whose views contain it, int64[online devices]."""
         ids = self._ids()[online]
         return np.bincount(ids[self._live(online)[online]], minlength=self._n)[online]
 
@@ -97,7 +98,7 @@ class NewscastOverlay:
         return np.where(self._view == _EMPTY, 0, _id(self._view)).astype(np.int32)
 
     def _live(self, online: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """Mark the entries that name online devices, bool[n, c]."""
+        """Return which entries refer to online devices, bool[n, c]."""
         live: NDArray[np.bool_] = online[self._ids()] & (self._view != _EMPTY)
         return live
 
@@ -107,7 +108,7 @@ class NewscastOverlay:
         return np.where(held > 0, _id(drawn).astype(np.int32), np.int32(-1))
 
     def _exchange(self, initiators: NDArray[np.int32], online: NDArray[np.bool_], loss: float) -> NDArray[np.int32]:
-        """Run one round of push-pull; return the devices that got no answer."""
+        """Run one round of push-pull exchanges; return the initiators that got no answer."""
         partners = self._draw(initiators, self._rng)
         heard = (partners >= 0) & online[partners] & (self._rng.random(len(initiators)) >= loss)
         answered = heard & (self._rng.random(len(initiators)) >= loss)
@@ -128,15 +129,15 @@ class NewscastOverlay:
         return initiators[~answered]
 
     def _merge(self, receivers: NDArray[np.int32], message: Entries) -> None:
-        """Merge each row of `message`, which begins with its sender, into its receiver's view; receivers differ."""
+        """Merge each row of `message`, which starts with its sender, into its receiver's view; all receivers differ."""
         size = self._view.shape[1]
         message[:, 1:] |= _NEWS
         message[_id(message) == receivers[:, None].astype(np.uint32)] = _EMPTY
         entries = np.concatenate([self._view[receivers], message], axis=1)
-        # Each row permutes the ids by its own x → ax + b mod 2^26; otherwise low ids would win every tie of ages.
+        # Permute the ids of each row by a random map x → ax + b mod 2^26; otherwise low ids would win all age ties.
         a = self._rng.integers(0, 2**31, (len(receivers), 1), dtype=np.uint32) << _ONE | _ONE
         b = self._rng.integers(0, 2**26, (len(receivers), 1), dtype=np.uint32)
-        # Sorted by id, then age: of two entries for one device the younger is kept, and does not count as new.
+        # Sort by id, then by age. Of two entries for one device, retain the younger, which does not count as new.
         by_id = ((entries >> _ONE) * a + b) << np.uint32(6) | (entries >> _AGE_SHIFT) << _ONE | entries & _NEWS
         by_id[entries >= _TOO_OLD] = _EMPTY
         by_id.sort(axis=1)
@@ -144,7 +145,7 @@ class NewscastOverlay:
         twice = ((one ^ other) < np.uint32(64)).astype(np.uint32)
         one &= ~twice
         other |= _EMPTY * twice
-        # Sorted by age: new entries beyond the limit are dropped, then all entries beyond the size.
+        # Sort by age. Drop new entries beyond the limit, then all entries beyond the view size.
         keys = (by_id >> _ONE) << _AGE_SHIFT | (by_id >> np.uint32(6)) << _ONE | by_id & _NEWS
         news = keys | (keys & _NEWS) - _ONE
         limit = np.partition(news, self._new_cap - 1, axis=1)[:, self._new_cap - 1, None]
@@ -160,7 +161,10 @@ def _id(entries: Entries) -> Entries:
 
 
 def _inverse(odd: Entries) -> Entries:
-    """Return the multiplicative inverse modulo 2^32 by Newton's method: 3 correct bits, then twice as many per step."""
+    """Return the multiplicative inverse of an odd number modulo 2^32.
+
+    Newton's method starts with 3 correct bits and doubles their number in each step.
+    """
     inverse = odd.copy()
     for _ in range(4):
         inverse *= np.uint32(2) - odd * inverse

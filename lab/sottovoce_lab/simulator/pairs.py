@@ -1,9 +1,9 @@
-"""Law of pairs: a device gains its peer's loss to the last bit, and little at once (Boyd et al. 2006, Section 1).
+"""Invariant of pairwise averaging: exchanges conserve the sum exactly and are bounded (Boyd et al. 2006, Section 1).
 
-The law is checked one device at a time. A model changes by its own release, by a move that its device has just sent as
-an answer, or by the reverse of a move that it received as an answer. Each answer moves its recipient at most once, and
-no move is longer than allowed. Over the fleet, the sum of all models is therefore their sum at the start plus
-everything released, except for moves whose answers are in transit or were lost when a device crashed.
+The law is checked one device at a time. A model changes only by a release of its own device, by a move that the device
+has just sent as an answer, or by the negative of a move that it received as an answer. Each answer moves its recipient
+at most once, and no move is longer than allowed. The sum of all models in the fleet is therefore their initial sum plus
+all releases, except for moves whose answers are in transit or were lost when a device crashed.
 """
 
 from collections import defaultdict
@@ -22,14 +22,14 @@ from sottovoce_lab.simulator.device import Device
 from sottovoce_lab.simulator.law import Happening
 
 _ROUNDED = 1 + 1e-9
-_CHANGED = "a model changed by more than its release, or the move of this event"
-_STEPS = "a device counts another number of steps than its vault has answered"
-_MADE_UP = "a device went along with an answer that no device gave it, or did so twice"
-_TOO_FAR = "a device went farther in one exchange than its reach allows"
+_CHANGED = "a model changed by an amount other than its release or the move of this event"
+_STEPS = "a device's step count differs from the number of answers of its vault"
+_MADE_UP = "a device applied an answer that no device sent to it, or applied an answer twice"
+_TOO_FAR = "a model moved farther in one exchange than the reach allows"
 
 
 class PairwiseSum:
-    """Law that pairwise averaging conserves the sum of all models. Implements Law.
+    """The law that pairwise averaging conserves the sum of all models. Implements Law.
 
     Args:
         devices: devices of the fleet.
@@ -40,7 +40,7 @@ class PairwiseSum:
         self._given: dict[tuple[str, str, int], list[Move]] = defaultdict(list)
 
     def violation(self, happening: Happening) -> str | None:
-        """See Law.violation. A device that is down, or starts again, has the state of its last commit."""
+        """See Law.violation. For a device that is down or is just starting, the state of its last commit is used."""
         device, facts, node = happening.device, happening.facts, happening.device.id
         before = self._states[node]
         if device.core is None or happening.event == "start":
@@ -63,7 +63,7 @@ class PairwiseSum:
                 expected = np.clip(before.numerator - move.numerator, -MAX_NUMERATOR, MAX_NUMERATOR)
             case "answer" | "receive" | "confirm" | "over" | "meet":
                 pass
-            case _:  # the event is a beat
+            case _:  # the event is the timer of a cycle
                 taken = before.answer is not None and not isinstance(before.answer, Refused)
                 if state.step != before.step + taken:
                     return _STEPS
@@ -78,7 +78,7 @@ def _is_too_long(move: Move, learner: Pairwise) -> bool:
 
 
 def _model_without_answer(happening: Happening, before: PairwiseState) -> NDArray[np.int64]:
-    """Return the model before the beat, minus the vault's answer since the last beat."""
+    """Return the model before this cycle's timer event, minus the contribution of the pending vault answer, if any."""
     if before.answer is None or isinstance(before.answer, Refused):
         return before.numerator
     schedule = cast(Pairwise, happening.device.learner).schedule

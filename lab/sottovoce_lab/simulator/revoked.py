@@ -1,4 +1,4 @@
-"""Law of revocation: a device that has been notified drops the revoked device's publications on its next beat."""
+"""Invariant of revocation: once notified, a device drops a revoked device's publications in its next cycle."""
 
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -8,7 +8,7 @@ from sottovoce.algorithms.golf.public.machine import GolfState
 
 from sottovoce_lab.simulator.law import Happening
 
-_KEPT = "a device kept what a device had published that its fleet has revoked"
+_KEPT = "a device still stores a publication of a device that its fleet has revoked"
 _BEAT = "cycle"
 _OWNERS: dict[type, Callable[[Any], Iterable[str]]] = {
     ContributionsState: lambda state: (one.owner for one in state.held.values()),
@@ -17,7 +17,7 @@ _OWNERS: dict[type, Callable[[Any], Iterable[str]]] = {
 
 
 class Undone:
-    """Law of revocation: after a beat no honest device holds a publication of a device that it considers revoked."""
+    """The law that, after a cycle event, honest devices store no publication of a device that they know is revoked."""
 
     def violation(self, happening: Happening) -> str | None:
         """See Law.violation."""

@@ -1,8 +1,8 @@
-"""Agents under a virtual clock: single-threaded, and deterministic from a seed, whatever faults are injected.
+"""Single-threaded simulation of agents under a virtual clock, deterministic for a given seed even with faults.
 
-Each device runs the core, learner and vault of the real agent. Only the clock and the network are simulated: a
-message is handed over as an object, and a crash loses everything that was not in the store. Messages are lost,
-duplicated, delayed, held back and cut off according to Faults. The laws of the fleet are asserted after every event.
+Each device runs the core, learner and vault of the real agent. Only the clock and the network are simulated: messages
+are passed as objects, and a crash discards everything that is not in the store. Faults determine which messages are
+lost, duplicated, delayed, held back or blocked by a partition. The laws of the fleet are checked after every event.
 """
 
 import heapq
@@ -25,14 +25,15 @@ from sottovoce_lab.simulator.trace import Witness
 
 _INCARNATION = 1
 _RETRY_PERIODS = 0.5
-_HEARD_PERIODS = 3.0  # periods within which all devices are notified of a revocation
-_PAUSE_PERIODS = (0.5, 1.5)  # periods before a device whose disk is full tries again
-_HELD_RETRIES = (1.0, 4.0)  # delay of a message held back: its own retry overtakes it, and later messages may
+_HEARD_PERIODS = 3.0  # number of periods within which all devices are notified of a revocation
+_PAUSE_PERIODS = (0.5, 1.5)  # number of periods before a device with a full disk restarts
+# Additional delay of a held-back message, in retry intervals: its own retry overtakes it, and later messages may.
+_HELD_RETRIES = (1.0, 4.0)
 
 
 @dataclass(slots=True)
 class Traffic:
-    """Number of messages sent, retries included, and of numbers in them."""
+    """Counts of messages (including retries), of retries, and of numbers transferred in messages and replies."""
 
     messages: int = 0
     retries: int = 0
@@ -40,22 +41,22 @@ class Traffic:
 
 
 class Simulation:
-    """Fleet under a virtual clock.
+    """A fleet under a virtual clock.
 
     Args:
         devices: devices of the fleet.
-        faults: faults of messages.
-        period: seconds between cycles; retries wait for half a period, and for a round trip.
+        faults: faults of messages and vaults.
+        period: seconds between cycles; a retry waits for half a period plus the longest round trip.
         seed: seed of all randomness of the simulation itself.
-        witness: observer of every event; None for no observer.
+        witness: observer that receives every event; None for no observer.
 
-    Every method that runs events raises InternalError if an event breaks an invariant.
+    Every method that runs events raises InternalError if an event violates an invariant.
 
     Attributes:
-        now: virtual seconds since the beginning.
-        traffic: messages and bytes sent.
+        now: virtual seconds since the start.
+        traffic: counts of messages, retries and numbers sent.
         refused: number of messages that their recipients refused.
-        cut_off: node ids that exchange no messages with any other device, in either direction.
+        cut_off: node ids of the devices that exchange no messages with devices outside this set, in either direction.
     """
 
     def __init__(
@@ -76,18 +77,18 @@ class Simulation:
         self._invariants = Invariants(devices)
 
     def start(self) -> None:
-        """Start every device at its own phase of the first period."""
+        """Schedule the start of every device at a random time in the first period."""
         for device in self.devices.values():
             self._schedule(self._random.uniform(0, self._period), self._starter(device, device.life))
 
     def run_until(self, time: float) -> None:
-        """Run all events that are due by `time`."""
+        """Run all events that are due at or before `time`."""
         while self._events and self._events[0][0] <= time:
             self.step()
         self.now = max(self.now, time)
 
     def step(self) -> bool:
-        """Run the next event; return False if no event is left."""
+        """Run the next event; return False if there is none."""
         if not self._events:
             return False
         self.now, _, happen = heapq.heappop(self._events)
@@ -95,20 +96,20 @@ class Simulation:
         return True
 
     def kill(self, node: str) -> None:
-        """Kill a device (kill -9): the core is lost, the store and the ledger remain."""
+        """Kill a device (kill -9): its core is lost, but its store and ledger remain."""
         device = self.devices[node]
         device.core, device.life = None, device.life + 1
         device.timers.clear()
         self._report_event("kill", device)
 
     def restart(self, node: str) -> None:
-        """Start a killed device from its store."""
+        """Start a killed device again from its stored state."""
         self._run_event(lambda: self._start(self.devices[node]))
 
     def revoke(self, nodes: Collection[str]) -> None:
-        """Revoke these devices; each honest device is notified at a time of its own, even while it is down.
+        """Revoke these devices; each honest device is notified at a random time, even while it is down.
 
-        An honest device that is notified of its own revocation stops for good. A dishonest device is not notified.
+        An honest device that is notified of its own revocation stops permanently. Dishonest devices are not notified.
         """
         for device in self.devices.values():
             if device.honest:
@@ -129,7 +130,7 @@ class Simulation:
         return heard
 
     def _run_event(self, happen: Callable[[], None]) -> None:
-        """Run an event; a device that could not write goes down, and restarts after a pause."""
+        """Run an event; a device that cannot write in this event is killed, and restarts after a pause."""
         try:
             happen()
         except OutOfRoom as error:
@@ -138,7 +139,7 @@ class Simulation:
             self._schedule(self._random.uniform(*_PAUSE_PERIODS) * self._period, self._starter(device, device.life))
 
     def end_window(self, node: str, window: int) -> None:
-        """Notify a device that a window of the records that it follows has ended; a down device gets no notice."""
+        """Notify a device that a window of its records has ended; a device that is down is not notified."""
         device = self.devices[node]
         if device.core is not None:
             actions = device.core.end_windows(window, self.now)
@@ -277,7 +278,7 @@ class Simulation:
 
 
 def _answer_facts(answer: Answer | CellAnswer) -> dict[str, Any]:
-    """Return facts about an answer of the vault, for the witness."""
+    """Return facts about a vault answer, for the witness."""
     if isinstance(answer, CellAnswer):
         return {"said": answer.said.hex()}
     if isinstance(answer, Refused):
@@ -295,5 +296,5 @@ def _leave_unsealed(recipient: str, sequence: int, message: Message) -> Message:
 
 def _message(outgoing: Outgoing) -> Message:
     if isinstance(outgoing.parcel, bytes):
-        raise InternalError("a simulated link got an envelope instead of a message")
+        raise InternalError("a simulated link received serialised bytes instead of a message object")
     return outgoing.parcel

@@ -1,6 +1,7 @@
-"""Laws of secure sums: honest devices agree on opened rounds, strike out no honest device, join no revoked device.
+"""Invariants of secure sums for honest devices, whatever states or messages dishonest devices may have or send.
 
-A dishonest device may hold any state and send any message; the laws hold for honest devices whatever it does.
+Honest devices agree on the sums of opened rounds, never mark an honest device as dishonest, and never join a roster
+that contains a device of whose revocation they have been notified.
 """
 
 from collections.abc import Sequence
@@ -13,13 +14,13 @@ from sottovoce.secure_sum import steps
 from sottovoce_lab.simulator.device import Device
 from sottovoce_lab.simulator.law import Happening
 
-_TWO_SUMS = "two honest devices know different sums of one round"
-_STRUCK = "an honest device was struck for a lie"
-_REVOKED = "a vault joined a roster with a device that its fleet has revoked"
+_TWO_SUMS = "two honest devices have different sums for the same round"
+_STRUCK = "an honest device was marked as dishonest"
+_REVOKED = "a vault joined a roster that contains a device that its fleet has revoked"
 
 
 class SumsAgree:
-    """Law that honest devices obey in secure sums. Implements Law.
+    """The laws that honest devices obey in secure sums. Implements Law.
 
     Args:
         devices: devices of the fleet.
@@ -28,9 +29,8 @@ class SumsAgree:
     def __init__(self, devices: Sequence[Device]) -> None:
         self._honest = {device.id for device in devices if device.honest}
         self._opened: dict[tuple[bytes, tuple[int, ...]], bytes] = {}
-        self._asked: dict[
-            str, tuple[bytes, frozenset[str]]
-        ] = {}  # a vault answers at once, and its answer arrives later
+        # A vault computes its answer at once, but the answer arrives later.
+        self._asked: dict[str, tuple[bytes, frozenset[str]]] = {}
         self._before: dict[str, CellState] = {}
 
     def violation(self, happening: Happening) -> str | None:
@@ -55,7 +55,7 @@ class SumsAgree:
         return None if self._opened.setdefault(key, known) == known else _TWO_SUMS
 
     def _revoked_in_roster(self, happening: Happening) -> frozenset[str] | None:
-        """Return members, notified as revoked, of a roster that the vault has just joined; None for another event."""
+        """Return the known revoked members of a roster that the vault has just joined; None for any other event."""
         answer = happening.facts.get("answer")
         asked, refused = self._asked.get(happening.device.id, (b"", frozenset()))
         if not isinstance(answer, CellAnswer) or answer.query_id != asked:

@@ -1,4 +1,4 @@
-"""Altered answers that a learner receives in place of its vault's answers."""
+"""Releases with altered values that a learner receives instead of its vault's answers."""
 
 from dataclasses import dataclass
 
@@ -9,7 +9,7 @@ from sottovoce.door import PrivacyStatement
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """Release with an altered value. Implements Release."""
+    """A release with an altered value. Implements Release."""
 
     query_id: bytes
     value: NDArray[np.int64]

@@ -1,4 +1,4 @@
-"""Topologies: the peers of each device, in the order of contact."""
+"""Network topologies, which define each device's peers and the order in which it contacts them."""
 
 import random
 import re
@@ -8,7 +8,7 @@ from sottovoce.errors import UsageError
 
 
 def _exponential(i: int, n: int) -> list[int]:
-    """Return peers in the directed exponential graph: i + 1, i + 2, i + 4, … (Assran et al. 2019)."""
+    """Return the peers of i in the directed exponential graph: i + 1, i + 2, i + 4, … (Assran et al. 2019)."""
     return [(i + 2**j) % n for j in range((n - 1).bit_length())]
 
 
@@ -25,7 +25,7 @@ def _full(i: int, n: int) -> list[int]:
 
 
 def _bipartite(i: int, n: int) -> list[int]:
-    """Return peers in the complete bipartite graph of even and odd devices."""
+    """Return the peers of i in the complete bipartite graph of even and odd devices."""
     return [j for j in _full(i, n) if (i - j) % 2]
 
 
@@ -34,7 +34,7 @@ def _disconnected(i: int, n: int) -> list[int]:
 
 
 def _seeds(i: int, n: int) -> list[int]:
-    """Return the single seed of each device; peer sampling finds all other peers."""
+    """Return the single seed peer of i; peer sampling finds all other peers."""
     return [(i + 1) % n]
 
 
@@ -49,14 +49,14 @@ TOPOLOGIES: dict[str, Callable[[int, int], list[int]]] = {
     NEWSCAST: _seeds,
 }
 _REGULAR = re.compile(r"random-regular\((\d{1,6})\)")
-_SWITCHES = 20  # attempts per edge
+_SWITCHES = 20  # attempted switches per edge
 
 
 def check_topology(name: str) -> None:
-    """Check the name of a topology.
+    """Check that a topology name is valid.
 
     Raises:
-        UsageError: for an unknown topology.
+        UsageError: if the topology is unknown.
     """
     if name not in TOPOLOGIES and not _REGULAR.fullmatch(name):
         raise UsageError(
@@ -65,15 +65,15 @@ def check_topology(name: str) -> None:
 
 
 def out_peers(name: str, agents: int, seed: int = 0) -> list[list[int]]:
-    """Return, for each of `agents` devices, the devices that it sends to, in turn.
+    """Return the peers of each of `agents` devices, in the order in which the device sends to them.
 
     Args:
         name: one of TOPOLOGIES, or `random-regular(K)`: a connected undirected graph in which every device has K peers.
         agents: number of devices, at least 1; a single device has no peers.
-        seed: seed of the graph's random part; equal seeds give equal graphs.
+        seed: seed of a random graph; equal seeds give equal graphs.
 
     Raises:
-        UsageError: for an unknown topology, or a topology that is impossible for this number of devices.
+        UsageError: if the topology is unknown, or impossible for this number of devices.
     """
     check_topology(name)
     if agents == 1:
@@ -85,16 +85,16 @@ def out_peers(name: str, agents: int, seed: int = 0) -> list[list[int]]:
 
 
 def _random_regular(degree: int, n: int, seed: int) -> list[list[int]]:
-    """Start from a circulant graph, and switch random pairs of edges until no part of it can be recognised.
+    """Return the peers in a random regular graph, made from a circulant graph by switching random edge pairs.
 
-    A switch replaces edges a-b and c-d by a-d and c-b if that leaves a simple graph. The stationary distribution is
-    uniform over all simple graphs of this degree (Cooper, Dyer & Greenhill 2007). From degree 3 on, nearly all of these
-    are connected; if the graph is not, switching continues.
+    A switch replaces the edges a-b and c-d by a-d and c-b if the result is a simple graph. The stationary distribution
+    is uniform over all simple graphs of this degree (Cooper, Dyer & Greenhill 2007). For degrees of 3 or more, nearly
+    all of these graphs are connected; if the graph is not, switching continues.
     """
     if not 3 <= degree < n or degree * n % 2:
         raise UsageError(
-            f"topology `random-regular({degree})` does not fit {n} agents: choose a number from 3 to {n - 1}, which "
-            "must be even if the number of agents is odd; for 2 peers each use ring"
+            f"topology `random-regular({degree})` does not fit {n} agents; choose a degree from 3 to {n - 1}, which "
+            "must be even if the number of agents is odd; for 2 peers per agent, use ring"
         )
     steps = [*range(1, degree // 2 + 1), *([n // 2] if degree % 2 else [])]
     edges = sorted({(min(i, j), max(i, j)) for step in steps for i in range(n) for j in [(i + step) % n]})

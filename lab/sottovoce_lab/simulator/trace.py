@@ -1,4 +1,4 @@
-"""States and messages of a small run, for step-by-step comparison: the document of `--trace`."""
+"""Recording of all states and messages of a small run, for step-by-step comparison: the `--trace` document."""
 
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -10,15 +10,15 @@ SCHEMA = "sottovoce.trace/1"
 
 
 class Witness(Protocol):
-    """Observer of every event of a simulation."""
+    """An observer that receives every event of a simulation."""
 
     def observe(self, event: str, at: float, device: str, state: State | None, **facts: Any) -> None:
-        """Receive an event at a device, with the device's state after it; None while the device is down."""
+        """Receive an event on a device, with the device's state after the event; None while the device is down."""
         ...
 
 
 class Trace:
-    """Record of every event. Implements Witness. Amounts are integers in units of 2^-40."""
+    """A recorder for every event. Implements Witness. Amounts are integers in units of 2^-40."""
 
     def __init__(self) -> None:
         self._events: list[dict[str, Any]] = []
@@ -33,11 +33,11 @@ class Trace:
         )
 
     def vault_observer(self, device: str) -> "VaultTrace":
-        """Return an observer of this device's vault, which records private values among the events."""
+        """Return an observer of this device's vault, which adds private values to the recorded events."""
         return VaultTrace(self, device)
 
     def computed(self, device: str, query: Query, facts: dict[str, Any]) -> None:
-        """Record values that a device's vault computed."""
+        """Record private values that a device's vault computed for a query."""
         asked = {"kind": query.kind, "slot": query.slot, "point": query.point.tolist()}
         self._events.append(
             {"t_s": self._now, "event": "vault", "device": device, "private": True, "query": asked, **facts}
@@ -50,7 +50,7 @@ class Trace:
 
 @dataclass(frozen=True, slots=True)
 class VaultTrace:
-    """Observer of one device's vault in a traced simulation. Implements sottovoce.vault.Observer."""
+    """An observer of one device's vault in a traced simulation. Implements sottovoce.vault.Observer."""
 
     trace: Trace
     device: str

@@ -1,11 +1,11 @@
-"""Wrapper of the real vault, for subclasses that change a part of its behaviour."""
+"""Wrapper around the real vault, for subclasses that change part of its behaviour."""
 
 from sottovoce.door import Answer, CellAnswer, CellQuery, PrivacyStatement, Query, Refused
 from sottovoce.vault import Spending, Vault
 
 
 class WrappedVault:
-    """Vault that passes every call to the real vault.
+    """A vault that forwards every call to the real vault.
 
     Args:
         vault: the real vault.

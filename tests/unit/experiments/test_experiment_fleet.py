@@ -29,7 +29,7 @@ def test_what_no_device_gets_is_the_test_set(table: str) -> None:
     for agents, size in ((10, 10), (49, 49), (None, 45)):
         made = fleet(data=table, agents=agents)
         assert (len(made.records), len(made.test)) == (size, 50 - size)
-    with pytest.raises(UsageError, match="agents = 50: 50 records, one for each agent"):
+    with pytest.raises(UsageError, match="agents = 50: with one of the 50 records for each agent"):
         fleet(data=table, agents=50)
 
 

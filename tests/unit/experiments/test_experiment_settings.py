@@ -48,7 +48,7 @@ def test_an_unknown_key_is_refused_with_the_nearest(key: str, meant: str, tmp_pa
 
 
 def test_a_key_like_no_other_is_refused_with_all_there_are() -> None:
-    with pytest.raises(UsageError, match="Known are agents, cycles"):
+    with pytest.raises(UsageError, match="The known keys are agents, cycles"):
         from_assignments(["xyzzy=1"])
     with pytest.raises(UsageError, match="use --set KEY=VALUE"):
         from_assignments(["agents"])
@@ -58,16 +58,16 @@ def test_a_key_like_no_other_is_refused_with_all_there_are() -> None:
     "assignment, problem",
     [
         ("epsilon=-3", "epsilon: "),
-        ("epsilon=501", "epsilon: above 500"),
+        ("epsilon=501", "epsilon: an ε above 500"),
         ("epsilon=nan", "epsilon: "),
         ("agents=0", "agents: "),
         ("agents=1.5", "agents: "),
         ("seed=x", "seed: "),
         ("topology=star", "topology: choose one of uniform"),
-        ("partition=iid", "partition: the vector engine's devices must hold one record"),
+        ("partition=iid", "partition: the vector engine's devices must have one record"),
         ("faults.drop=1", r"faults\.drop: "),
         ("faults.delay=[5, 2]", r"faults\.delay: write a number of cycles"),
-        ("faults.churn=weibull(1)", r"faults\.churn: write none or for example lognormal"),
+        ("faults.churn=weibull(1)", r"faults\.churn: write none, or for example lognormal"),
         ("faults.churn=lognormal(0,-1)", r"faults\.churn: "),
         ("learner.model=svm", r"learner\.model: "),
         ("data.bounds=wide", r"data\.bounds: "),
@@ -111,7 +111,7 @@ def test_a_file_that_is_none_is_refused(tmp_path: Path) -> None:
     for name, problem in (("none", "cannot be read"), ("broken", "not valid TOML"), ("binary", "not UTF-8")):
         with pytest.raises(ConfigError, match=problem):
             load_experiment(str(tmp_path / f"{name}.toml"))
-    with pytest.raises(UsageError, match="no such experiment; did you mean golf\\? Give a file that ends"):
+    with pytest.raises(UsageError, match="no such experiment; did you mean golf\\? Specify a file that ends"):
         load_experiment("gulf")
 
 

@@ -49,7 +49,7 @@ def test_a_data_set_and_a_spec_are_taken_as_they_are() -> None:
 @pytest.mark.parametrize(
     "given, words",
     [
-        ({"bounds": None}, "bounds: give the publicly known range"),
+        ({"bounds": None}, "bounds: specify the publicly known range"),
         ({"bounds": ([0, 1], 2)}, "one for each of the 4 features"),
         ({"learner": []}, "at least one learner"),
         ({"learner": "absent"}, "absent"),

@@ -38,7 +38,7 @@ def test_a_partition_begins_and_ends_and_leaves_somebody_on_either_side() -> Non
     history = turns(Faults.parse(["partition=0.3@cycle:5-8"]))
     assert [len(turn.cut_off) for turn in history] == [0] * 4 + [6] * 3 + [0] * 33
     assert len({turn.cut_off for turn in history}) == 2
-    assert history[7].notes == ("cycle 8: the two sides meet again",)
+    assert history[7].notes == ("cycle 8: the two sides are connected again",)
 
 
 def test_a_fleet_that_is_seen_seldom_misses_nothing() -> None:

@@ -54,9 +54,9 @@ def test_a_fleet_ends_with_the_model_of_all_records() -> None:
 @pytest.mark.parametrize(
     "beside, words",
     [
-        ({"learner.model": "pegasos"}, "only for golf's ridge"),
-        ({"fidelity": "paper"}, "only for golf's ridge"),
-        ({"faults.drop": 0.1}, "with faults"),
+        ({"learner.model": "pegasos"}, "only with golf's ridge"),
+        ({"fidelity": "paper"}, "only with golf's ridge"),
+        ({"faults.drop": 0.1}, "if faults are set"),
     ],
 )
 def test_what_cannot_be_mixed_as_sums_is_refused(beside: dict[str, object], words: str) -> None:

@@ -1,6 +1,7 @@
-"""Whole fleets in a few arrays: 10⁴ to 10⁶ one-record devices in synchronous cycles, as in PeerSim.
+"""Vectorised simulation of whole fleets: 10⁴ to 10⁶ one-record devices in synchronous cycles, as in PeerSim.
 
-The arithmetic of a device is that of the agent (sottovoce.kernels); only clock, network and churn are separate.
+Devices use the same arithmetic as the agent (sottovoce.kernels); only the clock, the network and churn are implemented
+separately.
 """
 
 from sottovoce_lab.simulator.vector.churn import Churn, LogNormal

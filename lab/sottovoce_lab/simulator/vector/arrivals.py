@@ -1,4 +1,4 @@
-"""Order in which a receiver processes several messages of one cycle."""
+"""Order in which a receiver processes the messages that arrive in the same cycle."""
 
 from collections.abc import Iterator
 
@@ -9,27 +9,27 @@ Places = NDArray[np.int64]
 
 
 def split_into_rounds(receivers: Places, nodes: int, generator: np.random.Generator) -> Iterator[Places]:
-    """Split messages into rounds in which every receiver occurs at most once.
+    """Split messages into rounds such that each receiver occurs at most once per round.
 
-    A receiver's messages come in random order, one per round from the first round on. A device that received three
-    models thus processes the models one after another, and no sender is favoured.
+    Each receiver processes its messages in random order, one per round, starting in the first round. For example, a
+    device that received three models processes them in the first three rounds. No sender is favoured.
 
     Args:
-        receivers: receiver of each message, int64[m], each 0 … nodes-1.
+        receivers: the receiver of each message, int64[m], from 0 to nodes - 1.
         nodes: number of devices.
-        generator: generator of the order.
+        generator: random generator for the order.
 
     Yields:
-        positions in `receivers`, until every message has been processed.
+        the positions in `receivers` of the messages of one round, until every message has been assigned to a round.
     """
     waiting = generator.permutation(len(receivers))
     of = receivers[waiting]
     turn = np.full(nodes, -1)
     while waiting.size:
-        turn[of] = waiting  # if several messages go to one receiver, the last one written wins
+        turn[of] = waiting  # if several messages have the same receiver, the last assignment wins
         chosen = turn[of] == waiting
         if len(waiting) == len(receivers):
-            yield turn[turn >= 0]  # by receiver, so that memory is read in order
+            yield turn[turn >= 0]  # sorted by receiver, for sequential memory access
         else:
             yield waiting[chosen]
         waiting, of = waiting[~chosen], of[~chosen]

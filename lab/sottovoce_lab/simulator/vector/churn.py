@@ -1,8 +1,8 @@
-"""Online times of devices: alternating sessions of log-normal length, as in PeerSim studies of gossip learning.
+"""Churn model with online and offline sessions of log-normal length, as in PeerSim studies of gossip learning.
 
-Ormándi, Hegedűs and Jelasity, "Gossip learning with linear models on fully distributed data" (2013): online sessions
-have log-normal lengths; offline sessions follow the same law, stretched so that a given share of devices is online at
-any moment; a device keeps its state while it is offline.
+The model is that of Ormándi, Hegedűs and Jelasity, "Gossip learning with linear models on fully distributed data"
+(2013). Online sessions have log-normal lengths. Offline sessions follow the same distribution, scaled such that a given
+share of devices is online at any moment. A device retains its state while it is offline.
 """
 
 import math
@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True, slots=True)
 class LogNormal:
-    """Law of the sessions.
+    """Distribution of the session lengths.
 
     Attributes:
-        online: share of devices online at any moment, above 0, at most 1; 1 means no churn.
-        mu: mean of the logarithm of an online session's length in cycles.
+        online: share of devices that are online at any moment, above 0 and at most 1; 1 means no churn.
+        mu: mean of the logarithm of an online session's length, in cycles.
         sigma: standard deviation of that logarithm, at least 0.
     """
 
@@ -28,17 +28,17 @@ class LogNormal:
 
     @property
     def stretch(self) -> float:
-        """Ratio of an average offline session to an average online one."""
+        """Ratio of the average offline session length to the average online session length."""
         return 1 / self.online - 1
 
 
 class Churn:
-    """Online devices in each cycle. The process is stationary from the start.
+    """A process that determines which devices are online in each cycle; it is stationary from the start.
 
     Args:
         nodes: number of devices.
-        law: law of the devices' sessions.
-        generator: generator of all randomness.
+        law: distribution of the session lengths.
+        generator: random generator for the process.
     """
 
     def __init__(self, nodes: int, law: LogNormal, generator: np.random.Generator) -> None:
@@ -47,12 +47,15 @@ class Churn:
         self._online = np.ones(nodes, dtype=np.bool_)
         if law.online < 1:
             self._online = generator.random(nodes) < law.online
-            # A random moment is more likely to fall into a long session, of median exp(μ + σ²) instead of exp(μ), and
-            # is equally likely to be anywhere in it.
+            # A random moment is more likely to fall into a long session, so the median length of the current session
+            # is exp(μ + σ²) rather than exp(μ). The moment is uniformly distributed within that session.
             self._until = self._lengths(law.mu + law.sigma**2, self._online) * generator.random(nodes)
 
     def at(self, cycle: int) -> NDArray[np.bool_]:
-        """Return the devices online at the beginning of a cycle, bool[nodes]. Request cycles in order, from 0."""
+        """Return which devices are online at the beginning of a cycle, bool[nodes].
+
+        Cycles must be requested in increasing order, starting from 0.
+        """
         if self._law.online < 1:
             while (over := np.flatnonzero(self._until <= cycle)).size:
                 self._online[over] ^= True
@@ -66,5 +69,5 @@ class Churn:
 
 
 def mean_session(law: LogNormal) -> float:
-    """Return the mean length of an online session, in cycles."""
+    """Return the mean online session length, in cycles."""
     return math.exp(law.mu + law.sigma**2 / 2)

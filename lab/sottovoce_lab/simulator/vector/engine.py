@@ -1,8 +1,8 @@
-"""Synchronous cycles of push gossip over a whole fleet, with loss, delay and churn.
+"""Engine for push gossip of a whole fleet in synchronous cycles, with loss, delay and churn.
 
-In every cycle each online device sends its state at the beginning of the cycle to one peer. Messages are processed in
-sequence; messages to an offline device are lost. All randomness comes from one seed, in streams that do not affect one
-another.
+In each cycle, every online device sends its state from the beginning of the cycle to one peer. A receiver processes its
+messages one after another; messages to an offline device are lost. All randomness derives from one seed, in independent
+streams.
 """
 
 from collections import defaultdict
@@ -18,13 +18,13 @@ from sottovoce_lab.simulator.vector.peers import Peers, peers_named
 from sottovoce_lab.simulator.vector.tracing import Tracer
 
 Parcel = tuple[NDArray[Any], ...]
-"""Messages of devices, as arrays with one row per device or message."""
+"""Message contents, as arrays with one row per device or message."""
 
 Places = NDArray[np.int64]
 
 
 class State(Protocol):
-    """States of all devices."""
+    """The states of all devices."""
 
     @property
     def nodes(self) -> int:
@@ -32,21 +32,21 @@ class State(Protocol):
         ...
 
     def sent(self) -> Parcel:
-        """Return the message that each device would send now, one row per device; unchanged until the next call."""
+        """Return the message that each device would send now, one row per device; valid until the next call."""
         ...
 
     def receive(self, receivers: Places, parcel: Parcel, rows: Places) -> None:
-        """Process, at each of `receivers`, all different, the parcel's row given at its place in `rows`."""
+        """Deliver row `rows[i]` of `parcel` to device `receivers[i]`, for every i; all receivers differ."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Network:
-    """Faults of messages.
+    """Message faults.
 
     Attributes:
-        drop: probability that a message is lost, at least 0, below 1.
-        delay: least and most cycles that a message takes, uniformly; (0, 0) for arrival in the cycle of sending.
+        drop: probability that a message is lost, at least 0 and below 1.
+        delay: minimum and maximum of the uniform delay, in cycles; (0, 0) for arrival in the cycle of sending.
     """
 
     drop: float = 0.0
@@ -58,7 +58,7 @@ _CALM, _ALWAYS = Network(), LogNormal()
 
 @dataclass(frozen=True, slots=True)
 class _Post:
-    """Messages that arrive in one cycle: `parcel[rows[i]]` from `senders[i]` to `receivers[i]`."""
+    """Messages that arrive in the same cycle: `parcel[rows[i]]` from `senders[i]` to `receivers[i]`."""
 
     senders: Places
     receivers: Places
@@ -71,7 +71,7 @@ class _Post:
 
 @dataclass(slots=True)
 class Counts:
-    """Messages so far: handed to the network, lost in it, lost because the receiver was offline, processed."""
+    """Message counts so far: sent, lost in the network, lost because the receiver was offline, and processed."""
 
     sent: int = 0
     dropped: int = 0
@@ -80,15 +80,15 @@ class Counts:
 
 
 class Engine:
-    """Fleet in synchronous cycles.
+    """A simulated fleet that runs in synchronous cycles.
 
     Args:
-        state: the devices' state.
-        topology: name of the rule that selects peers; see `peers_named`.
-        network: faults of messages.
-        churn: online times of devices.
-        seed: seed of all randomness of the engine.
-        tracer: observer of every message; None for no observer.
+        state: the states of all devices.
+        topology: name of the peer selection rule; see `peers_named`.
+        network: message faults.
+        churn: distribution of the online sessions.
+        seed: seed of all randomness in the engine.
+        tracer: observer that receives every message; None for no observer.
     """
 
     def __init__(
@@ -139,7 +139,7 @@ class Engine:
             post = everything.only(delays == delay) if high else everything
             if self._tracer is not None:
                 self._tracer.sent(self.cycle, post.senders, post.receivers, delay)
-            if delay:  # after the delay, the sender's state will have changed
+            if delay:  # copy, since the sender's state changes before the message arrives
                 parcel = tuple(array[post.rows] for array in post.parcel)
                 post = _Post(post.senders, post.receivers, parcel, np.arange(len(post.rows)))
             self._mail[self.cycle + delay].append(post)

@@ -1,4 +1,4 @@
-"""Golf, Algorithm 1 of Hegedűs & Jelasity 2017, for a whole fleet: one travelling model and one record per device."""
+"""Golf (Hegedűs & Jelasity 2017, Algorithm 1) for a whole fleet: one travelling model and one record per device."""
 
 import hashlib
 import os
@@ -12,18 +12,18 @@ from sottovoce.kernels.gossip_rules import UpdateRule, merge
 
 from sottovoce_lab.simulator.vector.engine import Parcel, Places
 
-_CHUNK_NUMBERS = 2**18  # 1 MiB of float32: a chunk's working set fits the processor's cache
-_LARGE_BLOCK = 31 * 2**20  # bytes; glibc's thresholds rise to 32 MiB at most
+_CHUNK_NUMBERS = 2**18  # 1 MiB of float32, so a chunk's working set fits into the processor's cache
+_LARGE_BLOCK = 31 * 2**20  # bytes; glibc's thresholds grow to at most 32 MiB
 
 
 class TravellingModels:
-    """Travelling models. onReceive(w): w ← update(w, q); currentModel ← (w + currentModel)/2.
+    """The travelling models of a fleet. onReceive(w): w ← update(w, q); currentModel ← (w + currentModel)/2.
 
-    Every device's arithmetic is independent of all other devices', so results do not depend on how the work is divided
-    among threads.
+    The arithmetic of each device is independent of all other devices, so results do not depend on how the work is
+    divided among threads.
 
     Args:
-        records: float32[nodes, copies, d], the perturbed record q of each device.
+        records: float32[nodes, copies, d], each device's perturbed record q.
         rule: the update rule.
     """
 
@@ -45,13 +45,13 @@ class TravellingModels:
 
     @property
     def message_bytes(self) -> int:
-        """Size of a message: a model as float32, and its counter."""
+        """Message size in bytes: a model as float32, and its counter."""
         return int(self.weights[0].nbytes) + 8
 
-    copied = 0  # messages carry no records
+    copied = 0  # messages contain no records
 
     def described(self) -> list[dict[str, Any]]:
-        """Return the state of every device, JSON-ready."""
+        """Return the state of every device, as JSON-ready values."""
         return [
             {"parameters": weights.ravel().tolist(), "age": int(t)}
             for weights, t in zip(self.weights, self.steps, strict=True)
@@ -79,7 +79,7 @@ class TravellingModels:
         self._each(len(receivers), part_of)
 
     def digest(self) -> str:
-        """Return the SHA-256 of all states, in hexadecimal."""
+        """Return the SHA-256 hex digest of all states."""
         state = hashlib.sha256(self.weights.data)
         state.update(self.steps.data)
         return state.hexdigest()
@@ -93,14 +93,14 @@ class TravellingModels:
 
 
 def _keep_freed_memory() -> None:
-    """Make glibc keep freed memory, which halves the time of a small fleet.
+    """Make glibc retain freed memory, which halves the run time of a small fleet.
 
-    glibc returns a freed temporary array to the system and must request fresh pages for the next array, until a large
-    block has been freed; from then on, it keeps as much freed memory as that block had.
+    By default, glibc returns a freed temporary array to the system and must request new pages for the next array. Once
+    a large block has been freed, glibc retains up to the size of that block of freed memory.
     """
     np.empty(_LARGE_BLOCK, dtype=np.uint8)
 
 
 def _taken(array: NDArray[np.float32], rows: Places, size: tuple[int, ...]) -> NDArray[np.float32]:
-    """Return array[rows], computed faster."""
+    """Return array[rows] faster than numpy indexing does."""
     return array.take(rows, axis=0, out=np.empty(size, dtype=array.dtype), mode="clip")

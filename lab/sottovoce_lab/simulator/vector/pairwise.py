@@ -1,8 +1,8 @@
-"""Pairwise averaging of a whole fleet in synchronous cycles: the agents' state machines, with all vaults asked at once.
+"""Pairwise averaging of a whole fleet in synchronous cycles, with the agents' state machines and batched vault queries.
 
-In a cycle the devices act in sequence: each exchanges with its next peers in rotation, with no time between proposal
-and answer; then all vaults answer at once. An exchange that loses a message does not happen, and is not repeated. The
-sum of all models is conserved to the last bit.
+In each cycle, the devices act one after another. Each device exchanges with its next peers in rotation, and each
+proposal is answered immediately; then all vaults answer in one batch. If a message of an exchange is lost, the exchange
+has no effect and is not repeated. The sum of all models is conserved exactly.
 """
 
 from collections.abc import Sequence
@@ -21,18 +21,18 @@ _STATEMENT = cast(PrivacyStatement, None)  # no learner reads the statement
 
 
 class PairwiseFleet:
-    """State of a fleet, and its cycles.
+    """A fleet of devices that average in pairs, in synchronous cycles.
 
     Args:
-        learner: learner of every device, with a constant threshold.
-        peers: for each device, the peers that it meets, in turn.
-        released: the fleet's vaults.
+        learner: the learner of every device, with a constant clipping threshold.
+        peers: the peers of each device, in the order in which it exchanges with them.
+        released: function that computes the releases of all vaults.
         loss: probability that a message is lost, below 1.
-        seed: seed of the losses.
+        seed: seed for message losses.
 
     Attributes:
         cycle: number of completed cycles.
-        sent: number of messages so far, without answers.
+        sent: number of messages so far, excluding answers.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class PairwiseFleet:
 
     @property
     def steps(self) -> int:
-        """Number of private steps of each device so far; an answer of this cycle counts from the next cycle on."""
+        """Number of private steps of each device so far; an answer is counted from the following cycle on."""
         return self._states[0].step
 
     @property
@@ -66,7 +66,7 @@ class PairwiseFleet:
 
     @property
     def models(self) -> NDArray[np.float64]:
-        """Model of each device, float64[N, P]."""
+        """The model of each device, float64[N, P]."""
         return np.array([state.estimate for state in self._states])
 
     def step(self) -> None:
@@ -86,7 +86,7 @@ class PairwiseFleet:
         return [effect.query for effect in effects if isinstance(effect, Ask)]
 
     def _deliver_proposal(self, device: int, sent: Send) -> Event:
-        """Return the outcome of a proposal."""
+        """Deliver a proposal unless it is lost; return the resulting event for the sender."""
         if self._fate.random() < self._loss:
             return Returned(sent.recipient, sent.message)
         said = self._apply_event(int(sent.recipient), Received(str(device), sent.message))

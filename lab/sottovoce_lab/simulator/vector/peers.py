@@ -1,4 +1,4 @@
-"""Selection of the peer that a device sends to in a cycle."""
+"""Peer selection: rules for choosing the peer to which a device sends in a cycle."""
 
 from collections.abc import Callable
 from typing import Protocol
@@ -15,20 +15,20 @@ _VIEW = 30
 
 
 class Peers(Protocol):
-    """Rule for selecting a peer."""
+    """A rule for selecting peers."""
 
     def draw(self, online: NDArray[np.bool_]) -> Recipients:
-        """Draw one peer for every device, online or not, int64[nodes]; -1 for a device without peers."""
+        """Select one peer for every device, online or offline, int64[nodes]; -1 for a device without peers."""
         ...
 
 
 class Overlay:
-    """Peers from NewsCast views, which make one exchange of their own in every cycle.
+    """Peer selection from NewsCast views, which are updated by one NewsCast exchange per device and cycle.
 
     Args:
         nodes: number of devices, at least 2.
-        drop: probability that a message of the overlay is lost.
-        generator: generator of all randomness.
+        drop: probability that a NewsCast message is lost.
+        generator: random generator for peer selection and exchanges.
     """
 
     def __init__(self, nodes: int, drop: float, generator: np.random.Generator) -> None:
@@ -43,7 +43,7 @@ class Overlay:
 
 
 class _Graph:
-    """Peers computed from the device's own number by a rule."""
+    """Peer selection in a fixed graph, by a rule that returns offsets from the device's own index."""
 
     def __init__(
         self, nodes: int, rule: Callable[[int, np.random.Generator], Recipients], generator: np.random.Generator
@@ -63,17 +63,17 @@ class _Graph:
 
 
 def _uniform(nodes: int, generator: np.random.Generator) -> Recipients:
-    """Draw any other device, uniformly, as NewsCast approximates."""
+    """Return uniformly random offsets to any other device, which NewsCast approximates."""
     return generator.integers(1, nodes, nodes)
 
 
 def _ring(nodes: int, generator: np.random.Generator) -> Recipients:
-    """Draw one of the two neighbours."""
+    """Return random offsets to one of the two neighbours on the ring."""
     return 2 * generator.integers(0, 2, nodes) - 1
 
 
 def _exponential(nodes: int, generator: np.random.Generator) -> Recipients:
-    """Draw the device 1, 2, 4, … places further on, at random (Assran et al. 2019)."""
+    """Return random powers of two, 1, 2, 4, …, as offsets in the exponential graph (Assran et al. 2019)."""
     return 1 << generator.integers(0, (nodes - 1).bit_length(), nodes)
 
 
@@ -82,16 +82,16 @@ PEERS = (*_RULES, "newscast")
 
 
 def peers_named(name: str, nodes: int, drop: float, generator: np.random.Generator) -> Peers:
-    """Return the peers of a topology.
+    """Return the peer selection rule of a topology.
 
     Args:
-        name: `uniform` or `full`: any other device; `ring`; `exponential`; `newscast`: views of 30 entries.
+        name: `uniform` or `full` for any other device, `ring`, `exponential`, or `newscast` for views of 30 entries.
         nodes: number of devices.
-        drop: probability that a message of NewsCast itself is lost.
-        generator: generator of all randomness.
+        drop: probability that a NewsCast message is lost.
+        generator: random generator for peer selection and exchanges.
 
     Raises:
-        UsageError: for an unknown topology.
+        UsageError: if the topology is unknown.
     """
     if name == "newscast" and nodes > 1:
         return Overlay(nodes, drop, generator)

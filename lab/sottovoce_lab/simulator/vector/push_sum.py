@@ -1,9 +1,9 @@
-"""Push-sum SGD of a whole fleet in a few arrays, in synchronous cycles: the arithmetic of the agents' state machine.
+"""Vectorised push-sum SGD of a whole fleet in synchronous cycles, with the arithmetic of the agents' state machine.
 
-A cycle is that of sottovoce.algorithms.push_sum.public.machine: every device splits its mass among itself and its next
-peers in rotation, then steps along a privatised sum at its estimate. A share arrives before the next cycle; if it is
-lost, it arrives in the first later cycle in which its retry gets through, and until then the device sends nothing more
-to that peer. The mass of the fleet is conserved to the last bit.
+A cycle follows sottovoce.algorithms.push_sum.public.machine: every device splits its mass among itself and its next
+peers in rotation, and then takes a step along a privatised sum at its estimate. A share arrives before the next cycle.
+If a share is lost, it arrives in the first later cycle in which a retry succeeds; until then, the device sends nothing
+else to that peer. The mass of the fleet is conserved exactly.
 """
 
 from collections.abc import Callable, Sequence
@@ -15,12 +15,12 @@ from sottovoce.algorithms.push_sum.public.machine import WEIGHT_MIN, WEIGHT_ONE,
 from sottovoce.algorithms.steps.public.descent import MAX_NUMERATOR, UNIT, Schedule, move
 
 Released = Callable[[NDArray[np.float64]], tuple[NDArray[np.int64], float]]
-"""Function from the devices' vectors, float64[N, P], to their releases, int64[N, P], and the grid's step."""
+"""Function that maps the devices' vectors, float64[N, P], to their releases, int64[N, P], and the grid step."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Share:
-    """Share of mass in transit."""
+    """A share of mass in transit."""
 
     sender: int
     recipient: int
@@ -29,19 +29,19 @@ class _Share:
 
 
 class PushSumFleet:
-    """State of a fleet, and its cycles.
+    """A push-sum fleet that runs in synchronous cycles.
 
     Args:
-        schedule: schedule of every device, with a constant threshold.
-        start: the public start, float64[P].
-        peers: for each device, the peers that it sends to, in turn.
-        released: the fleet's vaults.
+        schedule: the step schedule of every device, with a constant clipping threshold.
+        start: the public initial model, float64[P].
+        peers: the peers of each device, in the order in which it sends to them.
+        released: function that computes the releases of all vaults.
         loss: probability that a message is lost, below 1.
-        seed: seed of the losses.
+        seed: seed for message losses.
 
     Attributes:
         cycle: number of completed cycles.
-        sent: number of messages so far, retries included.
+        sent: number of messages so far, including retries.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class PushSumFleet:
 
     @property
     def mass(self) -> tuple[NDArray[np.int64], int]:
-        """Mass of the whole fleet, in transit included: sum of numerators, int64[P], and sum of weights."""
+        """Total mass, including shares in transit: the sum of all numerators, int64[P], and the sum of all weights."""
         numerator, weight = self._numerators.sum(axis=0), int(self._weights.sum())
         for share in self._flying:
             numerator, weight = numerator + share.numerator, weight + share.weight
@@ -81,7 +81,7 @@ class PushSumFleet:
 
     @property
     def models(self) -> NDArray[np.float64]:
-        """Models, float64[N, P], of the devices that have enough weight to divide by."""
+        """The models of the devices whose weight is large enough to divide by, float64[N, P]."""
         held = self._weights >= WEIGHT_MIN
         models: NDArray[np.float64] = self._numerators[held] / self._weights[held, np.newaxis]
         return models
@@ -109,7 +109,7 @@ class PushSumFleet:
             self._flying += [_Share(device, peers[i], numerator, weight) for i in chosen]
 
     def _descend(self) -> None:
-        """Take a step on every device, except devices with too little weight to divide by."""
+        """Take one step on every device whose weight is large enough to divide by."""
         held = self._weights >= WEIGHT_MIN
         estimates = self._numerators / np.maximum(self._weights, WEIGHT_MIN)[:, np.newaxis]
         values, grid = self._released(estimates)

@@ -1,7 +1,8 @@
-"""Published records that spread by anti-entropy: each contact transfers all of the sender's records.
+"""Dissemination of published records by anti-entropy, in which each contact transfers all of the sender's records.
 
-Demers et al., "Epidemic algorithms for replicated database maintenance" (1987), push only. A store is a row of bits,
-one for each record of the fleet, so a fleet of N devices takes N²/8 bytes, and as much again for messages.
+The method is that of Demers et al., "Epidemic algorithms for replicated database maintenance" (1987), with push only. A
+store is a row of bits, one for each record in the fleet. A fleet of N devices therefore needs N²/8 bytes for its
+stores, and the same amount for messages.
 """
 
 import hashlib
@@ -19,7 +20,7 @@ _CHUNK_WORDS = 2**17
 
 
 class RecordStores:
-    """Stores of published records, one for each device. Device i publishes record i.
+    """The record stores of a fleet, one for each device. Device i publishes record i.
 
     Args:
         nodes: number of devices.
@@ -31,8 +32,8 @@ class RecordStores:
     def __init__(self, nodes: int) -> None:
         if nodes > MAX_STORES:
             raise UsageError(
-                f"agents = {nodes}: a simulated fleet in which every agent keeps every record can have at most "
-                f"{MAX_STORES} agents; choose fewer, or let a model travel instead: learner.model=pegasos"
+                f"agents = {nodes}: a simulated fleet in which every agent stores every record can have at most "
+                f"{MAX_STORES} agents; choose fewer agents, or a travelling model with learner.model=pegasos"
             )
         words = -(-nodes // _WORD)
         own = np.arange(nodes)
@@ -49,16 +50,16 @@ class RecordStores:
 
     @property
     def message_bytes(self) -> int:
-        """Size of the digest with which a contact begins: one bit per record."""
+        """Size in bytes of the digest that a contact sends first: one bit per record."""
         return -(-self.nodes // 8)
 
     def sent(self) -> Parcel:
-        """See State.sent. A message contains a device's store."""
+        """See State.sent. A message contains the sender's store."""
         np.copyto(self._sent[0], self.bits)
         return self._sent
 
     def receive(self, receivers: Places, parcel: Parcel, rows: Places) -> None:
-        """See State.receive. A receiver keeps the union of both stores; `copied` counts the transferred records."""
+        """See State.receive. A receiver stores the union of both stores; `copied` counts the transferred records."""
         self.updates += len(receivers)
         step = max(1, _CHUNK_WORDS // self.bits.shape[1])
         for start in range(0, len(receivers), step):
@@ -68,13 +69,13 @@ class RecordStores:
             self.bits[who] = own | theirs
 
     def held(self, node: int) -> NDArray[np.bool_]:
-        """Return the devices whose records this device holds, bool[nodes]."""
+        """Return which devices' records this device has, bool[nodes]."""
         return np.unpackbits(self.bits[node].view(np.uint8), count=self.nodes, bitorder="little").view(np.bool_)
 
     def described(self) -> list[dict[str, Any]]:
-        """Return the state of every device, JSON-ready: the owners of the records that it holds."""
+        """Return the state of every device, as JSON-ready values: the owners of the records in its store."""
         return [{"records": np.flatnonzero(self.held(node)).tolist()} for node in range(self.nodes)]
 
     def digest(self) -> str:
-        """Return the SHA-256 of all stores, in hexadecimal."""
+        """Return the SHA-256 hex digest of all stores."""
         return hashlib.sha256(self.bits.data).hexdigest()

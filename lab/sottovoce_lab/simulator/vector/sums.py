@@ -1,8 +1,8 @@
-"""Push-sum of vectors that devices contribute before the first cycle, computed from the mixing weights alone.
+"""Push-sum of vectors that devices contribute before the first cycle, computed only from the mixing weights.
 
-Mixing is linear, so after some cycles a device holds a weighted sum over all devices. The weights follow from the
-recipients of each cycle, from the last back to the first, so 10⁵ devices with 10⁴ numbers each fit in memory. The
-arithmetic is real: the rounding of shares is left out.
+Mixing is linear, so a device always has a weighted sum over the vectors of all devices. The weights follow from the
+recipients in each cycle, processed from the last cycle to the first, so 10⁵ devices with 10⁴ numbers each fit into
+memory. The computation uses floating-point arithmetic and omits the rounding of shares.
 """
 
 import hashlib
@@ -15,15 +15,15 @@ from sottovoce_lab.simulator.vector.engine import Parcel, Places
 
 
 class MixedSums:
-    """Paths of mass: in every cycle a device sends half of its mass to another device.
+    """A record of the mass flow in a fleet, in which each device sends half of its mass to another device per cycle.
 
     Args:
         nodes: number of devices.
-        message_bytes: size of a share, in bytes.
+        message_bytes: share size, in bytes.
 
     Attributes:
-        copied: number of records transferred, which is 0.
-        updates: number of shares received.
+        copied: number of transferred records, which is always 0.
+        updates: number of received shares.
     """
 
     def __init__(self, nodes: int, message_bytes: int) -> None:
@@ -40,11 +40,11 @@ class MixedSums:
 
     @property
     def message_bytes(self) -> int:
-        """Size of a share, in bytes."""
+        """Share size, in bytes."""
         return self._message_bytes
 
     def sent(self) -> Parcel:
-        """See State.sent. This call begins a cycle; a share is identified by its sender's number."""
+        """See State.sent. This call starts a new cycle; a share is represented by its sender's index."""
         self._recipients.append(np.arange(self._nodes))
         return (np.arange(self._nodes),)
 
@@ -54,7 +54,7 @@ class MixedSums:
         self.updates += len(receivers)
 
     def mean_weights(self, device: int) -> NDArray[np.float64]:
-        """Return the weights of all devices in the mean that one device holds, float64[nodes]; their sum is 1."""
+        """Return the weights of all devices in one device's mean, float64[nodes]; the weights sum to 1."""
         held = np.zeros(self._nodes)
         held[device] = 1.0
         for recipients in reversed(self._recipients):
@@ -63,9 +63,9 @@ class MixedSums:
         return parts
 
     def described(self) -> list[dict[str, Any]]:
-        """Return the state of every device, JSON-ready: the number of devices that contribute to its sum."""
+        """Return the state of every device, as JSON-ready values: the number of devices that contribute to its sum."""
         return [{"devices": int(np.count_nonzero(self.mean_weights(node)))} for node in range(self._nodes)]
 
     def digest(self) -> str:
-        """Return the SHA-256 hex digest of the recipient list."""
+        """Return the SHA-256 hex digest of the recipients in all cycles."""
         return hashlib.sha256(np.stack(self._recipients).data if self._recipients else b"").hexdigest()

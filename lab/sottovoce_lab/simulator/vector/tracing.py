@@ -1,4 +1,4 @@
-"""Messages and states of a small run of the vector engine, for step-by-step comparison."""
+"""Recording of the messages and states of a small vector engine run, for step-by-step comparison."""
 
 from collections.abc import Callable
 from typing import Any
@@ -12,10 +12,10 @@ Places = NDArray[np.int64]
 
 
 class Tracer:
-    """Recorder of all messages and states; `t_s` counts cycles.
+    """A recorder for all messages and states; `t_s` counts cycles.
 
     Args:
-        states: function that returns the state of every device, as JSON-ready values.
+        states: function that returns the states of all devices, as JSON-ready values.
     """
 
     def __init__(self, states: Callable[[], list[dict[str, Any]]]) -> None:
@@ -27,15 +27,15 @@ class Tracer:
         self._each(cycle, "drop", senders, receivers)
 
     def sent(self, cycle: int, senders: Places, receivers: Places, delay: int) -> None:
-        """Record messages that will arrive in `delay` cycles."""
+        """Record messages that arrive after `delay` cycles."""
         self._each(cycle, "send", senders, receivers, delay=delay)
 
     def received(self, cycle: int, senders: Places, receivers: Places) -> None:
-        """Record processed messages, all with distinct receivers; the order of calls is the order at a receiver."""
+        """Record processed messages with distinct receivers; for each receiver, calls are in processing order."""
         self._each(cycle, "receive", receivers, senders)
 
     def cycle_ended(self, cycle: int, online: NDArray[np.bool_]) -> None:
-        """Record the end of a cycle."""
+        """Record the state of every device at the end of a cycle."""
         for node, state in enumerate(self._states()):
             self._events.append(
                 {"t_s": cycle, "event": "cycle", "device": node, "online": bool(online[node]), "state": state}

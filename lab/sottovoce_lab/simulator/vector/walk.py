@@ -1,7 +1,7 @@
-"""Walks of one model over all devices, the two baselines of Hegedűs & Jelasity 2017.
+"""Walks of a single model over all devices: the two baselines of Hegedűs & Jelasity 2017.
 
 `GradientWalk` adds noise to a gradient at every visit. `SequentialDescent` walks over records that were perturbed once,
-as in gossip learning, but without merging models. Several independent walks advance side by side, on the leading axis.
+as in gossip learning, but without merging models. Several independent walks run in parallel along the leading axis.
 """
 
 import itertools
@@ -13,22 +13,23 @@ from sottovoce.kernels.gossip_rules import Slope
 from sottovoce.kernels.gradient_walk import descend, descents
 
 _GRID = 2.0**-30
-_BLOCK_NUMBERS = 2**20  # numbers of noise drawn at a time
+_BLOCK_NUMBERS = 2**20  # number of noise values that are drawn at a time
 
 
 class GradientWalk:
-    """Gradient perturbation: a visit to a device adds discrete Laplace noise to its loss gradient.
+    """The gradient perturbation walk: each visit to a device adds discrete Laplace noise to its loss gradient.
 
-    A device's gradient is the mean over its b records of slope · y^(k)x with ‖x‖₁ ≤ 1 and a slope from 0 to 1, each
-    rounded toward zero on a grid. So one record changes its device's sum by at most 2 in L1, in each of the copies.
-    Since all copies hold the same |x|, the largest over the copies, summed over features, changes by at most 2 as well.
-    Without `joint`, as in the paper, each copy gets independent noise of scale 2·copies/ε. With `joint`, the copies get
-    joint noise of scale 2/ε for the latter norm; its law is that of sottovoce.vault.max_norm_laplace, drawn in floats.
+    A device's gradient is the mean over its b records of slope · y^(k)x, with ‖x‖₁ ≤ 1 and a slope from 0 to 1; each
+    term is rounded toward zero on a grid. Replacing one record therefore changes its device's sum by at most 2 in L1,
+    in each copy. Since all copies have the same |x|, the norm that sums the maximum over the copies over all features
+    also changes by at most 2. Without `joint`, as in the paper, each copy gets independent noise of scale 2·copies/ε.
+    With `joint`, the copies get joint noise of scale 2/ε for the latter norm; its distribution is that of
+    sottovoce.vault.max_norm_laplace, but sampled with floats.
 
     Args:
-        records: records y^(k)x of each device, float64[devices, b, copies, d].
-        slope: slope of the loss, see kernels.gossip_rules.
-        epsilons: ε of each visit to a device, float64[visits, walks]; infinity for no noise.
+        records: each device's records y^(k)x, float64[devices, b, copies, d].
+        slope: slope of the loss; see kernels.gossip_rules.
+        epsilons: the ε of each visit to a device, float64[visits, walks]; infinity for no noise.
         joint: whether the copies get joint noise.
         seed: seed of all randomness.
     """
@@ -52,16 +53,16 @@ class GradientWalk:
 
     @property
     def devices(self) -> int:
-        """Number of devices visited in a pass."""
+        """Number of devices that a pass visits."""
         return len(self._records)
 
     @property
     def length(self) -> int:
-        """Number of updates of each walk until the budget is spent."""
+        """Number of updates per walk until the budget is spent."""
         return len(self._epsilons) * self.devices
 
     def updates(self) -> Iterator[int]:
-        """Visit every device once in each pass, in a new random order for each walk; yield the number of updates."""
+        """Visit every device once per pass, in a new random order for each walk; yield the update count."""
         count = 0
         for epsilons in self._epsilons:
             orders = _orders(self._order, len(self.weights), self.devices)
@@ -75,7 +76,7 @@ class GradientWalk:
                     yield count
 
     def passes(self) -> Iterator[int]:
-        """Pass over the records; yield the number of the pass."""
+        """Run all passes; yield the number of each completed pass, from 1."""
         return (count // self.devices for count in self.updates() if count % self.devices == 0)
 
     def _visit(self, devices: NDArray[np.int64], noise: NDArray[np.float64]) -> None:
@@ -85,10 +86,10 @@ class GradientWalk:
         self.weights, self.steps = descend(self.weights, self.steps, gradients)
 
     def _laplace(self, scale: NDArray[np.float64], count: int) -> NDArray[np.float64]:
-        """Draw noise, whole numbers float64[count, walks, copies, d].
+        """Draw integer-valued noise, float64[count, walks, copies, d].
 
-        P[z] ∝ exp(-max|z_k|/s) in c dimensions is a uniform point of a cube whose half side follows Γ(c + 1) · s; in
-        one dimension this law is Laplace's.
+        The density P[z] ∝ exp(-max|z_k|/s) in c dimensions is that of a uniform point in a cube whose half side is
+        distributed as Γ(c + 1) · s; in one dimension, this is the Laplace distribution.
         """
         walks, copies, features = self.weights.shape
         together = copies if self._joint else 1
@@ -98,13 +99,13 @@ class GradientWalk:
 
 
 class SequentialDescent:
-    """Stochastic gradient descent over perturbed records: one model, a few records at a time, no merging (Figure 5).
+    """Stochastic gradient descent of one model over perturbed records in small batches, without merging (Figure 5).
 
     Args:
-        records: the perturbed records that each walk meets, float[walks, n, copies, d].
-        slope: slope of the loss, see kernels.gossip_rules.
-        seed: seed of the order.
-        batch: number of records of an update; the last n mod batch records of a pass are skipped.
+        records: the perturbed records of each walk, float[walks, n, copies, d].
+        slope: slope of the loss; see kernels.gossip_rules.
+        seed: seed of the visiting order.
+        batch: number of records per update; the last n mod batch records of each pass are skipped.
     """
 
     def __init__(self, records: NDArray[np.float64], slope: Slope, seed: int, batch: int = 1) -> None:
@@ -117,12 +118,12 @@ class SequentialDescent:
 
     @property
     def length(self) -> int:
-        """Number of updates of a pass."""
+        """Number of updates per pass."""
         records: int = self._records.shape[1]
         return records // self._batch
 
     def updates(self) -> Iterator[int]:
-        """Meet every record once in each pass, in a new random order; yield the number of updates, without end."""
+        """Process the records in a new random order in each pass; yield the update count, indefinitely."""
         walks = np.arange(len(self._records))[:, np.newaxis]
         for passes in itertools.count():
             orders = _orders(self._order, len(walks), self._records.shape[1]).T
@@ -133,16 +134,16 @@ class SequentialDescent:
                 yield passes * self.length + update + 1
 
     def passes(self, count: int) -> Iterator[int]:
-        """Run `count` passes; yield the number of the pass."""
+        """Run `count` passes; yield the number of each completed pass, from 1."""
         every = itertools.islice(self.updates(), count * self.length)
         return (number // self.length for number in every if number % self.length == 0)
 
 
 def _streams(seed: int) -> list[np.random.Generator]:
-    """Return two generators: one for the order of visits, and one for the noise."""
+    """Return two random generators: one for the visiting order and one for the noise."""
     return [np.random.Generator(np.random.PCG64(child)) for child in np.random.SeedSequence(seed).spawn(2)]
 
 
 def _orders(generator: np.random.Generator, walks: int, devices: int) -> NDArray[np.int64]:
-    """Draw random orders, one per column, int64[devices, walks]."""
+    """Return random permutations, one per column, int64[devices, walks]."""
     return generator.permuted(np.broadcast_to(np.arange(devices)[:, np.newaxis], (devices, walks)), axis=0)
