@@ -78,7 +78,7 @@ def test_devices_that_claim_their_places_learn_and_are_reported_as_a_testbed_is(
     assert report["privacy"]["ledgers_agree"]
     assert report["run"]["transport"] == "mqtt"
     assert report["faults"] == ["delay=20ms", "loss=0.3"]
-    assert "loss=0.3 for 1 of 3 agents" in report["warnings"]
+    assert "fault loss=0.3 was injected for 1 of 3 agents" in report["warnings"]
     assert 0 <= report["resources"]["ready_s_median"] < 60
     assert "watching 3 containers" in capsys.readouterr().err
     assert {str((place / "owner").readlink()) for place in root.iterdir() if place.is_dir()} == {

@@ -89,7 +89,7 @@ def test_a_record_that_several_agents_hold_costs_more_than_one_agent_says(tmp_pa
     everything = ("--data", npz_file(tmp_path), "--set", "data.partition=overlapping")
     report = reported(*everything)
     assert report["run"]["held_by_most"] == 4
-    assert any("4 agents hold one record" in warning for warning in report["warnings"])
+    assert any("4 agents hold the same record" in warning for warning in report["warnings"])
     assert reported(*everything, "--epsilon", "inf")["warnings"] == []
 
 
@@ -131,7 +131,7 @@ def test_everybody_killed_and_brought_back(tmp_path: Path) -> None:
 def test_everybody_killed_for_good_is_not_a_defect(tmp_path: Path) -> None:
     ended = here(*SHORT, "--agents", 3, "--data", npz_file(tmp_path), "--fault", "kill=1@cycle:3")
     assert (ended.code, ended.out) == (7, "")
-    assert "no surviving agent holds a model" in ended.err
+    assert "no surviving agent has a model" in ended.err
 
 
 def test_the_same_seed_gives_the_same_report() -> None:

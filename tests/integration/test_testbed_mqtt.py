@@ -80,7 +80,7 @@ def test_a_broker_of_ones_own_is_used_and_one_that_is_not_there_is_named(data: s
     "words, says",
     [
         (["--transport", "mixed", "--topology", "ring"], "not every agent can reach every other"),
-        (["--transport", "grpc", "--fault", "broker-kill=1s@cycle:2"], "needs --transport mqtt or mixed"),
+        (["--transport", "grpc", "--fault", "broker-kill=1s@cycle:2"], "requires --transport mqtt or mixed"),
         (["--transport", "mqtt", "--fault", "broker-kill=soon@cycle:2"], "like broker-kill=3s@cycle:20"),
         (["--transport", "mqtt", "--set", "transport.mqtt.realm=other"], "the testbed sets this key itself"),
         (["--transport", "mqtt", "--set", "transport.mqtt.host=here"], "unknown key"),

@@ -112,7 +112,7 @@ def test_everybody_killed_is_not_a_defect(data: str) -> None:
     arguments = ("--cycles", 20, "--period", 0.1, "--fault", "kill=1@cycle:3")
     ended = sottovoce("testbed", "--data", data, "--agents", 1, *arguments)
     assert ended.returncode == 7
-    assert "no remaining agent holds a model" in ended.stderr
+    assert "no remaining agent has a model" in ended.stderr
 
 
 @pytest.fixture

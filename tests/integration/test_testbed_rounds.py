@@ -90,7 +90,7 @@ def test_to_the_letter_the_true_total_stands_beside_the_claim(data: str, learner
 
 def test_weights_chosen_on_test_records_are_told(data: str) -> None:
     report = rounds(data, "pdsl", "--epsilon", "inf", "--set", "data.validation=test", cycles=3)
-    assert any("flatters" in warning for warning in report["warnings"])
+    assert any("too optimistic" in warning for warning in report["warnings"])
     assert rounds(data, "pdsl", "--epsilon", "inf", cycles=3)["warnings"] == []
 
 
@@ -111,8 +111,8 @@ def test_the_same_seed_gives_the_same_report(data: str) -> None:
 @pytest.mark.parametrize(
     "arguments, code, words",
     [
-        (("--set", "data.validation=nowhere"), 2, "choose held-apart or test"),
-        (("--set", "data.validation=held-apart(0)"), 2, "choose held-apart or test"),
+        (("--set", "data.validation=nowhere"), 2, "choose held-apart, test"),
+        (("--set", "data.validation=held-apart(0)"), 2, "choose held-apart, test"),
         (("--agents", 13, "--topology", "full"), 3, "choose monte-carlo"),
         (("--set", "data.public=npz:nowhere"), 4, "nowhere"),
         (("--set", "learner.answers=0"), 3, "learner.answers"),

@@ -1,1 +1,1 @@
-"""HTML reports: each is one self-contained file with no scripts and no network requests."""
+"""HTML reports, each of which is a self-contained file without scripts or network requests."""

@@ -1,4 +1,4 @@
-"""Page about a device: its whole life, read from the ledger, and its present state."""
+"""The page about a device: its complete history from the ledger, and its current state."""
 
 import math
 from dataclasses import dataclass
@@ -10,19 +10,19 @@ from sottovoce_lab.pages.plots import Line, Plotter
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """Charges of a device's ledger, from the first to the last; a ledger records their order, but no times.
+    """All charges in a device's ledger, from first to last; a ledger records their order but no times.
 
     Attributes:
         name: name of the device's state directory.
-        owner: node id of the device.
-        unit: unit of the budget.
-        neighbouring: neighbouring relation of the budget.
-        epsilon: ε of the budget; None if no ε is promised.
-        delta: δ of the budget.
+        owner: the device's node id.
+        unit: the budget's privacy unit.
+        neighbouring: the budget's neighbouring relation.
+        epsilon: the budget's ε; None if no ε is promised.
+        delta: the budget's δ.
         charges: number of charges.
         releases: number of releases.
-        points: pairs of a charge's number and ε after it, which is infinite after a release without noise.
-        status: status of the device's agent; None if no agent answers.
+        points: pairs of a charge's number and the ε spent after it; ε is infinite after a release without noise.
+        status: the status of the device's agent; None if no agent answers.
     """
 
     name: str
@@ -38,17 +38,17 @@ class History:
 
 
 def device_page(history: History, plotter: Plotter) -> str:
-    """Return the page of a device, as HTML."""
+    """Return a device's page as HTML."""
     page = Page(f"Device {history.name}")
     page.add(
         paragraph(f"{history.owner}: {history.charges:,} charges, {history.releases:,} releases.", "lead"),
-        heading("Its budget"),
+        heading("Budget"),
     )
     finite = [(number, spent) for number, spent in history.points if math.isfinite(spent)]
     spent = history.points[-1][1]
     if history.epsilon is None or not math.isfinite(spent):
         page.add(
-            paragraph("Nothing is promised: the ledger was made for, or has paid for, releases without a proved ε.")
+            paragraph("No ε is promised: the ledger was created for, or has paid for, releases without a proved ε.")
         )
     else:
         page.add(budget(spent, history.epsilon))
@@ -60,12 +60,12 @@ def device_page(history: History, plotter: Plotter) -> str:
             words += f" of {history.epsilon:g}"
             lines.append(Line("left", numbers, [max(0.0, history.epsilon - epsilon) for epsilon in epsilons]))
         drawing = plotter.lines(words, "charge", "ε", lines, limit=history.epsilon, bottom=0.0)
-        page.add(figure(drawing, f"{words}. A ledger keeps the order of charges, and no times."))
+        page.add(figure(drawing, f"{words}. A ledger records the order of charges but no times."))
         rows = [[f"{number}", f"{epsilon:.4f}"] for number, epsilon in finite]
-        page.add(collapsible("The same as a table", table("Charges", ["charge", "ε charged"], rows)))
+        page.add(collapsible("Show as a table", table("Charges", ["charge", "ε charged"], rows)))
     page.add(
         facts(
-            "What the ledger was made for",
+            "Budget in the ledger",
             [
                 ("ε, δ", f"{'none' if history.epsilon is None else f'{history.epsilon:g}'}, {history.delta:g}"),
                 ("unit", f"{history.unit}, {history.neighbouring}"),
@@ -78,18 +78,18 @@ def device_page(history: History, plotter: Plotter) -> str:
 
 
 def _add_present_state(page: Page, status: dict[str, Any] | None) -> None:
-    """Add the present state of a running agent to the page."""
-    page.add(heading("Now"))
+    """Add the agent's current state to the page."""
+    page.add(heading("Current state"))
     if status is None:
         page.add(
-            paragraph("No agent runs there, so message counts are unknown: an agent counts messages from its start.")
+            paragraph("No agent is running, so message counts are unknown: an agent counts messages from its start.")
         )
         return
     traffic, failing = status["traffic"], sum(bool(peer["failures_in_a_row"]) for peer in status["peers"])
     planned = "" if status["steps"] is None else f" of {status['steps']}"
     page.add(
         facts(
-            "The agent, since it was started",
+            "The agent since it was started",
             [
                 ("state", status["state"]),
                 ("learner", status["learner"]),
@@ -104,7 +104,7 @@ def _add_present_state(page: Page, status: dict[str, Any] | None) -> None:
                 ("sent", f"{traffic['wire_bytes'] / 2**20:,.2f} MiB"),
                 ("memory", f"{status['resources']['rss_mib']:.0f} MiB"),
                 ("certificate", f"valid until {status['certificate_expires']}"),
-                ("waits for", "; ".join(wait["reason"] for wait in status["waiting"])),
+                ("waiting for", "; ".join(wait["reason"] for wait in status["waiting"])),
             ],
         )
     )

@@ -1,4 +1,4 @@
-"""History of a device from its ledger, charge by charge, and the present state of its agent."""
+"""A device's history, charge by charge, from its ledger, and its agent's current state."""
 
 from pathlib import Path
 
@@ -15,7 +15,7 @@ _POINTS = 100
 
 
 def history_of(state: Path) -> History:
-    """Read the history of a device from its state directory.
+    """Read a device's history from its state directory.
 
     Raises:
         LedgerError: if the ledger is missing or damaged.

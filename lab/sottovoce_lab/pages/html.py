@@ -1,4 +1,4 @@
-"""Parts of a page. Every value is escaped on entry, and only this module makes markup."""
+"""Building blocks of a page. Only this module creates markup, and it escapes every value on entry."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -11,17 +11,17 @@ _POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 
 @dataclass(frozen=True, slots=True)
 class Markup:
-    """HTML made here or by matplotlib, with values already escaped."""
+    """HTML that was created here or by matplotlib and whose values are already escaped."""
 
     html: str
 
 
 @dataclass(slots=True)
 class Page:
-    """Page that is filled from top to bottom.
+    """A page that is filled from top to bottom.
 
     Args:
-        title: title of the page.
+        title: the page's title.
     """
 
     title: str
@@ -32,7 +32,7 @@ class Page:
         self._parts += [part.html for part in parts]
 
     def html(self) -> str:
-        """Return the whole document."""
+        """Return the complete HTML document."""
         head = (
             '<meta charset="utf-8">\n<meta name="viewport" content="width=device-width, initial-scale=1">\n'
             f'<meta http-equiv="Content-Security-Policy" content="{escape(_POLICY)}">\n'
@@ -46,23 +46,23 @@ class Page:
 
 
 def heading(words: str) -> Markup:
-    """Return the heading of a section."""
+    """Return a section heading."""
     return Markup(f"<h2>{escape(words)}</h2>")
 
 
 def paragraph(words: str, kind: str = "") -> Markup:
-    """Return a paragraph; `kind` is a class of the style sheet."""
+    """Return a paragraph; `kind` is a class in the style sheet."""
     return Markup(f"<p{_class(kind)}>{escape(words)}</p>")
 
 
 def warnings(words: Iterable[str]) -> Markup:
-    """Return warnings for the reader; empty without any."""
+    """Return a section with warnings for the reader, or empty markup if there are none."""
     items = "".join(f"<li>{escape(one)}</li>" for one in words)
     return Markup(f'<section class="warnings"><h2>Read this first</h2><ul>{items}</ul></section>' if items else "")
 
 
 def facts(caption: str, rows: Iterable[tuple[str, str]]) -> Markup:
-    """Return a table of names and values; names without a value are left out."""
+    """Return a table of names and values, without the names whose value is empty."""
     cells = "".join(
         f'<tr><th scope="row">{escape(name)}</th><td>{escape(value)}</td></tr>' for name, value in rows if value
     )
@@ -70,7 +70,7 @@ def facts(caption: str, rows: Iterable[tuple[str, str]]) -> Markup:
 
 
 def table(caption: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> Markup:
-    """Return a table with a heading; all columns but the first are numbers."""
+    """Return a table with column headings; all columns but the first contain numbers."""
     names = "".join(
         f'<th scope="col"{_class("number" if i else "")}>{escape(name)}</th>' for i, name in enumerate(columns)
     )
@@ -87,20 +87,20 @@ def table(caption: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -
 
 
 def collapsible(summary: str, inner: Markup) -> Markup:
-    """Return a collapsed part that a click expands."""
+    """Return a collapsed section that expands on a click."""
     return Markup(f"<details><summary>{escape(summary)}</summary>{inner.html}</details>")
 
 
 def budget(spent: float, total: float) -> Markup:
-    """Return a bar for the share of ε spent, with a caption; its colour is calm, since budgets are for spending."""
+    """Return a captioned bar for the share of ε spent; its colour is calm because budgets are meant to be spent."""
     label, left = f"ε = {spent:.3f} of {total:g} spent", max(0.0, total - spent)
     shown = f'<progress class="budget" max="{total:g}" value="{spent:g}" aria-label="{escape(label)}"></progress>'
-    end = f"{left:.3f} left" if left >= 0.0005 else "none left: nothing more is released"
+    end = f"{left:.3f} left" if left >= 0.0005 else "none left: no more releases"
     return Markup(f"<p>{escape(label)}, {end}{shown}</p>")
 
 
 def figure(drawing: Markup, caption: str) -> Markup:
-    """Return a drawing with its description in words."""
+    """Return a drawing with a caption that describes it."""
     return Markup(f"<figure>{drawing.html}<figcaption>{escape(caption)}</figcaption></figure>")
 
 

@@ -1,4 +1,4 @@
-"""Plots by matplotlib, as SVG embedded in a page: text stays text, and ids are unique in the page."""
+"""Plots that matplotlib draws as SVG for embedding in a page; text stays text, and ids are unique in the page."""
 
 import io
 import re
@@ -16,7 +16,7 @@ _INCHES = (4.8, 3.0)
 _BLUE, _ORANGE, _GREY = "#0b5fa5", "#b35900", "#5b6570"
 _BRIGHT, _FAINT = "#2f81f7", "#8b949e55"  # for both light and dark backgrounds
 _COLOURS = (_BLUE, _ORANGE, "#1a7f4b", "#8a3ba8", "#a61c3c", "#3d4650")
-"""Colours distinct for colour-blind readers, and dark enough on white."""
+"""Colours that colour-blind readers can distinguish and that are dark enough on white."""
 _SETTINGS = {
     "svg.fonttype": "none",  # text stays text
     "svg.hashsalt": "sottovoce",
@@ -32,14 +32,14 @@ _NOT_TOLD = {"Date": None, "Creator": None, "Format": None, "Type": None}
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """Curve of a plot.
+    """A curve in a plot.
 
     Attributes:
-        label: label of the curve.
+        label: the curve's label.
         x: x values of the points, in order.
         y: y values of the points.
-        low: lower edge of a band around the curve; empty without a band.
-        high: upper edge of the band; empty without a band.
+        low: lower edge of a band around the curve; empty if there is no band.
+        high: upper edge of the band; empty if there is no band.
         band: meaning of the band.
     """
 
@@ -52,7 +52,7 @@ class Line:
 
 
 def _file(drawing: Any, title: str) -> str:
-    """Return a drawing as an SVG file of its own, transparent, with ink that follows the theme."""
+    """Return a drawing as a stand-alone, transparent SVG file whose colours follow the reader's theme."""
     written = io.StringIO()
     drawing.savefig(written, format="svg", metadata=_NOT_TOLD, transparent=True)
     svg = re.sub(
@@ -71,10 +71,10 @@ def _file(drawing: Any, title: str) -> str:
 
 
 class Plotter:
-    """Drawer of plots.
+    """A plotter that draws SVG plots.
 
     Args:
-        pyplot: matplotlib's pyplot, drawing into files.
+        pyplot: matplotlib's pyplot module, configured to draw into files.
     """
 
     def __init__(self, pyplot: Any) -> None:
@@ -89,14 +89,14 @@ class Plotter:
         """Draw several curves in one plot.
 
         Args:
-            title: description of the plot, for readers who cannot see it.
-            x_label: label of the lower axis.
-            y_label: label of the left axis.
+            title: description of the plot for readers who cannot see it.
+            x_label: label of the x axis.
+            y_label: label of the y axis.
             lines: the curves, at least one.
             limit: value drawn as a dashed line; None for no line.
-            rules: names and values, drawn as dotted lines.
-            bottom: bottom of the left axis; None to fit the curves.
-            top: top of the left axis; None to fit the curves.
+            rules: names and values of at most two reference lines, drawn dotted and dash-dotted.
+            bottom: lower limit of the y axis; None to fit the curves.
+            top: upper limit of the y axis; None to fit the curves.
         """
         with self._plt.rc_context(_SETTINGS):
             drawing, axes = self._plt.subplots(figsize=_INCHES, layout="constrained")
@@ -126,14 +126,14 @@ class Plotter:
         """Return the first plot over cycles, as an SVG file whose colours follow the reader's light or dark theme.
 
         Raises:
-            DataError: if nothing was plotted over cycles.
+            DataError: if no plot over cycles was drawn.
         """
         if not self._over_cycles:
             raise DataError("the report has no curve over cycles, so there is nothing to draw")
         return self._over_cycles
 
     def bars(self, title: str, x_label: str, y_label: str, values: Sequence[float], *, limit: float | None) -> Markup:
-        """Draw one bar for each value, in order; a limit is drawn as a dashed line."""
+        """Draw one bar per value, in order, and the limit, if there is one, as a dashed line."""
         with self._plt.rc_context(_SETTINGS):
             drawing, axes = self._plt.subplots(figsize=_INCHES, layout="constrained")
             axes.bar(range(len(values)), values, color=_BLUE, width=0.8)
@@ -146,7 +146,7 @@ class Plotter:
             return self._svg(drawing, title)
 
     def _svg(self, drawing: Any, title: str) -> Markup:
-        """Return the drawing without a file header, and with ids that no other drawing has."""
+        """Return the drawing without a file header and with ids that no other drawing uses."""
         written = io.StringIO()
         drawing.savefig(written, format="svg", metadata=_NOT_TOLD)
         self._plt.close(drawing)

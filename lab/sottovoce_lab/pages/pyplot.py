@@ -1,4 +1,4 @@
-"""Import of matplotlib, deferred until something is drawn."""
+"""Deferred import of matplotlib, which is needed only for drawing."""
 
 import importlib
 from typing import Any
@@ -7,7 +7,7 @@ from sottovoce.errors import UsageError
 
 
 def pyplot() -> Any:
-    """Return matplotlib.pyplot, drawing into files.
+    """Return matplotlib.pyplot, configured to draw into SVG files.
 
     Raises:
         UsageError: if matplotlib is not installed.

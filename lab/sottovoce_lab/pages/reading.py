@@ -1,4 +1,4 @@
-"""Reports of runs and sweeps as their pages need them, checked field by field."""
+"""Reports on runs and sweeps in the form that their pages need, checked field by field."""
 
 import json
 from pathlib import Path
@@ -14,7 +14,7 @@ Measures = dict[str, float | str | None]
 
 
 class Privacy(Struct, frozen=True):
-    """Privacy promise and spending."""
+    """The privacy promise and spending of a run."""
 
     unit: str
     neighbouring: str
@@ -31,7 +31,7 @@ class Privacy(Struct, frozen=True):
 
 
 class Traffic(Struct, frozen=True):
-    """Messages and bytes sent."""
+    """Numbers of messages and bytes sent."""
 
     messages: int
     payload_bytes: int
@@ -40,7 +40,7 @@ class Traffic(Struct, frozen=True):
 
 
 class Resources(Struct, frozen=True):
-    """Resources that an agent used."""
+    """Resources that the agents used."""
 
     ready_s_median: Number = None
     rss_mib_median: Number = None
@@ -49,7 +49,7 @@ class Resources(Struct, frozen=True):
 
 
 class Agent(Struct, frozen=True):
-    """An agent of the fleet."""
+    """An agent in the fleet."""
 
     id: str
     alive: bool
@@ -60,14 +60,14 @@ class Agent(Struct, frozen=True):
 
 
 class Baselines(Struct, frozen=True):
-    """Accuracy of trivial rules."""
+    """The accuracies of trivial rules."""
 
     majority_class: float
     own_data: float
 
 
 class Comparison(Struct, frozen=True):
-    """Accuracy of a simulated variant of a run."""
+    """The accuracy of a simulated variant of a run."""
 
     label: str
     accuracy_mean: float
@@ -77,7 +77,7 @@ class Comparison(Struct, frozen=True):
 
 
 class RunReport(Struct, frozen=True, tag_field="schema", tag="sottovoce.report/1"):
-    """Whole report of a run."""
+    """The complete report on a run."""
 
     run: dict[str, Any]
     privacy: Privacy
@@ -93,7 +93,7 @@ class RunReport(Struct, frozen=True, tag_field="schema", tag="sottovoce.report/1
 
 
 class SweptRun(Struct, frozen=True):
-    """One run of a sweep."""
+    """One run in a sweep."""
 
     set: dict[str, Any]
     final: Measures
@@ -104,19 +104,19 @@ class SweptRun(Struct, frozen=True):
 
 
 class SweepReport(Struct, frozen=True, tag_field="schema", tag="sottovoce.sweep/1"):
-    """Report of all runs of a sweep."""
+    """The report on all runs in a sweep."""
 
     keys: dict[str, list[Any]]
     runs: list[SweptRun]
 
 
 def read_report(path: Path) -> RunReport | SweepReport:
-    """Read the report in a file.
+    """Read a report from a file.
 
     Raises:
-        DataError: if the file cannot be read, or is not a report.
+        DataError: if the file cannot be read or is not a report.
     """
-    remedy = "name a file that `sottovoce testbed`, `simulate` or `run` wrote with --report"
+    remedy = "specify a file that `sottovoce testbed`, `simulate` or `run` wrote with --report"
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:

@@ -1,4 +1,4 @@
-"""Page of a run of a testbed or a simulation."""
+"""The page about a testbed run or a simulation."""
 
 import math
 from collections.abc import Sequence
@@ -21,15 +21,14 @@ from sottovoce_lab.pages.reading import Baselines, Measures, RunReport
 _MAX_ROWS = 100
 _MIB = 2**20
 _MEASURED = (
-    "Accuracies and losses were measured by the harness, on models that agents have published, with records that no "
-    "agent holds."
+    "The harness measured accuracies and losses on models that the agents published, with records that no agent holds."
 )
 _MEASURES = ("accuracy", "mae", "rmse")
 _WORDS = {"accuracy": "accuracy", "mae": "mean absolute error", "rmse": "root mean squared error", "loss": "loss"}
 
 
 def run_page(report: RunReport, plotter: Plotter) -> str:
-    """Return the page of a report, as HTML."""
+    """Return a report's page as HTML."""
     run = report.run
     page = Page(f"{run.get('learner', 'A run')} on {run.get('data', 'some data')}, {run.get('agents', '?')} agents")
     page.add(paragraph(_result(report.final), "lead"), *_comparisons(report), warnings(report.warnings))
@@ -46,14 +45,14 @@ def run_page(report: RunReport, plotter: Plotter) -> str:
 
 
 def baseline_rules(baselines: Baselines | None) -> list[tuple[str, float]]:
-    """Return trivial rules, as lines of a plot."""
+    """Return the accuracies of trivial rules as reference lines for a plot."""
     if baselines is None:
         return []
     return [("own data alone", baselines.own_data), ("most common class", baselines.majority_class)]
 
 
 def _measure(measures: Measures) -> str:
-    """Return the measure of a run: the first name that has a mean."""
+    """Return the main measure of a run: the first one that has a mean, otherwise `loss`."""
     return next((name for name in _MEASURES if measures.get(f"{name}_mean") is not None), "loss")
 
 
@@ -62,29 +61,29 @@ def _result(final: Measures) -> str:
     unit = f" {final['unit']}" if final.get("unit") else ""
     mean = _number(final.get(f"{name}_mean"))
     low, high = _number(final.get(f"{name}_min")), _number(final.get(f"{name}_max"))
-    spread = f", from {low} to {high} over agents" if low else f", {high}{unit} the worst agent's" if high else ""
+    spread = f", from {low} to {high} over agents" if low else f", {high}{unit} for the worst agent" if high else ""
     return f"At the end: {_WORDS[name]} {mean}{unit}{spread}."
 
 
 def _comparisons(report: RunReport) -> list[Markup]:
-    """Describe the baselines, and simulations of the same data."""
+    """Describe the baselines, and the simulations with the same data."""
     rules, found = report.baselines, report.comparisons
     shown = [
         (one.label, f"{one.accuracy_mean:.3f} ± {one.half_interval:.3f}. Protected against: {one.promise}")
         for one in found
     ]
-    simulated = [facts(f"Simulations of the same data: means of {found[0].seeds} seeds", shown)] if found else []
+    simulated = [facts(f"Simulations with the same data: means over {found[0].seeds} seeds", shown)] if found else []
     if rules is None:
         return simulated
     words = (
-        f"A device alone, with its own records and no noise, reaches {rules.own_data:.3f}; the most common class alone "
-        f"is right in {rules.majority_class:.3f}."
+        f"A device alone, with its own records and no noise, reaches {rules.own_data:.3f}; always predicting the most "
+        f"common class reaches {rules.majority_class:.3f}."
     )
     return [paragraph(words), *simulated]
 
 
 def _learning(report: RunReport, plotter: Plotter) -> list[Markup]:
-    parts = [heading("How it learnt")]
+    parts = [heading("Learning")]
     name = _measure(report.final)
     for shown in dict.fromkeys((name, "loss")):
         points = [point for point in report.curve if _has_finite_values(point, f"{shown}_mean", "cycle")]
@@ -102,12 +101,12 @@ def _learning(report: RunReport, plotter: Plotter) -> list[Markup]:
             )
         )
     if len(parts) == 1:
-        return [*parts, paragraph("Nothing was measured on the way.")]
-    return [*parts, collapsible("The same as a table", _curve(report.curve, name))]
+        return [*parts, paragraph("Nothing was measured during the run.")]
+    return [*parts, collapsible("Show as a table", _curve(report.curve, name))]
 
 
 def _band(points: list[Measures], name: str) -> tuple[list[float], list[float], str]:
-    """Return the range from the smallest to the largest value over agents, if both were measured."""
+    """Return a band from the smallest to the largest value over agents, if both were measured."""
     if all(_has_finite_values(point, f"{name}_min", f"{name}_max") for point in points):
         return _column(points, f"{name}_min"), _column(points, f"{name}_max"), "all agents"
     return [], [], ""
@@ -118,16 +117,16 @@ def _curve(curve: list[Measures], name: str) -> Markup:
               if any(point.get(field) is not None for point in curve)]  # fmt: skip
     step = max(1, math.ceil(len(curve) / _MAX_ROWS))
     rows = curve[::step]
-    caption = "Measures on the way" if step == 1 else f"Measures on the way, every {step}th"
+    caption = "Measures during the run" if step == 1 else f"Measures during the run, every {step}th"
     return table(caption, fields, [[_number(point.get(field)) for field in fields] for point in rows])
 
 
 def _privacy(report: RunReport, plotter: Plotter) -> list[Markup]:
     privacy = report.privacy
-    parts = [heading("What it cost in privacy")]
+    parts = [heading("Privacy")]
     spent = [agent.epsilon_spent for agent in report.agents if agent.epsilon_spent is not None]
     if privacy.epsilon is None:
-        parts.append(paragraph(f"Nothing is promised: {privacy.reason or 'there was no noise'}."))
+        parts.append(paragraph(f"No ε is promised: {privacy.reason or 'there was no noise'}."))
     elif privacy.spent_epsilon_max is None:
         parts.append(
             paragraph(f"ε = {privacy.epsilon:g} is claimed; releases were charged as infinite: {privacy.reason}.")
@@ -138,19 +137,19 @@ def _privacy(report: RunReport, plotter: Plotter) -> list[Markup]:
         parts.append(_spending(sorted(spent), privacy.epsilon, plotter))
     parts.append(
         facts(
-            "The statement",
+            "Privacy statement",
             [
                 ("status", privacy.status),
                 ("ε, δ", f"{_number(privacy.epsilon) or 'none'}, {_number(privacy.delta) or 'none'}"),
                 ("unit", f"{privacy.unit}, {privacy.neighbouring}"),
                 ("mechanism", privacy.mechanism),
                 ("composition", privacy.composition),
-                ("who sees it", privacy.threat_model),
+                ("threat model", privacy.threat_model),
                 ("why", privacy.reason),
                 ("releases", f"{privacy.releases:,}"),
                 (
                     "ledgers",
-                    "each agrees with its agent" if privacy.ledgers_agree else "NOT all agree with their agents",
+                    "all agree with their agents" if privacy.ledgers_agree else "NOT all agree with their agents",
                 ),
             ],
         )
@@ -159,12 +158,12 @@ def _privacy(report: RunReport, plotter: Plotter) -> list[Markup]:
 
 
 def _spending(spent: list[float], total: float, plotter: Plotter) -> Markup:
-    """Show the spending of each agent, if it differs between agents."""
+    """Show each agent's spending in a plot, or state that all agents spent the same amount."""
     if spent[0] == spent[-1]:
-        return paragraph("Every agent spent the same.")
+        return paragraph("Every agent spent the same amount.")
     words = f"Spent by each agent: ε from {spent[0]:.3g} to {spent[-1]:.3g} of {total:g}"
     shown = spent[:: max(1, math.ceil(len(spent) / _MAX_ROWS))]
-    return figure(plotter.bars(words, "agents, by what they spent", "ε spent", shown, limit=total), f"{words}.")
+    return figure(plotter.bars(words, "agents, by ε spent", "ε spent", shown, limit=total), f"{words}.")
 
 
 def _resources(report: RunReport) -> list[Markup]:
@@ -173,7 +172,7 @@ def _resources(report: RunReport) -> list[Markup]:
         "" if used.rss_mib_median is None else f"{used.rss_mib_median:.0f} MiB, {_number(used.rss_mib_max)} at most"
     )
     return [
-        heading("What it took"),
+        heading("Resources"),
         facts(
             "Traffic and resources",
             [
@@ -182,9 +181,9 @@ def _resources(report: RunReport) -> list[Markup]:
                     "sent",
                     f"{traffic.wire_bytes / _MIB:,.2f} MiB, of which payload {traffic.payload_bytes / _MIB:,.2f} MiB",
                 ),
-                ("an agent and cycle", f"{traffic.wire_bytes_per_agent_cycle / 1024:,.2f} KiB"),
-                ("memory of an agent", memory),
-                ("processor time of an agent", "" if used.cpu_s_per_agent is None else f"{used.cpu_s_per_agent:.1f} s"),
+                ("per agent and cycle", f"{traffic.wire_bytes_per_agent_cycle / 1024:,.2f} KiB"),
+                ("memory per agent", memory),
+                ("processor time per agent", "" if used.cpu_s_per_agent is None else f"{used.cpu_s_per_agent:.1f} s"),
                 ("ready after", "" if used.ready_s_median is None else f"{used.ready_s_median:.1f} s"),
             ],
         ),
@@ -193,7 +192,7 @@ def _resources(report: RunReport) -> list[Markup]:
 
 def _settings(report: RunReport) -> list[Markup]:
     simple = [(name, _value(value)) for name, value in report.run.items() if not isinstance(value, dict | list)]
-    return [heading("What was run"), facts("Settings", [*simple, ("faults", ", ".join(report.faults))])]
+    return [heading("Run"), facts("Settings", [*simple, ("faults", ", ".join(report.faults))])]
 
 
 def _agents(report: RunReport) -> list[Markup]:
@@ -212,7 +211,7 @@ def _agents(report: RunReport) -> list[Markup]:
         for agent in shown
     ]
     alive = sum(agent.alive for agent in report.agents)
-    caption = f"{alive} of {len(report.agents)} ran at the end"
+    caption = f"{alive} of {len(report.agents)} were running at the end"
     if len(shown) < len(report.agents):
         caption += f"; the first {len(shown)} are listed"
     listed = table(caption, ["id", "alive", "cycles", "peers", "ε spent", "releases"], rows)
@@ -228,7 +227,7 @@ def _column(points: Sequence[Measures], field: str) -> list[float]:
 
 
 def _number(value: float | str | None) -> str:
-    """Format a number with four digits; an empty text for None."""
+    """Format a number with four significant digits or as an integer; return text unchanged, and "" for None."""
     if value is None or isinstance(value, str):
         return value or ""
     return f"{value:.0f}" if float(value).is_integer() else f"{value:.4g}"

@@ -1,4 +1,4 @@
-"""Page of a sweep: curves with bands over seeds, and a table with means and standard deviations."""
+"""The page about a sweep: curves with bands over seeds, and a table with means and standard deviations."""
 
 import json
 import re
@@ -18,10 +18,10 @@ _SEED = "seed"
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Runs that differ only in their seed.
+    """Runs that differ only in their seeds.
 
     Attributes:
-        set: the runs' values of the sweep's other keys.
+        set: the values that these runs have for the sweep's other keys.
         runs: the runs, at least one.
     """
 
@@ -30,17 +30,17 @@ class Group:
 
     @property
     def name(self) -> str:
-        """Description of the values."""
+        """A description of the group's values."""
         return ", ".join(f"{key} = {value}" for key, value in self.set.items()) or "all runs"
 
     def final(self, field: str) -> list[float]:
-        """Return final values, one for each seed that has the field."""
+        """Return the final values, one for each run that has the field."""
         values = (run.final.get(field) for run in self.runs)
         return [float(value) for value in values if isinstance(value, int | float)]
 
 
 def groups_of(report: SweepReport) -> list[Group]:
-    """Return the groups of a sweep, in the order of the sweep's runs."""
+    """Return a sweep's groups, in the order of its runs."""
     varied = [key for key, values in report.keys.items() if key != _SEED and len(values) > 1]
     found: dict[str, Group] = {}
     for run in report.runs:
@@ -50,7 +50,7 @@ def groups_of(report: SweepReport) -> list[Group]:
 
 
 def sweep_page(report: SweepReport, plotter: Plotter) -> str:
-    """Return the page of a sweep, as HTML."""
+    """Return a sweep's page as HTML."""
     groups = groups_of(report)
     measure = next(name for name in _MEASURES if name == "loss" or any(g.final(f"{name}_mean") for g in groups))
     seeds = len(report.keys.get(_SEED, [])) or 1
@@ -65,7 +65,7 @@ def sweep_page(report: SweepReport, plotter: Plotter) -> str:
 
 
 def _merge_similar(words: list[str]) -> list[str]:
-    """Return one of each group of warnings that differ only in figures, with the number of runs that have one."""
+    """Return one warning for each group that differs only in decimal numbers, with the number of runs affected."""
     kinds: dict[str, list[str]] = {}
     for warning in words:
         kinds.setdefault(re.sub(r"\d+\.\d+", "", warning), []).append(warning)
@@ -73,7 +73,7 @@ def _merge_similar(words: list[str]) -> list[str]:
 
 
 def mean_sd(values: Sequence[float]) -> str:
-    """Format mean ± sample standard deviation; only the mean for a single value."""
+    """Format the mean ± sample standard deviation, or only the mean of a single value."""
     if not values:
         return "–"
     mean = statistics.fmean(values)
@@ -105,7 +105,7 @@ def _rule(group: Group, name: str) -> list[float]:
 
 
 def _result_plot(report: SweepReport, groups: list[Group], measure: str, plotter: Plotter) -> list[Markup]:
-    """Plot the result over the first key with numbers, one line for each setting of the other keys."""
+    """Plot the result over the first numeric key, with one line per setting of the other keys."""
     axis = next(
         (
             key
@@ -163,7 +163,7 @@ def _banded(name: str, x: list[float], means: list[float], spread: list[float]) 
 
 
 def _curves(groups: list[Group], measure: str, plotter: Plotter) -> list[Markup]:
-    """Plot the measure over cycles, one line per setting, with a band over its seeds."""
+    """Plot the measure over cycles, with one line per setting and a band over its seeds."""
     field = f"{measure}_mean"
     drawn = [line for group in groups if (line := _curve(group, field)) is not None]
     if not drawn:
@@ -195,4 +195,4 @@ def _curve(group: Group, field: str) -> Line | None:
 
 
 def _left_out(lines: int) -> str:
-    return f" The first {_MAX_LINES} of {lines} settings are drawn; the table has all." if lines > _MAX_LINES else ""
+    return f" The first {_MAX_LINES} of {lines} settings are drawn; the table lists all." if lines > _MAX_LINES else ""

@@ -1,4 +1,4 @@
-"""Summary over seeds of the runs at one panel, series and value of the axes."""
+"""Summaries over seeds of the runs with the same panel, series and axis values."""
 
 import math
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from sottovoce_lab.experiments.kept_runs import Outcome
 from sottovoce_lab.papers.runs import Place
 
-# Two-sided 95 % quantiles of Student's t for 1 … 30 degrees of freedom; beyond, the normal's.
+# Two-sided 95 % quantiles of Student's t for 1 … 30 degrees of freedom, then the normal quantile.
 _T = (
     *(12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131),
     *(2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042),
@@ -19,18 +19,18 @@ _T = (
 _NORMAL = 1.960
 _LARGE = 1e4
 FEWEST = 3
-"""Minimum number of seeds for which the interval of a mean is shown."""
+"""Minimum number of seeds for showing the interval of a mean."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """Runs at one place, by seed.
+    """The runs at one place in an experiment, by seed.
 
     Attributes:
         measures: measure of each run, float64[seeds].
-        curves: by measure, each cycle with the mean and half interval over seeds.
-        privacy: the guarantee, equal for all seeds.
-        majority: mean accuracy of always predicting the most frequent class; None without classification.
+        curves: for each measure, the cycles with the mean and half interval over seeds.
+        privacy: the privacy guarantee, which is equal for all seeds.
+        majority: mean accuracy of always predicting the most frequent class; None if the task is not classification.
     """
 
     measures: NDArray[np.float64]
@@ -40,7 +40,7 @@ class Cell:
 
     @property
     def mean(self) -> float:
-        """Mean over seeds."""
+        """The mean over seeds."""
         return float(self.measures.mean())
 
     @property
@@ -50,13 +50,13 @@ class Cell:
 
 
 Where = tuple[str, str, Any, Any]
-"""Panel, series, x and y of a cell."""
+"""The panel, series, x value and y value of a cell."""
 
 Cells = dict[Where, Cell]
 
 
 def cells(outcomes: Mapping[Place, Outcome], measure: str) -> Cells:
-    """Group outcomes by panel, series and values of the axes."""
+    """Group outcomes by panel, series and axis values, and summarise each group."""
     found: dict[Where, list[tuple[int, Outcome]]] = {}
     for at, outcome in outcomes.items():
         found.setdefault((at.panel, at.series, at.x, at.y), []).append((at.seed, outcome))
@@ -64,12 +64,12 @@ def cells(outcomes: Mapping[Place, Outcome], measure: str) -> Cells:
 
 
 def format_measure(value: float, sign: str = "") -> str:
-    """Format a measure for pages: three decimals, or two digits and a power of ten; `sign` may be "+"."""
+    """Format a measure with three decimals or, if it is large, two digits and a power of ten; `sign` may be "+"."""
     return f"{value:{sign}.3f}" if abs(value) < _LARGE else f"{value:{sign}.1e}"
 
 
 def half_interval(numbers: NDArray[np.float64]) -> float:
-    """Return t · s/√n at 95 %; NaN for a single number."""
+    """Return half the 95 % confidence interval of the mean, t · s/√n; NaN for fewer than two numbers."""
     n = len(numbers)
     if n < 2:
         return math.nan

@@ -1,4 +1,4 @@
-"""Norm of the training objective's gradient at the mean of all models, measured beside the accuracy."""
+"""The norm of the training objective's gradient at the mean of all models, measured together with the accuracy."""
 
 import math
 from collections.abc import Sequence
@@ -19,16 +19,16 @@ _MAX_RECORDS = 2000
 
 @dataclass(frozen=True, slots=True)
 class WithGradient(Measures):
-    """Measures with the L2 norm of the mean gradient over training records."""
+    """Measures that include the L2 norm of the mean gradient over training records."""
 
     gradient_norm: float
 
 
 class GradientMeter(Meter):
-    """Meter of models on the test set, and of the gradient at their mean on at most 2,000 training records.
+    """A meter for models on the test set, and for the gradient at their mean on at most 2,000 training records.
 
     Args:
-        plan: plan of a learner that follows gradients.
+        plan: plan whose learner uses gradients.
     """
 
     def __init__(self, plan: Plan) -> None:

@@ -1,9 +1,9 @@
-"""One run of an experiment in this process: agents under the virtual clock, arrays, or a walk over perturbed records.
+"""One run of an experiment in this process: agents under a virtual clock, arrays, or a walk over perturbed records.
 
-There are seven keys besides those of a run. `engine` may be `arrays`. `prepare` fits a transform to all training
-records, as in the papers; this is not charged to any ε. `updates` is the length of a walk. `solver` names the method
-that separates records in the plane. `points` is the number of points on a curve. `test_records` limits the test set.
-`gradient_norm = true` measures the gradient norm too.
+There are seven keys in addition to those of a run. `engine` may also be `arrays`. `prepare` fits a transform to all
+training records, as in the papers; this is not charged to any ε. `updates` is the length of a walk. `solver` is the
+method that separates two-dimensional records. `points` is the number of points on a curve. `test_records` limits the
+size of the test set. `gradient_norm = true` adds a measurement of the gradient norm.
 """
 
 from collections.abc import Mapping
@@ -35,7 +35,7 @@ from sottovoce_lab.testbed.progress import Watcher
 from sottovoce_lab.testbed.run_spec import run_spec
 
 ARRAYS = "arrays"
-"""Engine for fleets with one record per device, held in a few arrays."""
+"""Name of the engine for fleets with one record per device, which are stored in a few arrays."""
 
 _MADE = ("synthetic", "two-gaussians")
 _WALKS = ("gradient-walk", "sequential-sgd")
@@ -45,7 +45,7 @@ _FIRST = np.zeros(1, dtype=np.int64)
 
 
 def run_one(keys: Mapping[str, Any]) -> Outcome:
-    """Make one run and return its outcome."""
+    """Execute one run and return its outcome."""
     own = dict(keys)
     prepare, updates, solver = own.pop("prepare", ""), own.pop("updates", None), own.pop("solver", "")
     if own.get("engine") == ARRAYS:
@@ -60,13 +60,13 @@ def run_one(keys: Mapping[str, Any]) -> Outcome:
     planned = plan(spec.options(), data)
     meter = GradientMeter(planned) if gradient_norm else None
     report = memory.run(planned, Watcher(), meter=meter, points=points)
-    report.baselines = lambda: None  # except for the majority class, they take longer than the run
+    report.baselines = lambda: None  # computing them takes longer than the run, except for the majority class
     return _outcome_of_report(report.document(), majority(planned.test) if planned.classes > 1 else None)
 
 
 @lru_cache(maxsize=1)
 def _data(source: str, prepare: str) -> DataSet:
-    """Load a data set, and cache it: consecutive runs in a process often share one."""
+    """Load and prepare a data set, and cache it, because consecutive runs in a process often share one."""
     data = load(source)
     return prepared(data, prepare) if prepare else data
 
@@ -83,7 +83,7 @@ def _run_on_arrays(options: Settings, updates: int | None, solver: str) -> Outco
 
 
 def _run_walk(fleet: Fleet, updates: int | None) -> Outcome:
-    """Measure a walk at about 40 numbers of updates that grow geometrically."""
+    """Measure a walk at about 40 geometrically spaced numbers of updates."""
     walk: GradientWalk | SequentialDescent
     if fleet.settings.learner.name == "gradient-walk":
         walk = walks(fleet, [fleet.settings.epsilon])
@@ -104,7 +104,7 @@ def _run_walk(fleet: Fleet, updates: int | None) -> Outcome:
 
 
 def _measure_model(fleet: Fleet, weights: NDArray[np.float64], curve: list[Any]) -> Outcome:
-    """Return the outcome of one model, float64[1,copies,d]."""
+    """Return the outcome of one model with weights float64[1,copies,d]."""
     final, statement = _meter(fleet).final(weights, _FIRST), statement_of(fleet)
     return {
         "final": {"accuracy_mean": final.accuracy_mean, "loss_mean": final.loss_mean},
@@ -120,7 +120,7 @@ def _meter(fleet: Fleet) -> Meter:
 
 def _outcome_of_report(report: Mapping[str, Any], trivial: float | None) -> Outcome:
     if "interrupted_at" in report["run"]:
-        raise KeyboardInterrupt  # half a run has no result
+        raise KeyboardInterrupt  # an interrupted run has no result
     names = [name for name, value in report["final"].items() if isinstance(value, int | float)]
     return {
         "final": {name: report["final"][name] for name in names},

@@ -1,4 +1,4 @@
-"""Files of an experiment: PAPER/FIGURE.json and .svg, PAPER.md, and index.md of all papers."""
+"""Output files of experiments: PAPER/FIGURE.json and .svg, PAPER.md, and index.md for all papers."""
 
 import json
 import math
@@ -32,32 +32,32 @@ def reproduce(
     say: Callable[[str], None],
     told: Callable[[int, int, str], None],
 ) -> list[Finding]:
-    """Run an experiment and write its JSON file and its picture; runs that an earlier call saved are not repeated.
+    """Run an experiment and write its JSON file and picture, without repeating runs that an earlier call saved.
 
     Args:
-        name: `PAPER/FIGURE`.
-        quick: whether to compute the coarse experiment.
-        seeds: number of seeds of each series; None for the experiment's own number.
-        folder: directory of the data sets.
+        name: name of the experiment, `PAPER/FIGURE`.
+        quick: whether to run the coarse version of the experiment.
+        seeds: number of seeds per series; None for the experiment's own number.
+        folder: directory with the data sets.
         out: output directory; created if it is missing.
-        say: called with each figure that is left out.
-        told: called with the number of completed runs, the total, and the last run.
+        say: called with a message about each panel that is left out.
+        told: called with the number of completed runs, the total, and a description of the last run.
 
     Returns:
-        the findings.
+        the findings on the experiment's claims.
 
     Raises:
-        UsageError: if there is no such experiment, or the plotting package is not installed.
-        DataError: if no data set of the experiment is in the folder.
+        UsageError: if the experiment does not exist, or the plotting package is not installed.
+        DataError: if none of the experiment's data sets is in the folder.
     """
     began = time.monotonic()
     spec = experiment_named(name)
-    pyplot()  # fail before hours of runs if matplotlib is missing
+    pyplot()  # if matplotlib is missing, fail before hours of runs
     extent = spec.extent(quick)
     extent = msgspec.structs.replace(extent, seeds=seeds or extent.seeds)
     runs = runs_of(spec, extent, folder, say)
     if not runs:
-        raise DataError(f"{name}: none of its data sets are in {folder}; name the folder that has them with --data")
+        raise DataError(f"{name}: none of its data sets is in {folder}; specify their folder with --data")
     path = out / name
     path.parent.mkdir(parents=True, exist_ok=True)
     outcomes = collect_outcomes(runs, path.parent / ("quick.runs.jsonl" if quick else "full.runs.jsonl"), told)
@@ -75,7 +75,7 @@ def reproduce(
 
 
 def write_pages(out: Path) -> None:
-    """Write PAPER.md for each paper that has results in a folder, and index.md, from the folder's JSON files."""
+    """Write index.md, and PAPER.md for each paper that has results, from the JSON files in a folder."""
     all_results: dict[str, list[Result]] = {}
     for paper in papers():
         there = [found for name in experiments(paper) if (found := result_at(out / f"{name}.json"))]

@@ -1,4 +1,4 @@
-"""Pages of results in Markdown: one for each paper, and the index of all claims with their verdicts."""
+"""Result pages in Markdown: one page for each paper, and an index of all claims with their verdicts."""
 
 import math
 from collections.abc import Iterable, Mapping
@@ -13,10 +13,10 @@ _KIND = "*Reference* · [all pages](../index.md)"
 
 
 def paper_page(name: str, results: list[Result]) -> str:
-    """Return the page of a paper.
+    """Return a paper's page in Markdown.
 
     Args:
-        name: name of the paper.
+        name: the paper's name.
         results: results of the paper's experiments, at least one.
     """
     paper = paper_named(name)
@@ -37,7 +37,7 @@ def paper_page(name: str, results: list[Result]) -> str:
 
 
 def index_page(results: Mapping[str, list[Result]]) -> str:
-    """Return the page of all claims."""
+    """Return the index page with all claims in Markdown."""
     parts = [
         "# Results",
         _KIND,
@@ -83,7 +83,7 @@ def _experiment(result: Result) -> list[str]:
 
 
 def _numbers(spec: Experiment, cells: list[ResultCell]) -> str:
-    """Return the table of a panel: one row for each series and value of the y axis."""
+    """Return a panel's table, with one row for each series and value of the y axis."""
     xs = list(dict.fromkeys(_key(cell.x) for cell in cells))
     seeds = sorted({len(cell.measures) for cell in cells})
     n = f"{seeds[0]}" if len(seeds) == 1 else f"{seeds[0]} to {seeds[-1]}"
@@ -112,7 +112,7 @@ def _entry(cell: ResultCell | None) -> str:
 
 
 def _guarantees(spec: Experiment, cells: list[ResultCell]) -> str:
-    """Return a table of the guarantee of each series."""
+    """Return a table with the privacy guarantee of each series."""
     rows = [["series", "ε as stated", "δ", "unit, relation", "status", "why"], ["---"] * 6]
     told: dict[tuple[str, ...], list[str]] = {}
     for cell in cells:

@@ -1,4 +1,4 @@
-"""Transforms fitted to all training records, as in the papers; their release is not charged to any ε."""
+"""Transforms that are fitted to all training records, as in the papers; their release is not charged to any ε."""
 
 import re
 from dataclasses import replace
@@ -8,18 +8,18 @@ from sottovoce.data import DataSet, Records, holdout
 from sottovoce.errors import UsageError
 
 _TEST_SHARE = 0.2
-_SPLIT = 0  # the split is part of the data set, so equal for every seed
+_SPLIT = 0  # the split is part of the data set, so it is the same for every seed
 
 
 def prepared(data: DataSet, how: str) -> DataSet:
-    """Return a data set with transformed features and a test set: a fifth of the records, if it has no test set.
+    """Return a data set with transformed features and, if it has no test set, a fifth of the records as its test set.
 
     Args:
         data: the data set.
-        how: `standardise`: mean 0 and deviation 1 of each feature; `pca(K)`: the first K principal components.
+        how: `standardise` for mean 0 and deviation 1 of each feature; `pca(K)` for the first K principal components.
 
     Raises:
-        UsageError: if there is no such transform.
+        UsageError: if the transform does not exist.
     """
     records, held_back = data.records, data.test
     if held_back is None:
@@ -39,5 +39,5 @@ def prepared(data: DataSet, how: str) -> DataSet:
         components = vectors[:, ::-1][:, : int(match[1])]
         train, test = train @ components, test @ components
     else:
-        raise UsageError(f"prepare = {how}: unknown transform; write standardise or pca(K)")
+        raise UsageError(f"prepare = {how}: unknown transform; use standardise or pca(K)")
     return replace(data, records=Records(train, records.labels), test=Records(test, held_back.labels), bounds=None)

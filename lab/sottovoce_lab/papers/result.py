@@ -1,4 +1,4 @@
-"""Result of an experiment as stored in its JSON file: `sottovoce.result/1`."""
+"""The result of an experiment, as stored in its JSON file in the format `sottovoce.result/1`."""
 
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,7 @@ SCHEMA = "sottovoce.result/1"
 
 
 class ResultCell(Struct, frozen=True, kw_only=True):
-    """Runs at one place: see `papers.cells.Cell`."""
+    """The runs at one place in an experiment. See `papers.cells.Cell`."""
 
     panel: str
     series: str
@@ -26,7 +26,7 @@ class ResultCell(Struct, frozen=True, kw_only=True):
 
 
 class ResultFinding(Struct, frozen=True, kw_only=True):
-    """See `papers.verdicts.Finding`."""
+    """A finding on a claim. See `papers.verdicts.Finding`."""
 
     claim: str
     of: str
@@ -37,14 +37,14 @@ class ResultFinding(Struct, frozen=True, kw_only=True):
 
 
 class Result(Struct, frozen=True, kw_only=True):
-    """Result of an experiment that was run.
+    """The result of a completed experiment.
 
     Attributes:
-        name: `PAPER/FIGURE`.
-        quick: whether the experiment is the coarse one.
-        wall_s: duration in seconds, including runs that an earlier call kept.
-        version: version of Sottovoce.
-        cells: numbers of the experiment, cell by cell.
+        name: name of the experiment, `PAPER/FIGURE`.
+        quick: whether the coarse version of the experiment was run.
+        wall_s: duration in seconds, including runs that an earlier call saved.
+        version: Sottovoce version.
+        cells: the experiment's numbers, cell by cell.
         findings: verdicts on the claims.
     """
 
@@ -58,10 +58,10 @@ class Result(Struct, frozen=True, kw_only=True):
 
 
 def result_at(path: Path) -> Result | None:
-    """Read the result in a file; None if there is no file.
+    """Read the result from a file; return None if the file does not exist.
 
     Raises:
-        DataError: if the file is not a result.
+        DataError: if the file does not contain a result.
     """
     if not path.exists():
         return None

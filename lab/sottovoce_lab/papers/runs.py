@@ -1,4 +1,4 @@
-"""Runs of an experiment, each made in a process of its own and saved as soon as it ends."""
+"""Runs of an experiment, which are distributed over processes and saved as soon as they end."""
 
 import gc
 import time
@@ -17,14 +17,14 @@ _MADE = ("synthetic", "two-gaussians", "digits", "breast-cancer")
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Place of a run in an experiment.
+    """The place of a run in an experiment.
 
     Attributes:
         panel: short name of the panel.
         series: short name of the series.
-        x: the value of the x axis; None without one.
-        y: the value of the y axis; None without one.
-        seed: seed of all random draws.
+        x: value of the x axis; None if there is no x axis.
+        y: value of the y axis; None if there is no y axis.
+        seed: seed for all random draws.
     """
 
     panel: str
@@ -35,19 +35,19 @@ class Place:
 
 
 def runs_of(spec: Experiment, extent: Extent, folder: Path, say: Callable[[str], None]) -> dict[Place, dict[str, Any]]:
-    """Return every run, with its dotted keys. A panel whose data is not in the folder is left out, with a message."""
+    """Return the dotted keys of every run, by place. A panel without data in the folder is left out, with a message."""
     found: dict[Place, dict[str, Any]] = {}
     for panel in extent.panels or spec.panels:
         keys = {**spec.set, **spec.panels[panel].set, **extent.set, **extent.at.get(panel, {})}
         source = resolve_source(str(keys.get("data.source", "digits")), folder)
         if source is None:
-            say(f"{panel}: left out, {keys['data.source']} is not in {folder}")
+            say(f"{panel}: left out because {keys['data.source']} is not in {folder}")
             continue
         for name in extent.series or spec.series:
             series = spec.series[name]
             for x in extent.x if spec.x else [None]:
                 for y in extent.y if spec.y else [None]:
-                    axes = {**_of_axis(spec.y, y), **_of_axis(spec.x, x)}  # a series' own keys override them
+                    axes = {**_of_axis(spec.y, y), **_of_axis(spec.x, x)}  # a series' own keys override these
                     own = {**keys, **axes, **_of_series(series, panel, x, y), "data.source": source}
                     own["privacy.allow_unproved"] = True
                     for seed in range(extent.seeds):
@@ -58,17 +58,17 @@ def runs_of(spec: Experiment, extent: Extent, folder: Path, say: Callable[[str],
 def collect_outcomes(
     runs: Mapping[Place, dict[str, Any]], file: Path, told: Callable[[int, int, str], None]
 ) -> dict[Place, Outcome]:
-    """Return the outcomes of all runs; runs that an earlier call saved are not repeated.
+    """Return the outcomes of all runs, without repeating runs that an earlier call saved.
 
     Args:
         runs: keys of the runs, by place.
-        file: path of a file with one JSON line per run, created if it is missing.
-        told: called with the number of completed runs, the total, and the last run.
+        file: path of a file with one JSON line per run; created if it is missing.
+        told: called with the number of completed runs, the total, and a description of the last run.
 
     Raises:
-        SottovoceError: if a run cannot be made; completed runs are kept.
+        SottovoceError: if a run fails; completed runs remain saved.
     """
-    wanted = {digest(keys): keys for keys in runs.values()}  # a series that does not depend on an axis is run once
+    wanted = {digest(keys): keys for keys in runs.values()}  # a series that does not depend on an axis runs once
     done = {key: outcome for key, outcome in kept_runs.read_outcomes(file).items() if key in wanted}
     left = {key: keys for key, keys in wanted.items() if key not in done}
     told(len(done), len(wanted), "")
@@ -84,18 +84,18 @@ def collect_outcomes(
 def _timed(keys: Mapping[str, Any]) -> Outcome:
     began = time.monotonic()
     outcome = run_one(keys)
-    gc.collect()  # a fleet's releases are gigabytes, and a few objects keep them in reference cycles
+    gc.collect()  # a fleet's releases take gigabytes, which a few objects keep in reference cycles
     return {**outcome, "seconds": round(time.monotonic() - began, 2)}
 
 
 def described(place: Place) -> str:
-    """Describe a place in words."""
+    """Return a description of a place for progress messages."""
     at = ", ".join(f"{value}" for value in (place.x, place.y) if value is not None)
     return f"{place.panel}, {place.series}{f' at {at}' if at else ''}, seed {place.seed}"
 
 
 def resolve_source(source: str, folder: Path) -> str | None:
-    """Return a data SPEC with its path inside the data folder; None if no file is there."""
+    """Return a data SPEC with its path inside the data folder, or None if that path does not exist."""
     kind, colon, rest = source.partition(":")
     if not colon or source.partition("#")[0] in _MADE:
         return source

@@ -1,4 +1,4 @@
-"""Specification of a paper: `paper.toml` and one TOML file for each figure or table, in a folder of `specs/`."""
+"""The specification of a paper: `paper.toml` and one TOML file per figure or table, in a folder in `specs/`."""
 
 import tomllib
 from functools import cache
@@ -18,14 +18,14 @@ Keys = dict[str, Any]
 
 
 class Part(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Panel (a data set, a graph) or series (an algorithm).
+    """A panel (a data set or a graph) or a series (an algorithm).
 
     Attributes:
-        label: displayed name.
-        set: dotted keys and values.
-        at: further dotted keys and values, by the name of a panel or the value of an axis.
-        column: column of a series in a heat map: another series that does not depend on the x axis, drawn left of it.
-        hidden: whether the series is drawn only as the column of another series.
+        label: name to display.
+        set: dotted keys and their values.
+        at: further dotted keys and their values, by panel name or axis value.
+        column: in a heat map, another series, which does not depend on the x axis and is drawn as the left column.
+        hidden: whether the series is drawn only as another series' column.
     """
 
     label: str
@@ -36,12 +36,12 @@ class Part(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
 
 class Axis(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Key that takes several values.
+    """A key that is varied over several values.
 
     Attributes:
-        key: the dotted key; empty if each series gives the meaning of a value by `at`.
-        also: other keys that take the same value.
-        label: displayed name.
+        key: the dotted key; empty if each series defines the meaning of a value with `at`.
+        also: other keys that are set to the same value.
+        label: name to display.
     """
 
     key: str
@@ -50,18 +50,18 @@ class Axis(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
 
 class Extent(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Part of an experiment that is computed.
+    """The part of an experiment that is computed.
 
     Attributes:
-        seeds: number of seeds, 0 … seeds-1, used for every series, so that differences are paired.
-        minutes: minutes of the last measured run on two cores.
+        seeds: number of seeds, 0 … seeds-1; every series uses the same seeds, so differences are paired.
+        minutes: duration of the last measured run on two cores, in minutes.
         x: values of the x axis.
         y: values of the y axis of a heat map.
         panels: names of the computed panels; all if empty.
         series: names of the computed series; all if empty.
-        set: dotted keys and values for every run.
-        at: further dotted keys and values, by the name of a panel.
-        scaled: sizes smaller than in the paper, with both sizes; empty without any.
+        set: dotted keys and their values for every run.
+        at: further dotted keys and their values, by panel name.
+        scaled: sizes that are smaller than in the paper, with both sizes; empty if there are none.
     """
 
     seeds: Annotated[int, Meta(ge=1)]
@@ -76,19 +76,19 @@ class Extent(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
 
 class Claim(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Statement about a series, checked in each panel.
+    """A statement about a series, which is checked in each panel.
 
     Attributes:
         claim: the statement in words.
         series: the series that the claim concerns.
-        check: `ahead`: better, on average over the values, than each of `than` by more than the margin; `not-behind`:
-            at no value worse than any of `than` by more than the margin; `at-least`: nowhere below `bound`; `rises`,
-            `falls`: from the first value to the last by more than the margin.
-        of: source of the claim: the paper, or this project.
-        than: series to compare with.
-        along: the axis of `rises` and `falls`.
-        bound: bound of `at-least`.
-        margin: margin, in the measure's own unit.
+        check: `ahead`: better than each of `than` by more than the margin, on average over the values; `not-behind`:
+            not worse than any of `than` by more than the margin at any value; `at-least`: never below `bound`;
+            `rises`, `falls`: by more than the margin from the first value to the last.
+        of: source of the claim, either the paper or this project.
+        than: names of the series to compare with.
+        along: the axis for `rises` and `falls`.
+        bound: the bound for `at-least`.
+        margin: margin in the measure's own unit.
         x: values of the x axis that the claim concerns; all if empty.
         y: values of the y axis that the claim concerns; all if empty.
         panels: names of the panels that the claim concerns; all if empty.
@@ -108,28 +108,28 @@ class Claim(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
 
 class Experiment(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Figure or table of a paper.
+    """A figure or table from a paper.
 
     Attributes:
-        title: title, on one line.
-        shows: the quantity shown.
-        differs: explanation of a difference between the paper's numbers and ours.
-        measure: quantity compared: a name in the report's `final` part.
-        picture: `line`: the measure over the x axis; `curves`: over cycles; `heat`: over both axes; `plane`: the
-            records and the separating lines of two-dimensional data.
+        title: title on one line.
+        shows: the quantity that is shown.
+        differs: explanation of differences between the paper's numbers and ours.
+        measure: quantity to compare, a name in the report's `final` part.
+        picture: `line` for the measure over the x axis, `curves` for measures over cycles, `heat` for the measure over
+            both axes, or `plane` for two-dimensional records and their separating lines.
         curves: the measures that `curves` draws.
-        log_cycles: whether the axis of cycles is logarithmic.
-        cycle: meaning of a cycle, for the axis.
+        log_cycles: whether the cycle axis is logarithmic.
+        cycle: label for the cycle axis, which states the meaning of a cycle.
         x: the x axis.
         y: the y axis of a heat map.
-        set: dotted keys and values for every run; `data.source` is relative to the data folder.
+        set: dotted keys and their values for every run; `data.source` is relative to the data folder.
         panels: panels by short name; the paper's panels if empty.
         series: series by short name.
-        printed: the paper's numbers: panel, series, then the value of the x axis as a string.
-        band: largest distance of our value from the printed value, in the measure's unit; 0 for no such claim.
+        printed: the paper's numbers, by panel, series, and value of the x axis as a string.
+        band: largest accepted distance of our value from the printed value, in the measure's unit; 0 for no such claim.
         claims: claims to check.
         full: extent of the whole experiment.
-        quick: extent of a coarse experiment.
+        quick: extent of the coarse experiment.
     """
 
     title: str
@@ -152,28 +152,28 @@ class Experiment(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     quick: Extent
 
     def extent(self, quick: bool) -> Extent:
-        """Return the extent of the coarse experiment, or of the whole experiment."""
+        """Return the extent of the coarse experiment or of the whole experiment."""
         return self.quick if quick else self.full
 
 
 class Reading(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Point that a paper leaves open, our reading, and the effect of another reading, if it was measured."""
+    """Our reading of a point that a paper leaves open, and the effect of another reading if it was measured."""
 
     reading: str
     effect: str = "not measured"
 
 
 class Paper(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Paper with its experiments.
+    """A paper with its experiments.
 
     Attributes:
-        title: title of the paper's page.
+        title: title for the paper's page.
         reference: authors, title, year.
-        about: description of all experiments of the paper.
+        about: description of all of the paper's experiments.
         readings: our readings of ambiguous points.
         errors: errors in the paper, one sentence each.
-        set: dotted keys and values for every run of every experiment.
-        panels: panels for experiments that define none of their own.
+        set: dotted keys and their values for every run of every experiment.
+        panels: panels for experiments that do not define any panels.
     """
 
     title: str
@@ -191,7 +191,7 @@ def papers() -> list[str]:
 
 
 def experiments(paper: str | None = None) -> list[str]:
-    """Return the names of a paper's experiments, or of all experiments: `PAPER/FIGURE`."""
+    """Return the names, `PAPER/FIGURE`, of a paper's experiments or of all experiments."""
     return [
         f"{name}/{entry.name.removesuffix('.toml')}"
         for name in (papers() if paper is None else [paper])
@@ -201,10 +201,10 @@ def experiments(paper: str | None = None) -> list[str]:
 
 
 def expand_names(names: list[str]) -> list[str]:
-    """Return the experiments that names of papers and of experiments stand for, without repetition; all without names.
+    """Expand paper and experiment names to experiment names without duplicates; without names, return all experiments.
 
     Raises:
-        UsageError: if the paper or experiment does not exist.
+        UsageError: if a paper or experiment does not exist.
     """
     known = {**{name: [name] for name in experiments()}, **{name: experiments(name) for name in papers()}}
     if unknown := [name for name in names if name not in known]:
@@ -216,13 +216,13 @@ def expand_names(names: list[str]) -> list[str]:
 
 @cache
 def paper_named(name: str) -> Paper:
-    """Read the paper with this name."""
+    """Read the specification of the paper with this name."""
     return msgspec.convert(_toml(name, _PAPER), Paper)
 
 
 @cache
 def experiment_named(name: str) -> Experiment:
-    """Read the experiment with this name, with its paper's keys and panels."""
+    """Read the specification of the experiment with this name, including its paper's keys and panels."""
     folder, _, figure = name.partition("/")
     own, paper = msgspec.convert(_toml(folder, figure), Experiment), paper_named(folder)
     return msgspec.structs.replace(own, set={**paper.set, **own.set}, panels=own.panels or paper.panels)

@@ -1,7 +1,8 @@
-"""Verdicts on the claims of an experiment: computed from paired runs, never entered by hand.
+"""Verdicts on an experiment's claims, which are computed from paired runs and never entered manually.
 
-A claim holds or fails when the 95 % interval over at least five seeds lies on one side of the claimed value; else it is
-undecided. A comparison of two series is undecided if neither does better than the majority class, whichever is ahead.
+A claim holds or fails if the 95 % interval over at least five seeds lies on one side of the claimed value; otherwise,
+it is undecided. A comparison of two series is undecided if neither does better than the majority class, regardless of
+which series is ahead.
 """
 
 import math
@@ -16,7 +17,7 @@ from sottovoce_lab.papers.cells import FEWEST, Cell, Cells, format_measure, half
 from sottovoce_lab.papers.specification import Claim, Experiment
 
 FEWEST_SEEDS = 5
-"""Minimum number of seeds with which a claim is decided."""
+"""Minimum number of seeds for deciding a claim."""
 
 Verdict = Literal["holds", "fails", "undecided"]
 Point = tuple[Any, Any]
@@ -25,12 +26,12 @@ _LESS_IS_BETTER = ("loss", "rmse", "mae", "gradient_norm")
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Finding on a claim in one panel.
+    """A finding on a claim in one panel.
 
     Attributes:
         claim: the claim in words.
-        of: source of the claim: the paper, or this project.
-        panel: label of the panel.
+        of: source of the claim, either the paper or this project.
+        panel: the panel's label.
         verdict: whether the claim holds.
         seeds: number of seeds.
         evidence: the numbers behind the verdict.
@@ -45,7 +46,7 @@ class Finding:
 
 
 def findings(spec: Experiment, cells: Cells) -> list[Finding]:
-    """Return findings on every claim in every panel that was run and, if a band is given, on the printed values."""
+    """Return findings on every claim in every panel that was run and, if a band is set, on the printed values."""
     found: list[Finding] = []
     for claim in spec.claims:
         for panel in dict.fromkeys(where[0] for where in cells):
@@ -62,7 +63,7 @@ def findings(spec: Experiment, cells: Cells) -> list[Finding]:
 
 
 def verdict_of(numbers: NDArray[np.float64], bound: float) -> Verdict:
-    """Return the verdict on whether the mean of numbers float64[seeds] lies above a bound."""
+    """Return the verdict on whether the mean of numbers, float64[seeds], lies above a bound."""
     half = half_interval(numbers)
     if len(numbers) < FEWEST_SEEDS or math.isnan(half):
         return "undecided"
@@ -130,7 +131,7 @@ def _claim_findings(spec: Experiment, claim: Claim, panel: str, points: list[Poi
 
 
 def _printed(spec: Experiment, cells: Cells) -> list[Finding]:
-    """Return findings on whether our mean is within the band of the printed value."""
+    """Return findings on whether our mean is within the band around each printed value."""
     found = []
     for (panel, series, x, y), cell in cells.items():
         printed = spec.printed.get(panel, {}).get(series, {}).get(str(x))
@@ -143,7 +144,7 @@ def _printed(spec: Experiment, cells: Cells) -> list[Finding]:
 
 
 def _is_at_chance(compared: list[Cell]) -> bool:
-    """Check whether no cell does better than the majority class, with 95 % confidence."""
+    """Return whether no cell does better than the majority class with 95 % confidence."""
     return all(
         cell.majority is not None and cell.mean - np.nan_to_num(half_interval(cell.measures)) <= cell.majority
         for cell in compared
@@ -156,7 +157,7 @@ def _combine(verdicts: Iterable[Verdict]) -> Verdict:
 
 
 def _average(there: Iterable[Cell]) -> NDArray[np.float64]:
-    """Return means over cells, by seed."""
+    """Return the means over cells, by seed."""
     averaged: NDArray[np.float64] = np.mean([cell.measures for cell in there], axis=0)
     return averaged
 

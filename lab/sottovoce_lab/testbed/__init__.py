@@ -1,1 +1,1 @@
-"""A fleet on this machine: its plan, its run in one process or several, its measurements, and its report."""
+"""A testbed for a fleet on this machine: planning, running in one or several processes, measuring and reporting."""

@@ -1,4 +1,4 @@
-"""Trivial rules as baselines of a fleet's accuracy. Only the harness can compute them: it has all records."""
+"""Baselines for a fleet's accuracy from trivial rules. Only the harness, which has all records, can compute them."""
 
 import warnings
 from collections.abc import Sequence
@@ -12,30 +12,30 @@ from sottovoce_lab.testbed.measure import Quality, majority
 
 _MAX_DEVICES = 24
 _MAX_RECORDS = 6000
-"""Maximum number of records of the sampled devices together; at least one device is sampled."""
+"""Maximum total number of records of the sampled devices; at least one device is sampled."""
 _STRENGTHS = ((1000, 100.0), (2**62, 10.0))
-"""Inverse regularisation C, by the largest number of records for which it is used."""
+"""Pairs of a number of records and the inverse regularisation C that is used up to that number."""
 
 
 @dataclass(frozen=True, slots=True)
 class Baselines:
-    """Accuracies on the test records.
+    """Accuracies of trivial rules on the test records.
 
     Attributes:
-        majority_class: accuracy of always predicting the most frequent class of the test records.
-        own_data: accuracy of a logistic regression that a device fits to its own records, without noise, since it sends
-            nothing; the mean over at most 24 devices that hold records.
+        majority_class: accuracy of always predicting the most frequent class in the test records.
+        own_data: accuracy of a logistic regression that a device fits to its own records, without noise because it
+            sends nothing; a mean over at most 24 devices that hold records.
     """
 
     majority_class: float
     own_data: float
 
     def warnings(self, final: Quality, noise: Literal["none", "local", "cell"]) -> list[str]:
-        """Return warnings for a fleet with an accuracy below a baseline.
+        """Return warnings for each baseline that the fleet's accuracy does not reach.
 
         Args:
-            final: measures of the fleet.
-            noise: source of the noise: none, all added by each device, or shares in secure sums.
+            final: the fleet's final measures.
+            noise: source of the noise: `none`; `local`, all added by each device; or `cell`, shares in secure sums.
         """
         found: list[str] = []
         reached = final.accuracy_mean
@@ -54,20 +54,21 @@ class Baselines:
 
 
 _WHY = {
-    "none": "the devices gain nothing from each other here: give them more cycles, or another learner",
-    "local": "the noise costs more than the other devices' records bring: use more records or devices, a larger ε, or "
-    "--noise cell with a learner that has secure sums",
-    "cell": "the noise costs more than the other devices' records bring: use more records or devices, or a larger ε",
+    "none": "here the devices gain nothing from one another: use more cycles, or another learner",
+    "local": "the noise costs more than the other devices' records contribute: use more records or devices, a larger "
+    "ε, or --noise cell with a learner that supports secure sums",
+    "cell": "the noise costs more than the other devices' records contribute: use more records or devices, or a "
+    "larger ε",
 }
-"""Reason why a fleet is below the accuracy of a device alone, and the remedy."""
+"""Reason why a fleet is less accurate than a device alone, and the remedy, by source of the noise."""
 
 
 def baselines(held: Sequence[Records], test: Records) -> Baselines | None:
-    """Compute the baselines of a classification; None without classification.
+    """Compute the baselines of a classification; return None if there are no test records or no device has records.
 
     Args:
-        held: transformed records of each device.
-        test: records that no device holds, with an equal transform.
+        held: each device's transformed records.
+        test: records that no device holds, after the same transform.
     """
     held = [own for own in held if len(own)]
     if not len(test) or not held:
@@ -82,7 +83,7 @@ def baselines(held: Sequence[Records], test: Records) -> Baselines | None:
 
 
 def _accuracy_alone(own: Records, test: Records) -> float:
-    """Return the accuracy that a device reaches alone."""
+    """Return the accuracy that a device reaches with only its own records."""
     classes = np.unique(own.labels)
     if len(classes) < 2:
         return float((test.labels == classes[0]).mean()) if len(classes) else 0.0
@@ -90,6 +91,6 @@ def _accuracy_alone(own: Records, test: Records) -> float:
 
     strength = next(C for most, C in _STRENGTHS if len(own) <= most)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # about a fit that has not converged, which suffices here
+        warnings.simplefilter("ignore")  # about a fit that has not converged, which is good enough here
         fitted = LogisticRegression(C=strength, max_iter=100).fit(own.features, own.labels)
     return float(fitted.score(test.features, test.labels))

@@ -1,4 +1,4 @@
-"""Broker of a testbed over MQTT: the user's own if configured, else hardened Mosquitto, else the embedded broker."""
+"""A testbed's MQTT broker: the user's own if configured, else hardened Mosquitto, else the embedded broker."""
 
 import getpass
 import importlib.util
@@ -22,11 +22,11 @@ HOST = "127.0.0.1"
 
 
 class TestbedBroker(Protocol):
-    """Broker for one run.
+    """A broker for one run.
 
     Attributes:
-        words: description of the broker.
-        settings: agents' settings under `[transport.mqtt]`.
+        words: description of the broker for messages.
+        settings: the agents' settings under `[transport.mqtt]`.
     """
 
     words: str
@@ -36,7 +36,7 @@ class TestbedBroker(Protocol):
         """Start the broker, and wait until it accepts connections.
 
         Raises:
-            NetworkError: if the broker does not accept connections.
+            NetworkError: if the broker does not accept connections in time.
         """
         ...
 
@@ -50,10 +50,10 @@ class TestbedBroker(Protocol):
 
 
 class Foreign:
-    """Broker that the user runs; the testbed neither starts nor stops it.
+    """A broker that the user runs; the testbed neither starts nor stops it.
 
     Args:
-        host: host of the broker.
+        host: host on which the broker runs.
         port: port on which the broker listens.
     """
 
@@ -72,26 +72,26 @@ class Foreign:
             raise NetworkError(f"{self.words} does not answer: start it, or correct transport.mqtt.url")
 
     def kill(self) -> None:
-        """Refuse to kill the broker, which is not the testbed's.
+        """Refuse to kill the broker, which does not belong to the testbed.
 
         Raises:
             NetworkError: always.
         """
-        raise NetworkError("--fault broker-kill=…: the testbed can kill only its own broker; leave out the url")
+        raise NetworkError("--fault broker-kill=…: the testbed can kill only its own broker; omit transport.mqtt.url")
 
     def stop(self) -> None:
-        """Do nothing: the broker is not the testbed's."""
+        """Do nothing, because the broker does not belong to the testbed."""
 
 
 class Own:
-    """Broker process on this host.
+    """A broker process that the testbed runs on this host.
 
     Args:
-        words: description of the broker.
-        command: the command that starts it.
+        words: description of the broker for messages.
+        command: the command that starts the broker.
         port: port on which the broker listens.
-        settings: agents' settings.
-        log: log file of the broker.
+        settings: the agents' settings under `[transport.mqtt]`.
+        log: the broker's log file.
     """
 
     def __init__(self, words: str, command: list[str], port: int, settings: dict[str, Any], log: Path) -> None:
@@ -123,7 +123,7 @@ class Own:
             self._process = None
 
     def stop(self) -> None:
-        """Send SIGTERM, then SIGKILL if the broker does not end."""
+        """Send SIGTERM, then SIGKILL if the broker does not end in time."""
         if self._process is not None:
             self._process.terminate()
             try:
@@ -134,13 +134,13 @@ class Own:
 
 
 def broker_for(fleet: Fleet, directory: Path, port: int, foreign: MqttSection | None) -> TestbedBroker:
-    """Return the broker of a run, not started yet.
+    """Return the broker for a run, without starting it.
 
     Args:
-        fleet: fleet of the run.
-        directory: directory of the run.
-        port: free port of this host.
-        foreign: settings to reach a broker that the user runs; None for a broker of the run itself.
+        fleet: the run's fleet.
+        directory: the run's directory.
+        port: a free port on this host.
+        foreign: settings for connecting to a broker that the user runs; None for a broker that the testbed runs.
 
     Raises:
         NetworkError: if no broker is available.
@@ -159,8 +159,8 @@ def broker_for(fleet: Fleet, directory: Path, port: int, foreign: MqttSection | 
         settings = {"url": f"mqtt://{HOST}:{port}", "version": "3.1.1"}
         return Own("the embedded broker (Mosquitto is not installed)", command, port, settings, log)
     raise NetworkError(
-        "no broker: install Mosquitto (sudo apt-get install mosquitto), or the extra sottovoce[demo], or name yours "
-        "with --set transport.mqtt.url=mqtt://127.0.0.1:1883"
+        "no MQTT broker is available: install Mosquitto (sudo apt-get install mosquitto) or the extra sottovoce[demo], "
+        "or specify your own with --set transport.mqtt.url=mqtt://127.0.0.1:1883"
     )
 
 

@@ -1,4 +1,4 @@
-"""Embedded broker: for a testbed on a host without Mosquitto, on loopback, without access control.
+"""Embedded MQTT broker on loopback, without access control, for a testbed on a host without Mosquitto.
 
 The testbed runs this module as `python -m sottovoce_lab.testbed.embedded_broker PORT`. The broker supports MQTT 3.1.1.
 """
@@ -12,7 +12,7 @@ from amqtt.contexts import BrokerConfig, ListenerConfig
 
 
 async def serve(port: int) -> None:
-    """Serve until stopped."""
+    """Serve on a loopback port until SIGTERM or SIGINT."""
     stopping = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)

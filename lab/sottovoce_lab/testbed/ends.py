@@ -1,4 +1,4 @@
-"""Warnings at the end of a run: agents that lag behind, and steps that were not taken."""
+"""Warnings about agents that end a run with unfinished steps or with a much worse model than the fleet's."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -8,21 +8,21 @@ from numpy.typing import NDArray
 
 from sottovoce_lab.testbed.measure import Measures, Meter, Quality
 
-_BEHIND = 0.1  # accuracy below the mean
+_BEHIND = 0.1  # an agent is left behind if its accuracy is further below the mean than this
 _MAX_NAMED = 5
 
 
 def unfinished_warnings(status: Mapping[str, Any] | None, name: str) -> list[str]:
-    """Return a warning if, by its last status, an agent still had private steps to take."""
+    """Return a warning if an agent's last status shows budget left but private steps not taken."""
     if status is None or status.get("steps") is None or status["privacy"]["exhausted"]:
         return []
     if status["steps_done"] >= status["steps"]:
         return []
-    return [f"{name} has done {status['steps_done']} of its {status['steps']} private steps: give it more cycles"]
+    return [f"{name} has taken {status['steps_done']} of its {status['steps']} private steps: use more cycles"]
 
 
 def left_behind_warnings(meter: object, models: Mapping[str, NDArray[np.float64]], final: Quality) -> list[str]:
-    """Return warnings about agents whose model is far worse than the fleet's."""
+    """Return warnings about agents whose accuracy is more than 0.1 below the fleet's mean."""
     if not isinstance(final, Measures) or not isinstance(meter, Meter):
         return []
     if final.accuracy_min >= final.accuracy_mean - _BEHIND:
@@ -31,10 +31,10 @@ def left_behind_warnings(meter: object, models: Mapping[str, NDArray[np.float64]
     behind = {name: own for name, own in accuracies.items() if own < final.accuracy_mean - _BEHIND}
     if len(behind) > _MAX_NAMED:
         return [
-            f"{len(behind)} of {len(models)} agents were left behind: accuracy {min(behind.values()):.3f} at the "
-            f"least, where the mean is {final.accuracy_mean:.3f}"
+            f"{len(behind)} of {len(models)} agents were left behind: the lowest accuracy is "
+            f"{min(behind.values()):.3f}, while the mean is {final.accuracy_mean:.3f}"
         ]
     return [
-        f"{name} was left behind: accuracy {own:.3f}, where the mean is {final.accuracy_mean:.3f}"
+        f"{name} was left behind: its accuracy is {own:.3f}, while the mean is {final.accuracy_mean:.3f}"
         for name, own in behind.items()
     ]

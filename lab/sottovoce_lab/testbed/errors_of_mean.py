@@ -1,4 +1,4 @@
-"""Errors of published means against the true mean, which only the harness may have."""
+"""Errors of published means relative to the true mean, which only the harness may know."""
 
 from collections.abc import Sequence
 from typing import cast
@@ -17,12 +17,12 @@ Vectors = NDArray[np.float64]
 
 
 class ErrorMeter:
-    """Meter of means.
+    """A meter for the errors of published means.
 
     Args:
-        vectors: each device's own vector, before clip and noise, float64[n, d].
-        profile: the released part of a vector.
-        deviation: σ of the noise on each coefficient of a device.
+        vectors: each device's own vector, before clipping and noise, float64[n, d].
+        profile: the part of a vector that is released.
+        deviation: standard deviation σ of the noise on each of a device's coefficients.
     """
 
     def __init__(self, vectors: Vectors, profile: Profile, deviation: float) -> None:
@@ -34,7 +34,7 @@ class ErrorMeter:
         self._theory = deviation * profile.error / len(vectors) ** 0.5
 
     def quick(self, models: Sequence[Vectors]) -> Errors:
-        """Measure errors; see `final`, which is fast enough."""
+        """Measure the errors with `final`, which is fast enough."""
         return self.final(models)
 
     def final(self, models: Sequence[Vectors]) -> Errors:
@@ -60,7 +60,7 @@ AnyMeter = Meter | ErrorMeter | PredictionMeter
 
 
 def meter_of(plan: Plan) -> AnyMeter:
-    """Return the meter for the models of a plan."""
+    """Return the meter for a plan's models."""
     model, seed = plan.family.model, plan.options.seed
     if "noise_deviation" not in plan.family.facts and plan.classes > 1:
         return Meter(model, plan.test, seed)

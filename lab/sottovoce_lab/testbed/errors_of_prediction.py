@@ -1,4 +1,4 @@
-"""Errors of predicted numbers, and of predictions without learning."""
+"""Prediction errors of regression models, and of baselines that need no learning."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -10,28 +10,28 @@ from sottovoce.kernels.least_squares import LeastSquares
 
 from sottovoce_lab.testbed.measure import CURVE_MODELS, CURVE_RECORDS, PredictionErrors
 
-_CHUNK = 2**20  # predictions at a time
+_CHUNK = 2**20  # maximum number of predictions computed at a time
 
 Floats = NDArray[np.float64]
 
 
 class Regression(Protocol):
-    """Model that predicts numbers."""
+    """A model that predicts numbers."""
 
     def values(self, parameters: Floats, features: Floats) -> Floats:
-        """Return the predicted targets float64[N, M] of parameters float64[N, P] and features float64[M, d]."""
+        """Return the targets, float64[N, M], that parameters float64[N, P] predict for features float64[M, d]."""
         ...
 
 
 class PredictionMeter:
-    """Meter of regressions.
+    """A meter for the prediction errors of regression models.
 
     Args:
         model: the model whose parameters are measured.
         test: records that no agent holds.
-        target: meaning of the records' last column; None if it is not declared.
+        target: description of the records' last column, the number to predict; None if it is not declared.
         held: all agents' records, to which the exact solution is fitted.
-        seed: seed of the sample of agents and records measured while a large fleet runs.
+        seed: seed for the sample of agents and records that is measured while a large fleet runs.
     """
 
     def __init__(
@@ -45,13 +45,13 @@ class PredictionMeter:
         self._sample = self._random.permutation(len(test))[:CURVE_RECORDS]
 
     def quick(self, models: Sequence[Floats]) -> PredictionErrors:
-        """Measure errors on at most 100 models and 2,000 records, for the curve of a run."""
+        """Measure the errors of at most 100 models on at most 2,000 records, for a point on a run's curve."""
         if len(models) > CURVE_MODELS:
             models = [models[i] for i in self._random.permutation(len(models))[:CURVE_MODELS]]
         return self._measure(models, self._sample)
 
     def final(self, models: Sequence[Floats]) -> PredictionErrors:
-        """Measure errors on all models and all records."""
+        """Measure the errors of all models on all records."""
         return self._measure(models, np.arange(len(self._test)))
 
     def _measure(self, models: Sequence[Floats], rows: NDArray[np.int64]) -> PredictionErrors:
@@ -71,7 +71,7 @@ class PredictionMeter:
         )
 
     def _errors(self, model: Regression, stack: Floats, rows: NDArray[np.int64]) -> tuple[Floats, Floats, Floats]:
-        """Return mean absolute error, mean squared error and loss for each vector of parameters, float64[N] each."""
+        """Return the mean absolute error, mean squared error and loss of each parameter vector, float64[N] each."""
         sums: Floats = np.zeros((3, len(stack)))
         size = max(1, _CHUNK // len(stack))
         for start in range(0, len(rows), size):
@@ -96,7 +96,7 @@ class PredictionMeter:
 
 
 def least_squares(held: Sequence[Records], size: int) -> Floats:
-    """Return the w, float64[size], that minimises Σ (w'x - y)² over all records, the shortest if there are several."""
+    """Return the shortest weight vector w, float64[size], that minimises Σ (w'x - y)² over all records."""
     gram, moment = np.zeros((size, size)), np.zeros(size)
     for records in held:
         x, y = records.features[:, :-1], records.features[:, -1]

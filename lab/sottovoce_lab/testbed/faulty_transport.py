@@ -1,4 +1,4 @@
-"""Transport that loses, repeats, delays, holds back and cuts off messages, around a real transport."""
+"""A wrapper around a real transport that loses, duplicates, delays, holds back and cuts off messages."""
 
 import asyncio
 import contextlib
@@ -12,22 +12,22 @@ from sottovoce_lab.simulator import Faults
 
 @dataclass(slots=True)
 class Reach:
-    """Current reachability of an agent's peers.
+    """The current reachability of an agent's peers.
 
     Attributes:
-        lost: node ids on the other side of a partition.
+        lost: node ids of the peers on the other side of a partition.
     """
 
     lost: frozenset[str] = frozenset()
 
 
 class FaultyTransport:
-    """Transport with faults. Implements sottovoce.transport.Transport.
+    """A transport that injects faults. Implements sottovoce.transport.Transport.
 
     Args:
-        inner: transport of the messages that are not lost.
-        faults: rate of each fault.
-        seed: seed of the faults.
+        inner: transport that delivers the messages that are not lost.
+        faults: faults to inject, with their rates.
+        seed: seed for the random choice of faults.
         reach: peers on the other side of a partition, which may change at any time.
     """
 
@@ -44,17 +44,17 @@ class FaultyTransport:
         return self._inner.largest
 
     def reaches(self, address: str) -> bool:
-        """Check whether the real transport reaches an address."""
+        """Return whether the wrapped transport can reach an address."""
         return self._inner.reaches(address)
 
     async def start(self, receive: Receive) -> None:
-        """Listen without faults."""
+        """Start the wrapped transport; incoming messages are not affected by faults."""
         await self._inner.start(receive)
 
     async def deliver(self, peer: Peer, message: bytes, timeout: float) -> bytes:  # noqa: ASYNC109
-        """Deliver a message unless a fault prevents it; the message, or only its answer, may be lost.
+        """Deliver a message unless a fault prevents it; either the message or only its answer may be lost.
 
-        To its sender, a message that is held back has failed, so the sender sends to other peers or tries again; the
+        For the sender, a message that is held back has failed, so the sender sends to other peers or tries again. The
         message is delivered later, within `timeout` seconds.
         """
         faults = self._faults
@@ -78,7 +78,7 @@ class FaultyTransport:
         return self._inner.listener()
 
     async def stop(self, grace: float) -> None:
-        """Stop the real transport; messages that are held back are lost."""
+        """Stop the wrapped transport; messages that are still held back are lost."""
         for task in self._held:
             task.cancel()
         await asyncio.gather(*self._held, return_exceptions=True)
@@ -94,7 +94,7 @@ class FaultyTransport:
         async def later() -> None:
             await asyncio.sleep(seconds)
             if peer.id not in self._reach.lost:
-                with contextlib.suppress(DeliveryFailed):  # the sender already has the failure
+                with contextlib.suppress(DeliveryFailed):  # the sender has already been notified of a failure
                     await self._inner.deliver(peer, message, timeout)
 
         task = asyncio.create_task(later())

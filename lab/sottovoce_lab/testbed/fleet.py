@@ -1,4 +1,4 @@
-"""Fleet of real processes on loopback, with its own keys from a throw-away fleet CA."""
+"""A fleet of real processes on loopback, with its own keys from a throw-away fleet CA."""
 
 import contextlib
 import re
@@ -38,9 +38,9 @@ from sottovoce_lab.testbed.process import FLEET_PREFIX
 from sottovoce_lab.testbed.written import save_records, tables_of
 
 _PROGRAM = "sottovoce_lab.testbed.process"
-_PORTS = range(20_000, 32_000)  # below the range from which systems take ports for outgoing connections
+_PORTS = range(20_000, 32_000)  # below the range that systems use for outgoing connections
 _READY_SECONDS = 120.0
-_SECONDS_EACH = 4.0  # per agent of a large fleet, to start and to stop
+_SECONDS_EACH = 4.0  # time per agent for starting or stopping a large fleet
 _STOP_SECONDS = 20.0
 _STOPPED = re.compile(r" stopped id=\S+ charges=(\d+)$", re.MULTILINE)
 _ERRORS: dict[int, type[SottovoceError]] = {
@@ -50,17 +50,17 @@ _ERRORS: dict[int, type[SottovoceError]] = {
 
 @dataclass(slots=True)
 class Member:
-    """Agent with its files and, while it runs, its process.
+    """An agent with its files and, while it runs, its process.
 
     Attributes:
         name: agent-00, agent-01, …
-        identity: identity of the agent.
-        state: state directory of the agent.
-        process: process of the agent; None before the first start.
+        identity: the agent's identity.
+        state: the agent's state directory.
+        process: the agent's process; None before the first start.
         ready_s: seconds from the start to the first answer; None before the first answer.
         killed: whether the testbed killed the agent and has not restarted it.
-        last: last status of the agent in this life.
-        past: last status of each earlier life.
+        last: the agent's last status since its latest start; None before its first answer.
+        past: the agent's last status before each restart.
     """
 
     name: str
@@ -75,26 +75,26 @@ class Member:
 
     @property
     def ledger(self) -> Path:
-        """Ledger of the agent."""
+        """The agent's ledger file."""
         return state_files(self.state)[1]
 
     @property
     def config(self) -> Path:
-        """Configuration file of the agent."""
+        """The agent's configuration file."""
         return self.state / "agent.toml"
 
     @property
     def log(self) -> Path:
-        """Log of the agent's standard error."""
+        """The log file with the agent's output."""
         return self.state / "log"
 
 
 class ProcessFleet:
-    """Fleet that builds, starts, kills, restarts and stops the processes of a plan.
+    """A fleet that builds, starts, kills, restarts and stops the processes of a plan.
 
     Args:
-        plan: plan of the fleet.
-        directory: an existing, empty directory, or a directory that contained this fleet before.
+        plan: the fleet's plan.
+        directory: an existing directory that is empty or contained this fleet before.
     """
 
     def __init__(self, plan: Plan, directory: Path) -> None:
@@ -111,14 +111,14 @@ class ProcessFleet:
 
     @property
     def start_message(self) -> str:
-        """Line for a watcher to show at the start."""
+        """The line that a watcher shows at the start of the run."""
         return f"starting {len(self.members)} agent processes"
 
     def start(self, ready: Callable[[int, int], None]) -> None:
         """Start every agent, and wait until each has answered once. See RunningFleet.start.
 
         Raises:
-            SottovoceError: if an agent ended, or did not answer in time.
+            SottovoceError: if an agent ended or did not answer in time.
         """
         if self.broker is not None:
             self.broker.start()
@@ -135,7 +135,7 @@ class ProcessFleet:
             time.sleep(0.02)
 
     def launch(self, index: int) -> None:
-        """Start, or restart, one agent."""
+        """Start or restart one agent."""
         member, options = self.members[index], self._plan.options
         if member.last is not None:
             member.past.append(member.last)
@@ -156,7 +156,7 @@ class ProcessFleet:
             member.killed = True
 
     def cut_off(self, places: frozenset[int]) -> None:
-        """Cut off these agents, and only these, from all other agents from now on."""
+        """Cut off exactly these agents from all other agents until the next call."""
         if places == self._cut_off:
             return
         self._cut_off = places
@@ -165,7 +165,7 @@ class ProcessFleet:
                 self._tell(index)
 
     def _tell(self, index: int) -> None:
-        """Send an agent the list of unreachable peers, in the form that `sottovoce_lab.testbed.process` reads."""
+        """Send an agent the list of its unreachable peers, in the format that `sottovoce_lab.testbed.process` reads."""
         mine = index in self._cut_off
         lost = [other.identity.node_id for i, other in enumerate(self.members) if (i in self._cut_off) != mine]
         process = self.members[index].process
@@ -176,7 +176,7 @@ class ProcessFleet:
         """Query every running agent for its status.
 
         Raises:
-            SottovoceError: if an agent ended without being killed, or no agent could be restarted.
+            SottovoceError: if an agent ended without being killed, or no more agents can be started.
         """
         self._starter.check()
         for member in self.running():
@@ -192,7 +192,7 @@ class ProcessFleet:
         return [member for member in self.members if member.process is not None and not member.killed]
 
     def stop(self) -> list[str]:
-        """Stop all processes, first by SIGTERM, then by SIGKILL. Return the names of agents that had to be killed."""
+        """Stop all processes with SIGTERM, and kill those that do not end in time. Return the killed agents' names."""
         try:
             return self._stop_agents()
         finally:
@@ -218,12 +218,12 @@ class ProcessFleet:
         return stubborn
 
     def charges_when_stopped(self, member: Member) -> int | None:
-        """Return the number of charges in the agent's last log line; None without such a line."""
+        """Return the number of charges that the agent logged when it stopped; None without such a log line."""
         said = _STOPPED.findall(member.log.read_text(encoding="utf-8", errors="replace"))
         return int(said[-1]) if said else None
 
     def spending(self, member: Member) -> Spending:
-        """Return spending in the agent's ledger, read from outside."""
+        """Return the spending recorded in the agent's ledger, without asking the agent."""
         ledger = Ledger.read(member.ledger)
         try:
             return ledger.spending()
@@ -233,7 +233,7 @@ class ProcessFleet:
     def _build_members(self, directory: Path) -> list[Member]:
         options = self._plan.options
         *ports, broker_port = _free_ports(options.agents + 1)
-        self._configuration(0, Path(), options.data, 1, [])  # wrong settings must fail before any file is made
+        self._configuration(0, Path(), options.data, 1, [])  # invalid settings must fail before any file is created
         fleet = create_fleet(directory / "fleet", FLEET_PREFIX + secrets.token_hex(4))
         if any("mqtt" in options.transports_of(i) for i in range(options.agents)):
             foreign = None if options.broker is None else MqttSection(url=options.broker, plaintext=True)
@@ -285,12 +285,12 @@ class ProcessFleet:
     @staticmethod
     def _exit_error(member: Member, code: int) -> SottovoceError:
         lines = member.log.read_text(errors="replace").strip().splitlines()
-        last = lines[-1] if lines else "it said nothing"
+        last = lines[-1] if lines else "its log is empty"
         return _ERRORS.get(code, InternalError)(f"{member.name} ended with exit code {code}: {last}")
 
 
 def _free_ports(count: int) -> list[int]:
-    """Find ports of 127.0.0.1 on which no process listens."""
+    """Return `count` ports of 127.0.0.1 on which no process listens."""
     found: list[int] = []
     generator = secrets.SystemRandom()
     for port in generator.sample(_PORTS, len(_PORTS)):

@@ -1,15 +1,15 @@
-"""Server that forks agents from one process, which has imported their modules.
+"""A server that forks agents from one process, which has already imported the agents' modules.
 
-A testbed runs it as `python -m sottovoce_lab.testbed.fork_server DIRECTORY`. DIRECTORY is the fleet's directory; it
-identifies the server and its agents in a list of processes. The server's standard input is one end of a pair of
-sockets, from which it receives, in JSON:
+A testbed runs the server as `python -m sottovoce_lab.testbed.fork_server DIRECTORY`. DIRECTORY is the fleet's
+directory; it identifies the server and its agents in a process list. The server's standard input is one end of a
+socket pair, from which it receives requests in JSON:
 
-- `[[module, …], null]`, with two descriptors: start an agent by calling the module's `main` with the words that follow.
-  The descriptors become its standard input and its log. The answer is `[pid, null]`; once the agent has ended,
-  `[pid, exit code]` follows.
-- `[pid, signal]`: signal an agent, unless it has ended.
+- `[[module, …], null]`, with two file descriptors: start an agent by calling the module's `main` with the words that
+  follow. The descriptors become the agent's standard input and its log. The server answers with `[pid, null]`, and
+  sends `[pid, exit code]` once the agent has ended.
+- `[pid, signal]`: send a signal to an agent, unless it has ended.
 
-Agents share only code with the server: before a fork it has no threads, no data, no keys, and has not used gRPC.
+Agents share only code with the server: before a fork, the server has no threads, data or keys, and has not used gRPC.
 """
 
 import contextlib
@@ -40,19 +40,19 @@ _NEEDED = (
     "sottovoce.vault.terms.published",
     "sottovoce_lab.testbed.process",
 )
-"""Modules that most agents need; the few agents that need other modules load them."""
+"""Modules that most agents need; the few agents that need other modules import them after the fork."""
 
 
 _LOOK_SECONDS = 0.02
 
 
 def main() -> int:
-    """Fork agents until the testbed ends; in an agent, return its exit code."""
+    """Fork agents until the testbed ends, then return 0; in a forked agent, return the agent's exit code."""
     for name in _NEEDED:
         import_module(name)
     registry.loaded_algorithms()  # loads the settings of all algorithms
     gc.collect()
-    gc.freeze()  # pages that the collector never touches stay shared
+    gc.freeze()  # memory pages that the garbage collector never touches stay shared
     testbed = socket.socket(fileno=os.dup(sys.stdin.fileno()))
     ended, waker = socket.socketpair()
     for end in (ended, waker):
@@ -88,7 +88,7 @@ def main() -> int:
         running.add(pid)
         for descriptor in descriptors:
             os.close(descriptor)
-        with contextlib.suppress(ConnectionError):  # the testbed has ended; the next receive shows it
+        with contextlib.suppress(ConnectionError):  # the testbed has ended, which the next receive will show
             testbed.send(json.dumps([pid, None]).encode())
 
 
@@ -110,7 +110,7 @@ def _tell_ended(testbed: socket.socket, running: set[int]) -> None:
 
 
 def _end(running: set[int]) -> None:
-    """Wait until all agents have ended, since their inputs closed with the testbed; kill agents that hang."""
+    """Wait for all agents to end after the testbed's end has closed their inputs, and kill agents that hang."""
     deadline = time.monotonic() + ENDS_SECONDS
     while running:
         with contextlib.suppress(ChildProcessError):

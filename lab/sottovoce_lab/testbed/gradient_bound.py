@@ -1,7 +1,7 @@
-"""Bound G of ConstD²P: the longest gradient of five runs without any privacy (AdaD²P 2024, Section 5). For testbeds.
+"""The bound G of ConstD²P for testbeds: the longest gradient in five runs without any privacy (AdaD²P 2024, Section 5).
 
-The runs use push-sum SGD as in the paper, on a network that mixes at once: a step takes one random record of each
-device. The runs read all records of the fleet, and their result is not charged to any budget.
+The runs use push-sum SGD as in the paper, on a network that mixes instantly: each step uses as many random records as
+there are devices. The runs read all of the fleet's records, and their result is not charged to any budget.
 """
 
 import numpy as np
@@ -21,16 +21,16 @@ def longest_gradient(
     step_size: float,
     seed: int,
 ) -> float:
-    """Return the length of the longest gradient of one record in any step of any run.
+    """Return the L2 norm of the longest single-record gradient in any step of any run.
 
     Args:
         kernel: the model.
         features: transformed features of all devices together, float64[n, d]; n at least 1.
         labels: labels of the records, int64[n].
-        agents: number of records in a step.
-        steps: number K of steps of a run.
+        agents: number of records per step.
+        steps: number K of steps per run.
         step_size: step size γ.
-        seed: seed of the draws.
+        seed: seed for the random choice of records.
     """
     generator, longest = np.random.default_rng(seed), 0.0
     for _ in range(RUNS):

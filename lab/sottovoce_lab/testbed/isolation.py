@@ -1,6 +1,6 @@
-"""Start of a testbed's agents: as forks of one process that has imported their modules, or as separate programs.
+"""Start-up of a testbed's agents, as forks of one process that has imported their modules or as separate programs.
 
-Either way, an agent is a separate process with its own keys, sockets and state, in its own session.
+In both cases, an agent is a separate process with its own keys, sockets and state, in its own session.
 """
 
 import contextlib
@@ -18,33 +18,33 @@ from sottovoce.errors import NetworkError
 Isolation = Literal["fork", "exec"]
 DEFAULT: Isolation = "fork" if sys.platform == "linux" else "exec"
 LARGEST = 2**16
-"""Largest message to or from a fork server, in bytes."""
+"""Maximum size of a message to or from a fork server, in bytes."""
 
 ENDS_SECONDS = 20.0
-"""Seconds that agents have to end once their testbed has ended."""
+"""Time limit, in seconds, for agents to end after their testbed has ended."""
 
 _SERVER_SECONDS = ENDS_SECONDS + 10.0
 _LOOK_SECONDS = 0.02
-_UNKNOWN = 255  # exit code of an agent that outlived its fork server
+_UNKNOWN = 255  # exit code reported for an agent that outlived its fork server
 
 
 class Process(Protocol):
-    """Process with the interface of subprocess.Popen."""
+    """A process with the interface of subprocess.Popen."""
 
     @property
     def pid(self) -> int:
-        """Process id."""
+        """The process id."""
         ...
 
     def poll(self) -> int | None:
-        """Exit code, as in subprocess.Popen; None while the process runs."""
+        """Return the exit code, as subprocess.Popen does; None while the process runs."""
         ...
 
     def wait(self, timeout: float | None = None) -> int:
         """Wait for the process to end, and return its exit code.
 
         Args:
-            timeout: longest wait, in seconds; None for no limit.
+            timeout: maximum waiting time in seconds; None for no limit.
 
         Raises:
             subprocess.TimeoutExpired: if the process has not ended in time.
@@ -57,10 +57,10 @@ class Process(Protocol):
 
 
 class AgentProcess(Process, Protocol):
-    """Process of an agent."""
+    """The process of an agent."""
 
     def tell(self, line: bytes) -> None:
-        """Write to the agent's standard input; do nothing if the agent has ended."""
+        """Write a line to the agent's standard input; do nothing if the agent has ended."""
         ...
 
     def close(self) -> None:
@@ -69,50 +69,50 @@ class AgentProcess(Process, Protocol):
 
 
 class Starter(Protocol):
-    """Starter of agents."""
+    """An object that starts agents."""
 
     def start(self, module: str, words: list[str], log: Path) -> AgentProcess:
         """Start an agent.
 
         Args:
-            module: module whose `main` is the agent and returns the exit code; the module also runs as a program.
-            words: arguments of `main`.
+            module: module whose `main` runs the agent and returns its exit code; the module also runs as a program.
+            words: arguments for `main`.
             log: file to which the agent's output is appended.
         """
         ...
 
     def check(self) -> None:
-        """Check that further agents can be started.
+        """Check that more agents can be started.
 
         Raises:
-            NetworkError: if no further agent can be started.
+            NetworkError: if no more agents can be started.
         """
         ...
 
     def close(self) -> None:
-        """End the fork server, and agents that still run."""
+        """Stop the fork server, if there is one, and the agents that still run."""
         ...
 
 
 class Executed:
-    """Starter that runs each agent as a separate program."""
+    """A starter that runs each agent as a separate program."""
 
     def start(self, module: str, words: list[str], log: Path) -> AgentProcess:
-        """See Starter."""
+        """See Starter.start."""
         return _Program(module, words, log)
 
     def check(self) -> None:
-        """See Starter."""
+        """Do nothing, because each agent is a separate program."""
 
     def close(self) -> None:
-        """Do nothing: there is no server to end."""
+        """Do nothing, because there is no fork server."""
 
 
 class Forked:
-    """Starter that forks agents from one process, which is started at once because its imports take time.
+    """A starter that forks agents from one process, which starts immediately because its imports take time.
 
     Args:
-        directory: directory of the fleet.
+        directory: the fleet's directory.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -129,7 +129,7 @@ class Forked:
         self._ended: int | None = None
 
     def start(self, module: str, words: list[str], log: Path) -> AgentProcess:
-        """See Starter."""
+        """See Starter.start."""
         read_end, write_end = os.pipe()
         agent = _Fork(self, write_end)
         self._starting.append(agent)
@@ -143,11 +143,11 @@ class Forked:
 
     @property
     def ended(self) -> bool:
-        """Whether the fork server has ended before its agents."""
+        """Whether the fork server ended before its agents."""
         return self._ended is not None
 
     def check(self) -> None:
-        """See Starter."""
+        """See Starter.check."""
         if self._ended is not None:
             raise NetworkError(
                 f"the testbed's fork server ended with {self._ended}: check that there is enough memory, or use "
@@ -155,7 +155,7 @@ class Forked:
             )
 
     def close(self) -> None:
-        """See Starter."""
+        """See Starter.close."""
         for agent in (*self._starting, *self._running.values()):
             agent.close()
         self._server.close()
@@ -174,7 +174,7 @@ class Forked:
                 os.kill(agent.pid, number)
 
     def process_messages(self, timeout: float | None) -> None:
-        """Wait up to `timeout` seconds for a message of the server, then process all messages that have arrived."""
+        """Wait up to `timeout` seconds for a message from the server, then process all messages that have arrived."""
         if self._ended is not None:
             time.sleep(_LOOK_SECONDS if timeout is None else min(_LOOK_SECONDS, timeout))
             return
@@ -204,12 +204,12 @@ class Forked:
             return b""
 
     def _record_server_end(self) -> None:
-        """Record that the fork server has ended; its agents continue, and can still be stopped."""
+        """Record that the fork server has ended; its agents keep running and can still be stopped."""
         self._ended = self._process.wait()
 
 
 def starter(isolation: Isolation, directory: Path) -> Starter:
-    """Return the starter for the agents of a fleet."""
+    """Return the starter for a fleet's agents."""
     return Forked(directory) if isolation == "fork" else Executed()
 
 
@@ -237,10 +237,10 @@ class _Program:
 
 
 class _Fork:
-    """Forked agent. See AgentProcess.
+    """A forked agent. See AgentProcess.
 
     Attributes:
-        code: exit code of the agent, once it has ended.
+        code: the agent's exit code; None until the agent has ended.
     """
 
     def __init__(self, server: Forked, heard: int) -> None:
@@ -281,7 +281,7 @@ class _Fork:
 
 
 def _has_ended(pid: int) -> bool:
-    """Check whether a process has ended, even if no process has waited for it."""
+    """Return whether a process has ended, even if its parent has not yet waited for it."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in "ZX"
     except (FileNotFoundError, ProcessLookupError):

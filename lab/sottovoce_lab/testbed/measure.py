@@ -1,4 +1,4 @@
-"""Quality of the public models, measured by the harness on records that no agent holds."""
+"""Quality of the published models, measured by the harness on records that no agent holds."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,14 +10,14 @@ from sottovoce.kernels import Model
 
 CURVE_MODELS = 100
 CURVE_RECORDS = 2000
-"""Maximum number of records on which a point of a run's curve is measured."""
+"""Maximum number of records on which a point on a run's curve is measured."""
 
 _CHUNK = 64
 
 
 @dataclass(frozen=True, slots=True)
 class Measures:
-    """Accuracy over agents, and the mean loss in nats."""
+    """Mean, minimum and maximum accuracy over agents, and their mean loss in nats."""
 
     accuracy_mean: float
     accuracy_min: float
@@ -27,18 +27,18 @@ class Measures:
 
 @dataclass(frozen=True, slots=True)
 class Errors:
-    """Distances from the true mean of all devices' vectors, in the vectors' unit. Not for classification.
+    """Errors relative to the true mean of all devices' vectors, in the vectors' unit. Not for classification.
 
     Attributes:
-        loss_mean: half the squared length of the error, over agents.
-        rmse_mean: root mean squared error of a number, over agents.
+        loss_mean: half the squared length of the error, averaged over agents.
+        rmse_mean: root mean squared error per number, averaged over agents.
         rmse_max: largest root mean squared error of any agent.
-        mae_mean: mean absolute error of a number, over agents.
-        rmse_theory: σ/√n, the error of each number from the noise of n devices alone.
-        rmse_clip: the error without noise: from the clip, and from harmonics that are left out.
-        rmse_prior: RMSE of the public prior alone, or of zeros without a prior: the result of a fleet that sends
-            nothing.
-        mean_size: mean size of the numbers of the true mean, as a scale for all other attributes.
+        mae_mean: mean absolute error per number, averaged over agents.
+        rmse_theory: σ/√n, the error that the noise of n devices alone causes in each number.
+        rmse_clip: the error without noise, which is caused by clipping and by the harmonics that are left out.
+        rmse_prior: RMSE of the public prior alone, or of zeros without a prior; this is the result of a fleet that
+            sends nothing.
+        mean_size: mean absolute value of the numbers in the true mean, as a scale for all other attributes.
     """
 
     loss_mean: float
@@ -56,18 +56,18 @@ class Errors:
 
 @dataclass(frozen=True, slots=True)
 class PredictionErrors:
-    """Distances of predicted numbers from the true numbers, in `unit`. Not for classification.
+    """Errors of predicted numbers, in `unit`. Not for classification.
 
     Attributes:
-        loss_mean: half the mean squared error in the model's own scale, over agents.
-        mae_mean: mean absolute error, over agents.
+        loss_mean: half the mean squared error on the model's own scale, averaged over agents.
+        mae_mean: mean absolute error, averaged over agents.
         mae_max: largest mean absolute error of any agent.
-        rmse_mean: root mean squared error, over agents.
+        rmse_mean: root mean squared error, averaged over agents.
         rmse_max: largest root mean squared error of any agent.
         mae_least_squares: MAE of the exact least-squares fit to all agents' records together.
-        mae_persistence: MAE of "as in the last half hour", if records are of a forecast; else None.
-        mae_same_time_yesterday: MAE of "as a day ago", if records are of a forecast; else None.
-        unit: unit of all errors; None for the target's own.
+        mae_persistence: MAE of predicting the last half hour's value, if the records are for a forecast; else None.
+        mae_same_time_yesterday: MAE of predicting the value of a day ago, if the records are for a forecast; else None.
+        unit: unit of all errors; None for the target's own unit.
     """
 
     loss_mean: float
@@ -85,7 +85,7 @@ class PredictionErrors:
 
 
 Quality = Measures | Errors | PredictionErrors
-"""Measures of all models at one moment."""
+"""Measures of all models at one time in a run."""
 
 
 def majority(test: Records) -> float:
@@ -94,12 +94,12 @@ def majority(test: Records) -> float:
 
 
 class Meter:
-    """Meter of models on the test set.
+    """A meter for the accuracy and loss of models on the test set.
 
     Args:
         kernel: the model.
         test: records that no agent holds.
-        seed: seed of the sample of agents and records measured while a large fleet runs.
+        seed: seed for the sample of agents and records that is measured while a large fleet runs.
     """
 
     def __init__(self, kernel: Model, test: Records, seed: int) -> None:
@@ -111,17 +111,17 @@ class Meter:
 
     @property
     def majority(self) -> float:
-        """Accuracy of always predicting the most frequent class of the test set."""
+        """The accuracy of always predicting the most frequent class in the test set."""
         return majority(self._test)
 
     def quick(self, models: Sequence[NDArray[np.float64]]) -> Measures:
-        """Measure accuracy on at most 100 models and 2,000 records, for the curve of a run."""
+        """Measure at most 100 models on at most 2,000 records, for a point on a run's curve."""
         if len(models) > CURVE_MODELS:
             models = [models[i] for i in self._random.permutation(len(models))[:CURVE_MODELS]]
         return self._measure(models, self._sample)
 
     def final(self, models: Sequence[NDArray[np.float64]]) -> Measures:
-        """Measure accuracy on all models and all records."""
+        """Measure all models on all test records."""
         return self._measure(models, self._test)
 
     def _measure(self, models: Sequence[NDArray[np.float64]], records: Records) -> Measures:

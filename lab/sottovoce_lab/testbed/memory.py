@@ -1,4 +1,4 @@
-"""Fleet in one process under a virtual clock: thousands of agents, with the real cores, learners and vaults."""
+"""A fleet in one process under a virtual clock: thousands of agents with real cores, learners and vaults."""
 
 import time
 from collections.abc import Iterator, Sequence
@@ -36,35 +36,35 @@ _BYTES_PER_NUMBER = 8
 _MAX_EXTRA = 4
 _BUILT_AT_ONCE = 50  # agents built between two updates of the progress bar
 MAX_POINTS = 200
-"""Maximum number of points of a curve; with more, measuring would take longer than learning."""
+"""Maximum number of points on a curve; with more points, measuring would take longer than learning."""
 
 
 class Weather:
-    """Faults that `--fault` cannot express: none, unless a subclass adds some.
+    """Faults that `--fault` cannot express; this base class has none, and subclasses add some.
 
     Attributes:
-        signed: whether agents have keys and certificates, whatever the faults are.
-        later: the plan that configures an honest agent when it restarts; None for an unchanged plan.
+        signed: whether agents have keys and certificates, regardless of the faults.
+        later: the plan that configures an honest agent when it restarts; None if the plan does not change.
     """
 
     signed: bool = False
     later: Plan | None = None
 
     def alter(self, place: int, device: Device) -> None:
-        """Alter an agent that has just been built."""
+        """Modify an agent that has just been built."""
 
 
 CALM = Weather()
 
 
 class Clock:
-    """Clock of a simulation that is built later.
+    """The clock of a simulation that may not have been built yet.
 
     Args:
-        period: duration of a cycle, in seconds.
+        period: duration of a cycle in seconds.
 
     Attributes:
-        simulation: the simulation, once it is built.
+        simulation: the simulation; None until it is built.
     """
 
     def __init__(self, period: float) -> None:
@@ -72,7 +72,7 @@ class Clock:
         self._period = period
 
     def days(self) -> float:
-        """Return cycles since the beginning, which are days on wall clocks."""
+        """Return the number of cycles since the start; on wall clocks, a cycle is a day."""
         return 0.0 if self.simulation is None else self.simulation.now / self._period
 
 
@@ -84,15 +84,15 @@ def run(
     points: int = MAX_POINTS,
     weather: Weather = CALM,
 ) -> Report:
-    """Run the plan to its end and measure it. Ctrl-C ends the run early, with a report of the results so far.
+    """Run the plan to its end and measure it. Ctrl-C ends the run early, with a report on the results so far.
 
     Args:
-        plan: plan of the fleet.
-        watcher: displays the progress.
-        witness: observer of every event.
-        meter: measures the models; None for the meter of the plan's learner.
-        points: maximum number of points on the curve; each point takes measuring time.
-        weather: faults of agents that `--fault` cannot express.
+        plan: the fleet's plan.
+        watcher: watcher that displays the progress.
+        witness: observer of every event; None for no observer.
+        meter: meter for the models; None for the default meter of the plan.
+        points: maximum number of points on the curve; measuring each point takes time.
+        weather: agent faults that `--fault` cannot express.
     """
     began = time.monotonic()
     options = plan.options
@@ -133,7 +133,7 @@ def _moments(
     points: int,
     weather: Weather,
 ) -> Iterator[Moment]:
-    """Run cycle by cycle, and yield at most `points` moments."""
+    """Run the simulation cycle by cycle, and yield the fleet's state at regular intervals, at most `points` times."""
     options = plan.options
     names = list(simulation.devices)
     fate = Fate(options.faults, names, options.seed)
@@ -152,7 +152,7 @@ def _moments(
             watcher.note(note)
         simulation.run_until(cycle * options.period)
         if (cycle % every and cycle != options.cycles) or not (models := _models(honest)):
-            continue  # no point at this cycle, or all agents are down
+            continue  # no point is due at this cycle, or no running agent has a model
         traffic = _traffic(simulation)
         yield Moment(
             cycle=cycle,
@@ -172,13 +172,13 @@ def _learner(plan: Plan, place: int, name: str, members: Sequence[Member]) -> Le
 
 
 def _reconfigure(later: Plan | None, place: int, device: Device, members: Sequence[Member]) -> None:
-    """Give an honest agent that is about to restart its later configuration, if any."""
+    """Apply the later plan, if there is one, to an honest agent that is about to restart."""
     if later is not None and device.honest:
         device.learner = _learner(later, place, device.id, members)
 
 
 def _apply_faults(turn: Turn, simulation: Simulation, names: list[str], members: Sequence[Member]) -> None:
-    """Apply the events of a cycle to disks, clocks, certificates and members."""
+    """Apply a cycle's fault events to disks, clocks, certificates and memberships."""
     for place, name in enumerate(names):
         device = simulation.devices[name]
         if device.disk is not None and device.disk.full != (place in turn.full):
@@ -192,7 +192,7 @@ def _apply_faults(turn: Turn, simulation: Simulation, names: list[str], members:
 
 
 def _members(plan: Plan, weather: Weather, clock: Clock) -> Sequence[Member]:
-    """Return the agents' keys and certificates, if faults affect them; without such faults no agent signs."""
+    """Return the agents' keys and certificates if the faults or the weather need them; otherwise, no agent signs."""
     options, faults = plan.options, plan.options.faults
     if not (weather.signed or faults.revoke or faults.renew or faults.clock):
         return ()
@@ -241,7 +241,7 @@ def _devices(
 
 
 def _await_laggards(simulation: Simulation, devices: list[Device], cycles: int, period: float) -> None:
-    """Run until every live agent has run its cycles, within a bound; all other agents keep mixing meanwhile."""
+    """Run until every live agent has completed its cycles, within a time limit; the others keep mixing meanwhile."""
     for _ in range(_MAX_EXTRA * cycles):
         alive = [device for device in devices if device.core]
         if not alive or all(device.cycle >= cycles for device in alive):
@@ -250,18 +250,18 @@ def _await_laggards(simulation: Simulation, devices: list[Device], cycles: int, 
 
 
 def _models(devices: list[Device]) -> dict[str, NDArray[np.float64]]:
-    """Return the models of running agents, by name."""
+    """Return the models of running agents, by agent name."""
     return {device.id: device.model for device in devices if device.core and device.model is not None}
 
 
 def _surviving_models(devices: list[Device]) -> dict[str, NDArray[np.float64]]:
     if not (models := _models(devices)):
-        raise NetworkError("no surviving agent holds a model: keep some alive, or use --fault restart=…")
+        raise NetworkError("no surviving agent has a model: keep some agents alive, or add --fault restart=…")
     return models
 
 
 def _traffic(simulation: Simulation) -> Traffic:
-    """Return traffic in memory, without encoding: only the bytes of the numbers count."""
+    """Return the traffic in memory, where messages are not encoded and only the bytes of their numbers count."""
     sent = simulation.traffic
     numbers = sent.numbers * _BYTES_PER_NUMBER
     return Traffic(sent.messages, numbers, numbers)

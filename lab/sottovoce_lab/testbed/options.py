@@ -1,4 +1,4 @@
-"""Options of the testbed, and the configuration that follows from them."""
+"""The testbed's options, and the agent configuration that they define."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -53,9 +53,9 @@ _OPTIONS = {
     "membership.sampling": "--topology",
     "transport.use": "--transport",
 }
-"""Options of the testbed, by the keys for which people write `--set` instead."""
+"""The testbed's options, by the keys that users may try to set with `--set` instead."""
 _SYNONYMS = {"lr": "step_size", "learning_rate": "step_size", "batch_size": "batch", "epochs": "steps"}
-"""Keys by the names that other programs use for them."""
+"""Keys, by the names that other programs use for them."""
 _OWN = {"data.partition", "data.validation", "privacy.allow_unproved", "testbed.directory"}
 _OF_LEARNER = "learner."
 _DECIDED = {
@@ -68,24 +68,24 @@ _DECIDED = {
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """Command line of `sottovoce testbed`, checked.
+    """The checked command-line options of `sottovoce testbed`.
 
     Attributes:
         agents: number of agents.
-        learner: a name in sottovoce.registry.ALGORITHMS.
-        fidelity: `sound`, or `paper`: the algorithm to the letter.
-        model: name of the model, or a file that ends in `.onnx`; None for the learner's default.
+        learner: name of the learner, a key of sottovoce.registry.ALGORITHMS.
+        fidelity: `sound`, or `paper` for the algorithm exactly as published.
+        model: name of the model, or a file name that ends in `.onnx`; None for the learner's default.
         data: a data SPEC.
-        transport: `grpc` or `mqtt` (processes), `mixed` (processes: two in ten have both, all others either one),
-            or `memory` (one process, virtual clock).
+        transport: `grpc` or `mqtt` (processes), `mixed` (processes; two in ten have both transports, all others have
+            one), or `memory` (one process, virtual clock).
         epsilon: total ε; None for the noiseless baseline.
         delta: total δ.
-        cycles: number of cycles of each agent.
+        cycles: number of cycles per agent.
         period: seconds between cycles.
-        topology: a name that sottovoce_lab.simulator.out_peers accepts.
-        seed: seed of the partition, the hold-out and the simulated network; real noise has no seed.
+        topology: name of a topology that sottovoce_lab.simulator.out_peers accepts.
+        seed: seed for the partition, the hold-out and the simulated network; real noise has no seed.
         faults: faults to inject.
-        fault_words: the fault specifications as written.
+        fault_words: the fault specifications, as the user wrote them.
         settings: the rest of the configuration, by dotted key.
         isolate: method of starting processes; None for the platform's default.
     """
@@ -115,26 +115,26 @@ class Options:
         if not 0.001 <= self.period <= 3600:
             raise UsageError(f"--period {self.period:g}: choose 0.001 to 3600 seconds")
         if self.isolate is not None and self.transport == "memory":
-            raise UsageError(f"--isolate {self.isolate}: --transport memory is one process; leave it out")
+            raise UsageError(f"--isolate {self.isolate}: --transport memory uses one process; omit --isolate")
         check_topology(self.topology)
         if self.topology == NEWSCAST and self.transport == "memory":
             raise UsageError("--topology newscast samples peers over real sockets: use --transport grpc")
         if self.topology != NEWSCAST and self.transport == "mixed":
             raise UsageError(
-                "--transport mixed: not every agent can reach every other, so peers must be sampled: use --topology "
-                "newscast, and a learner that needs no graph of its own, such as clipd2p"
+                "--transport mixed: not every agent can reach every other agent, so peers must be sampled: use "
+                "--topology newscast and a learner that does not need a graph, such as clipd2p"
             )
         own_broker = self.transport in ("mqtt", "mixed") and self.broker is None
         if self.faults.broker_kill is not None and not own_broker:
             raise UsageError(
-                "--fault broker-kill=…: needs --transport mqtt or mixed, and a broker of the testbed's own"
+                "--fault broker-kill=… requires --transport mqtt or mixed, and a broker that the testbed runs itself"
             )
         if self.faults.dishonest is not None and self.transport != "memory":
-            raise UsageError("--fault dishonest=…: only simulated devices can lie: use --transport memory")
+            raise UsageError("--fault dishonest=…: only simulated devices can be dishonest: use --transport memory")
         if self.faults.vault and self.transport != "memory":
-            raise UsageError("--fault vault=…: delays of a vault can only be simulated: use --transport memory")
+            raise UsageError("--fault vault=…: vault delays can only be simulated: use --transport memory")
         if (members := self.faults.member_faults) and self.transport != "memory":
-            raise UsageError(f"--fault {members[0]}=…: affects only simulated agents: use --transport memory")
+            raise UsageError(f"--fault {members[0]}=… affects only simulated agents: use --transport memory")
         if self.epsilon is not None and not self.epsilon > 0:
             raise UsageError(f"--epsilon {self.epsilon:g}: choose a positive number, or inf for no noise")
         if not 0 < self.delta < 1:
@@ -153,13 +153,13 @@ class Options:
             raise UsageError(f"--model {self.model}: {problem}")
         if self.unproved and self.epsilon is not None and not allowed:
             raise PrivacyError(
-                f"--learner {self.learner} --fidelity paper: no ε is proved for the paper's variant: leave "
-                "--fidelity out, or use --epsilon inf, or --set privacy.allow_unproved=true to run it anyway"
+                f"--learner {self.learner} --fidelity paper: no ε is proved for the paper's variant: omit "
+                "--fidelity, use --epsilon inf, or add --set privacy.allow_unproved=true to run it anyway"
             )
         if self.ranges_from_training and self.epsilon is not None and not allowed:
             raise PrivacyError(
                 "--fidelity paper scales features by the training set's own ranges, a release that no budget pays for, "
-                "so no ε holds: declare them with --set data.bounds=[LOW,HIGH], or --epsilon inf, or "
+                "so no ε holds: declare ranges with --set data.bounds=[LOW,HIGH], use --epsilon inf, or add "
                 "--set privacy.allow_unproved=true to run it anyway"
             )
         if self.algorithm.noiseless and self.epsilon is not None and not allowed:
@@ -171,7 +171,7 @@ class Options:
 
     @property
     def algorithm(self) -> Algorithm:
-        """Registry entry of the learner."""
+        """The learner's registry entry."""
         return ALGORITHMS[self.learner]
 
     @property
@@ -181,25 +181,25 @@ class Options:
 
     @property
     def allows_unproved(self) -> bool:
-        """Whether the user allows a run for which no ε holds; a word like `no` does not allow it."""
+        """Whether the user allows a run for which no ε holds; only the TOML value true does, not text such as `no`."""
         return self.settings.get("privacy.allow_unproved") is True
 
     @property
     def unproved(self) -> bool:
-        """Whether no ε is proved for the learner: with fidelity `paper`, or with a mechanism of another package."""
+        """Whether no ε is proved for the learner: with fidelity `paper`, or with a mechanism from another package."""
         if self.fidelity == "paper" and self.algorithm.to_the_letter is None:
             return False  # such a learner is refused elsewhere
         return self.own_settings.unproved
 
     @property
     def ranges_from_training(self) -> bool:
-        """Whether features are scaled by the training set's own ranges, as in the paper; the claim is refuted."""
+        """Whether features are scaled by the training set's own ranges, as in the paper, whose claim is refuted."""
         scaled = self.fidelity == "paper" and self.algorithm.scaled_by_training
         return scaled and "data.bounds" not in self.settings
 
     @property
     def budget(self) -> Budget:
-        """Budget of one privacy unit."""
+        """The budget of one privacy unit."""
         promised = None if self.noiseless or self.ranges_from_training or self.unproved else self.epsilon
         neighbouring = str(self.settings.get("privacy.neighbouring", self._relation))
         unit = str(self.settings.get("privacy.unit", self.algorithm.unit))
@@ -207,7 +207,7 @@ class Options:
 
     @property
     def _relation(self) -> str:
-        """Neighbouring relation of the learner, by its settings."""
+        """The learner's neighbouring relation, which may depend on its settings."""
         algorithm = self.algorithm
         if algorithm.relation is None:
             return algorithm.neighbouring
@@ -215,7 +215,7 @@ class Options:
 
     @property
     def own_settings(self) -> LearnerSettings:
-        """Settings of the learner, as far as they are set."""
+        """The learner's settings, from the keys that the user set."""
         own = {
             key.removeprefix(_OF_LEARNER): value for key, value in self.settings.items() if key.startswith(_OF_LEARNER)
         }
@@ -223,18 +223,18 @@ class Options:
 
     @property
     def partition(self) -> str:
-        """Partition by which the records are dealt out."""
+        """The partition by which the records are distributed among the agents."""
         own = "one-record" if self.data.startswith("meters:") else "iid"
         return str(self.settings.get("data.partition", own))
 
     @property
     def broker(self) -> str | None:
-        """URL of a broker that the user runs; None without one."""
+        """The URL of a broker that the user runs; None if there is none."""
         url = self.settings.get("transport.mqtt.url")
         return None if url is None else str(url)
 
     def transports_of(self, index: int) -> tuple[Literal["grpc", "mqtt"], ...]:
-        """Return the transports of one agent. With `mixed`, the first agents have both: they seed all others."""
+        """Return one agent's transports. With `mixed`, the first agents have both because they seed all others."""
         match self.transport:
             case "mqtt":
                 return ("mqtt",)
@@ -247,20 +247,21 @@ class Options:
 
     @property
     def isolation(self) -> Isolation:
-        """Method of starting processes."""
+        """The method of starting processes."""
         return self.isolate or ISOLATION
 
     @property
     def directory(self) -> Path | None:
-        """Directory of the fleet, if it is to be kept."""
+        """The directory for a fleet that the user wants to keep; None for a temporary directory."""
         value = self.settings.get("testbed.directory")
         return None if value is None else Path(str(value))
 
     @property
     def steps(self) -> int:
-        """Default number of private releases; devices only mix in the last fifth (large fleets: two fifths) of cycles.
+        """The default number of private releases, which leaves the last cycles for mixing.
 
-        A secure sum takes two or three cycles, and no mixing follows it.
+        Mixing takes the last fifth of the cycles, or up to two fifths in large fleets. A secure sum takes two or three
+        cycles and is not followed by mixing.
         """
         if self.algorithm.in_cells == "always":
             return max(1, self.cycles // 3)
@@ -269,14 +270,14 @@ class Options:
 
     @property
     def _file(self) -> Path | None:
-        """Graph that the user named by its file, and thereby allows."""
+        """The graph file that the user specified as the model, and so allows; None for any other model."""
         named = self.model is not None and self.model.endswith(GRAPH_SUFFIX)
         return Path(self.model).expanduser().absolute() if named and self.model else None
 
     @property
     def _defaults(self) -> dict[str, Any]:
-        """Defaults of a short run, which the command line overrides."""
-        paced = {"steps": self.steps, "longest_period": self.period}  # a run ends, and is measured at its end
+        """The defaults for a short run, which the command line overrides."""
+        paced = {"steps": self.steps, "longest_period": self.period}  # a run is finite and is measured at its end
         own = self.algorithm.own_keys
         usual: dict[str, Any] = {f"learner.{key}": value for key, value in paced.items() if key in own}
         usual["membership.period"] = max(0.05, self.period)
@@ -285,10 +286,10 @@ class Options:
         return {**usual, "data.transform": "squash(1)"} if self.ranges_from_training else usual
 
     def configuration(self, **sections: dict[str, Any]) -> AgentConfig:
-        """Build one agent's configuration: these tables first, then the command line, then the schema's defaults.
+        """Build one agent's configuration from these tables, the command line, which overrides them, and the defaults.
 
         Raises:
-            ConfigError: if a value is impossible; the message names its key.
+            ConfigError: if a value is invalid; the message names its key.
         """
         tables: dict[str, dict[str, Any]] = {name: dict(values) for name, values in sections.items()}
         decided = {
@@ -314,7 +315,7 @@ class Options:
 
 
 def topology_of(learner: str) -> str:
-    """Return the default topology; also for an unknown name, which is refused elsewhere."""
+    """Return a learner's default topology, or `exponential` for an unknown name, which is refused elsewhere."""
     return ALGORITHMS[learner].topology if learner in ALGORITHMS else "exponential"
 
 
@@ -322,7 +323,7 @@ def settings(assignments: Sequence[str]) -> dict[str, Any]:
     """Parse dotted keys and TOML values from `--set KEY=VALUE`.
 
     Raises:
-        UsageError: for text that is not an assignment, an unknown key, or a key with an option of its own.
+        UsageError: if text is not an assignment, or a key is unknown or has a separate option.
     """
     found = parse_assignments(assignments, "learner.clip=0.5")
     for key in found:
@@ -331,28 +332,28 @@ def settings(assignments: Sequence[str]) -> dict[str, Any]:
 
 
 def check_key(key: str, origin: str) -> None:
-    """Refuse an unknown key of the configuration, or a key that has an option of its own.
+    """Check that a configuration key is known and may be set here.
 
     Raises:
-        UsageError: if the key is refused; the message names the nearest key.
+        UsageError: if the key is unknown, has a separate option, or is set by the testbed; the message has a remedy.
     """
     known = {f"{table}.{name}" for table, section in _SECTIONS.items() for name in section.__struct_fields__}
     known |= {f"{_OF_LEARNER}{name}" for algorithm in loaded_algorithms().values() for name in algorithm.own_keys}
     known = (known - _DECIDED) | _OWN
     if (option := _OPTIONS.get(key)) is not None:
-        raise UsageError(f"{origin} {key}: give the option {option} instead")
+        raise UsageError(f"{origin} {key}: use the option {option} instead")
     if key in _DECIDED:
-        raise UsageError(f"{origin} {key}: the testbed sets this key itself; leave it out")
+        raise UsageError(f"{origin} {key}: the testbed sets this key itself; omit it")
     if key not in known:
         raise UsageError(f"{origin} {key}: unknown key. {_hint(key, known)}")
 
 
 def _hint(key: str, known: Collection[str]) -> str:
-    """Return the remedy for an unknown key."""
+    """Return a hint about how to correct an unknown key."""
     table, _, own = key.rpartition(".")
     meant = _SYNONYMS.get(own, own)
     if near := suggestion(f"{table}.{meant}" if table else meant, known):
         return f"Did you mean `{near}`?"
     if keys := sorted(one for one in known if one.rpartition(".")[0] == table):
         return f"Keys of `{table}` are {', '.join(one.rpartition('.')[2] for one in keys)}."
-    return f"A key has a table before it: one of {', '.join(sorted({one.rpartition('.')[0] for one in known}))}."
+    return f"Put a table name before the key: one of {', '.join(sorted({one.rpartition('.')[0] for one in known}))}."

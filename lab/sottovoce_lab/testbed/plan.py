@@ -1,4 +1,4 @@
-"""Plan of a run: records of each agent, topology, and held-out records for measuring."""
+"""The plan of a run: each agent's records, the topology, and the held-out records for measuring."""
 
 from dataclasses import dataclass, replace
 from typing import Any
@@ -31,35 +31,35 @@ from sottovoce_lab.testbed.gradient_bound import longest_gradient
 from sottovoce_lab.testbed.options import Options
 from sottovoce_lab.testbed.public_records import Apart, set_apart
 
-_HELD_OUT = 0.2  # share of the records, if there is no official test split
+_HELD_OUT = 0.2  # share of the records that is held out if there is no official test split
 _ANSWERS = "learner.answers"
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Fleet before it is built.
+    """The plan of a fleet that has not been built yet.
 
     Attributes:
         options: the requested options.
-        config: configuration of every agent, except the first if one agent begins.
-        name: name of the data set.
-        raw: records of each agent, before the transform.
+        config: configuration of every agent, except for the first agent if one model walks.
+        name: the data set's name.
+        raw: each agent's records, before the transform.
         test: records that no agent holds, after the transform.
         raw_test: the test records before the transform.
         features: number of columns before the transform.
         classes: number of labels.
-        bounds: declared range of each feature; None without any.
-        expected_records: public number B, equal for all agents.
-        held_by_most: the largest number of agents that hold one record.
-        peers: for each agent, the agents that it sends to.
+        bounds: declared range of each feature; None if no ranges are declared.
+        expected_records: public expected number of records B, equal for all agents.
+        held_by_most: the largest number of agents that hold the same record.
+        peers: for each agent, the agents to which it sends.
         transform: the declared transform.
         family: the learner's family.
-        first: family of the first agent, which begins the walk if one model walks.
-        model: name of the learner's model.
-        target: meaning of a regression's target, if declared.
-        windows: first and last window of permitted queries, if a window is the unit.
+        first: the first agent's family; the first agent begins the walk if one model walks.
+        model: the model's name.
+        target: description of a regression's target; None if it is not declared.
+        windows: first and last window that queries may use, if the privacy unit is a window; else None.
         apart: public records for scoring models, if the learner needs any.
-        gradient_bound: bound G, if the testbed had to measure it.
+        gradient_bound: bound G if the testbed had to measure it; else None.
     """
 
     options: Options
@@ -85,12 +85,12 @@ class Plan:
 
     @property
     def dishonest(self) -> int:
-        """Number of dishonest agents, which are the last."""
+        """The number of dishonest agents, which are the last agents in the fleet."""
         among = self.options.faults.dishonest
         return 0 if among is None else among.count_among(self.options.agents)
 
     def lie(self, index: int) -> str:
-        """Return the lie of a dishonest agent; empty for an honest agent."""
+        """Return the kind of lie that a dishonest agent tells, or an empty string for an honest agent."""
         among = self.options.faults.dishonest
         return "" if among is None or index < self.options.agents - self.dishonest else among.lie
 
@@ -100,12 +100,12 @@ class Plan:
 
     @property
     def isolated_agents(self) -> frozenset[int]:
-        """Agents without any link in either direction: no peer can notify them that their ledger is out of date."""
+        """Agents without a link in either direction, which no peer can warn that their ledger is out of date."""
         met = {i for i, others in enumerate(self.peers) if others} | {j for others in self.peers for j in others}
         return frozenset(range(self.options.agents)) - met
 
     def data(self, source: str, public: str) -> dict[str, Any]:
-        """Return the `[data]` table of an agent with records at `source` and public records, if any, at `public`."""
+        """Return the `[data]` table of an agent with records at `source` and, if needed, public records at `public`."""
         return {
             "source": source,
             "features": self.features,
@@ -117,14 +117,14 @@ class Plan:
 
 
 def plan(options: Options, data: DataSet | None = None) -> Plan:
-    """Load the data, hold out a test set, and deal out the remaining records.
+    """Load the data, hold out a test set, and distribute the remaining records among the agents.
 
     Args:
         options: the requested options.
-        data: the data set that `options.data` names, if it is loaded already.
+        data: the data set that `options.data` specifies, if it is already loaded.
 
     Raises:
-        DataError: if the data cannot be read or dealt out.
+        DataError: if the data cannot be read or distributed.
     """
     data = load(options.data) if data is None else data
     if options.data.startswith("feed:"):
@@ -194,7 +194,7 @@ def plan(options: Options, data: DataSet | None = None) -> Plan:
 
 
 def _check_cell(options: Options, config: AgentConfig) -> None:
-    """Refuse a fleet that is too small for a secure sum.
+    """Check that the fleet is large enough for a secure sum.
 
     Raises:
         UsageError: if the fleet is too small; the message states the number of devices that a sum needs.
@@ -208,33 +208,36 @@ def _check_cell(options: Options, config: AgentConfig) -> None:
 
 
 def _check_contributors(options: Options, config: AgentConfig) -> None:
-    """Refuse the default mixing in a fleet whose devices would ignore some contributions.
+    """Check that no device would ignore contributions under the default mixing.
 
     Raises:
-        UsageError: if the mixing is refused; the message names the choices.
+        UsageError: if the fleet is too large for the default mixing; the message lists the alternatives.
     """
     if "learner.mixing" in options.settings or getattr(config.learner, "mixing", None) != "contributions":
         return
     held = contributors(settings_of(config, PushSumSettings), kernel_of(config).size)
     if options.agents > held + 1:
         raise UsageError(
-            f"--agents {options.agents}: a device holds the contributions of {held} others (learner.contributors) and "
-            "ignores the rest: add --set learner.mixing=pairwise, in which one dishonest device can "
-            f"corrupt every model, or --set learner.contributors={options.agents - 1}, 1024 at most"
+            f"--agents {options.agents}: a device stores the contributions of {held} others (learner.contributors) and "
+            "ignores the rest: add --set learner.mixing=pairwise, with which one dishonest device can "
+            f"corrupt every model, or --set learner.contributors={options.agents - 1} (at most 1024)"
         )
 
 
 def _with_window_unit(options: Options) -> Options:
-    """Adapt options to a feed's stored windows, dealt out as files without a feed; units are days, as on a device."""
+    """Return the options for a feed's stored windows, which are distributed as files, without a feed.
+
+    As on a device, the default privacy unit is then `window`, which covers a day, unless the learner has its own unit.
+    """
     if ALGORITHMS[options.learner].unit != "record":
         return options
     return replace(options, settings={"privacy.unit": "window", **options.settings})
 
 
 def _with_regression_defaults(options: Options, *, grouped: bool) -> Options:
-    """Return the defaults of a regression, which the command line overrides: its model, and untransformed targets.
+    """Add a regression's defaults for the model, transform and partition, which the command line overrides.
 
-    From a file of many meters, each agent gets one meter.
+    If the file contains many meters, each agent gets the records of one meter.
     """
     dealt = "one-group" if options.data.startswith("meters:") else "by-group"
     defaults = {"data.transform": "none", **({"data.partition": dealt} if grouped else {})}
@@ -242,19 +245,19 @@ def _with_regression_defaults(options: Options, *, grouped: bool) -> Options:
 
 
 def _target(data: DataSet) -> Target | None:
-    """Return the target of the data; predictions without learning exist only for an official test split."""
+    """Return the target of the data, with baseline predictions only if there is an official test split."""
     return replace(data.target, baselines={}) if data.target is not None and data.test is None else data.target
 
 
 def _windows(options: Options, train: Records) -> tuple[int, int] | None:
-    """Return the first and last window of the data, if a window is the unit; a testbed may inspect its data set."""
+    """Return the first and last window of the data if the unit is a window; a testbed may inspect its data set."""
     if options.budget.unit != "window" or train.windows is None or not len(train):
         return None
     return int(train.windows.min()), int(train.windows.max())
 
 
 def _gradient_bound(options: Options, config: AgentConfig, records: Records) -> float | None:
-    """Measure G of constd2p with fidelity `paper`, if it is needed and not declared."""
+    """Measure the bound G for constd2p with fidelity `paper`, if it is needed and not declared."""
     learner = config.learner
     if not isinstance(learner, ConstD2pSettings) or learner.fidelity == "sound" or learner.gradient_bound is not None:
         return None
@@ -273,14 +276,17 @@ def _gradient_bound(options: Options, config: AgentConfig, records: Records) -> 
 
 
 def _family(config: AgentConfig, public: Records | None) -> Family:
-    """Return the family of a learner, which scores models on these public records if it scores any."""
+    """Return a learner's family after checking it; if the learner scores models, it uses these public records."""
     family = family_of(config, public)
     family.check()
     return family
 
 
 def _own_learner_keys(options: Options, index: int, peers: list[list[int]]) -> dict[str, Any]:
-    """Return an agent's own keys: with one shared model the first agent begins; in rounds, keys come from the graph."""
+    """Return the learner keys that are specific to an agent.
+
+    With one shared model, the first agent begins the walk. For learning in rounds, the keys follow from the graph.
+    """
     if ALGORITHMS[options.learner].one_begins:
         return {"begins_walk": True} if index == 0 else {}
     found: dict[str, Any] = {}
@@ -292,12 +298,12 @@ def _own_learner_keys(options: Options, index: int, peers: list[list[int]]) -> d
 
 
 def _gradients_per_round(peers: list[list[int]]) -> int:
-    """Return the number of gradients that a device releases in one round if all neighbours are answered."""
+    """Return the largest number of gradients that a device releases in one round if it answers all neighbours."""
     return 1 + max(map(len, peers))
 
 
 def _peers(options: Options) -> list[list[int]]:
-    """Return, for each agent, the agents that it sends to. In rounds, every receiver answers."""
+    """Return, for each agent, the agents to which it sends. In rounds, every receiver answers."""
     if options.transport == "mixed":  # every agent must be able to reach the seed
         return [[0] if i else [] for i in range(options.agents)]
     peers = out_peers(options.topology, options.agents, options.seed)

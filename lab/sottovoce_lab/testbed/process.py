@@ -1,8 +1,8 @@
-"""Agent process of a testbed: a real agent that also stops when the testbed ends.
+"""An agent process in a testbed: a real agent that also stops when the testbed ends.
 
-Run by the testbed as `python -m sottovoce_lab.testbed.process CONFIG SEED [FAULT …]`, with a pipe as its standard
-input. A line of input lists the node ids that this agent does not reach from now on; an empty line ends the partition.
-Only this module may run an agent without noise, and only on loopback, in a fleet that a testbed made.
+The testbed runs it as `python -m sottovoce_lab.testbed.process CONFIG SEED [FAULT …]`, with a pipe as its standard
+input. Each line of input lists the node ids of the peers that the agent cannot reach from then on; an empty line ends
+the partition. Only this module may run an agent without noise, and only on loopback in a fleet created by a testbed.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ FLEET_PREFIX = "testbed-"
 
 
 def main(arguments: list[str]) -> int:
-    """Run the agent; return its exit code."""
+    """Run the agent and return its exit code."""
     return run_to_exit_code(lambda: _run_agent(*arguments))
 
 
@@ -50,8 +50,7 @@ def _allow_noiseless(config: AgentConfig, agent: Agent) -> None:
     throw_away = agent.identity.fleet.startswith(FLEET_PREFIX) and here
     if budget_of(config).epsilon is None and not throw_away:
         raise ConfigError(
-            "privacy.epsilon: inf is allowed only in a testbed's own fleet on 127.0.0.1, and so is "
-            'data.ranges = "training"'
+            'privacy.epsilon = inf and data.ranges = "training" are allowed only in a testbed\'s own fleet on 127.0.0.1'
         )
 
 

@@ -1,4 +1,4 @@
-"""A run over real processes: watch the fleet, inject the faults, measure the public models, and report."""
+"""A run with real processes: watch the fleet, inject faults, measure the published models, and write a report."""
 
 import statistics
 import tempfile
@@ -38,26 +38,26 @@ _STALLED_SECONDS = 5.0
 
 
 def run(plan: Plan, watcher: Watcher) -> Report:
-    """Build the fleet, run it to its end, stop it whatever happens, and measure it."""
+    """Build the fleet, run it to its end, measure it, and stop it even if an error occurs."""
     directory = plan.options.directory
     if directory is None:
         with tempfile.TemporaryDirectory(prefix="sottovoce-") as temporary:
             showing = Showing(watcher, plan.options, Path(temporary))
             return run_watched(plan, showing, lambda: ProcessFleet(plan, Path(temporary)))
     if directory.exists() and any(directory.iterdir()):
-        raise UsageError(f"testbed.directory: {directory} is not empty; name a new one")
+        raise UsageError(f"testbed.directory: {directory} is not empty; specify a new directory")
     directory.mkdir(parents=True, exist_ok=True)
     showing = Showing(watcher, plan.options, directory)
     return run_watched(plan, showing, lambda: ProcessFleet(plan, directory.absolute()))
 
 
 def run_watched(plan: Plan, watcher: Watcher, build: Callable[[], RunningFleet]) -> Report:
-    """Run a fleet that the caller builds, and watch it.
+    """Build a fleet with the given function, run it, and watch it.
 
     Args:
         plan: the plan that the fleet follows.
-        watcher: receiver of the progress.
-        build: function that builds the fleet; the duration in the report includes the call.
+        watcher: watcher that displays the progress.
+        build: function that builds the fleet; the duration in the report includes this call.
     """
     return _Run(plan, watcher, build).report()
 
@@ -79,13 +79,13 @@ class _Run:
         self._interrupted: int | None = None
 
     def report(self) -> Report:
-        """Run, and report. Ctrl-C ends the run early, with a report of the results so far."""
+        """Run the fleet and return the report. Ctrl-C ends the run early, with a report on the results so far."""
         try:
             if self._fleet.broker is not None:
                 self._watcher.note(f"MQTT through {self._fleet.broker.words}")
             self._watcher.note(self._fleet.start_message)
             if alone := len(self._plan.isolated_agents):
-                self._watcher.note(f"{alone} agents have no peer: ledger.alone = true for them, in this run")
+                self._watcher.note(f"{alone} agents have no peers, so this run sets ledger.alone = true for them")
             self._fleet.start(lambda ready, of: self._watcher.advance("agents ready", ready, of))
             try:
                 self._watch()
@@ -102,7 +102,7 @@ class _Run:
         finally:
             stubborn = self._fleet.stop()
         if stubborn:
-            self._warnings.append(f"did not stop on request and were killed: {', '.join(stubborn)}")
+            self._warnings.append(f"these agents did not stop on request and were killed: {', '.join(stubborn)}")
         ledgers = {member.name: self._fleet.spending(member) for member in self._fleet.members}
         return Report(
             run=describe_run(self._plan, time.monotonic() - self._began),
@@ -134,18 +134,19 @@ class _Run:
             if not (late := self._laggards()) and not self._waits_for_anybody():
                 return
             if time.monotonic() > deadline:
-                raise NetworkError(f"{', '.join(late)} had not finished in time; see each agent's `agent status --why`")
+                raise NetworkError(f"{', '.join(late)} did not finish in time; see `agent status --why` for each")
             time.sleep(max(_POLL_SECONDS / 4, min(_POLL_SECONDS, options.period)))
 
     def _laggards(self) -> list[str]:
-        """Return running agents that have not completed their cycles; all others keep mixing until then."""
+        """Return the names of running agents with cycles left; the other agents keep mixing until these are done."""
         cycles = self._plan.options.cycles
         return [member.name for member in self._fleet.running() if not member.last or member.last["cycle"] < cycles]
 
     def _advance(self) -> None:
-        """Advance the fleet's cycle to its agents' median, never back; while no agent can continue, follow the clock.
+        """Advance the fleet's cycle to the median of its agents' cycles, but never move it back.
 
-        A running agent may be waiting for an absent agent, such as a witness of its ledger head.
+        While no agent can continue, the fleet's cycle follows the clock: a running agent may be waiting for an absent
+        agent, such as a witness of its ledger head.
         """
         cycles = [member.last["cycle"] for member in self._fleet.running() if member.last]
         period = self._plan.options.period
@@ -156,23 +157,23 @@ class _Run:
             self._cycle, self._reached = cycle, time.monotonic()
 
     def _waits_for_anybody(self) -> bool:
-        """Check whether all agents are down, and some will restart."""
+        """Return whether all agents are down and some of them will restart."""
         cycle, cycles = self._cycle, self._plan.options.cycles
         return not self._fleet.running() and cycle < cycles and self._fate.brings_back(cycle)
 
     def _break_broker(self, cycle: int) -> None:
-        """Kill the broker at the cycle of the fault, and restart it at the end of the outage."""
+        """Kill the broker at the cycle that the fault specifies, and restart it at the end of the outage."""
         fault, broker = self._plan.options.faults.broker_kill, self._fleet.broker
         if fault is None or broker is None:
             return
         if self._broker_back is None and cycle >= fault.cycle:
             broker.kill()
             self._broker_back = time.monotonic() + fault.seconds
-            self._watcher.note(f"cycle {cycle}: killed the broker, for {fault.seconds:g} s")
+            self._watcher.note(f"cycle {cycle}: killed the broker for {fault.seconds:g} s")
         elif self._broker_back is not None and time.monotonic() >= self._broker_back:
             broker.start()
             self._broker_back = float("inf")
-            self._watcher.note(f"cycle {cycle}: the broker is back")
+            self._watcher.note(f"cycle {cycle}: restarted the broker")
 
     def _apply_faults(self, cycle: int) -> None:
         turn = self._fate.at(cycle)
@@ -185,7 +186,7 @@ class _Run:
             self._watcher.note(note)
 
     def _models(self) -> dict[str, NDArray[np.float64]]:
-        """Return the models that running agents have published, by name."""
+        """Return the models that running agents have published, by agent name."""
         models = {}
         for member in self._fleet.running():
             try:
@@ -197,9 +198,13 @@ class _Run:
         return models
 
     def _final_models(self) -> dict[str, NDArray[np.float64]]:
-        """Return the models at the end of the run, when at least one agent must have one."""
+        """Return the published models at the end of the run.
+
+        Raises:
+            NetworkError: if no running agent has a model.
+        """
         if not (models := self._models()):
-            raise NetworkError("no remaining agent holds a model")
+            raise NetworkError("no remaining agent has a model")
         return models
 
     def _record_moment(self, cycle: int) -> None:
@@ -247,10 +252,10 @@ class _Run:
         )
 
     def _ledgers_agree(self, ledgers: dict[str, Spending]) -> bool:
-        """Check that the spending that agents reported when they stopped matches their ledgers.
+        """Return whether the spending that agents reported when they stopped matches their ledgers.
 
-        One release may have been in progress at that time. An agent that had to be killed has reported nothing: its
-        ledger must contain at least its last reported spending.
+        One release may have been in progress when an agent stopped. An agent that had to be killed reported nothing
+        then, so its ledger must contain at least the spending in its last status.
         """
         agree = True
         for member in self._fleet.running():
@@ -265,7 +270,7 @@ class _Run:
 
     @staticmethod
     def _agent_report(member: Member, spending: Spending) -> AgentReport:
-        """Return the result of an agent, from its ledger and not from its own report."""
+        """Return an agent's result, with the spending from its ledger rather than from its own report."""
         return AgentReport(
             id=member.identity.node_id,
             alive=not member.killed,

@@ -1,4 +1,4 @@
-"""Progress display of a run."""
+"""Interface for displaying the progress of a run."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ from sottovoce_lab.testbed.measure import Quality
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """State of a fleet after a cycle: the slowest live agent's cycle, and totals over agents."""
+    """A fleet's state after one of its cycles; messages and bytes are totals over all agents."""
 
     cycle: int
     cycles: int
@@ -20,13 +20,13 @@ class Moment:
 
 
 class Watcher:
-    """Watcher of a run that shows nothing; base class of all watchers."""
+    """A watcher that shows nothing; the base class of all watchers of a run."""
 
     def note(self, text: str) -> None:
-        """Show a note on an event of the run."""
+        """Show a note about an event in the run."""
 
     def advance(self, what: str, done: int, of: int) -> None:
-        """Show the progress of a phase, for example `agents ready`, 17 of 60."""
+        """Show the progress of a phase: for example, 17 of 60 `agents ready`."""
 
     def show_moment(self, moment: Moment) -> None:
-        """Show the fleet at the end of a cycle."""
+        """Show the fleet's state at the end of a cycle."""

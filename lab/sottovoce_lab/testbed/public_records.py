@@ -1,8 +1,8 @@
 """Public labelled records on which a learner scores models, and their sources in a testbed.
 
-`held-apart`: a share of the training part that no agent holds and on which nothing is measured. `test`: some of the
-test records, as in the PDSL paper; weights are then chosen on the test records, and the report states this. Either
-takes a number of records: `held-apart(200)`.
+`held-apart` is a share of the training records that no agent holds and on which nothing is measured. `test` is a sample
+of the test records, as in the PDSL paper; weights are then chosen on test records, and the report states this. Both
+accept a maximum number of records, as in `held-apart(200)`.
 """
 
 import re
@@ -16,17 +16,17 @@ from sottovoce.registry import ALGORITHMS
 from sottovoce_lab.testbed.options import Options
 
 _MAX = 500
-_SHARE = 5  # one record in five at most, if records are few
+_SHARE = 5  # if there are few records, at most one in five is set apart
 _SOURCE = re.compile(r"(?P<part>held-apart|test)(\((?P<most>[1-9]\d{0,6})\))?")
 
 
 @dataclass(frozen=True, slots=True)
 class Apart:
-    """Places of the training records for agents, and the public records set apart.
+    """Positions of the training records for agents, and the public records that are set apart.
 
     Attributes:
-        train: places of the records that agents may hold, ascending.
-        public: public records before the transform; None if they are not requested.
+        train: positions of the records that agents may hold, in ascending order.
+        public: public records before the transform; None if no public records are needed or requested.
         contaminated: whether models are also measured on the public records.
     """
 
@@ -36,17 +36,17 @@ class Apart:
 
 
 def set_apart(options: Options, train: Records, test: Records) -> Apart:
-    """Set public records apart, if the learner needs them or `data.validation` requests them.
+    """Set public records apart if the learner needs them or `data.validation` requests them.
 
     Raises:
-        UsageError: if `data.validation` names no source.
+        UsageError: if `data.validation` does not specify a valid source.
     """
     source = options.settings.get("data.validation", "held-apart" if _needs_public_records(options) else None)
     if source is None:
         return Apart(np.arange(len(train)))
     named = _SOURCE.fullmatch(str(source))
     if named is None:
-        raise UsageError(f"--set data.validation={source}: choose held-apart or test, or held-apart(N) or test(N)")
+        raise UsageError(f"--set data.validation={source}: choose held-apart, test, held-apart(N) or test(N)")
     most = int(named["most"] or _MAX)
     if named["part"] == "test":
         drawn = _drawn(len(test), most, options.seed)

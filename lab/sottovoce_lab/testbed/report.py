@@ -1,4 +1,4 @@
-"""Report of a run, `sottovoce.report/1`."""
+"""The report on a run, in the format `sottovoce.report/1`."""
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
@@ -14,7 +14,7 @@ SCHEMA = "sottovoce.report/1"
 
 @dataclass(frozen=True, slots=True)
 class AgentReport:
-    """State of one agent at the end; `epsilon_spent` is None if no ε is promised."""
+    """An agent's state at the end of a run; `epsilon_spent` is None if no ε is promised."""
 
     id: str
     alive: bool
@@ -26,7 +26,7 @@ class AgentReport:
 
 @dataclass(frozen=True, slots=True)
 class Traffic:
-    """Messages of the agents. `wire_bytes` are envelopes and receipts, retries included, before HTTP/2 and TLS."""
+    """Traffic of all agents. `wire_bytes` counts envelopes and receipts, including retries, before HTTP/2 and TLS."""
 
     messages: int = 0
     payload_bytes: int = 0
@@ -35,7 +35,7 @@ class Traffic:
 
 @dataclass(frozen=True, slots=True)
 class Resources:
-    """Resources that the agents used; None if processes share one."""
+    """Resources that the agents used; each value is None if all agents share one process."""
 
     ready_s_median: float | None = None
     rss_mib_median: float | None = None
@@ -45,22 +45,22 @@ class Resources:
 
 @dataclass(slots=True)
 class Report:
-    """Results of a run.
+    """The results of a run.
 
     Attributes:
-        run: settings and duration of the run.
-        statement: the guarantee.
-        final: measures at the end.
+        run: the run's settings and duration.
+        statement: the privacy guarantee.
+        final: measures at the end of the run.
         curve: measures during the run.
-        traffic: messages and bytes sent.
+        traffic: numbers of messages and bytes sent.
         resources: time and memory used.
-        agents: state of each agent at the end, with the spending read from its ledger.
+        agents: each agent's state at the end of the run, with the spending read from its ledger.
         faults: the `--fault` specifications.
         ledgers_agree: whether every ledger agrees with its agent's report.
-        baselines: function that computes the accuracies of trivial rules, for the document, or None without
-            classification.
+        baselines: function that computes the accuracies of trivial rules for the document, or returns None if the task
+            is not classification.
         warnings: warnings for the reader.
-        interrupted: the cycle at which Ctrl-C ended the run; None for a whole run.
+        interrupted: the cycle at which Ctrl-C ended the run; None for a complete run.
     """
 
     run: dict[str, Any]
@@ -83,16 +83,16 @@ class Report:
         return "local" if self.statement.epsilon_alone is None else "cell"
 
     def _remarks(self, baselines: Baselines | None) -> list[str]:
-        """Return the warnings that follow from the report."""
+        """Return the warnings that follow from the reported values."""
         ended = []
         if self.interrupted is not None:
-            ended = [f"interrupted at cycle {self.interrupted} of {self.run['cycles']}: measures are of that moment"]
+            ended = [f"interrupted at cycle {self.interrupted} of {self.run['cycles']}: results measured at that cycle"]
         if baselines is None:
             return ended
         return ended + baselines.warnings(self.final, self._noise)
 
     def document(self) -> dict[str, Any]:
-        """Return the JSON document."""
+        """Return the report as a JSON document."""
         statement = self.statement.as_dict()
         spent = [agent.epsilon_spent for agent in self.agents]
         known = [epsilon for epsilon in spent if epsilon is not None]

@@ -1,4 +1,4 @@
-"""Parts of a report that both kinds of testbed share."""
+"""Parts of a report that are common to both kinds of testbed."""
 
 from dataclasses import asdict
 from typing import Any
@@ -13,12 +13,12 @@ from sottovoce_lab.testbed.gradient_bound import RUNS
 from sottovoce_lab.testbed.plan import Plan
 from sottovoce_lab.testbed.progress import Moment
 
-SIMULATED = "simulated noise is seeded and protects no one; the ε printed is what real noise would cost"
-"""Warning for every run whose noise is not the device's own."""
+SIMULATED = "simulated noise is seeded and protects no one; the printed ε is what real noise would cost"
+"""Warning for every run with simulated noise instead of the devices' own."""
 
 
 def describe_run(plan: Plan, wall: float) -> dict[str, Any]:
-    """Return the `run` part: the settings and the duration."""
+    """Return the report's `run` part: the settings, and the duration `wall` in seconds."""
     options = plan.options
     return {
         "learner": options.learner,
@@ -39,7 +39,7 @@ def describe_run(plan: Plan, wall: float) -> dict[str, Any]:
 
 
 def plan_baselines(plan: Plan) -> Baselines | None:
-    """Return the baselines of a fleet; those of its honest devices, if some are dishonest."""
+    """Return the baselines of a fleet's honest devices; None if the task is not classification."""
     if plan.classes < 2:
         return None
     honest = plan.raw[: plan.options.agents - plan.dishonest]
@@ -47,7 +47,7 @@ def plan_baselines(plan: Plan) -> Baselines | None:
 
 
 def plan_warnings(plan: Plan) -> list[str]:
-    """Return all warnings that are possible before a run."""
+    """Return all warnings that can be determined before a run."""
     kinds = (
         shared_records,
         contamination_warnings,
@@ -60,29 +60,29 @@ def plan_warnings(plan: Plan) -> list[str]:
 
 
 def contamination_warnings(plan: Plan) -> list[str]:
-    """Return a warning if weights are chosen on records on which models are also measured."""
+    """Return a warning if gradient weights are chosen on records on which models are also measured."""
     if not plan.apart.contaminated:
         return []
-    return ["data.validation = test: gradients are weighed on test records, so that the accuracy printed flatters"]
+    return ["data.validation = test: gradients are weighted on test records, so the printed accuracy is too optimistic"]
 
 
 def shared_records(plan: Plan) -> list[str]:
-    """Return warnings if several agents hold one record, or several records one reading: their costs add up."""
+    """Return warnings if one record is held by several agents, or one reading by several records: costs add up."""
     agents, budget, found = plan.held_by_most, plan.options.budget, []
     if budget.epsilon is None:
         return []
     if agents > 1:
-        found.append(f"{agents} agents hold one record: all together may cost it {agents} times the ε and δ printed")
+        found.append(f"{agents} agents hold the same record, which may cost it {agents} times the printed ε and δ")
     if plan.target is not None and plan.target.overlap > 1 and budget.unit == "record":
         found.append(
-            f"a reading is part of up to {plan.target.overlap} records, so what is printed for one record does not "
-            "hold for a reading: --set privacy.unit=window protects all readings of a day"
+            f"a reading is part of up to {plan.target.overlap} records, so the guarantee for one record does not "
+            "hold for a reading: use --set privacy.unit=window to protect all readings of a day"
         )
     return found
 
 
 def hint_warnings(plan: Plan) -> list[str]:
-    """Return a warning with a better setting for a fleet of this size, if the learner has one."""
+    """Return a warning that recommends a better setting for a fleet of this size, if the learner has one."""
     hint = plan.config.learner.hint(sum(map(len, plan.raw)))
     return [] if hint is None else [hint]
 
@@ -92,11 +92,13 @@ def dishonesty_warnings(plan: Plan) -> list[str]:
     among = plan.options.faults.dishonest
     if among is None:
         return []
-    return [f"{plan.dishonest} of {plan.options.agents} agents are dishonest ({among.lie}); measured are the others"]
+    return [
+        f"{plan.dishonest} of {plan.options.agents} agents are dishonest ({among.lie}); only the others are measured"
+    ]
 
 
 def without_effect(plan: Plan) -> list[str]:
-    """Return warnings about keys without effect beside other keys; in a device's own file such keys are errors."""
+    """Return warnings about keys that other keys make ineffective; in a device's own file, such keys are errors."""
     tables: dict[str, dict[str, Any]] = {}
     for key, value in plan.options.settings.items():
         section, _, name = key.partition(".")
@@ -106,20 +108,20 @@ def without_effect(plan: Plan) -> list[str]:
 
 
 def unpaid_value_warnings(plan: Plan) -> list[str]:
-    """Return warnings about values that the harness computed from all records and that no ledger was charged for."""
+    """Return warnings about values that the harness computed from all records without charging any ledger."""
     found = []
     if plan.gradient_bound is not None:
         found.append(
-            f"learner.gradient_bound = {plan.gradient_bound:.4g} is from {RUNS} runs without privacy on all records, "
-            "as in the paper: no ledger was charged for them"
+            f"learner.gradient_bound = {plan.gradient_bound:.4g} comes from {RUNS} runs without privacy on all "
+            "records, as in the paper; no ledger was charged for these runs"
         )
     if plan.classes == 1:
-        found.append("mae_least_squares is of a fit to all agents' records, which this harness alone may look at")
+        found.append("mae_least_squares is the error of a fit to all agents' records, which only this harness may read")
     if "noise_deviation" in plan.family.facts:
-        found.append("rmse and mae are against the true mean of all devices, which this harness alone knows")
+        found.append("rmse and mae are distances from the true mean of all devices, which only this harness knows")
     return found
 
 
 def curve_point(moment: Moment) -> dict[str, Any]:
-    """Return a point of the `curve` part."""
+    """Return a point for the report's `curve` part."""
     return {"cycle": moment.cycle, "t_s": round(moment.elapsed_s, 3), **asdict(moment.measures)}

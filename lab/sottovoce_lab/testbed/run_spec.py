@@ -1,8 +1,8 @@
-"""Single description of a run for all engines: `sottovoce run`, from TOML and from `--set`.
+"""The description of a run for `sottovoce run`, which is common to all engines and is read from TOML and `--set`.
 
-A file has the keys below, flat or in tables, and any key of an agent's configuration: `learner.steps`,
-`data.transform`, …. One file runs on every engine; a setting that an engine cannot run is an error that names another
-engine.
+A file contains the keys below, flat or in tables, and any key of an agent's configuration, such as `learner.steps` or
+`data.transform`. The same file can run on every engine; a setting that an engine does not support is an error whose
+message names another engine.
 """
 
 import json
@@ -22,7 +22,8 @@ from sottovoce_lab.testbed.options import Options, check_key, topology_of
 
 Engine = Literal["vector", "events", "memory", "grpc", "mqtt", "mixed"]
 ENGINES: tuple[str, ...] = get_args(Engine)
-"""Engines. vector: a few arrays; events, memory: agents under a virtual clock; all others: processes, by transport."""
+"""Engine names: `vector` uses a few arrays; `events` and `memory` run agents under a virtual clock; all others run
+agents as processes and are named after the transport."""
 
 ALIASES = {
     "data": "data.source",
@@ -33,42 +34,42 @@ ALIASES = {
     "epsilon": "privacy.epsilon",
     "delta": "privacy.delta",
 }
-"""Short names for keys of tables."""
+"""Short names for keys in tables."""
 
 _SYNTHETIC = ("data.features", "data.classes", "data.records")
 _LISTS = ("faults", "data.bounds", "data.windows", "transport.use", "transport.peers", "vault.graphs", "faults.delay")
-"""Keys whose value is a list; any other list is a sweep."""
+"""Keys whose value is a list; a list as the value of any other key is a sweep."""
 
 
 class RunSpec(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Description of a run."""
+    """The description of a run."""
 
-    engine: Annotated[Engine, Meta(description="what executes the run")] = "events"
-    agents: Annotated[int, Meta(ge=1, le=10_000_000, description="devices")] = 12
-    cycles: Annotated[int, Meta(ge=1, le=10_000_000, description="cycles of each device")] = 60
-    period: Annotated[float, Meta(ge=0.001, le=3600, description="seconds from cycle to cycle")] = 1.0
-    seed: Annotated[int, Meta(ge=0, le=2**62, description="seed of everything that is not real")] = 0
-    learner: Annotated[str, Meta(description="the algorithm")] = DEFAULT
+    engine: Annotated[Engine, Meta(description="engine that executes the run")] = "events"
+    agents: Annotated[int, Meta(ge=1, le=10_000_000, description="number of devices")] = 12
+    cycles: Annotated[int, Meta(ge=1, le=10_000_000, description="number of cycles per device")] = 60
+    period: Annotated[float, Meta(ge=0.001, le=3600, description="seconds between cycles")] = 1.0
+    seed: Annotated[int, Meta(ge=0, le=2**62, description="seed for everything that is simulated")] = 0
+    learner: Annotated[str, Meta(description="name of the algorithm")] = DEFAULT
     fidelity: Literal["sound", "paper"] = "sound"
     model: str | None = None
     data: Annotated[str, Meta(description="a data SPEC, or synthetic")] = "digits"
     epsilon: Annotated[
         Annotated[float, Meta(gt=0)] | None,
-        Meta(description="total ε, inf for no noise; without it 2, or the learner's"),
+        Meta(description="total ε; inf for no noise; by default 2, or inf for a noiseless learner"),
     ] = None
     delta: Annotated[float, Meta(gt=0, lt=1, description="total δ")] = 1e-5
-    topology: Annotated[str | None, Meta(description="which device sends to which; by default the learner's")] = None
-    faults: Annotated[tuple[str, ...], Meta(description="faults, written as for --fault")] = ()
+    topology: Annotated[str | None, Meta(description="which device sends to which; the learner's by default")] = None
+    faults: Annotated[tuple[str, ...], Meta(description="fault specifications, as for --fault")] = ()
     isolate: Annotated[
-        Isolation | None, Meta(description="how processes start: as forks of one, or each on its own")
+        Isolation | None, Meta(description="how processes start: as forks of one process, or separately")
     ] = None
-    settings: Annotated[dict[str, Any], Meta(description="other keys of an agent's configuration")] = {}
+    settings: Annotated[dict[str, Any], Meta(description="other keys of the agents' configuration")] = {}
 
     def options(self) -> Options:
-        """Return the options of a testbed; for the vector engine, those of an equal fleet in one process.
+        """Return the testbed options for the run; for the vector engine, those of an equivalent fleet in one process.
 
         Raises:
-            PrivacyError, SottovoceError: if the run is impossible; the message names the key.
+            PrivacyError, SottovoceError: if these settings do not allow a run; the message names the key.
         """
         known = ALGORITHMS.get(self.learner)
         usual = math.inf if known is not None and known.noiseless else 2.0
@@ -96,15 +97,15 @@ class RunSpec(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
 
 def run_spec(values: Mapping[str, Any], origin: str, typed: Collection[str] = ()) -> RunSpec:
-    """Build a run's description from dotted keys.
+    """Build the description of a run from dotted keys.
 
     Args:
-        values: values by key; values in a table `[faults]` are in the vector engine's own terms.
-        origin: name of the file, for errors.
-        typed: keys that were given on the command line rather than by the file.
+        values: values by dotted key; keys in a `[faults]` table follow the vector engine's own format.
+        origin: name of the file, for error messages.
+        typed: keys that were set on the command line rather than in the file.
 
     Raises:
-        ConfigError: if a value is impossible; the message names its key.
+        ConfigError: if a value is invalid; the message names its key.
         UsageError: if a key does not exist.
     """
     named = {ALIASES.get(key, key): value for key, value in values.items()}
@@ -120,7 +121,7 @@ def run_spec(values: Mapping[str, Any], origin: str, typed: Collection[str] = ()
             check_key(key, "--set" if key in typed_keys else "the key")
             table["settings"][key] = value
     if synthetic and table.get("data") != "synthetic":
-        raise ConfigError(f"{origin}: data.{next(iter(synthetic))}: needs data = synthetic; leave it out")
+        raise ConfigError(f"{origin}: data.{next(iter(synthetic))} requires data = synthetic: set it, or omit this key")
     if synthetic:
         table["data"] = "synthetic#" + "&".join(f"{key}={value}" for key, value in synthetic.items())
     faults = table.get("faults", [])
@@ -133,7 +134,13 @@ def run_spec(values: Mapping[str, Any], origin: str, typed: Collection[str] = ()
 
 
 def _fault_words(named: dict[str, Any], origin: str) -> list[str]:
-    """Extract the vector engine's `faults.drop`, `faults.delay` and `faults.churn`, as `--fault` specifications."""
+    """Remove the vector engine's fault keys, and return equivalent `--fault` specifications.
+
+    The keys are `faults.drop`, `faults.delay`, `faults.churn` and `faults.online`.
+
+    Raises:
+        ConfigError: if `faults.online` is set to a value other than 0.9.
+    """
     period = float(named.get("period", 1.0))
     words = []
     if drop := named.pop("faults.drop", 0):
@@ -145,39 +152,39 @@ def _fault_words(named: dict[str, Any], origin: str) -> list[str]:
         words.append(f"churn={churn}")
     if named.pop("faults.online", 0.9) != 0.9:
         raise ConfigError(
-            f"{origin}: faults.online: nine in ten agents are online on every engine except simulate's; leave it out"
+            f"{origin}: faults.online applies only to simulate: omit it; elsewhere nine in ten agents are online"
         )
     return words
 
 
 def split_sweep(values: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, list[Any]]]:
-    """Split keys into keys with one value and keys with a list; a sweep covers all combinations.
+    """Separate keys with a single value from keys with a list of values; a sweep covers all combinations of the lists.
 
     Args:
         values: values by dotted key.
 
     Raises:
-        UsageError: for an empty list, or a value given twice.
+        UsageError: if a list is empty, or contains a value twice.
     """
     lists = {
         key: value for key, value in values.items() if isinstance(value, list) and ALIASES.get(key, key) not in _LISTS
     }
     if empty := [key for key, value in lists.items() if not value]:
-        raise UsageError(f"{empty[0]}: the list to sweep over is empty; write at least one value")
+        raise UsageError(f"{empty[0]}: the list to sweep over is empty; specify at least one value")
     for key, value in lists.items():
         if twice := [one for i, one in enumerate(value) if one in value[:i]]:
-            raise UsageError(f"{key}: {twice[0]} is listed twice; write each value once")
+            raise UsageError(f"{key}: {twice[0]} is listed twice; list each value once")
     return {key: value for key, value in values.items() if key not in lists}, lists
 
 
 def combinations(values: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the keys of every run of a sweep, the last list's values changing fastest; without a list, of one run."""
+    """Return the keys of every run in a sweep, with the last list varying fastest; without lists, those of one run."""
     fixed, lists = split_sweep(values)
     return [{**fixed, **dict(zip(lists, chosen, strict=True))} for chosen in product(*lists.values())]
 
 
 def override_values(values: Mapping[str, Any], typed: Mapping[str, Any]) -> dict[str, Any]:
-    """Override a file's keys by the keys of `--set`, even if the two use different names for a key."""
+    """Override a file's keys with those from `--set`, even if the two use different names for the same key."""
     taken = {ALIASES.get(key, key) for key in typed}
     kept = {key: value for key, value in values.items() if ALIASES.get(key, key) not in taken}
     return {
@@ -187,7 +194,7 @@ def override_values(values: Mapping[str, Any], typed: Mapping[str, Any]) -> dict
 
 
 def _numbers(value: Any) -> Any:
-    """Read `1,2,5`, as people often type it, as a list of numbers."""
+    """Convert text such as `1,2,5`, which people often type, to a list of numbers; return any other value unchanged."""
     try:
         found = json.loads(f"[{value}]") if isinstance(value, str) and "," in value else []
     except ValueError:

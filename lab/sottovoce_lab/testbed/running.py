@@ -1,4 +1,4 @@
-"""Interface of a run to its fleet: the testbed's own processes, or containers that were started elsewhere."""
+"""Interface between a run and its fleet: the testbed's own processes, or containers that were started elsewhere."""
 
 from collections.abc import Callable
 from typing import Protocol
@@ -10,11 +10,11 @@ from sottovoce_lab.testbed.fleet import Member
 
 
 class RunningFleet(Protocol):
-    """Fleet under observation.
+    """A fleet that a run watches.
 
     Attributes:
-        broker: the run's own broker, which the run may kill; None without one.
-        members: all agents of the fleet.
+        broker: the run's own broker, which the run may kill; None if the run has no broker.
+        members: all of the fleet's agents.
     """
 
     broker: TestbedBroker | None
@@ -22,26 +22,26 @@ class RunningFleet(Protocol):
 
     @property
     def start_message(self) -> str:
-        """Line for a watcher to show at the start."""
+        """The line that a watcher shows at the start of the run."""
         ...
 
     def start(self, ready: Callable[[int, int], None]) -> None:
         """Wait until every agent has answered once.
 
         Args:
-            ready: called with the number of agents that have answered, and the number of all agents.
+            ready: called with the number of agents that have answered and the total number of agents.
 
         Raises:
-            SottovoceError: if an agent ended, or did not answer in time.
+            SottovoceError: if an agent ended or did not answer in time.
         """
         ...
 
     def stop(self) -> list[str]:
-        """Stop the fleet. Return the names of agents that did not stop on request."""
+        """Stop the fleet, and return the names of agents that did not stop on request."""
         ...
 
     def launch(self, index: int) -> None:
-        """Restart one agent."""
+        """Start or restart one agent."""
         ...
 
     def kill(self, index: int) -> None:
@@ -49,7 +49,7 @@ class RunningFleet(Protocol):
         ...
 
     def cut_off(self, places: frozenset[int]) -> None:
-        """Cut off these agents, and only these, from all other agents from now on."""
+        """Cut off exactly these agents from all other agents until the next call."""
         ...
 
     def poll(self) -> None:
@@ -65,9 +65,9 @@ class RunningFleet(Protocol):
         ...
 
     def charges_when_stopped(self, member: Member) -> int | None:
-        """Return the number of charges in the agent's last log line; None without such a line."""
+        """Return the number of charges that the agent logged when it stopped; None without such a log line."""
         ...
 
     def spending(self, member: Member) -> Spending:
-        """Return spending in the agent's ledger, read from outside."""
+        """Return the spending recorded in the agent's ledger, without asking the agent."""
         ...

@@ -1,4 +1,4 @@
-"""Public progress of a testbed over processes while it runs: the accuracy of its agents."""
+"""The published progress of a running testbed with processes: its agents' accuracy."""
 
 import json
 from pathlib import Path
@@ -12,12 +12,12 @@ from sottovoce_lab.testbed.run_facts import curve_point
 
 
 class Showing(Watcher):
-    """Watcher that also writes the newest measures to the testbed's directory, in place of the previous measures.
+    """A watcher that also writes the newest measures to the testbed's directory, replacing the previous measures.
 
     Args:
-        watcher: watcher that also receives every call.
-        options: options of the run.
-        directory: parent of the agents' state directories.
+        watcher: another watcher, to which every call is forwarded.
+        options: the run's options.
+        directory: parent directory of the agents' state directories.
     """
 
     def __init__(self, watcher: Watcher, options: Options, directory: Path) -> None:

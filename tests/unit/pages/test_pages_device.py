@@ -52,7 +52,7 @@ def test_its_page(device: Device, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     ended = here("report", "--state", device.state)
     assert (ended.code, ended.out.strip()) == (0, "kitchen.html"), ended.err
     page = (tmp_path / "kitchen.html").read_text()
-    for words in ("Device kitchen", device.id, "10 charges", "ε = 0.040 of 2 spent", "No agent runs there", "<svg"):
+    for words in ("Device kitchen", device.id, "10 charges", "ε = 0.040 of 2 spent", "No agent is running", "<svg"):
         assert words in page, words
 
 

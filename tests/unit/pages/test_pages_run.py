@@ -122,7 +122,7 @@ def _undrawn(directory: Path, report: dict[str, Any]) -> str:
 def test_a_run(page: str) -> None:
     reader = _read(page)
     words = " ".join(reader.words)
-    for expected in ("0.69", "ε = 1.500 of 2 spent", "proved", "loss=0.3", "2 of 3 ran at the end", "agent-2"):
+    for expected in ("0.69", "ε = 1.500 of 2 spent", "proved", "loss=0.3", "2 of 3 were running at the end", "agent-2"):
         assert expected in words, expected
     assert page.count('role="img"') == 3, "accuracy, loss, and what each agent spent"
     assert {"svg", "title", "figcaption", "progress", "caption"} <= reader.tags
@@ -131,12 +131,15 @@ def test_a_run(page: str) -> None:
 
 def test_baselines_stand_beside_the_result(tmp_path: Path) -> None:
     page = _undrawn(tmp_path, _report(baselines={"majority_class": 0.125, "own_data": 0.875}))
-    assert "with its own records and no noise, reaches 0.875; the most common class alone is right in 0.125" in page
+    assert (
+        "with its own records and no noise, reaches 0.875; always predicting the most common class reaches 0.125"
+        in page
+    )
 
 
 def test_a_spent_budget_says_so(tmp_path: Path) -> None:
     privacy = _report()["privacy"] | {"spent_epsilon_max": 2.0}
-    assert "none left: nothing more is released" in _undrawn(tmp_path, _report(privacy=privacy))
+    assert "none left: no more releases" in _undrawn(tmp_path, _report(privacy=privacy))
 
 
 def test_a_picture_follows_the_theme(tmp_path: Path) -> None:

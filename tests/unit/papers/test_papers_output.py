@@ -103,7 +103,7 @@ def test_without_matplotlib_it_is_said_at_once(monkeypatch: pytest.MonkeyPatch, 
 
 def test_without_any_data_set_there_is_no_figure(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(output, "pyplot", lambda: None)
-    with pytest.raises(DataError, match="name the folder that has them with --data"):
+    with pytest.raises(DataError, match="specify their folder with --data"):
         output.reproduce(
             "hegedus-2017/figure-3", quick=True, folder=tmp_path, out=tmp_path, say=print, told=lambda *_: None
         )

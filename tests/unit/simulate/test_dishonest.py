@@ -82,7 +82,7 @@ def test_where_nobody_lies_all_have_one_model_and_none_was_lost(faults: tuple[st
 
 def test_the_report_says_who_was_measured() -> None:
     report = memory.run(plan(options("contributions", "dishonest=0.25@zero")), Watcher()).document()
-    assert "2 of 8 agents are dishonest (zero); measured are the others" in report["warnings"]
+    assert "2 of 8 agents are dishonest (zero); only the others are measured" in report["warnings"]
 
 
 def test_what_cannot_be_done_is_said() -> None:
@@ -90,7 +90,7 @@ def test_what_cannot_be_done_is_said() -> None:
         UsageError, match=r"applies only to contributions and pairs; add --set learner\.mixing=contributions"
     ):
         accuracy("push-sum", "dishonest=0.25@close")
-    with pytest.raises(UsageError, match="only simulated devices can lie: use --transport memory"):
+    with pytest.raises(UsageError, match="only simulated devices can be dishonest: use --transport memory"):
         options("contributions", "dishonest=0.25@zero", transport="grpc")
     with pytest.raises(UsageError, match=r"leaves no agent on one side"):
         options("contributions", "dishonest=0.01@zero")
@@ -105,7 +105,7 @@ def test_a_vault_that_is_slower_than_a_period_costs_steps_and_no_more(mixing: st
     )
     assert 0 < slow["privacy"]["releases"] <= usual["privacy"]["releases"], "push-sum waits, others go on mixing"
     assert slow["final"]["accuracy_mean"] > 0.3
-    with pytest.raises(UsageError, match="delays of a vault can only be simulated: use --transport memory"):
+    with pytest.raises(UsageError, match="vault delays can only be simulated: use --transport memory"):
         options(mixing, "vault=2s", transport="grpc")
 
 

@@ -71,7 +71,7 @@ def test_faults_are_of_messages_alone() -> None:
     assert faults_of({}) == []
     assert faults_of({"SOTTOVOCE_FAULTS": " loss=0.3 delay=100ms "}) == ["loss=0.3", "delay=100ms"]
     for word in ("kill=0.5@cycle:3", "partition=0.5@cycle:1-2", "broker-kill=1s@cycle:2"):
-        with pytest.raises(UsageError, match="with the engine"):
+        with pytest.raises(UsageError, match="use the container engine"):
             faults_of({"SOTTOVOCE_FAULTS": f"loss=0.1 {word}"})
     with pytest.raises(UsageError, match="unknown fault"):
         faults_of({"SOTTOVOCE_FAULTS": "rain"})

@@ -68,7 +68,7 @@ def test_made_up_data_has_its_size() -> None:
         ({"epsilon": 0}, ConfigError, "x: epsilon: Expected `float` > 0.0"),
         ({"learner.clop": 1}, UsageError, "the key learner.clop: unknown key. Did you mean `learner.clip`?"),
         ({"settings": 1}, UsageError, "unknown key"),
-        ({"data.features": 5}, ConfigError, "data.features: needs data = synthetic"),
+        ({"data.features": 5}, ConfigError, "data.features requires data = synthetic"),
         ({"faults.online": 0.5}, ConfigError, "faults.online"),
         ({"faults": [1]}, ConfigError, "x: faults[0]: Expected `str`"),
     ],

@@ -30,19 +30,19 @@ def test_who_was_left_behind_is_named() -> None:
     models = {f"agent-{i:02}": right() for i in range(19)} | {"agent-19": right(-1.0)}
     final = meter().final(list(models.values()))
     (words,) = left_behind_warnings(meter(), models, final)
-    assert words == "agent-19 was left behind: accuracy 0.000, where the mean is 0.950"
+    assert words == "agent-19 was left behind: its accuracy is 0.000, while the mean is 0.950"
     assert left_behind_warnings(meter(), {"agent-00": right()}, meter().final([right()])) == []
 
 
 def test_many_that_were_left_behind_are_counted() -> None:
     models = {f"agent-{i:02}": right() for i in range(90)} | {f"agent-{i}": right(-1.0) for i in range(90, 100)}
     (words,) = left_behind_warnings(meter(), models, meter().final(list(models.values())))
-    assert words == "10 of 100 agents were left behind: accuracy 0.000 at the least, where the mean is 0.900"
+    assert words == "10 of 100 agents were left behind: the lowest accuracy is 0.000, while the mean is 0.900"
 
 
 def test_an_unfinished_schedule_is_named_unless_its_budget_is_spent() -> None:
     assert unfinished_warnings(status(10), "agent-03") == [
-        "agent-03 has done 10 of its 48 private steps: give it more cycles"
+        "agent-03 has taken 10 of its 48 private steps: use more cycles"
     ]
     assert (
         unfinished_warnings(status(48), "agent-03") == unfinished_warnings(status(10, exhausted=True), "agent-03") == []

@@ -154,7 +154,7 @@ def test_no_noise_is_for_a_throw_away_fleet_on_loopback_alone(
 ) -> None:
     device = _noiseless(tmp_path, name, listen)
     assert process.main([str(device.config), "0"]) == 3
-    assert "inf is allowed only in a testbed's own fleet on 127.0.0.1" in capsys.readouterr().err
+    assert "are allowed only in a testbed's own fleet on 127.0.0.1" in capsys.readouterr().err
 
 
 def _noiseless(directory: Path, name: str, listen: str) -> Device:

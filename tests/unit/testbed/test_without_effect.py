@@ -18,5 +18,5 @@ def test_a_run_of_usual_keys_says_nothing() -> None:
 
 
 def test_a_value_that_is_listed_twice_is_refused() -> None:
-    with pytest.raises(UsageError, match="epsilon: 1 is listed twice; write each value once"):
+    with pytest.raises(UsageError, match="epsilon: 1 is listed twice; list each value once"):
         combinations({"epsilon": [1, 2, 1]})

@@ -1,5 +1,5 @@
-"""Testbed whose agents are containers that a compose file starts: the preparation, the agents' program, and the report.
+"""A testbed whose agents run in containers started by a compose file: preparation, agent program and report.
 
-The three parts communicate only through directories that the containers share: no service waits for another service
+The three parts communicate only through directories that the containers share; no service waits for another service
 over a network. See docs/how-to/containers.md.
 """

@@ -1,4 +1,4 @@
-"""`python -m sottovoce_lab.testbed.containers prepare | device | results`: the services of a compose testbed."""
+"""`python -m sottovoce_lab.testbed.containers prepare | device | results`: run a service of a compose testbed."""
 
 import json
 import os
@@ -15,7 +15,7 @@ _ROLES = "prepare, device or results"
 
 
 def main(arguments: list[str]) -> int:
-    """Run one service; return the exit code."""
+    """Run one service and return its exit code."""
     try:
         match arguments:
             case ["prepare"]:

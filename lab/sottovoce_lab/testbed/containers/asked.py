@@ -1,4 +1,4 @@
-"""Settings of a compose testbed, from its environment."""
+"""Settings of a compose testbed, read from environment variables."""
 
 import math
 from collections.abc import Mapping
@@ -30,12 +30,12 @@ _DELTA = 1e-5
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """Fleet of containers.
+    """The container fleet that the environment variables describe.
 
     Attributes:
-        options: options of `sottovoce testbed`, with sampled peers.
-        use: transports of every agent, always with `mqtt`: agents find one another through the broker.
-        metrics: whether every agent has a listener for its metrics.
+        options: options for `sottovoce testbed`, with peer sampling.
+        use: every agent's transports; always includes `mqtt`, because agents find one another through the broker.
+        metrics: whether every agent listens for requests for its metrics.
     """
 
     options: Options
@@ -44,19 +44,22 @@ class Asked:
 
     @classmethod
     def read(cls, environment: Mapping[str, str]) -> "Asked":
-        """Read SOTTOVOCE_AGENTS, _LEARNER, _DATA, _EPSILON, _CYCLES, _PERIOD, _SEED, _TRANSPORT and _METRICS.
+        """Read the settings from environment variables.
+
+        The variables are SOTTOVOCE_AGENTS, _LEARNER, _DATA, _EPSILON, _CYCLES, _PERIOD, _SEED, _TRANSPORT and _METRICS.
 
         Raises:
-            UsageError: if a value is impossible; the message names the variable.
+            UsageError: if a value is invalid; the message names the variable.
         """
         said = {name: environment.get(_PREFIX + name) or default for name, default in _DEFAULTS.items()}
         if said["TRANSPORT"] not in ("grpc,mqtt", "mqtt"):
             raise UsageError(
-                f"{_PREFIX}TRANSPORT={said['TRANSPORT']}: choose grpc,mqtt or mqtt; peers are found through the broker"
+                f"{_PREFIX}TRANSPORT={said['TRANSPORT']}: choose grpc,mqtt or mqtt, because agents find their peers "
+                "through the broker"
             )
         epsilon = _number(said, "EPSILON")
         if not 0 < epsilon < math.inf:
-            raise UsageError(f"{_PREFIX}EPSILON={said['EPSILON']}: devices in containers need a finite ε above 0")
+            raise UsageError(f"{_PREFIX}EPSILON={said['EPSILON']}: devices in containers require a finite ε above 0")
         options = Options(
             agents=round(_number(said, "AGENTS")),
             learner=said["LEARNER"],
@@ -78,10 +81,10 @@ class Asked:
 
 
 def faults_of(environment: Mapping[str, str]) -> list[str]:
-    """Read the faults of one agent's messages: SOTTOVOCE_FAULTS, `--fault` specifications separated by blanks.
+    """Read one agent's message faults from SOTTOVOCE_FAULTS, `--fault` specifications separated by whitespace.
 
     Raises:
-        UsageError: if a specification is not understood, or does not affect messages.
+        UsageError: if a specification is invalid, or specifies a fault that containers do not support.
     """
     words = environment.get(_PREFIX + "FAULTS", "").split()
     faults = Faults.parse(words)
@@ -93,8 +96,8 @@ def faults_of(environment: Mapping[str, str]) -> list[str]:
         reorder=faults.reorder,
     ):
         raise UsageError(
-            f"{_PREFIX}FAULTS={' '.join(words)}: containers support only loss, duplicate, delay and reorder; kill and "
-            "disconnect containers with the engine"
+            f"{_PREFIX}FAULTS={' '.join(words)}: containers support only loss, duplicate, delay and reorder; use the "
+            "container engine to kill or disconnect containers"
         )
     return words
 
@@ -103,4 +106,4 @@ def _number(said: Mapping[str, str], name: str) -> float:
     try:
         return float(said[name])
     except ValueError:
-        raise UsageError(f"{_PREFIX}{name}={said[name]}: write a number, for example {_DEFAULTS[name]}") from None
+        raise UsageError(f"{_PREFIX}{name}={said[name]}: specify a number, for example {_DEFAULTS[name]}") from None

@@ -1,4 +1,4 @@
-"""Agent in a container: it takes a place, joins with the bundle in that place, and runs until it is stopped."""
+"""An agent in a container: it claims a place, joins with the bundle in that place, and runs until it is stopped."""
 
 import asyncio
 import tempfile
@@ -23,16 +23,16 @@ _PATIENCE = 300.0
 
 
 def run(root: Path, faults: Sequence[str], owner: str, address: str) -> ExitCode:
-    """Run the agent of this container.
+    """Run the agent of this container until it stops, and return its exit code.
 
     Args:
         root: root directory of the places.
-        faults: faults of the agent's messages.
-        owner: identifier of this container, unchanged in all its lives and unique among containers.
-        address: address of the agent in this life.
+        faults: `--fault` specifications for the agent's messages.
+        owner: identifier of this container, unchanged across its restarts and unique among containers.
+        address: the agent's address since the latest start of the container.
 
     Raises:
-        SottovoceError: if no place is free, or the files of the place are not valid.
+        SottovoceError: if no place is free, or a file in the place is invalid.
     """
     place = claim(wait_until_ready(root, _PATIENCE), owner)
     place.faults.write_text("".join(f"{word}\n" for word in faults))
@@ -43,14 +43,14 @@ def run(root: Path, faults: Sequence[str], owner: str, address: str) -> ExitCode
 
 
 def join_and_configure(place: Place, address: str) -> AgentConfig:
-    """Join the fleet unless the device already has, and write the configuration of this life.
+    """Join the fleet unless the device has already joined, then write and load the configuration for this start.
 
     Args:
         place: place of the device.
-        address: address of the device's container.
+        address: current address of the device's container.
     """
     tables = tomllib.loads(place.template.read_text())
-    if (listen := tables["transport"].get("listen")) is not None:  # there is no listen address with MQTT alone
+    if (listen := tables["transport"].get("listen")) is not None:  # with MQTT alone, there is no listen address
         tables["transport"]["announce"] = f"{address}:{listen.rpartition(':')[2]}"
     if not place.state.exists():
         budget = budget_of(load(place.template))
@@ -60,7 +60,7 @@ def join_and_configure(place: Place, address: str) -> AgentConfig:
 
 
 def variant_of(faults: Sequence[str], seed: int) -> Variant:
-    """Return the variant of an agent with these faults of its messages."""
+    """Return an agent variant that injects these faults into the agent's messages."""
     parsed = Faults.parse(faults)
     if not parsed.affects_messages:
         return Variant()
@@ -68,7 +68,7 @@ def variant_of(faults: Sequence[str], seed: int) -> Variant:
 
 
 def device_link() -> Path:
-    """Return the path of the link by which the container's health check finds the state directory."""
+    """Return the path of the symbolic link through which the container's health check finds the state directory."""
     return Path(tempfile.gettempdir(), "device")
 
 

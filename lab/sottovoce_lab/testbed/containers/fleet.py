@@ -1,4 +1,4 @@
-"""Containers of a compose testbed, observed through the directory that they share."""
+"""The containers of a compose testbed, observed through the directory that they share."""
 
 import contextlib
 import time
@@ -15,19 +15,20 @@ from sottovoce_lab.testbed.broker import TestbedBroker
 from sottovoce_lab.testbed.containers.places import Place, wait_until_ready
 from sottovoce_lab.testbed.fleet import Member
 
-_SILENT_SECONDS = 30.0  # seconds after which a silent container counts as gone
+_SILENT_SECONDS = 30.0  # seconds without an answer after which a container counts as gone
 
 
 class ContainerFleet:
-    """Implementation of sottovoce_lab.testbed.running.RunningFleet for agents that are started and stopped elsewhere.
+    """A sottovoce_lab.testbed.running.RunningFleet whose agents are started and stopped by the container engine.
 
     Args:
         root: root directory of the places.
         count: number of agents.
-        patience: seconds until each agent must have joined, and again until each must have answered.
+        patience: time limit in seconds, applied in turn to the places' preparation, to all agents' joining, and to all
+            agents' first answers.
 
     Raises:
-        SottovoceError: if joining or answering takes longer.
+        SottovoceError: if the places are not ready, or an agent has not joined, within the time limit.
     """
 
     broker: TestbedBroker | None = None
@@ -40,7 +41,7 @@ class ContainerFleet:
             if time.monotonic() > deadline:
                 raise NetworkError(
                     f"no device joined at {', '.join(missing)} within {patience:g} s: start as many agents as "
-                    "SOTTOVOCE_AGENTS says, and check their logs"
+                    "SOTTOVOCE_AGENTS specifies, and check their logs"
                 )
             time.sleep(0.2)
         self.members = [_member(place) for place in self._places]
@@ -48,17 +49,17 @@ class ContainerFleet:
 
     @property
     def start_message(self) -> str:
-        """Line for a watcher to show at the start."""
+        """The line that a watcher shows at the start of the run."""
         return f"watching {len(self.members)} containers"
 
     @property
     def faults(self) -> dict[str, int]:
-        """Faults of messages, and the number of agents that each affects."""
+        """The number of agents affected by each message fault, by fault specification."""
         found = [word for place in self._places for word in place.faults.read_text().split()]
         return {word: found.count(word) for word in sorted(set(found))}
 
     def start(self, ready: Callable[[int, int], None]) -> None:
-        """See RunningFleet.start. Waits for the answers of the agents, which are started elsewhere."""
+        """Wait until every agent has answered; the container engine starts the agents. See RunningFleet.start."""
         deadline = time.monotonic() + self._patience
         while late := [member.name for member in self.members if member.last is None]:
             self.poll()
@@ -70,20 +71,20 @@ class ContainerFleet:
             member.ready_s = _ready(place)
 
     def stop(self) -> list[str]:
-        """Leave the containers running."""
+        """Return an empty list, and leave the containers running."""
         return []
 
     def launch(self, index: int) -> None:
-        """Do nothing: the container engine starts containers."""
+        """Do nothing, because the container engine starts containers."""
 
     def kill(self, index: int) -> None:
-        """Do nothing: the container engine kills containers."""
+        """Do nothing, because the container engine kills containers."""
 
     def cut_off(self, places: frozenset[int]) -> None:
-        """Do nothing: the container engine disconnects containers."""
+        """Do nothing, because the container engine disconnects containers."""
 
     def poll(self) -> None:
-        """Query every agent for its status; an agent that is silent for long counts as gone until it answers again."""
+        """Query every agent's status. An agent that has not answered for 30 s counts as gone until it answers again."""
         for member in self.members:
             with contextlib.suppress(NetworkError):
                 member.last = ask(member.state, "status")
@@ -91,11 +92,11 @@ class ContainerFleet:
             member.killed = time.monotonic() - self._heard[member.name] > _SILENT_SECONDS
 
     def running(self) -> list[Member]:
-        """Return the agents that answer."""
+        """Return the agents that do not count as gone."""
         return [member for member in self.members if not member.killed]
 
     def charges_when_stopped(self, member: Member) -> int | None:
-        """See RunningFleet.charges_when_stopped; a container's output is not read."""
+        """Return None, because the containers' output is not read. See RunningFleet.charges_when_stopped."""
         del member
         return None
 
@@ -113,5 +114,5 @@ def _member(place: Place) -> Member:
 
 
 def _ready(place: Place) -> float:
-    """Return seconds from the device's configuration, which it writes first, to the socket at which it answers."""
+    """Return the seconds between writing the device's configuration and creating the socket on which it answers."""
     return max(0.0, (place.state / "agent.sock").stat().st_mtime - place.config.stat().st_mtime)

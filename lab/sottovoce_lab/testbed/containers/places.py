@@ -1,4 +1,4 @@
-"""Places for devices: one directory each, which one container takes and keeps."""
+"""Places for devices: each place is a directory that one container claims and keeps across restarts."""
 
 import time
 from collections.abc import Sequence
@@ -12,11 +12,11 @@ _READY = "ready"
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Place of one device.
+    """The place of one device.
 
     Attributes:
-        index: index of the device in the plan.
-        directory: the device's own directory, in a directory that all containers share.
+        index: the device's index in the plan.
+        directory: the device's own directory, inside a directory that all containers share.
     """
 
     index: int
@@ -24,32 +24,32 @@ class Place:
 
     @property
     def bundle(self) -> Path:
-        """Bundle with which the device joins."""
+        """The bundle with which the device joins the fleet."""
         return self.directory / "bundle"
 
     @property
     def records(self) -> Path:
-        """Records of the device, before the transform."""
+        """The file with the device's records, before the transform."""
         return self.directory / "records.npz"
 
     @property
     def template(self) -> Path:
-        """Configuration of the device, without its own address."""
+        """The device's configuration file, without the device's own address."""
         return self.directory / "agent.toml"
 
     @property
     def state(self) -> Path:
-        """State directory of the device, once it has joined."""
+        """The device's state directory, which exists once the device has joined."""
         return self.directory / "state"
 
     @property
     def config(self) -> Path:
-        """Configuration that the device runs with, written at the start of each life."""
+        """The configuration file that the device runs with, rewritten each time its container starts."""
         return self.state / "agent.toml"
 
     @property
     def faults(self) -> Path:
-        """Faults of the device's messages, one specification per line."""
+        """The file that lists the device's message faults, one specification per line."""
         return self.directory / "faults"
 
     @property
@@ -58,11 +58,14 @@ class Place:
 
     @property
     def taken(self) -> bool:
-        """Whether a container has taken this place."""
+        """Whether a container has claimed this place."""
         return self._owner.is_symlink()
 
     def take(self, owner: str) -> bool:
-        """Take this place unless another container has it; the symbolic link appears together with its content."""
+        """Claim this place for a container, and return False if another container already has it.
+
+        The claim is a symbolic link, which appears together with its content.
+        """
         try:
             self._owner.symlink_to(owner)
         except FileExistsError:
@@ -71,7 +74,7 @@ class Place:
 
 
 def places(root: Path, count: int) -> list[Place]:
-    """Return the first `count` places below a directory, whether or not they exist yet."""
+    """Return the first `count` places in a root directory, whether or not they exist yet."""
     return [Place(index, root / f"{index:03d}") for index in range(count)]
 
 
@@ -83,13 +86,13 @@ def make_ready(root: Path, count: int) -> None:
 
 
 def complete_place_count(root: Path) -> int | None:
-    """Return the number of complete places; None while they are still being made."""
+    """Return the number of complete places, or None while they are still being created."""
     file = root / _READY
     return int(file.read_text()) if file.exists() else None
 
 
 def wait_until_ready(root: Path, patience: float) -> list[Place]:
-    """Wait until the places are complete, and return them.
+    """Wait until all places are complete, and return them.
 
     Raises:
         IdentityError: if the places are not complete within `patience` seconds.
@@ -98,23 +101,23 @@ def wait_until_ready(root: Path, patience: float) -> list[Place]:
     while (count := complete_place_count(root)) is None:
         if time.monotonic() > deadline:
             raise IdentityError(
-                f"{root}: no places were ready within {patience:g} s: check the log of the service `fleet`"
+                f"{root}: the places were not ready within {patience:g} s: check the log of the service `fleet`"
             )
         time.sleep(0.2)
     return places(root, count)
 
 
 def claim(found: Sequence[Place], owner: str) -> Place:
-    """Return the owner's place: the one from an earlier life, or the first free place.
+    """Return the place that the owner claimed before a restart, or claim the first free place for it.
 
     Raises:
-        IdentityError: if all places are taken.
+        IdentityError: if other containers have claimed all places.
     """
     own = [place for place in found if place.taken and place.take(owner)]
     for place in own or found:
         if place.take(owner):
             return place
     raise IdentityError(
-        f"all {len(found)} places are taken: start as many agents as SOTTOVOCE_AGENTS says, or start again with a "
-        "larger number and without the old volumes"
+        f"all {len(found)} places are taken: start no more agents than SOTTOVOCE_AGENTS specifies, or remove the old "
+        "volumes and start again with a larger number"
     )

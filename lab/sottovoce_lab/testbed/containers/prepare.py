@@ -1,4 +1,4 @@
-"""One-shot service: makes a fleet, its broker's directory, and a place for each device with its share of the data."""
+"""One-shot service that creates a fleet, its broker's directory, and a place with a share of the data per device."""
 
 from pathlib import Path
 
@@ -31,16 +31,16 @@ def prepare(
     port: int = BROKER_PORT,
     home: Path | None = BROKER_HOME,
 ) -> int:
-    """Make the fleet, the broker's directory and all places, once; existing files remain.
+    """Create the fleet, the broker's directory and all places; change nothing if the places are already complete.
 
     Args:
-        asked: settings of the fleet.
-        authority: directory for the fleet's key, which no agent can read.
-        broker: directory for the settings of the broker's container.
+        asked: the fleet's settings.
+        authority: directory for the fleet's key; no agent can read it.
+        broker: directory for the broker container's settings.
         root: root directory of the places.
-        host: host name that devices use for the broker.
+        host: host name at which devices reach the broker.
         port: port on which the broker listens.
-        home: path of the broker's directory in its container; None for its path here.
+        home: path of the broker's directory inside its container; None for the path that this process uses.
 
     Returns:
         the number of places.
@@ -60,7 +60,7 @@ def prepare(
 
 
 def _configuration(asked: Asked, planned: Plan, place: Place, broker: str) -> dict[str, object]:
-    """Return the configuration of one device, which listens on every address of its container."""
+    """Return one device's configuration, in which the device listens on every address of its container."""
     options = asked.options
     period = options.period
     config = options.configuration(
@@ -70,7 +70,7 @@ def _configuration(asked: Asked, planned: Plan, place: Place, broker: str) -> di
         transport={
             "use": list(asked.use),
             "listen": f"0.0.0.0:{DEVICE_PORT}",
-            "announce": f"{BROKER}:{DEVICE_PORT}",  # until the container has its own address
+            "announce": f"{BROKER}:{DEVICE_PORT}",  # placeholder until the container has its own address
             "mqtt": {"url": broker},
             "timeout": min(10.0, max(2.0, 4 * period)),
             "backoff": min(1.0, max(0.05, period / 2)),

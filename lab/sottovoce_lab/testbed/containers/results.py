@@ -1,4 +1,4 @@
-"""Report of a fleet of containers: the document that `sottovoce testbed` writes."""
+"""The report on a container fleet, in the format of the document that `sottovoce testbed` writes."""
 
 import sys
 from dataclasses import replace
@@ -16,7 +16,7 @@ _ROWS = 12
 
 
 class Lines(Watcher):
-    """Watcher that reports on standard error, in occasional lines."""
+    """A watcher that prints occasional progress lines to standard error."""
 
     def note(self, text: str) -> None:
         """See Watcher.note."""
@@ -32,10 +32,10 @@ class Lines(Watcher):
 
 
 def results(asked: Asked, root: Path) -> dict[str, Any]:
-    """Watch the fleet until every agent has run its cycles, and report.
+    """Watch the fleet until every agent has completed its cycles, and return a report.
 
     Args:
-        asked: settings with which the fleet was prepared.
+        asked: the settings with which the fleet was prepared.
         root: root directory of the places.
 
     Returns:
@@ -49,7 +49,9 @@ def results(asked: Asked, root: Path) -> dict[str, Any]:
 
     report = run_watched(plan(asked.options), Lines(), build)
     faults = fleets[0].faults
-    afflicted = [f"{word} for {count} of {asked.options.agents} agents" for word, count in faults.items()]
+    afflicted = [
+        f"fault {word} was injected for {count} of {asked.options.agents} agents" for word, count in faults.items()
+    ]
     told = replace(
         report,
         run={**report.run, "transport": ",".join(asked.use)},
