@@ -1,4 +1,4 @@
-"""Accuracy against ε for two learners on your own arrays, drawn to accuracy.png."""
+"""Plot accuracy against ε for two learners on your own arrays, and save the plot as accuracy.png."""
 
 import sottovoce_lab as lab
 from sklearn.datasets import load_breast_cancer

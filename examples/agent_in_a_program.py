@@ -8,7 +8,7 @@ import sottovoce
 
 
 async def main(config: str) -> None:
-    async with sottovoce.Agent.open(config) as agent:  # stops the agent at the end of the block
+    async with sottovoce.Agent.open(config) as agent:  # the agent stops at the end of the block
         async for event in agent.events():
             print(event.kind, "cycle", event.cycle, "releases", event.releases, "ε spent", event.spent_epsilon)
             if event.releases >= 5 and agent.model is not None:

@@ -1,4 +1,4 @@
-"""Attack a learner as shipped, and show the ε that the attacker proves beside the promised ε."""
+"""Attack a learner as shipped, and print the verdict and the lower bounds on ε that the attack proves."""
 
 import sottovoce_lab as lab
 

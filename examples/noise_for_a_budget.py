@@ -1,4 +1,4 @@
-"""Compute the noise that a budget requires, and the cost of further releases."""
+"""Compute the noise that a privacy budget requires, and the cost of further releases."""
 
 import sottovoce
 

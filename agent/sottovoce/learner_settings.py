@@ -13,33 +13,40 @@ from sottovoce.invalid_key import LARGEST, invalid_key
 from sottovoce.model_names import GRAPH_SHARE, has_graph
 from sottovoce.registry import ALGORITHMS, Algorithm
 
-Batch = Annotated[int, Meta(ge=1, le=1_000_000, description="records in a batch")]
+Batch = Annotated[int, Meta(ge=1, le=1_000_000, description="number of records in a batch")]
 BeginsWalk = Annotated[
     bool,
-    Meta(description="this device begins the walk, or holds the first shared model; true for one of the fleet"),
+    Meta(description="whether this device starts the walk or the shared model; true on exactly one device of a fleet"),
 ]
-Clip = Annotated[float, Meta(gt=0, le=LARGEST, description="L2 clipping threshold C of what one privacy unit adds")]
+Clip = Annotated[float, Meta(gt=0, le=LARGEST, description="L2 clip norm C for the contribution of one privacy unit")]
 Deadline = Annotated[
-    float, Meta(ge=1, le=1000, description="periods that a round waits for neighbours, then continues without them")
+    float,
+    Meta(
+        ge=1,
+        le=1000,
+        description="number of periods for which a round waits for neighbours before it continues without them",
+    ),
 ]
-Fanout = Annotated[int, Meta(ge=1, le=64, description="peers sent to in one cycle, in rotation")]
+Fanout = Annotated[int, Meta(ge=1, le=64, description="number of peers to which a device sends per cycle, in rotation")]
 ShareBits = Annotated[
-    int, Meta(ge=8, le=40, description="what is sent is rounded by at most 2^-share_bits: more bits, larger messages")
+    int,
+    Meta(ge=8, le=40, description="sent values are rounded by at most 2^-share_bits; more bits make messages larger"),
 ]
 LongestPeriod = Annotated[
     float,
     Meta(
         ge=0.001,
         le=86_400,
-        description="seconds to which the period grows when there is nothing left to learn and nothing new",
+        description="maximum period in seconds, to which the period grows when nothing is left to learn and no news "
+        "arrives",
     ),
 ]
 Sampling = Annotated[
     Literal["full", "poisson"],
-    Meta(description="which records a gradient is of: all, or a random batch that stays secret"),
+    Meta(description="full: a gradient is computed from all records; poisson: from a random batch that stays secret"),
 ]
 StepDecay = Annotated[
-    float, Meta(ge=0, le=1, description="share of the learning rate lost, linearly, by the last step")
+    float, Meta(ge=0, le=1, description="fraction by which the learning rate decreases, linearly, until the last step")
 ]
 
 
@@ -65,12 +72,12 @@ class LearnerSettings(Struct, frozen=True, forbid_unknown_fields=True, tag_field
     model: Annotated[
         Annotated[str, Meta(min_length=1, max_length=4096)] | None,
         Meta(
-            description="the model, or a file that ends in .onnx; without it the learner's own: softmax, golf: ridge, "
-            "or pegasos to the letter"
+            description="model name, or a file that ends in .onnx; by default the learner's own, for example softmax; "
+            "for golf ridge, or pegasos with fidelity = paper"
         ),
     ] = None
-    threads: Annotated[int, Meta(ge=1, le=2, description="threads that run a model with a graph")] = 1
-    hidden: Annotated[int, Meta(ge=1, le=4096, description="mlp: units of the hidden layer")] = 32
+    threads: Annotated[int, Meta(ge=1, le=2, description="number of threads that run a model with a graph")] = 1
+    hidden: Annotated[int, Meta(ge=1, le=4096, description="mlp: number of units in the hidden layer")] = 32
     period: Annotated[float, Meta(ge=0.001, le=86_400, description="seconds between cycles")] = 10.0
 
     def __post_init__(self) -> None:
@@ -149,7 +156,7 @@ class GradientSettings(LearnerSettings, frozen=True):
     clip: Clip = 0.5
     step_size: Annotated[
         Annotated[float, Meta(gt=0, le=LARGEST)] | None,
-        Meta(description="learning rate of the first step; without it the learner's own"),
+        Meta(description="learning rate of the first step; by default the learner's own"),
     ] = None
 
     @property
@@ -171,11 +178,17 @@ class ScheduledSettings(GradientSettings, frozen=True):
     own_step_decay: ClassVar[float] = 0.9
 
     steps: Annotated[
-        int, Meta(ge=0, le=1_000_000, description="private gradient releases, one per cycle from the first")
+        int,
+        Meta(
+            ge=0, le=1_000_000, description="number of private gradient releases, one per cycle from the first cycle on"
+        ),
     ] = 48
     step_decay: Annotated[
         StepDecay | None,
-        Meta(description="share of the learning rate lost, linearly, by the last step; without it the learner's own"),
+        Meta(
+            description="fraction by which the learning rate decreases, linearly, until the last step; by default the "
+            "learner's own"
+        ),
     ] = None
     sampling: Sampling = "full"
     batch: Batch = 64

@@ -183,7 +183,7 @@ def test_another_program_s_model_predicts_and_is_scored_by_what_it_predicts(tmp_
     assert lines == [str(label) for label in labels]
     np.savez(data, X=x[:, 1:], y=labels, classes=np.array(3))
     other = here("model", "predict", "--model", file, "--data", f"npz:{data}")
-    assert (other.code, "does not take these records, of 35 features each" in other.err) == (3, True)
+    assert (other.code, "cannot process these records, which have 35 features each" in other.err) == (3, True)
     np.savez(data, X=np.hstack([x, x[:, :1]]), y=labels * 0, classes=np.array(1))
     numbers = here("model", "predict", "--model", file, "--data", f"npz:{data}", "--score")
     assert (numbers.code, "no targets for these predictions" in numbers.err) == (4, True)
@@ -193,10 +193,10 @@ def test_another_program_s_model_predicts_and_is_scored_by_what_it_predicts(tmp_
     "name, content, code, words",
     [
         ("bad.toml", "name = 3", 3, "bad.toml"),
-        ("bad.toml", DECLARATION.replace("units = 3", "units = 4"), 3, "the last layer gives 4 numbers"),
+        ("bad.toml", DECLARATION.replace("units = 3", "units = 4"), 3, "the last layer outputs 4 numbers"),
         ("bad.onnx", "no model", 3, "is not an ONNX model"),
         ("bad.pt2", "", 3, "torch.onnx.export"),
-        ("bad.json", "{}", 2, "ends in .toml"),
+        ("bad.json", "{}", 2, "specify a .toml declaration"),
     ],
 )
 def test_nothing_is_written_where_nothing_can_be_built(

@@ -24,7 +24,7 @@ def test_what_cannot_be_reproduced_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     ended = here("reproduce", "hegedus-2017/figure-2", "--out", tmp_path / "file")
     assert ended.code == 2
-    assert "is a file; name a directory" in ended.err
+    assert "this is a file; choose a directory" in ended.err
 
 
 def test_figure_2_is_reproduced(tmp_path: Path) -> None:

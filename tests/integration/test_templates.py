@@ -181,9 +181,9 @@ def test_a_notebook_runs(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "name, template, words",
     [
-        ("Own_Learner!", "algorithm", "choose 1 to 16 of a-z, 0-9 and inner hyphens"),
-        ("own", "widget", "unknown template; choose one of algorithm, dataset"),
-        ("full", "fleet", "is not empty; name a new directory"),
+        ("Own_Learner!", "algorithm", "with 1 to 16 of a-z, 0-9 and inner hyphens"),
+        ("own", "widget", "set --template to one of algorithm, dataset"),
+        ("full", "fleet", "is not empty; choose a new directory"),
     ],
 )
 def test_what_cannot_be_made_is_refused(tmp_path: Path, name: str, template: str, words: str) -> None:

@@ -29,7 +29,9 @@ Dotted = Annotated[str, Meta(min_length=1, max_length=256, pattern=r"^[^.\x00]+(
 class ValueSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """`[[feed.formats.values]]`: where to find one number in the messages."""
 
-    topic: Annotated[Topic, Meta(description="topic filter, in which each {word} is filled in from the meter's names")]
+    topic: Annotated[
+        Topic, Meta(description="topic filter, in which each {word} is replaced with the value from the meter's names")
+    ]
     path: Annotated[
         Dotted | None, Meta(description="json: keys and indices that lead to the value, separated by dots")
     ] = None
@@ -41,15 +43,15 @@ class FormatSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     name: Name
     kind: Annotated[Literal["counter", "gauge"], Meta(description="counter: energy that only increases; gauge: power")]
     payload: Annotated[Literal["plain", "json"], Meta(description="plain: the payload is one number")]
-    unit: Annotated[Literal["Wh", "kWh", "W", "kW"], Meta(description="unit of a value after `scale` is applied")]
+    unit: Annotated[Literal["Wh", "kWh", "W", "kW"], Meta(description="unit of values after `scale` is applied")]
     scale: Annotated[float, Meta(gt=0, le=LARGEST, description="factor by which a value is multiplied")] = 1.0
     resolution: Annotated[
         float,
-        Meta(ge=0, le=LARGEST, description="counter: smallest step of the counter, in its unit, if the step is large"),
+        Meta(ge=0, le=LARGEST, description="counter: smallest increment of the counter, in its unit, if that is large"),
     ] = 0.0
     values: Annotated[
         tuple[ValueSection, ...],
-        Meta(min_length=1, max_length=16, description="values that are summed to the meter's reading"),
+        Meta(min_length=1, max_length=16, description="values whose sum is the meter's reading"),
     ]
     id: Annotated[Dotted | None, Meta(description="json: path of the value that identifies the meter in a message")] = (
         None
@@ -101,8 +103,8 @@ class MeterSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     longest_gap: Annotated[
         Annotated[float, Meta(ge=1, le=_DAY)] | None,
         Meta(
-            description="longest time between readings without a gap, in seconds; at most a window; by default 600 or "
-            "a window, whichever is shorter"
+            description="maximum time between readings that is not treated as a gap, in seconds; at most one window; "
+            "by default 600 or one window, whichever is shorter"
         ),
     ] = None
     net: Annotated[
@@ -115,8 +117,8 @@ class MeterSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     time_zone: Annotated[
         Annotated[str, Meta(min_length=1, max_length=64)] | None,
         Meta(
-            description="time zone of measurement times that have none, such as Europe/Berlin; if not set, such times "
-            "are refused"
+            description="time zone of measurement times that do not specify one, such as Europe/Berlin; if not set, "
+            "such times are refused"
         ),
     ] = None
     replay: Annotated[bool, Meta(description="accept times in the past, to replay a recorded feed")] = False
@@ -127,7 +129,12 @@ class HomeAssistantSection(Struct, frozen=True, forbid_unknown_fields=True, kw_o
 
     enabled: bool = False
     discovery_prefix: Annotated[
-        str, Meta(pattern=r"^[A-Za-z0-9_/-]+$", max_length=64, description="as in Home Assistant's MQTT options")
+        str,
+        Meta(
+            pattern=r"^[A-Za-z0-9_/-]+$",
+            max_length=64,
+            description="the same prefix as in Home Assistant's MQTT options",
+        ),
     ] = "homeassistant"
     name: Annotated[str, Meta(min_length=1, max_length=64, description="device name")] = "Sottovoce"
     period: Annotated[float, Meta(ge=1, le=3600, description="seconds between state updates")] = 60.0
@@ -144,12 +151,12 @@ class FeedSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
 
     broker: Annotated[
         Annotated[str, Meta(pattern=BROKER)] | None,
-        Meta(description="mqtt://HOST:PORT of the home's broker; by default the one in data.source"),
+        Meta(description="mqtt://HOST:PORT of the home's broker; by default the broker in data.source"),
     ] = None
     source: Annotated[
-        Name | None, Meta(description="meter source that another package provides, instead of the broker")
+        Name | None, Meta(description="meter source provided by another package, instead of the broker")
     ] = None
-    settings: Annotated[dict[str, Any], Meta(description="settings of the meter source in `source`")] = {}
+    settings: Annotated[dict[str, Any], Meta(description="settings for the meter source in `source`")] = {}
     version: Annotated[Literal["5", "3.1.1"], Meta(description="MQTT version that the broker supports")] = "5"
     ca: Annotated[
         Path | None, Meta(description="mqtts: PEM file of CA certificates; by default the system's certificates")
@@ -160,9 +167,10 @@ class FeedSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
         Path | None, Meta(description="SQLite file with the windows; by default windows.db in this file's directory")
     ] = None
     window: Annotated[
-        int, Meta(ge=60, le=_DAY, description="window length, in seconds; a day must be a whole number of windows")
+        int,
+        Meta(ge=60, le=_DAY, description="window length in seconds; a day must consist of a whole number of windows"),
     ] = 1800
-    keep_days: Annotated[int, Meta(ge=1, le=36_500, description="days after which windows are deleted")] = 400
+    keep_days: Annotated[int, Meta(ge=1, le=36_500, description="number of days after which windows are deleted")] = 400
     meters: Annotated[tuple[MeterSection, ...], Meta(max_length=64)] = ()
     formats: Annotated[tuple[FormatSection, ...], Meta(max_length=64)] = ()
     home_assistant: HomeAssistantSection = HomeAssistantSection()

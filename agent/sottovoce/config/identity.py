@@ -14,13 +14,15 @@ class IdentitySection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     mode: Annotated[
         Literal["fleet-ca", "external", "pinned"],
         Meta(
-            description="who vouches for devices: the fleet's own CA, another CA, or only transport.peers; must match "
-            "how the device joined"
+            description="how devices are authenticated: by the fleet's own CA, by another CA, or only by "
+            "transport.peers; must match how the device joined"
         ),
     ] = "fleet-ca"
     enroller: Annotated[
         Address | None,
-        Meta(description="host:port of `sottovoce fleet renew --serve`, which issues a new certificate in time"),
+        Meta(
+            description="host:port of `sottovoce fleet renew --serve`, which renews the certificate before it expires"
+        ),
     ] = None
     look_every: Annotated[
         float, Meta(ge=0.05, le=LARGEST, description="seconds between checks for a new certificate or revocation list")

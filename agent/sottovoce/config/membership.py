@@ -13,14 +13,14 @@ class MembershipSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only
     sampling: Annotated[
         Literal["newscast", "static"],
         Meta(
-            description="newscast: peers are sampled, starting from those under [transport]; static: only those are "
-            "peers"
+            description="newscast: peers are sampled, starting from the peers under [transport]; static: only the "
+            "peers under [transport] are used"
         ),
     ] = "newscast"
     period: Annotated[
         float, Meta(ge=0.05, le=86_400, description="seconds between view exchanges, the same for the whole fleet")
     ] = 60.0
-    view_size: Annotated[int, Meta(ge=20, le=100, description="number of entries in the view, c")] = 30
+    view_size: Annotated[int, Meta(ge=20, le=100, description="number c of entries in the view")] = 30
     warm_size: Annotated[int, Meta(ge=1, le=12, description="number of sampled peers to which the learner sends")] = 6
     mdns: Annotated[
         bool,

@@ -15,8 +15,8 @@ class ObserveSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     metrics: Annotated[
         Annotated[str, Meta(pattern=HOST_AND_PORT)] | None,
         Meta(
-            description="host:port, for example 127.0.0.1:9464, for /metrics, /livez and /readyz; if not set, "
-            "no port is opened; requires sottovoce[metrics]"
+            description="host:port for /metrics, /livez and /readyz, for example 127.0.0.1:9464; if not set, no port "
+            "is opened; requires sottovoce[metrics]"
         ),
     ] = None
     allow_remote: Annotated[

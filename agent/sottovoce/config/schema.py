@@ -39,13 +39,13 @@ class AgentSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     bytes_per_day: Annotated[
         BytesPerDay,
         Meta(
-            description="bytes that may be written to all files together in a UTC day; the agent slows down to spread "
-            "them evenly"
+            description="maximum number of bytes written to all files together in a UTC day; the agent slows down to "
+            "spread them evenly"
         ),
     ] = 2**28
     readers_socket: Annotated[
         Path | None,
-        Meta(description="second socket, on which the agent's group may request only status and model"),
+        Meta(description="second socket, on which the agent's group may request only the status and the model"),
     ] = None
 
 
@@ -59,7 +59,7 @@ class DataSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
         Meta(
             ge=1,
             le=10_000,
-            description="number of classes, with labels 0 … classes-1; if 1, the last column is predicted; public",
+            description="number of classes, with labels 0 … classes-1; with 1, the last column is predicted; public",
         ),
     ]
     expected_records: Annotated[
@@ -71,7 +71,7 @@ class DataSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
     ] = None
     ranges: Annotated[
         Literal["declared", "training"],
-        Meta(description="source of the feature ranges; training: computed from all records, so no ε holds"),
+        Meta(description="source of the feature ranges; training: they are computed from all records, so no ε holds"),
     ] = "declared"
     windows: Annotated[
         tuple[int, int] | None,
@@ -130,8 +130,8 @@ class CellSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
         Meta(
             ge=0,
             le=1000,
-            description="maximum number of devices in the whole fleet that share everything they know with each other "
-            "and with an eavesdropper",
+            description="maximum number of devices in the whole fleet that may share everything they know with each "
+            "other and with an eavesdropper",
         ),
     ] = 1
     threshold: Annotated[
@@ -166,22 +166,25 @@ class PrivacySection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
         Literal["record", "window", "device"] | None,
         Meta(
             description="privacy unit: a record, a window of records such as a day, or the whole device; by default "
-            "the learner's own: device for average, otherwise record, or window with a meter's feed"
+            "the learner's own, which is device for average, otherwise record, or window for a meter's feed"
         ),
     ] = None
     neighbouring: Annotated[
         Literal["add-remove", "replace-one"] | None,
-        Meta(description="neighbouring relation; by default the learner's own: replace-one for golf, else add-remove"),
+        Meta(
+            description="neighbouring relation; by default the learner's own, for example replace-one for golf and "
+            "add-remove for most learners"
+        ),
     ] = None
     epsilon_per: Annotated[
         Literal["total", "round"],
-        Meta(description="round: ε is for one round, exactly as stated in the paper; the total is printed"),
+        Meta(description="round: ε applies to one round, exactly as stated in the paper, and the total is printed"),
     ] = "total"
     noise: Annotated[
         Literal["local", "cell"] | None,
         Meta(
             description="local: each device is protected by its own noise; cell: by the noise of all devices in a "
-            "secure sum, which reveals only the sum; by default the learner's own: cell for group-sgd, else local"
+            "secure sum, which reveals only the sum; by default cell for group-sgd, otherwise local"
         ),
     ] = None
     cell: CellSection | None = None
@@ -227,11 +230,17 @@ class LedgerSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     ] = 1
     alone: Annotated[
         bool,
-        Meta(description="true: release without asking any peer; the operator guarantees that no copy was restored"),
+        Meta(
+            description="true: release without asking any peer; the operator guarantees that no copy of the ledger was "
+            "restored"
+        ),
     ] = False
     bytes_per_day: Annotated[
         BytesPerDay,
-        Meta(description="bytes that the ledger may write in a UTC day; the device slows down to spread them evenly"),
+        Meta(
+            description="maximum number of bytes that the ledger writes in a UTC day; the device slows down to spread "
+            "them evenly"
+        ),
     ] = 2**26
 
 
@@ -256,11 +265,14 @@ class VaultSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     ] = 120.0
     tasks: Annotated[
         Literal["any", "signed"],
-        Meta(description="signed: only tasks signed by the fleet release anything, and each has its own ε"),
+        Meta(description="signed: only tasks signed by the fleet may release anything, and each has its own ε"),
     ] = "any"
     policy: Annotated[
         Path | None,
-        Meta(description="policy.toml: what the owner allows the fleet's signed tasks; by default everything within ε"),
+        Meta(
+            description="policy.toml, which specifies what the owner allows the fleet's signed tasks to do; by "
+            "default everything within ε"
+        ),
     ] = None
     graph_directory: Annotated[
         Path | None, Meta(description="directory of the .onnx files to which the fleet's signed tasks refer")

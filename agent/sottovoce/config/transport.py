@@ -28,7 +28,7 @@ class PeerSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
         str,
         Meta(
             pattern=rf"{HOST_AND_PORT}|^mqtt:[a-z0-9][a-z0-9-]{{0,31}}$|{OF_PLUGIN}",
-            description="host:port, mqtt:REALM, or NAME://… for a transport of another package",
+            description="host:port, mqtt:REALM, or NAME://… for a transport from another package",
         ),
     ]
 
@@ -49,7 +49,7 @@ class MqttSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
         str,
         Meta(
             pattern=r"^[a-z0-9][a-z0-9-]{0,31}$",
-            description="public name of the broker, the same on all devices that use it",
+            description="public name of the broker, which must be the same on all devices that use it",
         ),
     ] = "main"
     version: Annotated[Literal["5", "3.1.1"], Meta(description="MQTT version that the broker supports")] = "5"
@@ -61,7 +61,8 @@ class MqttSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
         Meta(description="allow mqtt:// to another host: the network then sees who sends to whom, when and how much"),
     ] = False
     username: Annotated[
-        str | None, Meta(description="user name, if the broker requires one; it also sees the device's certificate")
+        str | None,
+        Meta(description="user name, if the broker requires one; the broker also sees the device's certificate"),
     ] = None
     password_file: Annotated[Path | None, Meta(description="file with the password, readable only by its owner")] = None
 
@@ -101,26 +102,29 @@ class TransportSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=
         tuple[Annotated[str, Meta(pattern=r"^[a-z][a-z0-9-]{0,15}$")], ...],
         Meta(
             min_length=1,
-            description="transports in order of preference: grpc (direct), mqtt (through a broker), or one that "
-            "another package provides",
+            description="transports in order of preference: grpc (direct), mqtt (through a broker), or a transport "
+            "from another package",
         ),
     ] = ("grpc",)
     listen: Address = "127.0.0.1:7400"
-    announce: Annotated[Address | None, Meta(description="where peers reach this device, if not at `listen`")] = None
+    announce: Annotated[
+        Address | None, Meta(description="address at which peers reach this device, if not `listen`")
+    ] = None
     peers: tuple[PeerSection, ...] = ()
     timeout: Annotated[float, Meta(gt=0, le=LARGEST, description="timeout of a call, in seconds")] = 10.0
     backoff: Annotated[
         float, Meta(gt=0, le=LARGEST, description="initial backoff after a failed call, in seconds, before jitter")
     ] = 1.0
     backoff_max: Annotated[
-        float, Meta(gt=0, le=LARGEST, description="longest backoff after failed calls, in seconds")
+        float, Meta(gt=0, le=LARGEST, description="maximum backoff after failed calls, in seconds")
     ] = 300.0
 
     mqtt: MqttSection = MqttSection()
     plugins: Annotated[
         dict[str, dict[str, Any]],
         Meta(
-            description="a table for each transport in `use` that another package provides; `announce` is its address"
+            description="one table for each transport in `use` from another package; `announce` is this device's "
+            "address"
         ),
     ] = {}
 

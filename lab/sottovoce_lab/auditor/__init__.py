@@ -1,6 +1,7 @@
-"""Audit of releases: distinguishing games against the shipped release path.
+"""Audit the privacy of releases by playing distinguishing games against the shipped release path.
 
-The auditor has a peer's view, chooses the records of two neighbouring worlds, and has every public parameter.
+The auditor sees the same messages as a peer, chooses the records of two neighbouring worlds, and knows every public
+parameter.
 """
 
 from sottovoce_lab.auditor.finding import CONFIDENCE, SIGNIFICANCE, Audit, Finding

@@ -1,4 +1,4 @@
-"""Exact binomial tails and the confidence limits of Clopper & Pearson (1934), to the full precision of floats."""
+"""Exact binomial tails and Clopper-Pearson (1934) confidence limits, accurate to full float precision."""
 
 import math
 from collections.abc import Callable
@@ -11,7 +11,7 @@ _BISECTIONS = 60
 
 
 def probability_at_least(count: int, trials: int, probability: float) -> float:
-    """Return P[X ≥ count] for a binomial X, as a sum of non-negative terms."""
+    """Return P[X ≥ count] for a binomial X, computed as a sum of non-negative terms."""
     mean, far = _centre(trials, probability)
     first, last = max(count, 0, math.floor(mean - far)), math.ceil(max(count, mean) + far)
     return _sum(first, min(last, trials), trials, probability)
@@ -25,14 +25,17 @@ def probability_at_most(count: int, trials: int, probability: float) -> float:
 
 
 def two_sided_p_value(count: int, trials: int, probability: float) -> float:
-    """Return the two-sided p-value of the hypothesis `probability`: twice the smaller tail."""
+    """Return the two-sided p-value, twice the smaller tail, for a binomial with success probability `probability`."""
     return min(
         1.0, 2 * min(probability_at_least(count, trials, probability), probability_at_most(count, trials, probability))
     )
 
 
 def lower_limit(count: int, trials: int, alpha: float) -> float:
-    """Return the p with P[X ≥ count] = alpha: a lower limit of the true p except with probability alpha."""
+    """Return the lower confidence limit: the p with P[X ≥ count] = alpha.
+
+    The true p lies below this limit with probability at most alpha.
+    """
     if count <= 0:
         return 0.0
     return _bisect(lambda p: probability_at_least(count, trials, p) > alpha)
@@ -53,7 +56,7 @@ def quantile(share: float, trials: int, probability: float) -> int:
 
 
 def probabilities(counts: NDArray[np.int64], trials: int, probability: float) -> NDArray[np.float64]:
-    """Return P[X = count] as float64 in the shape of int64 `counts`."""
+    """Return P[X = count] for a binomial X and each of the int64 `counts`, as float64 of the same shape."""
     if probability in (0.0, 1.0):
         sure: NDArray[np.float64] = (counts == trials * probability).astype(np.float64)
         return sure
@@ -66,12 +69,15 @@ def probabilities(counts: NDArray[np.int64], trials: int, probability: float) ->
 
 @lru_cache(maxsize=8)
 def _log_factorials(most: int) -> NDArray[np.float64]:
-    """Return ln 0! … ln most!."""
+    """Return the logarithms of 0! to most!, float64[most + 1]."""
     return np.concatenate([[0.0], np.cumsum(np.log(np.arange(1, most + 1)))])
 
 
 def _centre(trials: int, probability: float) -> tuple[float, float]:
-    """Return the mean, and the distance from it or a count beyond which the terms sum to < e^-700 of all others."""
+    """Return the mean and a cut-off distance for the sums.
+
+    Terms farther than this distance from the mean or from the count sum to less than e^-700 of all other terms.
+    """
     mean = trials * probability
     return mean, 40 * math.sqrt(mean * (1 - probability)) + 60
 

@@ -1,9 +1,11 @@
 """Lower bounds on ε from the success rate of an attack.
 
-- From two error rates (Jagielski, Ullman & Oprea 2020): P[say D | D] ≤ e^ε P[say D | D′] + δ, and the inequality with
-  both answers exchanged, each rate at its confidence limit. Nothing is assumed about the mechanism.
-- From their difference, for a mechanism of a known shape and unknown noise (Nasr et al. 2023): see `shapes`.
-- From one run with many canaries (Steinke, Nasr & Jagielski 2023, Theorem 5.2), whose releases need not be independent.
+- From two error rates (Jagielski, Ullman & Oprea 2020): P[answer D | D] ≤ e^ε P[answer D | D′] + δ, and the same
+  inequality with both answers exchanged. Each rate is replaced by its confidence limit. This bound makes no assumption
+  about the mechanism.
+- From the difference of the two rates, for a mechanism with a known shape but unknown noise (Nasr et al. 2023): see
+  `shapes`.
+- From one run with many canaries, whose releases need not be independent (Steinke, Nasr & Jagielski 2023, Theorem 5.2).
 """
 
 import math
@@ -24,13 +26,13 @@ _MAX_TRIED = 2**16
 
 @dataclass(frozen=True, slots=True)
 class Rates:
-    """Number of times an attack answered "first" in each world.
+    """How often an attack answered "first" in each world.
 
     Attributes:
-        hits: answers "first" in the first world.
-        first: trials with the first world.
-        alarms: answers "first" in the second world.
-        second: trials with the second world.
+        hits: number of "first" answers in the first world.
+        first: number of trials in the first world.
+        alarms: number of "first" answers in the second world.
+        second: number of trials in the second world.
     """
 
     hits: int
@@ -39,7 +41,10 @@ class Rates:
     second: int
 
     def epsilon(self, delta: float, alpha: float) -> float:
-        """Return a lower bound on ε with confidence 1 - alpha for any mechanism; each of the four limits gets α/4."""
+        """Return a lower bound on ε with confidence 1 - alpha, valid for any mechanism.
+
+        Each of the four confidence limits uses alpha/4.
+        """
         quarter = alpha / 4
         caught = lower_limit(self.hits, self.first, quarter), upper_limit(self.alarms, self.second, quarter)
         cleared = (
@@ -49,18 +54,23 @@ class Rates:
         return max(0.0, *(math.log((true - delta) / false) for true, false in (caught, cleared) if true > delta))
 
     def advantage(self, alpha: float) -> float:
-        """Return a lower bound, with confidence 1 - alpha, on true minus false positive rate; each limit gets α/2."""
+        """Return a lower bound on the true minus the false positive rate, with confidence 1 - alpha.
+
+        Each of the two confidence limits uses alpha/2.
+        """
         true, false = lower_limit(self.hits, self.first, alpha / 2), upper_limit(self.alarms, self.second, alpha / 2)
         return max(0.0, true - false)
 
 
 def one_run_p(canaries: int, guesses: int, right: int, epsilon: float, delta: float) -> float:
-    """Return an upper bound on P[this many right guesses] under (ε, δ): Theorem 5.2 of Steinke et al. 2023.
+    """Return an upper bound on the probability of at least `right` correct guesses under (ε, δ).
+
+    This is Theorem 5.2 of Steinke et al. 2023.
 
     Args:
-        canaries: m; a fair coin decides which of the two worlds each is in.
-        guesses: r ≤ m, the number of canaries guessed at, chosen without knowledge of their coins.
-        right: v, the number of right guesses.
+        canaries: m, the number of canaries; a fair coin assigns each to one of the two worlds.
+        guesses: r ≤ m, the number of guessed canaries, selected without knowledge of their coins.
+        right: v, the number of correct guesses.
         epsilon: ε.
         delta: δ.
     """
@@ -73,7 +83,7 @@ def one_run_p(canaries: int, guesses: int, right: int, epsilon: float, delta: fl
 
 
 def one_run_epsilon(canaries: int, guesses: int, right: int, delta: float, alpha: float) -> float:
-    """Return a lower bound on ε with confidence 1 - alpha."""
+    """Return a lower bound on ε from one run, with confidence 1 - alpha; see `one_run_p`."""
     if one_run_p(canaries, guesses, right, 0.0, delta) > alpha:
         return 0.0
     low, high = 0.0, _MAX_EPSILON
@@ -84,9 +94,9 @@ def one_run_epsilon(canaries: int, guesses: int, right: int, delta: float, alpha
 
 
 def sample_size(shape: Shape, epsilon: float, delta: float, alpha: float, factor: float = 2.0) -> int | None:
-    """Return the trials in each world that refute ε with a power of 0.9 if the true ε is `factor` times as large.
+    """Return the number of trials per world that refutes ε with power 0.9 if the true ε is `factor` times as large.
 
-    The attack is the best one, with equal error rates in both worlds; its bound is `Rates.advantage`.
+    The estimate assumes the best attack, with equal error rates in both worlds, and the bound `Rates.advantage`.
     """
     claimed = shape.advantage(epsilon, delta)
     right = (1 + shape.advantage(min(factor * epsilon, MAX_EPSILON), delta)) / 2
@@ -94,12 +104,18 @@ def sample_size(shape: Shape, epsilon: float, delta: float, alpha: float, factor
 
 
 def pure_sample_size(epsilon: float, alpha: float, hit: float, factor: float = 2.0) -> int | None:
-    """Return the sample size for a pure ε and an attack with hit rate `hit`, false alarm rate `hit` e^-(factor · ε)."""
+    """Return the sample size for a pure ε.
+
+    The attack has the hit rate `hit` and the false alarm rate `hit` e^-(factor · ε).
+    """
     return _sample_size(hit, hit * math.exp(-factor * epsilon), lambda rates: rates.epsilon(0.0, alpha) > epsilon)
 
 
 def _sample_size(hit: float, alarm: float, refutes: Callable[[Rates], bool]) -> int | None:
-    """Return the least n, to 2 %, that refutes even at both counts' unlucky 95 % quantiles; None beyond 2^16."""
+    """Return the smallest n, accurate to 2 %, that refutes even if both counts are at their unfavourable 95 % quantile.
+
+    Return None if n would exceed 2^16.
+    """
     share = (1 + _POWER) / 2
 
     def enough(n: int) -> bool:

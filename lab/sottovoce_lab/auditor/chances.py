@@ -1,4 +1,7 @@
-"""p-values of observations under a stated law, without SciPy: Γ, Φ, and the largest gap between two distributions."""
+"""p-values for observations under a stated law, without SciPy.
+
+They are based on the gamma distribution, on Φ, and on the largest gap between two distribution functions.
+"""
 
 import math
 
@@ -16,7 +19,10 @@ def phi(x: float) -> float:
 
 
 def gamma_two_sided(x: float, shape: float) -> float:
-    """Return a p-value of x under Γ(shape, 1): twice the smaller tail. Σz²/2 of n standard normal z has shape n/2."""
+    """Return the two-sided p-value, twice the smaller tail, of x under Γ(shape, 1).
+
+    For n standard normal z, Σz²/2 has the shape n/2.
+    """
     if x <= 0:
         return 0.0
     tail = _lower_gamma(shape, x) if x < shape + 1 else _upper_gamma(shape, x)
@@ -24,14 +30,20 @@ def gamma_two_sided(x: float, shape: float) -> float:
 
 
 def gamma_above(x: float, shape: float) -> float:
-    """Return P[X ≥ x] for X with the law Γ(shape, 1)."""
+    """Return P[X ≥ x] for a Γ(shape, 1) variable X."""
     if x <= 0:
         return 1.0
     return 1 - _lower_gamma(shape, x) if x < shape + 1 else _upper_gamma(shape, x)
 
 
 def uniformity_p_value(cumulative: Floats) -> float:
-    """Return a p-value for the uniformity of float64[n] `cumulative` = F(x) (Massart 1990): 2 exp(-2nD²) ≥ P."""
+    """Return a p-value for the hypothesis that the values F(x) are uniform.
+
+    The p-value is Massart's (1990) bound 2 exp(-2nD²), where D is the largest gap to the uniform distribution.
+
+    Args:
+        cumulative: the values F(x), float64[n].
+    """
     ordered, n = np.sort(cumulative), len(cumulative)
     places = np.arange(n) / n
     distance = max(float((ordered - places).max()), float((places + 1 / n - ordered).max()))
@@ -39,14 +51,14 @@ def uniformity_p_value(cumulative: Floats) -> float:
 
 
 def uniform_low_bits(integers: NDArray[np.int64], bits: int) -> float:
-    """Return a p-value of the hypothesis that the last bits are uniform: χ² with 2^bits - 1 degrees of freedom."""
+    """Return a p-value for the hypothesis that the lowest bits are uniform: χ² with 2^bits - 1 degrees of freedom."""
     counts = np.bincount((integers % (1 << bits)).ravel(), minlength=1 << bits)
     expected = integers.size / (1 << bits)
     return gamma_above(float(((counts - expected) ** 2).sum() / expected / 2), ((1 << bits) - 1) / 2)
 
 
 def _lower_gamma(shape: float, x: float) -> float:
-    """Compute P[X ≤ x] by its series, for x below shape + 1."""
+    """Return P[X ≤ x] from its power series, for x below shape + 1."""
     total = term = 1.0
     place = shape
     while term > _ENOUGH * total:
@@ -57,7 +69,7 @@ def _lower_gamma(shape: float, x: float) -> float:
 
 
 def _upper_gamma(shape: float, x: float) -> float:
-    """Compute P[X ≥ x] by its continued fraction (Lentz), for x from shape + 1."""
+    """Return P[X ≥ x] from its continued fraction (Lentz), for x of at least shape + 1."""
     b = x + 1 - shape
     c, d = 1e300, 1 / b
     fraction, n = d, 0

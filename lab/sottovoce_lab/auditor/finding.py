@@ -1,4 +1,4 @@
-"""Findings of one game and of a whole audit."""
+"""Results of a single game and of a whole audit."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -6,10 +6,10 @@ from typing import Any
 from sottovoce.door import PrivacyStatement
 
 SIGNIFICANCE = 1e-6
-"""Error rate of a whole audit: a sound target is called refuted in at most one of a million audits."""
+"""Significance level of a whole audit: a sound target is wrongly refuted in at most one of a million audits."""
 
 CONFIDENCE = 0.95
-"""Confidence of ε's lower bound, over all games together."""
+"""Simultaneous confidence, over all games, of the lower bound on ε."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,13 +17,13 @@ class Finding:
     """The outcome of one game.
 
     Attributes:
-        game: name of the game.
+        game: the game's name.
         question: the question that the game answers.
         trials: number of times the game was played.
-        facts: counts, measurements and earlier statements.
-        p_value: upper bound on the probability of a result this bad or worse if the claim is right; None if the
-            bound decides.
-        epsilon_lower_bound: lower bound on ε at the game's share of CONFIDENCE; None if the game bounds no ε.
+        facts: counts, measurements and stated values.
+        p_value: upper bound on the probability of a result at least this bad if the claim is true; None if the game
+            is decided by its lower bound on ε instead.
+        epsilon_lower_bound: lower bound on ε at the game's share of CONFIDENCE; None if the game does not bound ε.
         refuted: whether the claim is refuted at the game's share of SIGNIFICANCE.
     """
 
@@ -54,17 +54,17 @@ class Audit:
 
     Attributes:
         kind: `mechanism` or `learner`.
-        name: name of the target.
+        name: the target's name.
         fidelity: `sound` or `paper`.
         seen: source of the auditor's observations: `wire` or `release`.
         played: public parameters of the target.
-        statement: the claim.
-        delta: δ of the claim, 0 for a pure one.
-        findings: game by game.
-        sample_size: trials in each world that would refute the claim if the true ε were twice as large; None without a
-            claim, or if the number is too large to compute.
-        trials: number of trials that were asked for.
-        seconds: duration of the audit.
+        statement: the audited privacy claim.
+        delta: δ of the claim; 0 for a pure ε.
+        findings: one finding per game.
+        sample_size: number of trials per world that would refute the claim if the true ε were twice as large; None
+            if there is no claim or if the number is too large to compute.
+        trials: number of requested trials.
+        seconds: duration of the audit, in seconds.
     """
 
     kind: str
@@ -86,14 +86,14 @@ class Audit:
 
     @property
     def verdict(self) -> str:
-        """The verdict in words; never "private"."""
+        """The verdict as text. An audit can refute a claim but not prove it, so the verdict is never "private"."""
         if self.refuted:
             return "refuted"
         return "no claim" if self.statement.epsilon is None else f"not refuted at {self.trials} trials"
 
     @property
     def epsilon_lower_bound(self) -> float:
-        """The largest lower bound of all games, with a simultaneous confidence of CONFIDENCE."""
+        """The largest lower bound on ε of all games, at the simultaneous confidence CONFIDENCE."""
         return max((finding.epsilon_lower_bound or 0.0 for finding in self.findings), default=0.0)
 
     def as_dict(self) -> dict[str, object]:

@@ -1,8 +1,8 @@
-"""Stated law of releases, as the auditor computes it from public parameters alone.
+"""The stated laws of releases, which the auditor computes only from public parameters.
 
-A law gives the distribution of float64[n, P] releases whose exact values are known. The law is the auditor's own:
-nothing here is taken from the vault, since a faulty vault would otherwise be checked against its own rule. Grid steps
-are finer than a thousandth of the noise, so continuous laws serve.
+A law is the distribution of float64[n, P] releases whose exact values are known. The auditor has its own implementation
+of each law and takes nothing from the vault; otherwise, a faulty vault would be checked against its own rule. The grid
+steps are finer than a thousandth of the noise, so continuous laws are accurate enough.
 """
 
 import math
@@ -23,7 +23,7 @@ Floats = NDArray[np.float64]
 
 
 def claimed_mu(budget: Budget) -> float:
-    """Return μ of the Gaussian mechanism that uses up a budget, by the analytic formula (Balle & Wang 2018).
+    """Return μ of the Gaussian mechanism that spends the whole budget, by the analytic formula (Balle & Wang 2018).
 
     Raises:
         InternalError: if the budget has no finite ε.
@@ -34,33 +34,33 @@ def claimed_mu(budget: Budget) -> float:
 
 
 class Law(Protocol):
-    """Distribution of a release, given its exact value."""
+    """The distribution of a release, given its exact value."""
 
     def p_values(self, values: Floats, exact: Floats) -> dict[str, float]:
-        """Return p-values by name of the test. Both too little and too much noise count against the law.
+        """Return a p-value per test, by the test's name. Too much noise contradicts the law, as does too little.
 
         Args:
-            values: float64[n, P], releases.
-            exact: float64[n, P], the exact values, before noise.
+            values: the releases, float64[n, P].
+            exact: the exact values before noise, float64[n, P].
         """
         ...
 
     @property
     def hit(self) -> float:
-        """Probability of the largest score under the first of two distant values, for one group of coordinates."""
+        """Probability of the highest score if the first of two distant values is true, for one coordinate group."""
         ...
 
     def score(self, values: Floats, first: Floats, second: Floats) -> Floats:
-        """Return ln of the density ratio of `first` to `second`, float64[n]; all arguments are float64[n, P]."""
+        """Return the log density ratio of `first` to `second`, float64[n]; all arguments are float64[n, P]."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Gaussian:
-    """Independent noise N(0, σ²) on every coordinate.
+    """Independent Gaussian noise N(0, σ²) on each coordinate.
 
     Attributes:
-        sigma: σ, in the units of the release.
+        sigma: σ, in the release's units.
     """
 
     sigma: float
@@ -86,8 +86,8 @@ class MaxNorm:
     """Noise with density ∝ exp(-max|zᵢ|/s) on each group of c coordinates; the Laplace law for c = 1.
 
     Attributes:
-        scale: s, in the units of the release.
-        length: c; coordinate i of group j is coordinate i · P/c + j of the release.
+        scale: s, in the release's units.
+        length: c, the group size; coordinate i of group j is coordinate i · P/c + j of the release.
     """
 
     scale: float
@@ -99,7 +99,7 @@ class MaxNorm:
         return 0.5
 
     def p_values(self, values: Floats, exact: Floats) -> dict[str, float]:
-        """See Law.p_values. Radii follow Γ(c, s)."""
+        """See Law.p_values. The radii max|zᵢ| follow Γ(c, s)."""
         residuals = self._groups(values - exact)
         radii = (np.abs(residuals).max(axis=1) / self.scale).ravel()
         found = {
@@ -119,18 +119,18 @@ class MaxNorm:
         return ratios
 
     def _groups(self, values: Floats) -> Floats:
-        """Reshape releases into groups of coordinates, float64[n, c, P/c]."""
+        """Reshape releases into coordinate groups, float64[n, c, P/c]."""
         return values.reshape(len(values), self.length, -1)
 
 
 @dataclass(frozen=True, slots=True)
 class OnSphere:
-    """PrivUnit: a point of the sphere, in the cap ⟨V, u⟩ ≥ γ with probability p.
+    """PrivUnit: a point V on the unit sphere that lies in the cap ⟨V, u⟩ ≥ γ with probability p.
 
     Attributes:
         cap: γ, p and E⟨V, u⟩.
         epsilon: ε.
-        tolerance: largest change of V's length, which is 1, by rounding.
+        tolerance: largest deviation of V's length from 1 that rounding can cause.
     """
 
     cap: Cap
@@ -155,7 +155,7 @@ class OnSphere:
         }
 
     def score(self, values: Floats, first: Floats, second: Floats) -> Floats:
-        """See Law.score; the density in a cap is e^ε times the density outside it."""
+        """See Law.score. The density inside a cap is e^ε times the density outside it."""
         inside = [(values * exact).sum(axis=1) >= self.cap.gamma for exact in (first, second)]
         ratios: Floats = self.epsilon * (inside[0].astype(np.float64) - inside[1])
         return ratios
@@ -163,10 +163,10 @@ class OnSphere:
 
 @dataclass(frozen=True, slots=True)
 class LabelThenSphere:
-    """Randomised response on the first coordinate, the label, and PrivUnit on the other coordinates.
+    """Randomised response on the first coordinate, which is the label, and PrivUnit on the other coordinates.
 
     Attributes:
-        label: randomised response of the label.
+        label: randomised response for the label.
         sphere: law of the other coordinates.
     """
 

@@ -1,4 +1,4 @@
-"""One audit: every game against one target."""
+"""Run an audit: play every game against one target."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -17,7 +17,7 @@ from sottovoce_lab.auditor.subject import Subject
 from sottovoce_lab.auditor.targets import LEARNERS, MECHANISMS
 from sottovoce_lab.auditor.targets.shipped import shipped
 
-_TESTS = 7  # at most: noise twice, books, low bits, canaries by ε and by their advantage, one run
+_TESTS = 7  # maximum number of tests: noise twice, books, low bits, canaries by ε and by advantage, one run
 
 
 def audit(
@@ -35,20 +35,22 @@ def audit(
 
     Args:
         kind: `mechanism` or `learner`.
-        name: name of the target.
+        name: the target's name.
         fidelity: `sound`, or `paper` for learners that have a variant faithful to the paper.
-        epsilon: ε of the target's budget; for a refuted target, ε of its claim.
+        epsilon: ε of the target's budget; for a target whose claim is refuted, the claimed ε.
         delta: δ.
-        trials: canaries to tell apart; None for as many as take a few seconds.
-        seed: seed of the auditor's coins; the operating system draws the noise.
-        progress: called with the name of each game.
+        trials: number of canaries to distinguish; None for a default that takes a few seconds.
+        seed: seed for the auditor's coins; the noise comes from the operating system and is never seeded.
+        progress: callback that receives the name of each game before it is played.
 
     Raises:
-        UsageError: if the target or the claim does not exist.
-        PrivacyError: if the target cannot be built for such a budget.
+        UsageError: if the target does not exist, or if ε or δ is out of range.
+        PrivacyError: if the target cannot be built for this budget.
     """
     if not (0 < epsilon <= MAX_EPSILON and 0 < delta < 1):
-        raise UsageError(f"ε = {epsilon:g}, δ = {delta:g} is no claim: choose ε from 0 to {MAX_EPSILON:g}, δ below 1")
+        raise UsageError(
+            f"ε = {epsilon:g}, δ = {delta:g} is not a valid claim: choose 0 < ε ≤ {MAX_EPSILON:g} and 0 < δ < 1"
+        )
     began = time.monotonic()
     subject = _subject(kind, name, fidelity, epsilon, delta)
     statement = _statement(subject)
@@ -77,7 +79,7 @@ def _subject(kind: str, name: str, fidelity: str, epsilon: float, delta: float) 
     if kind == "learner" and fidelity == "sound" and name in ALGORITHMS:  # registered by another package
         return shipped(name, fidelity, epsilon, delta)
     known = MECHANISMS if kind == "mechanism" else (f"{name} ({fidelity})" for name, fidelity in LEARNERS)
-    raise UsageError(f"no {kind} `{name}` to audit at fidelity {fidelity}: choose one of {', '.join(known)}")
+    raise UsageError(f"there is no {kind} `{name}` to audit at fidelity {fidelity}: choose one of {', '.join(known)}")
 
 
 def _statement(subject: Subject) -> PrivacyStatement:
@@ -107,11 +109,11 @@ def _findings(
         try:
             yield from play()
         except PrivacyError as error:  # the device should have answered
-            yield Finding(name, "does a device answer what is paid for?", 1, {"silent": str(error)}, 0.0, refuted=True)
+            yield Finding(name, "does a device answer every paid query?", 1, {"silent": str(error)}, 0.0, refuted=True)
 
 
 def _sample_size(subject: Subject, stated: float | None) -> int | None:
-    """Return the sample size of the canaries' game, at its share of the significance."""
+    """Return the sample size for the canary game at its share of the significance level."""
     if stated is None:
         return None
     alpha = SIGNIFICANCE / _TESTS

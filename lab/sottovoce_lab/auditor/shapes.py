@@ -1,8 +1,8 @@
-"""Families of mechanisms, with one member for each amount of noise, and the power of the best test of a member.
+"""Mechanism families, which have one member per noise level, and the power of the best test against each member.
 
-A test that answers "first" with probability t in one world and f in the other has an advantage of t - f. No test of two
-neighbours has a larger advantage than the δ of their mechanism at ε = 0. So if the mechanism belongs to the claimed
-family, an observed advantage bounds its noise from above, and thereby its ε from below (Nasr et al. 2023).
+A test that answers "first" with probability t in one world and f in the other has the advantage t - f. The advantage of
+a test on two neighbours never exceeds the mechanism's δ at ε = 0. If a mechanism belongs to the claimed family, an
+observed advantage therefore bounds its noise from above, and hence its ε from below (Nasr et al. 2023).
 """
 
 import math
@@ -24,20 +24,20 @@ _BISECTIONS = 16  # accurate to less than a thousandth of the noise
 
 
 class Shape(Protocol):
-    """Family of mechanisms."""
+    """A mechanism family with one member per noise level."""
 
     def advantage(self, epsilon: float, delta: float) -> float:
-        """Return the advantage of the best test of the member that is (ε, δ)-private and not more private."""
+        """Return the advantage of the best test against the member that is exactly (ε, δ)-private."""
         ...
 
     def epsilon(self, advantage: float, delta: float) -> float:
-        """Return ε at δ of the noisiest member that leaves a test this advantage; 0 for no advantage."""
+        """Return ε at δ of the noisiest member against which a test can have this advantage; 0 for no advantage."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Gaussians:
-    """μ-GDP: a Gaussian shift by μ."""
+    """Gaussian mechanisms under μ-GDP: two normal distributions whose means differ by μ."""
 
     def advantage(self, epsilon: float, delta: float) -> float:
         """See Shape.advantage."""
@@ -56,8 +56,8 @@ class SampledGaussians:
 
     Attributes:
         rate: probability that a record is in a batch.
-        releases: number of sums.
-        neighbouring: the difference between two neighbouring data sets.
+        releases: number of released sums.
+        neighbouring: neighbouring relation between data sets.
     """
 
     rate: float
@@ -69,7 +69,7 @@ class SampledGaussians:
         return self._advantage(self.noise(epsilon, delta))
 
     def noise(self, epsilon: float, delta: float) -> float:
-        """Return the noise multiplier of the member that is (ε, δ)-private and not more private."""
+        """Return the noise multiplier of the member that is exactly (ε, δ)-private."""
         return _noise(self, epsilon, delta)
 
     def epsilon(self, advantage: float, delta: float) -> float:

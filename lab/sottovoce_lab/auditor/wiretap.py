@@ -1,6 +1,7 @@
-"""Wiretap on a device with emulated peers: the shipped core, learner, vault and codec under the auditor's clock.
+"""Wiretap on a device with emulated peers: runs the shipped core, learner, vault and codec on the auditor's clock.
 
-The rest of a frame (sender, order, signature) does not depend on the records.
+Only messages are recorded. The other parts of a frame (sender, sequence number, signature) do not depend on the
+records.
 """
 
 import heapq
@@ -22,11 +23,11 @@ PEERS = ("ear-one", "ear-two")
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """Message as its recipient decoded it.
+    """A message as decoded by its recipient.
 
     Attributes:
-        recipient: a peer.
-        message: the message decoded from its bytes.
+        recipient: name of the peer that received the message.
+        message: the message, decoded from its bytes.
     """
 
     recipient: str
@@ -34,11 +35,14 @@ class Frame:
 
 
 Reply = Callable[[Message], Message | None]
-"""Function that returns a peer's answer to a message; None without an answer."""
+"""Function that returns a peer's reply to a message, or None for no reply."""
 
 
 def overhear(learner: Learner[Any], vault: Vault, seconds: float, reply: Reply = lambda message: None) -> list[Frame]:
-    """Return all frames of a device that starts afresh and runs this long; its peers confirm each frame, and reply."""
+    """Run a new device for `seconds` on the auditor's clock, and return all frames that it sends.
+
+    The emulated peers confirm each frame, and answer it if `reply` returns a message.
+    """
     tap = _Tap(learner, vault, reply)
     tap.run(seconds)
     return tap.frames
@@ -90,6 +94,6 @@ def _sealed(recipient: str, sequence: int, message: Message) -> bytes:
 
 def _opened(parcel: Parcel) -> Message:
     if not isinstance(parcel, bytes):
-        raise InternalError("the wire carries bytes: report this")
+        raise InternalError("a parcel on the wire is not bytes: report this")
     payload_type, _, payload = parcel.partition(b"\0")
     return decode(payload_type.decode(), payload)

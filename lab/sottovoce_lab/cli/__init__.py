@@ -1,1 +1,1 @@
-"""Commands of the lab, which `sottovoce` finds if the lab is installed."""
+"""The lab's commands, which `sottovoce` offers if the lab is installed."""

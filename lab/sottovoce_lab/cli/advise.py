@@ -1,4 +1,4 @@
-"""`sottovoce advise`: recommend a learner."""
+"""`sottovoce advise`: recommend a learner for a fleet."""
 
 import json
 import time
@@ -6,22 +6,24 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-if TYPE_CHECKING:  # importing it loads the simulator
+if TYPE_CHECKING:  # this import loads the simulator
     from sottovoce_lab.library.advice import Advised
 
 _OTHERS = 4
 
 
 def run_advise(
-    records: Annotated[int, typer.Option(help="Records of one device.")] = 120,
-    agents: Annotated[int, typer.Option(help="Devices of the fleet.")] = 12,
-    features: Annotated[int, typer.Option(help="Features of a record.")] = 64,
-    classes: Annotated[int, typer.Option(help="Classes to tell apart.")] = 10,
+    records: Annotated[int, typer.Option(help="Number of records per device.")] = 120,
+    agents: Annotated[int, typer.Option(help="Number of devices in the fleet.")] = 12,
+    features: Annotated[int, typer.Option(help="Number of features per record.")] = 64,
+    classes: Annotated[int, typer.Option(help="Number of classes.")] = 10,
     epsilon: Annotated[float, typer.Option(help="ε of each device's budget.")] = 2.0,
-    unlike: Annotated[bool, typer.Option("--unlike", help="Devices hold different shares of the classes.")] = False,
+    unlike: Annotated[
+        bool, typer.Option("--unlike", help="Assume that the class distribution differs between devices.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
-    """Recommend a learner for a fleet of this shape, by simulations on made-up public data; one to four minutes."""
+    """Recommend a learner for a fleet like this, by simulations on synthetic public data; takes one to four minutes."""
     from sottovoce_lab.cli.simulate import limit_blas_threads
 
     limit_blas_threads()
@@ -53,21 +55,21 @@ def run_advise(
     lines = {
         "learner": best.learner,
         "settings": ", ".join(f"{key} = {value}" for key, value in best.settings.items()),
-        "accuracy": f"{best.interval[0]:.2f} to {best.interval[1]:.2f}, by how far apart the classes are; "
-        f"a guess has {1 / classes:.2f}",
+        "accuracy": f"{best.interval[0]:.2f} to {best.interval[1]:.2f}, depending on how separable the classes are; "
+        f"guessing achieves {1 / classes:.2f}",
         "promise": best.promise,
         "one member": best.one_member,
         **({} if best.local else {"local noise": _describe_best_local(found)}),
         "traffic": f"{best.wire_bytes / 1024:,.0f} KiB from each device",
         "others": "; ".join(f"{one.learner} {one.mean - best.mean:+.3f}" for one in found[1 : 1 + _OTHERS]),
-        "simulated": f"{shape.simulated[0]} devices of {shape.simulated[1]} records, in {seconds:.0f} s",
+        "simulated": f"{shape.simulated[0]} devices with {shape.simulated[1]} records each, in {seconds:.0f} s",
     }
     for name, text in lines.items():
         typer.echo(f"{name:11} {text}")
 
 
 def _describe_best_local(found: "list[Advised]") -> str:
-    """Describe the best learner whose devices are protected by their own noise alone."""
+    """Describe the best learner that protects each device only by the device's own noise."""
     one = next(one for one in found if one.local)
     low, high = one.interval
-    return f"{one.learner}, {low:.2f} to {high:.2f}, protects each device whatever the others do"
+    return f"{one.learner}, {low:.2f} to {high:.2f}, protects each device regardless of the other devices"

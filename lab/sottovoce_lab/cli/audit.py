@@ -1,4 +1,4 @@
-"""`sottovoce privacy audit`: attack the privacy claim of a device's releases."""
+"""`sottovoce privacy audit`: attack the privacy claim for a device's releases."""
 
 import json
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -14,29 +14,29 @@ if TYPE_CHECKING:
 
 def run_audit(
     mechanism: Annotated[
-        str | None, typer.Option(help="A mechanism of the vault.", autocompletion=names.mechanisms)
+        str | None, typer.Option(help="Audit this mechanism of the vault.", autocompletion=names.mechanisms)
     ] = None,
     learner: Annotated[
-        str | None, typer.Option(help="A learner, by its messages.", autocompletion=names.learners)
+        str | None, typer.Option(help="Audit this learner by its messages.", autocompletion=names.learners)
     ] = None,
     fidelity: Annotated[Literal["sound", "paper"], typer.Option(help="Fidelity of the learner.")] = "sound",
     epsilon: Annotated[float, typer.Option(help="ε of the device's budget.")] = 2.0,
     delta: Annotated[float, typer.Option(help="δ of the device's budget.")] = 1e-5,
     trials: Annotated[
-        int | None, typer.Option(min=1, help="Number of canaries; by default as many as take a few seconds.")
+        int | None, typer.Option(min=1, help="Number of canaries; by default, a number that takes a few seconds.")
     ] = None,
-    seed: Annotated[int, typer.Option(help="Seed of the auditor's coins; a device's noise is never seeded.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed for the auditor's coins; the device's noise is never seeded.")] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
-    """Attack a mechanism or a learner with what a peer sees, and print the ε that the attack proves."""
+    """Attack a mechanism or a learner as a peer could, and print the lower bound on ε that the attack proves."""
     from sottovoce_lab.auditor import audit
 
     if (mechanism is None) == (learner is None):
-        raise UsageError("choose what to audit: give either --mechanism or --learner")
+        raise UsageError("specify what to audit, with either --mechanism or --learner")
     if mechanism is not None and fidelity != "sound":
-        raise UsageError("--fidelity applies only to a learner: leave it out with --mechanism")
+        raise UsageError("--fidelity applies only to a learner: omit it with --mechanism")
     if seed < 0:
-        raise UsageError(f"--seed {seed}: choose 0 or more")
+        raise UsageError(f"--seed {seed}: the seed must not be negative; choose 0 or more")
     outcome = audit(
         "mechanism" if learner is None else "learner",
         mechanism or learner or "",
@@ -50,8 +50,8 @@ def run_audit(
     typer.echo(json.dumps(outcome.as_dict()) if as_json else _format_audit(outcome))
     if outcome.refuted:
         raise PrivacyError(
-            f"the claim of {outcome.kind} `{outcome.name}` does not hold: do not rely on its ε; the games above that "
-            "refuted it say why"
+            f"the privacy claim of {outcome.kind} `{outcome.name}` does not hold: do not rely on its ε; see the games "
+            "above that refuted it"
         )
 
 
@@ -62,7 +62,7 @@ def _format_audit(outcome: "Audit") -> str:
     for finding in outcome.findings:
         words = ", ".join(f"{name} {fact}" for name, fact in finding.as_dict().items() if _is_shown(name, fact))
         lines.append(f"  {finding.game}: {words}")
-    lines.append(f"verdict: {outcome.verdict}; with 95 % confidence ε ≥ {outcome.epsilon_lower_bound:.3f}")
+    lines.append(f"verdict: {outcome.verdict}; with 95 % confidence, ε ≥ {outcome.epsilon_lower_bound:.3f}")
     if (size := outcome.sample_size) is not None:
         lines.append(f"if the true ε were twice the claim, {size} canaries in each world would refute it")
     return "\n".join(lines)

@@ -1,4 +1,4 @@
-"""`sottovoce init`: write the skeleton of a package, a fleet or a notebook."""
+"""`sottovoce init`: create a package, a fleet or a notebook from a template."""
 
 from pathlib import Path
 from typing import Annotated
@@ -9,7 +9,9 @@ from sottovoce_lab.cli import names as names_of
 
 
 def run_init(
-    directory: Annotated[Path, typer.Argument(metavar="DIR", help="A new directory; it names the package.")],
+    directory: Annotated[
+        Path, typer.Argument(metavar="DIR", help="A new directory, whose name becomes the package name.")
+    ],
     template: Annotated[
         str,
         typer.Option(
@@ -18,7 +20,7 @@ def run_init(
         ),
     ],
 ) -> None:
-    """Write a package with its tests, a fleet or a notebook to begin with."""
+    """Create a package with tests, a fleet or a notebook from a template."""
     from sottovoce_lab.templates import write
 
     for file in write(template, directory):

@@ -1,4 +1,4 @@
-"""`sottovoce model build`: build a graph for training on devices, from a declaration or another program's model."""
+"""`sottovoce model build`: build a graph that devices can train, from a declaration or another program's model."""
 
 import hashlib
 import io
@@ -26,24 +26,25 @@ def run_build(
     source: Annotated[
         Path, typer.Argument(help="A declaration (.toml), or a model with its weights from any program (.onnx).")
     ],
-    out: Annotated[Path | None, typer.Option(help="Write the graph here.", show_default="NAME.onnx")] = None,
+    out: Annotated[Path | None, typer.Option(help="Output file for the graph.", show_default="NAME.onnx")] = None,
     name: Annotated[
         str | None,
-        typer.Option(help="Name of the model: lowercase letters, digits and dashes.", show_default="the source's"),
+        typer.Option(help="Model name: lowercase letters, digits and hyphens.", show_default="the source's name"),
     ] = None,
     loss: Annotated[
         Literal["softmax", "binary", "hinge", "squared"] | None,
-        typer.Option(help="With an .onnx SOURCE: the training loss.", show_default="as its last layer has it"),
+        typer.Option(help="With an .onnx SOURCE: the training loss.", show_default="depends on the last layer"),
     ] = None,
     parameters: Annotated[
-        Path | None, typer.Option(help="With an .onnx SOURCE: write its weights here, as an npz file.")
+        Path | None, typer.Option(help="With an .onnx SOURCE: output npz file for its weights.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
-    """Build a trainable graph from a model: losses, predictions and clipped gradient sums."""
+    """Build a graph for training from a model, with losses, predictions and clipped gradient sums as outputs."""
     if source.suffix == ".toml" and (loss or parameters):
         raise UsageError(
-            "--loss and --parameters apply only to an .onnx SOURCE: a declaration states its loss and has no weights"
+            "--loss and --parameters apply only to an .onnx SOURCE: omit them, because a declaration specifies its "
+            "loss and has no weights"
         )
     _check_source(source)
     require_models()
@@ -60,7 +61,7 @@ def run_build(
         declaration, weights = found.declaration, found.parameters
     target = out or Path(f"{declaration.name}.onnx")
     if target.suffix != ".onnx" or target.absolute() == source.absolute():
-        raise UsageError(f"--out {target}: the file name must end in .onnx")
+        raise UsageError(f"--out {target}: the file name must end in .onnx and differ from SOURCE")
     check_writable("--out", target)
     if parameters is not None:
         check_writable("--parameters", parameters)
@@ -84,21 +85,24 @@ def run_build(
         typer.echo(json.dumps({**told, "graphs": [f"sha256:{digest}"]}))
         return
     show_facts(told)
-    typer.echo(f'\nA device loads it when its configuration lists it:\n\n[vault]\ngraphs = ["sha256:{digest}"]')
+    typer.echo(
+        f'\nDevices may load this graph if their configuration lists it:\n\n[vault]\ngraphs = ["sha256:{digest}"]'
+    )
 
 
 def _check_source(source: Path) -> None:
     if source.suffix in _TORCH:
         raise ConfigError(
-            f"{source}: a PyTorch file may hold programs, and is not read: export it where it was made, with "
-            'torch.onnx.export(module.eval(), (example,), "model.onnx", opset_version=17), and build from that'
+            f"{source}: PyTorch files are not supported, because they may contain programs: export the model on the "
+            'machine where it was made, with torch.onnx.export(module.eval(), (example,), "model.onnx", '
+            "opset_version=17), and build from that file"
         )
     if source.suffix not in (".toml", ".onnx"):
-        raise UsageError(f"{source}: name a declaration, which ends in .toml, or a model, which ends in .onnx")
+        raise UsageError(f"{source}: the file type is not supported: specify a .toml declaration or an .onnx model")
 
 
 def _load_declaration(source: Path, name: str | None) -> "Declaration":
-    """Return the declaration in a file, renamed if a name is given."""
+    """Return the declaration in a file, with the new name if one is specified."""
     import tomlkit
 
     from sottovoce_lab.models.declaration import parse_declaration, read_declaration
@@ -112,12 +116,12 @@ def _load_declaration(source: Path, name: str | None) -> "Declaration":
 
 
 def _slug(stem: str) -> str:
-    """Derive a model's name from a file's stem."""
+    """Derive a model name from a file stem."""
     return re.sub(r"[^a-z0-9]+", "-", stem.lower()).strip("-")[:64] or "model"
 
 
 def _npz(declaration: "Declaration", weights: "NDArray[np.float64]") -> bytes:
-    """Return an .npz with all parameters as one vector, and each tensor under its name."""
+    """Return the bytes of an npz file with all parameters as one vector, and with each tensor under its own name."""
     import numpy as np
 
     tensors: dict[str, Any] = {}

@@ -20,17 +20,17 @@ SCHEMA = "sottovoce.export/1"
 
 def run_export(
     state: Annotated[Path, typer.Option("--state", help="The agent's state directory.")],
-    out: Annotated[Path, typer.Option(help="Output file: .onnx, or for scikit-learn .json or .npz.")],
+    out: Annotated[Path, typer.Option(help="Output file: .onnx; for scikit-learn, .json or .npz.")],
     chosen: Annotated[
         Literal["onnx", "sklearn"],
-        typer.Option("--format", help="onnx: a model that predicts. sklearn: coefficients of a linear model."),
+        typer.Option("--format", help="onnx: a model for prediction; sklearn: the coefficients of a linear model."),
     ] = "onnx",
     config: ConfigFile = None,
 ) -> None:
-    """Export an agent's current model. This costs no privacy: the model is already public."""
+    """Export an agent's current model, which has no privacy cost because the model is already public."""
     suffixes = (".onnx",) if chosen == "onnx" else (".json", ".npz")
     if out.suffix not in suffixes:
-        raise UsageError(f"--out {out}: with --format {chosen} name a file that ends in {' or '.join(suffixes)}")
+        raise UsageError(f"--out {out}: with --format {chosen}, the file name must end in {' or '.join(suffixes)}")
     check_writable("--out", out)
     require_models()
     from sottovoce_lab.models import export as exports
@@ -48,7 +48,7 @@ def run_export(
     spent = facts["privacy"].get("spent_epsilon")
     told = "no ε" if spent is None else f"ε {spent:.4g} spent"
     typer.echo(
-        f"{out}: {facts['model']} of {facts['learner']}, cycle {facts['cycle']}; {told}, and exporting adds none"
+        f"{out}: {facts['model']} of {facts['learner']}, cycle {facts['cycle']}; {told}; the export spends nothing"
     )
 
 
@@ -73,7 +73,7 @@ def _public(found: Found) -> "PublicModel":
 
 
 def _facts(found: Found) -> dict[str, Any]:
-    """Return facts about the model for the exported file."""
+    """Return the facts about the model to include in the exported file."""
     import msgspec
 
     described: dict[str, Any] = msgspec.to_builtins(found.description)

@@ -1,4 +1,4 @@
-"""Graph files for the `sottovoce model` commands, and the check of their optional packages."""
+"""Load model files for the `sottovoce model` commands, and check that the required optional packages are installed."""
 
 from importlib.util import find_spec
 from pathlib import Path
@@ -13,24 +13,24 @@ if TYPE_CHECKING:
 
 
 def require_models() -> None:
-    """Fail early if the extra `models` is not installed.
+    """Check that the packages of the extra `models` are installed.
 
     Raises:
-        ConfigError: names the package to install.
+        ConfigError: if a package is missing; the message names it and the remedy.
     """
     missing = [name for name in ("onnx", "onnxruntime") if find_spec(name) is None]
     if missing:
         raise ConfigError(
-            f"this command needs {' and '.join(missing)}: on a workstation, pip install 'sottovoce[models]' and run "
-            "the same command there; a device runs its model without them"
+            f"this command requires {' and '.join(missing)}: run pip install 'sottovoce[models]' on a workstation, and "
+            "run the command there; a device does not need them to run its model"
         )
 
 
 def graph_of(name: str) -> "GraphFile":
-    """Return the validated graph of a stock model, by its name, or of a file.
+    """Read and check the graph of a bundled model, by its name, or in a file.
 
     Raises:
-        ConfigError: if the graph does not exist or cannot be trusted.
+        ConfigError: if the graph does not exist or fails a check.
     """
     from sottovoce.kernels.onnx.allowed import STOCK, SUFFIX, stock_hashes
 
@@ -39,15 +39,17 @@ def graph_of(name: str) -> "GraphFile":
     if name in stock_hashes():
         return graph_file(STOCK / f"{name}{SUFFIX}")
     if not name.endswith(SUFFIX):
-        raise ConfigError(f"{name}: no such model; name {', '.join(stock_hashes())}, or a file that ends in {SUFFIX}")
+        raise ConfigError(
+            f"{name}: no such model; choose one of {', '.join(stock_hashes())}, or a file that ends in {SUFFIX}"
+        )
     return graph_file(Path(name))
 
 
 def inference_of(file: Path) -> "Inference":
-    """Load a model for predictions from a file.
+    """Load a model for prediction from a file.
 
     Raises:
-        ConfigError: if the extra is missing, or the file is not such a model.
+        ConfigError: if the extra `models` is not installed, or if the file is not such a model.
     """
     require_models()
     from sottovoce_lab.models.checks import forward_file
@@ -57,7 +59,7 @@ def inference_of(file: Path) -> "Inference":
 
 
 def show_facts(facts: dict[str, Any]) -> None:
-    """Print facts, one per line, and lists one entry per line."""
+    """Print one fact per line; for a list, print one line per entry."""
     for key, value in facts.items():
         for one in value if isinstance(value, list) else [value]:
             typer.echo(f"{key:12} {one}")

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 
 _AS_DECLARED = {
-    True: "yes: building its declaration here gives the same bytes",
-    False: "no: it was altered, or built by another version; build its declaration again before you allow it",
+    True: "yes: building the declaration here produces the same bytes",
+    False: "no: the graph was altered, or built by another version; build its declaration again before you allow it",
 }
 
 
@@ -24,7 +24,7 @@ def run_show(
     model: Annotated[str, typer.Argument(metavar="FILE|NAME", help="A graph file, or the name of a bundled model.")],
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
-    """Verify a graph and show its input, layers, parameters and hash, and whether this machine runs it."""
+    """Check a graph and show its input, layers, parameters and hash, and whether it runs on this machine."""
     require_models()
     found = graph_of(model)
     facts = _facts(found, model)
@@ -64,7 +64,7 @@ def _facts(found: "GraphFile", origin: str) -> dict[str, Any]:
 
 
 def _layers(chain: "Chain", within: list[str]) -> Iterator[dict[str, Any]]:
-    """Yield each layer with the shape of its output; a block's layers follow the block."""
+    """Yield each layer with its output shape; each block is followed by its inner layers."""
     import msgspec
 
     from sottovoce_lab.models.layers.network import Residual
@@ -79,7 +79,7 @@ def _layers(chain: "Chain", within: list[str]) -> Iterator[dict[str, Any]]:
 
 
 def _line(layer: dict[str, Any]) -> str:
-    """Describe a layer: its place, its kind, and the shape of its output."""
+    """Describe a layer's position, kind, settings and output shape in one line."""
     told = [
         f"{key} {value}"
         for key, value in layer.items()
@@ -93,12 +93,12 @@ def _allowed(digest: str) -> str:
     from sottovoce.kernels.onnx.allowed import stock_hashes
 
     if digest in stock_hashes().values():
-        return "by every vault: it is this package's own"
+        return "by every vault, because it is bundled with this package"
     return f'by a vault with graphs = ["sha256:{digest}"] under [vault]'
 
 
 def _try_to_run(found: "GraphFile", origin: str) -> str:
-    """Run the graph in a process of its own, since ONNX Runtime crashes on some machines."""
+    """Run the graph in a separate process, because ONNX Runtime crashes on some machines."""
     from sottovoce.kernels.onnx.allowed import Graph
     from sottovoce.kernels.onnx.probe import probe_graph
 

@@ -1,4 +1,4 @@
-"""Names for shell completion. Each function imports what it needs only when it is called."""
+"""Names for shell completion; each function imports its dependencies only when it is called."""
 
 
 def learners() -> list[str]:
@@ -9,14 +9,14 @@ def learners() -> list[str]:
 
 
 def models() -> list[str]:
-    """Return the names of all models that at least one learner can learn."""
+    """Return the names of all models that at least one learner supports."""
     from sottovoce.registry import loaded_algorithms
 
     return sorted({model for algorithm in loaded_algorithms().values() for model in algorithm.models})
 
 
 def data() -> list[str]:
-    """Return the first parts of data SPECs."""
+    """Return the prefixes of data SPECs."""
     from sottovoce.data.spec import KINDS
 
     return [name if not kind.has_path else f"{name}:" for name, kind in KINDS.items()]
@@ -30,28 +30,28 @@ def topologies() -> list[str]:
 
 
 def experiments() -> list[str]:
-    """Return the names of built-in experiments and of learners."""
+    """Return the names of all built-in experiments and all learners."""
     from sottovoce_lab.experiments.builtins import names
 
     return sorted({*names(), *learners()})
 
 
 def mechanisms() -> list[str]:
-    """Return the names of the mechanisms that the audit supports."""
+    """Return the names of all mechanisms that can be audited."""
     from sottovoce_lab.auditor.targets import MECHANISMS
 
     return list(MECHANISMS)
 
 
 def reproductions() -> list[str]:
-    """Return the names of papers, and of their figures and tables."""
+    """Return the names of all papers and of their figures and tables."""
     from sottovoce_lab.papers.specification import experiments, papers
 
     return [*papers(), *experiments()]
 
 
 def templates() -> list[str]:
-    """Return the names of the templates of `sottovoce init`."""
+    """Return the names of all templates for `sottovoce init`."""
     from sottovoce_lab.templates import templates
 
     return templates()

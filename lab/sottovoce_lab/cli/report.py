@@ -1,4 +1,4 @@
-"""`sottovoce report`: write one page about a run or a device's history."""
+"""`sottovoce report`: write an HTML page about a run or about a device's history."""
 
 from pathlib import Path
 from typing import Annotated
@@ -9,22 +9,28 @@ from sottovoce.errors import UsageError
 
 def run_report(
     run: Annotated[
-        Path | None, typer.Argument(metavar="[RUN.json]", help="A report written by --report, of a run or of a sweep.")
+        Path | None, typer.Argument(metavar="[RUN.json]", help="JSON report of a run or a sweep, written by --report.")
     ] = None,
-    state: Annotated[Path | None, typer.Option(help="A device's state directory, instead of a report.")] = None,
+    state: Annotated[Path | None, typer.Option(help="State directory of a device, instead of a report.")] = None,
     out: Annotated[
-        Path | None, typer.Option(help="Write the page here.", show_default="RUN.html beside the run; DEVICE.html here")
+        Path | None,
+        typer.Option(
+            help="Output file for the page.",
+            show_default="RUN.html next to RUN.json; DEVICE.html in the current directory",
+        ),
     ] = None,
     picture: Annotated[
         Path | None,
-        typer.Option(metavar="FILE.svg", help="Also write the plot over cycles here, for light and dark pages."),
+        typer.Option(
+            metavar="FILE.svg", help="Also write the plot over cycles to this file, for light and dark pages."
+        ),
     ] = None,
 ) -> None:
-    """Make one HTML page with plots from a run, a sweep, or a device's ledger."""
+    """Write one HTML page with plots about a run, a sweep or a device's ledger."""
     if picture is not None and (picture.suffix != ".svg" or state is not None):
-        raise UsageError(f"--picture {picture}: name an .svg file, and give the report of a run or of a sweep")
+        raise UsageError(f"--picture {picture}: specify an .svg file, together with the report of a run or a sweep")
     if (run is None) == (state is None):
-        raise UsageError("give a report, RUN.json, or the --state directory of a device, and not both")
+        raise UsageError("specify either a report, RUN.json, or the --state directory of a device")
     from sottovoce.cli.output import check_writable, write_text_file
 
     from sottovoce_lab.pages.plots import Plotter
@@ -32,7 +38,7 @@ def run_report(
 
     path = out or (run.with_suffix(".html") if run is not None else Path(f"{(state or Path()).absolute().name}.html"))
     if run is not None and path.absolute() == run.absolute():
-        raise UsageError(f"--out {path}: is the report itself; name another file")
+        raise UsageError(f"--out {path}: this file is the report itself; choose another file")
     check_writable("--out", path)
     plotter = Plotter(pyplot())
     if run is not None:

@@ -1,4 +1,4 @@
-"""`sottovoce reproduce`: reproduce the figures and tables of the papers."""
+"""`sottovoce reproduce`: reproduce the papers' figures and tables."""
 
 from pathlib import Path
 from typing import Annotated
@@ -17,24 +17,26 @@ def run_reproduce(
         list[str] | None,
         typer.Argument(
             metavar="NAME...",
-            help="A paper, such as jin-2023, or one of its figures, such as jin-2023/table-1; without any, everything.",
+            help="A paper, such as jin-2023, or a figure or table, such as jin-2023/table-1; all by default.",
             autocompletion=names_of.reproductions,
         ),
     ] = None,
-    list_: Annotated[bool, typer.Option("--list", help="List names, titles and minutes.")] = False,
-    out: Annotated[Path, typer.Option(help="Directory for pages, pictures, numbers and finished runs.")] = Path(
+    list_: Annotated[bool, typer.Option("--list", help="List the names, titles and durations in minutes.")] = False,
+    out: Annotated[Path, typer.Option(help="Output directory for pages, pictures, numbers and finished runs.")] = Path(
         "results"
     ),
-    quick: Annotated[bool, typer.Option("--quick", help="Run smaller versions, in minutes instead of hours.")] = False,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Run smaller versions, which take minutes instead of hours.")
+    ] = False,
     seeds: Annotated[
-        int | None, typer.Option(min=1, help="Seeds of each series.", show_default="as many as the figure has")
+        int | None, typer.Option(min=1, help="Number of seeds per series.", show_default="the figure's number")
     ] = None,
     data: Annotated[
         Path | None,
-        typer.Option(help="The folder that holds the data sets.", envvar="SOTTOVOCE_DATA", show_default="data"),
+        typer.Option(help="Directory with the data sets.", envvar="SOTTOVOCE_DATA", show_default="data"),
     ] = None,
 ) -> None:
-    """Reproduce figures and tables of the papers, and check their claims."""
+    """Reproduce the papers' figures and tables, and check their claims."""
     limit_blas_threads()
     from sottovoce_lab.cli.run_bar import run_bar
     from sottovoce_lab.papers import reproduce, write_pages
@@ -49,7 +51,7 @@ def run_reproduce(
             )
         return
     if out.exists() and not out.is_dir():
-        raise UsageError(f"--out {out}: is a file; name a directory")
+        raise UsageError(f"--out {out}: this is a file; choose a directory")
     folder = data or next((candidate for candidate in _FOLDERS if candidate.is_dir()), _FOLDERS[0])
     for name in wanted:
         spec = experiment_named(name)

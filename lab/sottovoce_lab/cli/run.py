@@ -1,4 +1,4 @@
-"""`sottovoce run`: run one description on the engine that it names; lists in the description make a sweep."""
+"""`sottovoce run`: run an experiment file on the engine that it specifies; lists of values in the file run a sweep."""
 
 import json
 from pathlib import Path
@@ -28,20 +28,21 @@ def run_run(
             help="Override any key, for example engine=mqtt; a list of values runs a sweep.",
         ),
     ] = None,
-    report: Annotated[Path | None, typer.Option(help="Write the JSON report here.")] = None,
+    report: Annotated[Path | None, typer.Option(help="Output file for the JSON report.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print only the JSON report to standard output.")] = False,
     kept: Annotated[
         Path | None,
         typer.Option(
-            help="For a sweep: store each run here as it finishes, so that an interrupted sweep resumes.",
+            help="For a sweep: store each finished run in this file, so that an interrupted sweep can resume.",
             show_default="FILE.runs.jsonl",
         ),
     ] = None,
     on: Annotated[
-        str | None, typer.Option(help="For a sweep: run on the Dask cluster dask://HOST:PORT instead of this machine.")
+        str | None,
+        typer.Option(help="For a sweep: run on the Dask cluster at dask://HOST:PORT instead of this machine."),
     ] = None,
 ) -> None:
-    """Run an experiment file, or a sweep over lists of values, and report."""
+    """Run an experiment file, or a sweep over lists of values, and report the result."""
     limit_blas_threads()
     from sottovoce.cli.output import check_writable, write_text_file
 
@@ -58,7 +59,7 @@ def run_run(
     if lists:
         document = _run_sweep(values, file, kept or Path(f"{Path(file).stem}.runs.jsonl"), on, as_json)
     elif on is not None or kept is not None:
-        raise UsageError("--on and --kept apply only to sweeps: write a list, for example --set seed=[0,1,2]")
+        raise UsageError("--on and --kept apply only to sweeps: set a list of values, for example --set seed=[0,1,2]")
     else:
         with ConsoleWatcher(quiet=as_json) as watcher:
             document = run(run_spec(values, file, typed), watcher)
@@ -86,7 +87,7 @@ def _run_sweep(values: dict[str, Any], origin: str, kept: Path, on: str | None, 
 
 
 def _table(document: dict[str, Any]) -> None:
-    """Print a table with a row for each run."""
+    """Print a table with one row per run."""
     from rich.console import Console
     from rich.table import Table
 

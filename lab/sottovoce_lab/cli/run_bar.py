@@ -1,4 +1,4 @@
-"""Progress bar of many runs: completed runs, total runs, and the estimated time left."""
+"""Progress bar for many runs, with the completed runs, the total and the estimated remaining time."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -6,9 +6,10 @@ from contextlib import contextmanager
 
 @contextmanager
 def run_bar() -> Iterator[Callable[[int, int, str], None]]:
-    """Show a bar on standard error; the yielded function updates it with completed runs, total runs, and the last run.
+    """Show a progress bar on standard error, and yield a function that updates it.
 
-    If standard error is not a terminal, print a line for each run that ends instead.
+    The function's arguments are the number of completed runs, the total number of runs, and the name of the last run.
+    If standard error is not a terminal, the function also prints a line for each completed run.
     """
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn

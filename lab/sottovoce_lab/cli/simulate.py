@@ -1,4 +1,4 @@
-"""`sottovoce simulate`: simulate whole fleets in a few arrays, or agent by agent under a virtual clock."""
+"""`sottovoce simulate`: simulate whole fleets as a few arrays, or agent by agent on a virtual clock."""
 
 import json
 import os
@@ -11,7 +11,7 @@ from sottovoce.errors import UsageError
 from sottovoce_lab.cli import names
 
 VECTOR = ("golf", "gradient-walk", "sequential-sgd")
-"""Learners whose devices hold one record, so that a whole fleet is a few arrays."""
+"""Learners with one record per device, for which a whole fleet fits into a few arrays."""
 
 
 def run_simulate(
@@ -26,22 +26,18 @@ def run_simulate(
     engine: Annotated[
         Literal["vector", "events"] | None,
         typer.Option(
-            help="vector: cycles over arrays, of one-record devices. events: real agents under a virtual clock.",
+            help="vector: array operations for devices with one record each; events: real agents on a virtual clock.",
             show_default="vector for golf, gradient-walk and sequential-sgd",
         ),
     ] = None,
     set_: Annotated[
-        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Any key of an experiment file.")
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Set any key of an experiment file.")
     ] = None,
-    report: Annotated[Path | None, typer.Option(help="Write the JSON report here.")] = None,
-    trace: Annotated[
-        Path | None, typer.Option(help="Write every state and message of a small run here; for a small fleet.")
-    ] = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print the JSON report on stdout, and nothing else there.")
-    ] = False,
+    report: Annotated[Path | None, typer.Option(help="Output file for the JSON report.")] = None,
+    trace: Annotated[Path | None, typer.Option(help="Output file for all states and messages of a small run.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print only the JSON report to standard output.")] = False,
 ) -> None:
-    """Simulate a fleet in one process, and report."""
+    """Simulate a fleet in one process, and report the result."""
     limit_blas_threads()
     from sottovoce.cli.output import check_writable, write_text_file
 
@@ -51,7 +47,7 @@ def run_simulate(
     values: dict[str, Any] = {**load_experiment(experiment, None), **from_assignments(set_ or [], None)}
     by_vector = engine != "events" and values.get("learner.name", "golf") in VECTOR
     if engine == "vector" and not by_vector:
-        raise UsageError(f"--engine vector: supports only the learners {', '.join(VECTOR)}; leave --engine out here")
+        raise UsageError(f"--engine vector supports only the learners {', '.join(VECTOR)}; omit --engine here")
     for option, path in (("--report", report), ("--trace", trace)):
         if path is not None:
             check_writable(option, path)
@@ -74,7 +70,7 @@ def run_simulate(
 
 
 def print_summary(report: dict[str, Any]) -> None:
-    """Print the result."""
+    """Print the summary of a run on the vector engine."""
     run, privacy, final, traffic = report["run"], report["privacy"], report["final"], report["traffic"]
     lines = {
         "fleet": f"{run['agents']} agents, {run['learner']}, {run['model']}, {run['data']}, {run['topology']}",
@@ -92,9 +88,9 @@ def print_summary(report: dict[str, Any]) -> None:
 
 
 def limit_blas_threads() -> None:
-    """Limit BLAS to one thread: matrices are small, work is divided elsewhere, and sums become reproducible.
+    """Limit BLAS to one thread, because matrices are small, work is parallelised elsewhere, and sums are reproducible.
 
-    This must happen before numpy is imported, hence by the environment.
+    The limit must be set before numpy is imported, so this function sets environment variables.
     """
     for name in ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ.setdefault(name, "1")

@@ -1,4 +1,4 @@
-"""The live table of a run, its progress bar, and its summary."""
+"""Console output for a run: a live table, a progress bar and a summary."""
 
 import time
 from typing import Any, Self
@@ -14,15 +14,15 @@ from sottovoce_lab.testbed.progress import Moment, Watcher
 
 _ROWS = 12
 _CYCLES = "cycle"
-_PATIENCE_SECONDS = 5.0  # between two lines about one phase
+_PATIENCE_SECONDS = 5.0  # minimum time between two lines about one phase
 _MIB = 2**20
 
 
 class ConsoleWatcher(Watcher):
-    """Display of a run: a live table and a progress bar in a terminal, occasional lines elsewhere.
+    """A watcher that displays a run as a live table and a progress bar, or as occasional lines without a terminal.
 
     Args:
-        quiet: whether to leave standard output to the JSON report.
+        quiet: whether to print to standard error, so that standard output contains only the JSON report.
     """
 
     def __init__(self, *, quiet: bool) -> None:
@@ -73,7 +73,7 @@ class ConsoleWatcher(Watcher):
             self._live.update(Group(*table, self._progress), refresh=True)
 
     def print_summary(self, report: dict[str, Any]) -> None:
-        """Print the result."""
+        """Print the summary of a run."""
         run, privacy, final, traffic = report["run"], report["privacy"], report["final"], report["traffic"]
         alive = sum(agent["alive"] for agent in report["agents"])
         table = Table(show_header=False, box=None, pad_edge=False)
@@ -87,8 +87,8 @@ class ConsoleWatcher(Watcher):
         if (baselines := report.get("baselines")) is not None:
             table.add_row(
                 "compare",
-                f"{baselines['own_data']:.3f} a device alone, with its own records and no noise; "
-                f"{baselines['majority_class']:.3f} always the most common class",
+                f"{baselines['own_data']:.3f} for a device alone, with its own records and no noise; "
+                f"{baselines['majority_class']:.3f} for always the most common class",
             )
         if privacy["epsilon"] is None:
             table.add_row("privacy", f"none: {privacy['reason']}")
@@ -102,20 +102,20 @@ class ConsoleWatcher(Watcher):
             )
             table.add_row("", privacy["mechanism"])
             if run["transport"] != "memory":
-                verdict = "every one agrees with its agent" if privacy["ledgers_agree"] else "NOT all agree: see below"
+                verdict = "all agree with their agents" if privacy["ledgers_agree"] else "NOT all agree: see below"
                 table.add_row("ledgers", f"{run['agents']} read from disk after the run: {verdict}")
             table.add_row("sees it", privacy["threat_model"])
         table.add_row(
             "traffic",
             f"{traffic['messages']} messages, {traffic['wire_bytes'] / _MIB:.1f} MiB, "
-            f"{traffic['wire_bytes_per_agent_cycle'] / 1024:.1f} KiB per agent and cycle",
+            f"{traffic['wire_bytes_per_agent_cycle'] / 1024:.1f} KiB per agent per cycle",
         )
         used = report["resources"]
         if used["rss_mib_median"] is not None:
             table.add_row(
                 "agents",
                 f"{used['rss_mib_median']:.0f} MiB of memory ({used['rss_mib_max']:.0f} at most), "
-                f"{used['cpu_s_per_agent']:.1f} s of processor time, ready in {used['ready_s_median']:.1f} s",
+                f"{used['cpu_s_per_agent']:.1f} s of CPU time, ready in {used['ready_s_median']:.1f} s",
             )
         table.add_row("time", f"{run['wall_s']:.0f} s")
         for warning in report["warnings"]:
@@ -124,15 +124,15 @@ class ConsoleWatcher(Watcher):
         self._console.print(table)
 
     def compare(self, report: dict[str, Any]) -> None:
-        """Print the run beside simulations of the same data, from the least accurate to the most."""
+        """Print the run together with simulations on the same data, sorted by increasing accuracy."""
         run, rules, privacy = report["run"], report["baselines"], report["privacy"]
         budget = "no ε" if privacy["epsilon"] is None else f"ε = {privacy['epsilon']:g}"
         seen = privacy["threat_model"].removeprefix("local: ").partition(";")[0]
         own = f"this run: {run['agents']} devices, {budget}"
         rows = [(report["final"]["accuracy_mean"], "", own, seen)]
         if rules is not None:
-            rows.append((rules["majority_class"], "", "the most common class, always", "anyone: no record is used"))
-            rows.append((rules["own_data"], "", "one device alone, no noise", "anyone who does not get its model"))
+            rows.append((rules["majority_class"], "", "always the most common class", "anyone: no record is used"))
+            rows.append((rules["own_data"], "", "one device alone, no noise", "anyone without access to its model"))
         rows += [
             (found["accuracy_mean"], f"± {found['half_interval']:.3f}", found["label"], found["promise"])
             for found in report["comparisons"]
@@ -147,7 +147,7 @@ class ConsoleWatcher(Watcher):
         self._console.print(table)
         if report["comparisons"]:
             seeds = report["comparisons"][0]["seeds"]
-            self._console.print(f"With ±: simulations of the same data, means of {seeds} seeds, 95 % intervals.")
+            self._console.print(f"Rows with ±: simulations on the same data, means of {seeds} seeds, 95 % intervals.")
 
     def _table(self) -> Table:
         table = Table()
@@ -165,8 +165,8 @@ def _result(final: dict[str, Any]) -> tuple[str, str]:
     if "rmse_mean" in final:
         return "error", (
             f"{final['rmse_mean']:.4g} root mean square, {final['rmse_max']:.4g} worst agent; noise alone "
-            f"{final['rmse_theory']:.4g}, clip alone {final['rmse_clip']:.4g}, without any release "
-            f"{final['rmse_prior']:.4g}; the mean's numbers are {final['mean_size']:.4g} large"
+            f"{final['rmse_theory']:.4g}, clipping alone {final['rmse_clip']:.4g}, without any release "
+            f"{final['rmse_prior']:.4g}; the typical size of the mean's numbers is {final['mean_size']:.4g}"
         )
     return "accuracy", (
         f"{final['accuracy_mean']:.3f} mean, {final['accuracy_min']:.3f} least, {final['accuracy_max']:.3f} best, "

@@ -18,11 +18,11 @@ _LARGEST_TRACE = 2000
 def run_testbed(
     agents: Annotated[int, typer.Option(help="Number of agents.")] = 12,
     learner: Annotated[
-        str, typer.Option(help="The learning algorithm (docs/reference/learners.md).", autocompletion=names.learners)
+        str, typer.Option(help="Learning algorithm (docs/reference/learners.md).", autocompletion=names.learners)
     ] = DEFAULT,
     fidelity: Annotated[
         Literal["sound", "paper"],
-        typer.Option(help="sound: the strongest correct variant; paper: the paper's algorithm to the letter."),
+        typer.Option(help="sound: the strongest correct variant; paper: the algorithm exactly as in the paper."),
     ] = "sound",
     data: Annotated[
         str,
@@ -36,21 +36,21 @@ def run_testbed(
         typer.Option(
             help="softmax, ridge, pegasos, logistic, mlp, mean, mnist-cnn, mnist-mlp, cifar-cnn, resnet-18, meter-tcn, "
             "har-cnn, or a FILE.onnx.",
-            show_default="softmax; golf: ridge, or pegasos to the letter; gradient-walk: pegasos",
+            show_default="softmax; golf: ridge, or pegasos with fidelity paper; gradient-walk: pegasos",
             autocompletion=names.models,
         ),
     ] = None,
     transport: Annotated[
         Literal["grpc", "mqtt", "mixed", "memory"],
         typer.Option(
-            help="grpc, mqtt, mixed: one process per agent; memory: one process, virtual clock, seeded noise."
+            help="grpc, mqtt, mixed: one process per agent; memory: one process, a virtual clock and seeded noise."
         ),
     ] = "grpc",
     epsilon: Annotated[
         float | None, typer.Option(help="Total privacy budget ε; inf for no noise.", show_default="2; push-sum: inf")
     ] = None,
-    delta: Annotated[float, typer.Option(help="Total δ of the budget.")] = 1e-5,
-    cycles: Annotated[int, typer.Option(help="Number of cycles of each agent.")] = 60,
+    delta: Annotated[float, typer.Option(help="Total privacy budget δ.")] = 1e-5,
+    cycles: Annotated[int, typer.Option(help="Number of cycles per agent.")] = 60,
     period: Annotated[float, typer.Option(help="Seconds between cycles.")] = 0.5,
     topology: Annotated[
         str | None,
@@ -63,8 +63,8 @@ def run_testbed(
     noise: Annotated[
         Literal["local", "cell"] | None,
         typer.Option(
-            help="local: every agent adds full noise itself; cell: agents add a share each and only the secure sum is "
-            "revealed.",
+            help="local: each agent adds the full noise itself; cell: each agent adds a share of the noise, and only "
+            "the secure sum is revealed.",
             show_default="local; group-sgd: cell",
         ),
     ] = None,
@@ -80,32 +80,31 @@ def run_testbed(
     isolate: Annotated[
         Literal["fork", "exec"] | None,
         typer.Option(
-            help="fork: start agents as forks of one process; exec: start each as a new process.",
-            show_default="fork; exec where that is not Linux",
+            help="fork: start agents as forks of one process; exec: start each agent as a new process.",
+            show_default="fork on Linux, otherwise exec",
         ),
     ] = None,
     set_: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="Set any other configuration key; may be repeated."),
+        typer.Option("--set", metavar="KEY=VALUE", help="Set any other configuration key; can be repeated."),
     ] = None,
     compare: Annotated[
         bool,
         typer.Option(
             "--compare",
-            help="Then simulate a device alone, secure sums and no noise on the same data, three seeds each.",
+            help="Also simulate a device alone, secure sums and no noise on the same data, with three seeds each.",
         ),
     ] = False,
-    report: Annotated[Path | None, typer.Option(help="Write the JSON report here.")] = None,
+    report: Annotated[Path | None, typer.Option(help="Output file for the JSON report.")] = None,
     trace: Annotated[
-        Path | None, typer.Option(help="Write every state and message of a small run here; needs --transport memory.")
+        Path | None,
+        typer.Option(help="Output file for all states and messages of a small run; requires --transport memory."),
     ] = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print the JSON report on stdout, and nothing else there.")
-    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print only the JSON report to standard output.")] = False,
 ) -> int:
-    """Run a fleet of agents on this machine, and report what it learnt and what it cost."""
+    """Run a fleet of agents on this machine, and report its accuracy and its costs."""
     if noise is not None and any(word.startswith("privacy.noise=") for word in set_ or ()):
-        raise UsageError("--noise and --set privacy.noise set the same value: give only one of them")
+        raise UsageError("--noise and --set privacy.noise set the same value: use only one of them")
     if transport == "memory" or compare:
         limit_blas_threads()
     from sottovoce.cli.output import check_writable, write_text_file
@@ -135,12 +134,14 @@ def run_testbed(
         settings={**settings(set_ or []), **({} if noise is None else {"privacy.noise": noise})},
     ).options()
     if trace is not None and (transport != "memory" or agents * cycles > _LARGEST_TRACE):
-        raise UsageError(f"--trace needs --transport memory and at most {_LARGEST_TRACE} agents times cycles")
+        raise UsageError(
+            f"--trace requires --transport memory, and a product of agents and cycles of at most {_LARGEST_TRACE}"
+        )
     for option, path in (("--report", report), ("--trace", trace)):
         if path is not None:
             check_writable(option, path)
     witness = None if trace is None else Trace()
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # otherwise keys and records of the fleet would remain
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # otherwise the fleet's keys and records would remain
     with ConsoleWatcher(quiet=as_json) as watcher:
         planned = plan(options)
         result = memory.run(planned, watcher, witness) if transport == "memory" else processes.run(planned, watcher)

@@ -1,1 +1,1 @@
-"""Building, reading and exporting models as ONNX graphs: work for a workstation; needs the extra `models`."""
+"""Build, read and export models as ONNX graphs; intended for a workstation and requires the extra `models`."""

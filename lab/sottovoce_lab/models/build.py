@@ -1,4 +1,4 @@
-"""Conversion of a declaration to the graph that a device trains with, and to a graph that only predicts."""
+"""Build the graph with which a device trains, and the graph that only makes predictions, from a declaration."""
 
 from collections.abc import Sequence
 from math import prod
@@ -16,24 +16,24 @@ from sottovoce_lab.models.losses import LOSSES, predictions
 from sottovoce_lab.models.tape import Tape, Value
 
 CHUNK_BYTES = 2**24
-"""Approximate size of all tensors in one call of the graph, in bytes."""
+"""Approximate maximum size of all tensors in one call of the graph, in bytes."""
 MAX_EXAMPLES = 64
 """Maximum number of examples in one call."""
 MAX_PLACES = 1024
-"""Largest number of examples times places of a call's factored gradients."""
+"""Maximum of the number of examples times the number of places of their factored gradients, in one call."""
 
 
 def build(declaration: Declaration, real: DTypeLike = np.float32) -> ModelProto:
-    """Build the graph whose outputs are a batch's loss, its predictions and the sum of its clipped gradients.
+    """Build the graph that computes the loss, the predictions and the clipped gradient sum of a batch.
 
-    Inputs are `parameters` real[P], `features` real[B, d], `labels` int64[B] (of a regression: targets real[B]), `mask`
-    bool[B] and `clip` float64[]; outputs are `loss` float64[], `predictions` int64[B] (of a regression: real[B]) and
-    `gradient_sum` float64[P]. The graph's metadata contain everything else that a device needs. Equal declarations give
-    equal bytes.
+    The inputs are `parameters` real[P], `features` real[B, d], `labels` int64[B] (for a regression, targets real[B]),
+    `mask` bool[B] and `clip` float64[]. The outputs are `loss` float64[], `predictions` int64[B] (for a regression,
+    real[B]) and `gradient_sum` float64[P]. The graph's metadata contain everything else that a device needs. Equal
+    declarations produce identical bytes.
 
     Args:
         declaration: declaration of the model to build.
-        real: float32, for devices; float64 to compare with finite differences.
+        real: float32 for devices, or float64 to compare gradients with finite differences.
     """
     tape = Tape(real)
     size = sum(tensor.size for tensor in declaration.network.parameters)
@@ -72,28 +72,29 @@ def build(declaration: Declaration, real: DTypeLike = np.float32) -> ModelProto:
 
 
 def graph_bytes(declaration: Declaration) -> bytes:
-    """Return the graph file for a declaration. See `build`."""
+    """Return the bytes of the graph file for a declaration; see `build`."""
     return build(declaration).SerializeToString(deterministic=True)
 
 
 def build_forward(declaration: Declaration, parameters: NDArray[np.float64]) -> ModelProto:
-    """Build an ordinary model that predicts, with its parameters inside.
+    """Build an ordinary model for prediction that contains its parameters.
 
-    Its input is `features` float32[B, d]; its outputs are `scores` float32[B, outputs] and `predictions`, as in
+    The input is `features` float32[B, d]; the outputs are `scores` float32[B, outputs] and `predictions`, as in
     `build`.
 
     Args:
-        declaration: declaration of the model.
-        parameters: parameters of the model, float64[P].
+        declaration: the model's declaration.
+        parameters: the model's parameters, float64[P].
 
     Raises:
-        ConfigError: if `parameters` does not have the model's number of parameters.
+        ConfigError: if the number of parameters is wrong.
     """
     tensors = declaration.network.parameters
     sizes = [tensor.size for tensor in tensors]
     if parameters.shape != (sum(sizes),):
         raise ConfigError(
-            f"{declaration.name}: has {sum(sizes)} parameters, not {parameters.size}: give the parameters of this model"
+            f"model {declaration.name} has {sum(sizes)} parameters, not {parameters.size}: specify the parameters of "
+            "this model"
         )
     tape = Tape()
     features = tape.input("features", tape.real, ["B", declaration.features])
@@ -118,7 +119,7 @@ def _shaped(tape: Tape, features: Value, declaration: Declaration) -> Value:
 
 
 def _split_parameters(tape: Tape, flat: Value, declaration: Declaration) -> Weights:
-    """Split the flat parameter vector into tensors."""
+    """Split the flat parameter vector into named tensors."""
     tensors = declaration.network.parameters
     sizes = tape.integers(*(tensor.size for tensor in tensors))
     parts = tape.ops("Split", len(tensors), flat, sizes, axis=0)
@@ -126,7 +127,7 @@ def _split_parameters(tape: Tape, flat: Value, declaration: Declaration) -> Weig
 
 
 def _chunk(declaration: Declaration, contributions: Sequence[Contribution]) -> int:
-    """Return the number of examples in one call: a power of two."""
+    """Return the number of examples per call: the largest power of two within the limits, but at least 1."""
     passed = sum(prod(shape) for shape in declaration.network.shapes)
     floats = declaration.features + 2 * passed + sum(part.floats for part in contributions)
     places = max(part.places for part in contributions)

@@ -1,8 +1,8 @@
-"""Checks of a model file before ONNX Runtime sees it, whatever its source.
+"""Check a model file from any source before ONNX Runtime loads it.
 
-The bytes are counted, parsed, and then inspected. Nothing in the file may name another file, claim more numbers than
-the file has, use any operators except those of ONNX, or contain a program of its own. `onnx` itself checks the file
-last.
+The file's parts are counted before it is parsed and inspected. A model must not refer to other files, declare more
+numbers than the file contains, use operators other than those of ONNX, or contain its own functions. Finally, the
+`onnx` package checks the model.
 """
 
 import hashlib
@@ -22,10 +22,10 @@ from sottovoce_lab.models.tape import OPSET
 from sottovoce_lab.models.tensors import check_finite, check_tensors
 
 MAX_GRAPH_BYTES = 2**26
-"""Largest size of a file made by `sottovoce model build`, which holds no parameters."""
+"""Maximum size of a file made by `sottovoce model build`, which contains no parameters, in bytes."""
 
 MAX_FORWARD_BYTES = 2**28
-"""Largest size of a file with weights, in bytes: as many weights as a model may have, in float64."""
+"""Maximum size of a file with weights, in bytes; it fits the maximum number of weights in float64."""
 
 OLDEST_OPSET = 13
 
@@ -38,7 +38,7 @@ _CONTROL = frozenset({"If", "Loop", "Scan", "SequenceMap"})
 _CHANCE = frozenset(
     {"Bernoulli", "Multinomial", "RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike"}
 )
-_CONTRACT = {  # inputs and outputs of a graph: the type, and the number of dimensions
+_CONTRACT = {  # inputs and outputs of a graph: dtype and number of dimensions
     "parameters": (TensorProto.FLOAT, 1),
     "features": (TensorProto.FLOAT, 2),
     "mask": (TensorProto.BOOL, 1),
@@ -52,12 +52,12 @@ _OUTPUTS = ("loss", "predictions", "gradient_sum")
 
 @dataclass(frozen=True, slots=True)
 class GraphFile:
-    """Checked graph for training.
+    """A graph for training that passed all checks.
 
     Attributes:
-        facts: the graph's description of itself.
-        digest: SHA-256 of the file, hexadecimal.
-        raw: bytes of the file.
+        facts: the description in the graph's metadata.
+        digest: SHA-256 digest of the file, in hexadecimal.
+        raw: the file's bytes.
     """
 
     facts: GraphFacts
@@ -69,13 +69,13 @@ def graph_file(path: Path) -> GraphFile:
     """Read and check a graph made by `sottovoce model build`.
 
     Raises:
-        ConfigError: if the file is not such a graph, or cannot be trusted with records.
+        ConfigError: if the file is not such a graph, or if it is not safe to run on records.
     """
     return graph_bytes(read(path, MAX_GRAPH_BYTES), str(path))
 
 
 def graph_bytes(raw: bytes, file: str) -> GraphFile:
-    """Return the checked graph from a file's bytes, whose outline is already checked.
+    """Check and return the graph in a file's bytes, which must already have passed `scan`.
 
     Raises:
         ConfigError: see `graph_file`.
@@ -84,7 +84,8 @@ def graph_bytes(raw: bytes, file: str) -> GraphFile:
     texts = [entry.value for entry in model.metadata_props if entry.key == KEY]
     if len(texts) != 1:
         raise ConfigError(
-            f"{file}: does not say what it computes, as graphs for training do; make it with `sottovoce model build`"
+            f"{file}: the file has no description of what it computes, which graphs for training require; make it with "
+            "`sottovoce model build`"
         )
     facts = read_facts(texts[0], file)
     _check_contract(model, facts, file)
@@ -92,16 +93,16 @@ def graph_bytes(raw: bytes, file: str) -> GraphFile:
 
 
 def forward_file(path: Path) -> ModelProto:
-    """Read and check an ordinary model with its weights, from any program.
+    """Read and check an ordinary model with weights, which may come from any program.
 
     Raises:
-        ConfigError: if the file is damaged, hostile, or not supported here.
+        ConfigError: if the file is damaged, malicious or not supported.
     """
     return forward_bytes(read(path, MAX_FORWARD_BYTES), str(path))
 
 
 def forward_bytes(raw: bytes, file: str) -> ModelProto:
-    """Return the checked model from a file's bytes, whose outline is already checked.
+    """Check and return the model in a file's bytes, which must already have passed `scan`.
 
     Raises:
         ConfigError: see `forward_file`.
@@ -109,8 +110,8 @@ def forward_bytes(raw: bytes, file: str) -> ModelProto:
     model = parse_model(raw, file, lambda opset: OLDEST_OPSET <= opset <= defs.onnx_opset_version())
     if any(entry.key == KEY for entry in model.metadata_props):
         raise ConfigError(
-            f"{file}: is a graph for training, without weights: devices take it as it is; to predict, name one that "
-            "`sottovoce model export` writes"
+            f"{file}: the file is a graph for training, without weights: devices load it as it is; for predictions, "
+            "specify a file made by `sottovoce model export`"
         )
     check_finite(model, file)
     return model
@@ -120,9 +121,9 @@ def parse_model(raw: bytes, file: str, opset_is_read: Callable[[int], bool]) -> 
     """Parse a model and run the checks that apply to every kind of file.
 
     Args:
-        raw: bytes of the file, whose outline is already checked.
-        file: name of the file, for errors.
-        opset_is_read: predicate: whether a version of the operators is supported.
+        raw: the file's bytes, which must already have passed `scan`.
+        file: file name for error messages.
+        opset_is_read: function that returns whether an operator set version is supported.
 
     Raises:
         ConfigError: if a check fails; the message names the cause and the remedy.
@@ -130,78 +131,85 @@ def parse_model(raw: bytes, file: str, opset_is_read: Callable[[int], bool]) -> 
     try:
         model = ModelProto.FromString(raw)
     except DecodeError as error:
-        raise ConfigError(f"{file}: is not an ONNX model, or is damaged; export it again") from error
+        raise ConfigError(f"{file}: the file is not an ONNX model, or is damaged; export it again") from error
     check_tensors(model, file)
     opset = _check_versions(model, file)
     if not opset_is_read(opset):
-        raise ConfigError(f"{file}: uses operators of version {opset}, which is not supported: export it with opset 21")
+        raise ConfigError(
+            f"{file}: the model uses operator set version {opset}, which is not supported: export it with opset 21"
+        )
     _check_nodes(model, opset, file)
     _check_by_onnx(model, file)
     return model
 
 
 def _check_versions(model: ModelProto, file: str) -> int:
-    """Check the versions of a file; return the version of the operators."""
+    """Check a model's versions and the absence of its own functions, and return the operator set version."""
     if not _OLDEST_IR <= model.ir_version <= onnx.IR_VERSION:
         raise ConfigError(
-            f"{file}: has version {model.ir_version} of the file format; only {_OLDEST_IR} to {onnx.IR_VERSION} are "
-            "supported: export it again"
+            f"{file}: the model has version {model.ir_version} of the file format; only {_OLDEST_IR} to "
+            f"{onnx.IR_VERSION} are supported: export it again"
         )
     if model.functions or model.training_info or model.graph.sparse_initializer:
-        raise ConfigError(f"{file}: contains its own functions or a training program: export it with them inlined")
+        raise ConfigError(
+            f"{file}: the model contains its own functions or a training program: export it with them inlined"
+        )
     versions = {entry.version for entry in model.opset_import if entry.domain in _DOMAINS}
     if len(versions) != 1:
-        raise ConfigError(f"{file}: must state exactly one version of ONNX's operators: export it again")
+        raise ConfigError(f"{file}: the model must specify exactly one version of ONNX's operators: export it again")
     return versions.pop()
 
 
 def _check_nodes(model: ModelProto, opset: int, file: str) -> None:
-    """Check that all operators are ONNX's own, and that no operator runs another graph."""
+    """Check that all operators belong to ONNX and that none of them runs a nested graph or draws random numbers."""
     if len(model.graph.node) > _MAX_NODES:
-        raise ConfigError(f"{file}: has more than {_MAX_NODES} operations: make a smaller model")
+        raise ConfigError(f"{file}: the model has more than {_MAX_NODES} operations: use a smaller model")
     for node in model.graph.node:
         which = f"operator {node.op_type[:40]!r} of node {(node.name or ', '.join(node.output))[:80]!r}"
         if node.domain not in _DOMAINS:
             raise ConfigError(
-                f"{file}: {which} is custom, of domain {node.domain[:40]!r}; only ONNX's own are allowed: replace it"
+                f"{file}: {which} is custom, of domain {node.domain[:40]!r}; only ONNX's own operators are allowed: "
+                "replace it"
             )
         if node.op_type in _CONTROL or any(entry.HasField("g") or entry.graphs for entry in node.attribute):
             raise ConfigError(f"{file}: {which} runs a nested graph (control flow): unroll it")
         if node.op_type in _CHANCE:
-            raise ConfigError(f"{file}: {which} draws random numbers, which is not allowed: leave it out")
+            raise ConfigError(f"{file}: {which} draws random numbers, which is not allowed: remove it")
         if any(max(len(entry.ints), len(entry.floats)) > _MAX_IN_AN_ATTRIBUTE for entry in node.attribute):
             raise ConfigError(f"{file}: {which} has too many numbers in an attribute: export it again")
         if any(entry.ref_attr_name for entry in node.attribute):
             raise ConfigError(f"{file}: {which} refers to attributes of a missing function: export it again")
         if not defs.has(node.op_type, max_inclusive_version=opset):
-            raise ConfigError(f"{file}: {which} is not known in version {opset} of ONNX: export it with opset 21")
+            raise ConfigError(
+                f"{file}: {which} is not known in operator set version {opset}: export the model with opset 21"
+            )
 
 
 def _check_by_onnx(model: ModelProto, file: str) -> None:
-    """Run ONNX's own checks, and check that a device can hold every tensor of the graph."""
+    """Run ONNX's own checks, and check that every tensor of the graph fits into a device's memory."""
     try:
         checker.check_model(model, full_check=True)
         inferred = shape_inference.infer_shapes(model)
     except (checker.ValidationError, shape_inference.InferenceError, ValueError, RuntimeError, TypeError) as error:
         reason = " ".join(str(error).split())[:200]
-        raise ConfigError(f"{file}: is not a valid ONNX model ({reason}); export it again") from error
+        raise ConfigError(f"{file}: the file is not a valid ONNX model ({reason}); export it again") from error
     for value in [*inferred.graph.value_info, *inferred.graph.input, *inferred.graph.output]:
         known = [length for length in lengths(value) if length is not None]
         if prod(known) > _MAX_IN_A_TENSOR:
             raise ConfigError(
-                f"{file}: tensor {value.name[:80]!r} inside it would have {prod(known)} numbers per example, more "
-                "than a device can hold: make a smaller model"
+                f"{file}: the intermediate tensor {value.name[:80]!r} would have {prod(known)} numbers per example, "
+                "which is too large for a device: use a smaller model"
             )
 
 
 def lengths(value: ValueInfoProto) -> list[int | None]:
-    """Return the dimensions of an input, an output or an intermediate tensor; None for a dimension of any length."""
+    """Return the dimensions of an input, output or intermediate tensor, with None for a dimension of unknown length."""
     dims = value.type.tensor_type.shape.dim
     return [dim.dim_value if dim.HasField("dim_value") else None for dim in dims]
 
 
 def _check_contract(model: ModelProto, facts: GraphFacts, file: str) -> None:
-    """Check that inputs and outputs are those of a vault, in the sizes that the file states."""
+    """Check that the inputs and outputs are those that a vault uses, with the sizes from the graph's description."""
     graph = model.graph
     kind = TensorProto.FLOAT if facts.classes == 1 else TensorProto.INT64
     sizes = {"parameters": facts.size, "gradient_sum": facts.size, "features": facts.features}
@@ -209,15 +217,16 @@ def _check_contract(model: ModelProto, facts: GraphFacts, file: str) -> None:
     for names, values in ((_INPUTS, graph.input), (_OUTPUTS, graph.output)):
         if [value.name for value in values] != [*names]:
             raise ConfigError(
-                f"{file}: its inputs or outputs are not {', '.join(names)}; make it with `sottovoce model build`"
+                f"{file}: the graph's inputs or outputs are not {', '.join(names)}; make it with "
+                "`sottovoce model build`"
             )
         for value in values:
             shape, (wanted, rank) = lengths(value), contract[value.name]
             right = value.type.tensor_type.elem_type == wanted and len(shape) == rank
             if not right or (value.name in sizes and shape[-1] != sizes[value.name]):
                 raise ConfigError(
-                    f"{file}: {value.name} does not have the type and shape of its description; make it with "
+                    f"{file}: {value.name} does not have the described type and shape; make the graph with "
                     "`sottovoce model build`"
                 )
     if {tensor.name for tensor in graph.initializer} & {*_INPUTS}:
-        raise ConfigError(f"{file}: contains values for its own inputs; make it with `sottovoce model build`")
+        raise ConfigError(f"{file}: the graph contains values for its inputs; make it with `sottovoce model build`")

@@ -1,7 +1,7 @@
-"""Sum of clipped gradients, from the gradients of examples: the arithmetic that the privacy proof relies on.
+"""Compute the sum of clipped gradients from per-example gradients, which is the arithmetic behind the privacy proof.
 
-Each example's gradient consists of float32 numbers that depend only on that example and on the parameters. Everything
-after that is float64: its norm, its scale, and the sum (docs/decisions/0024-gradients-in-the-graph.md).
+Each example's gradient consists of float32 numbers that depend only on that example and on the parameters. All further
+steps (the norm, the scale factor and the sum) use float64 (docs/decisions/0024-gradients-in-the-graph.md).
 """
 
 from collections.abc import Sequence
@@ -15,34 +15,34 @@ from sottovoce.kernels.kernel import SAFETY
 from sottovoce_lab.models.tape import Tape, Value
 
 CANCELLATION = 2.0**-20
-"""Share of the sum of the norms of a gradient's parts that is added to its norm."""
+"""Fraction of (Σ_l ‖A_l‖ ‖D_l‖)² that is added to the squared norm of a factored gradient."""
 MAX_PLACES = 64
-"""Maximum number L of places of a factored gradient."""
+"""Maximum number L of places in a factored gradient."""
 
 
 class Contribution(Protocol):
-    """Gradients of the examples of a batch with respect to one parameter tensor."""
+    """Per-example gradients of a batch with respect to one parameter tensor."""
 
     @property
     def floats(self) -> int:
-        """Approximate peak memory per example, as a number of four-byte values."""
+        """Approximate peak memory per example, in four-byte values."""
         ...
 
     @property
     def places(self) -> int:
-        """Number L of an example's places if products of all pairs of places are computed, else 1."""
+        """Number L of places per example if products of all pairs of places are computed, otherwise 1."""
         ...
 
     def squared_norm(self, tape: Tape) -> Value:
-        """Return an upper bound on the squared norm of each example's gradient, up to rounding, float64[B]."""
+        """Record an upper bound, up to rounding, on the squared norm of each example's gradient, float64[B]."""
         ...
 
     def weighted_sum(self, tape: Tape, ok: Value, weight: Value) -> Value:
-        """Return the weighted sum of the gradients of the examples that are ok, flat, float64[size].
+        """Record the weighted sum of the gradients of all valid examples, as a flat vector float64[size].
 
         Args:
-            tape: the tape to write on.
-            ok: valid examples, bool[B, 1]; the gradients of invalid examples may have any values.
+            tape: the tape on which to record operations.
+            ok: whether each example is valid, bool[B, 1]; gradients of invalid examples may have any value.
             weight: weight of each example, float64[B, 1]; 0 for invalid examples.
         """
         ...
@@ -50,11 +50,11 @@ class Contribution(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Materialised:
-    """Gradients that are computed in full.
+    """Gradients that are computed explicitly.
 
     Attributes:
-        gradient: gradient of each example, float32[B, size].
-        size: size of the tensor.
+        gradient: per-example gradients, float32[B, size].
+        size: number of elements of the parameter tensor.
     """
 
     gradient: Value
@@ -62,7 +62,7 @@ class Materialised:
 
     @property
     def floats(self) -> int:
-        """See Contribution. The gradients, in float32 and in float64."""
+        """See Contribution. This counts the gradients in both float32 and float64."""
         return 3 * self.size
 
     @property
@@ -82,13 +82,13 @@ class Materialised:
 
 @dataclass(frozen=True, slots=True)
 class Turned:
-    """Gradients of a weight float[M, K], stored as computed, K × M and in parts; only their sum is transposed.
+    """Gradients of a weight float[M, K], stored in parts in the transposed layout K × M; only their sum is transposed.
 
     Attributes:
-        parts: parts with some rows of every group each, in the order of K: float32[B, groups · rows · M].
-        groups: number of groups that K consists of.
+        parts: parts that each contain some rows of every group, in the order of K, float32[B, groups · rows · M].
+        groups: number of groups in K.
         filters: number M of filters.
-        work: number of values per example needed to compute the parts.
+        work: number of values per example that are needed to compute the parts.
     """
 
     parts: tuple[Materialised, ...]
@@ -120,7 +120,7 @@ class Turned:
 
 @dataclass(frozen=True, slots=True)
 class Outer:
-    """Gradients D ⊗ A of a weight float[M, K].
+    """Gradients of a weight float[M, K] that are outer products D ⊗ A.
 
     Attributes:
         D: left factor, float32[B, M].
@@ -134,7 +134,7 @@ class Outer:
 
     @property
     def floats(self) -> int:
-        """See Contribution. The factors in float64."""
+        """See Contribution. This counts the factors in float64."""
         return 2 * sum(self.sizes)
 
     @property
@@ -143,7 +143,7 @@ class Outer:
         return 1
 
     def squared_norm(self, tape: Tape) -> Value:
-        """See Contribution. ‖D‖² ‖A‖²."""
+        """See Contribution. The squared norm is ‖D‖² ‖A‖²."""
         D, A = (_squares(tape, tape.cast(factor, np.float64), -1) for factor in (self.D, self.A))
         return tape.op("Mul", D, A)
 
@@ -155,7 +155,7 @@ class Outer:
 
 @dataclass(frozen=True, slots=True)
 class Factored:
-    """Gradients Σ D_l ⊗ A_l over places l, of a weight float[M, K].
+    """Gradients Σ_l D_l ⊗ A_l of a weight float[M, K], summed over places l.
 
     Attributes:
         D: left factors, float32[B, M, L].
@@ -169,12 +169,12 @@ class Factored:
 
     @staticmethod
     def is_cheaper(M: int, K: int, L: int) -> bool:
-        """Check whether this form is cheaper: products of all pairs of places are fewer than the weights."""
+        """Check whether this form is cheaper, because there are fewer products of place pairs than weights."""
         return 2 * L**2 < M * K and L <= MAX_PLACES
 
     @property
     def floats(self) -> int:
-        """See Contribution. The factors in float32, in float64, and transposed."""
+        """See Contribution. This counts the factors in float32, in float64 and transposed."""
         M, K, L = self.sizes
         return 5 * L * (M + K) + 6 * L**2
 
@@ -186,8 +186,8 @@ class Factored:
     def squared_norm(self, tape: Tape) -> Value:
         """See Contribution.
 
-        Σ_l Σ_l' (A_l·A_l') (D_l·D_l'), plus a small share of (Σ_l ‖A_l‖ ‖D_l‖)²: the terms of the first sum may
-        cancel, and this share exceeds any rounding error in that sum.
+        The bound is Σ_l Σ_l' (A_l·A_l') (D_l·D_l') plus a small fraction of (Σ_l ‖A_l‖ ‖D_l‖)². The terms of the first
+        sum may cancel, and the added fraction exceeds any rounding error in that sum.
         """
         factors = [tape.cast(factor, np.float64) for factor in (self.D, self.A)]
         products = [tape.op("MatMul", tape.op("Transpose", factor, perm=[0, 2, 1]), factor) for factor in factors]
@@ -208,15 +208,15 @@ class Factored:
 
 
 def clipped_sum(tape: Tape, contributions: Sequence[Contribution], mask: Value, clip: Value) -> Value:
-    """Return the sum of the examples' gradients, each scaled down to a norm of at most SAFETY · clip.
+    """Record the sum of per-example gradients, each scaled down to a norm of at most SAFETY · clip.
 
-    An example that the mask leaves out, or whose gradient is not finite, contributes exactly nothing.
+    An example that the mask excludes, or whose squared gradient norm is not finite, contributes exactly 0.
 
     Args:
-        tape: the tape to write on.
-        contributions: gradients of the examples, one contribution per parameter tensor.
-        mask: included examples, bool[B].
-        clip: bound of a gradient's norm, float64[], more than 0.
+        tape: the tape on which to record operations.
+        contributions: per-example gradients, one contribution per parameter tensor.
+        mask: whether each example is included, bool[B].
+        clip: clip norm, greater than 0, float64[].
 
     Returns:
         the sum, float64[P].
@@ -236,10 +236,10 @@ def clipped_sum(tape: Tape, contributions: Sequence[Contribution], mask: Value, 
 
 
 def _squares(tape: Tape, value: Value, axis: int) -> Value:
-    squares = tape.op("Mul", value, value)  # ONNX Runtime takes twice as long for ReduceSumSquare
+    squares = tape.op("Mul", value, value)  # in ONNX Runtime, ReduceSumSquare takes twice as long
     return tape.op("ReduceSum", squares, tape.integers(axis), keepdims=0)
 
 
 def _zero_unless_ok(tape: Tape, ok: Value, value: Value) -> Value:
-    """Set rows that are not ok to 0; multiplication by 0 could give NaN."""
+    """Replace rows that are not ok with 0; multiplying them by 0 could result in NaN."""
     return tape.op("Where", ok, value, tape.constant(0, np.float64))

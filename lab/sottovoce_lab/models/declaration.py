@@ -1,4 +1,4 @@
-"""Declaration of a model: a small, readable TOML file."""
+"""Model declarations: small, readable TOML files."""
 
 import tomllib
 from dataclasses import dataclass
@@ -31,14 +31,14 @@ class _File(Struct, frozen=True, forbid_unknown_fields=True):
 
 @dataclass(frozen=True, slots=True)
 class Declaration:
-    """Model that can be built.
+    """A parsed and validated model declaration.
 
     Attributes:
-        name: name of the model.
-        classes: number of classes; labels are 0 … classes - 1; 1 for a regression.
-        loss: name of the loss.
-        network: the layers at their places.
-        text: text of the file.
+        name: the model's name.
+        classes: number of classes, with labels 0 … classes - 1; 1 for a regression.
+        loss: name of the loss function.
+        network: the model's layers with their names and shapes.
+        text: the file's text.
     """
 
     name: str
@@ -49,17 +49,17 @@ class Declaration:
 
     @property
     def features(self) -> int:
-        """Number d of features; an example's features are the network's input in C order."""
+        """Number d of features; an example's features are the network's input, flattened in C order."""
         return prod(self.network.input)
 
     @property
     def outputs(self) -> int:
-        """Number of scores of an example."""
+        """Number of scores per example."""
         return outputs(self.loss, self.classes)
 
 
 def read_declaration(path: Path) -> Declaration:
-    """Read the model that a file declares.
+    """Read and parse a declaration file.
 
     Raises:
         ConfigError: if the file does not exist or is not a valid declaration.
@@ -67,25 +67,25 @@ def read_declaration(path: Path) -> Declaration:
     try:
         return parse_declaration(path.read_text(encoding="utf-8"), str(path))
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from error
+        raise ConfigError(f"{path}: the file cannot be read: {getattr(error, 'strerror', None) or error}") from error
 
 
 def parse_declaration(text: str, file: str) -> Declaration:
-    """Parse the model that a text declares.
+    """Parse a declaration.
 
     Args:
-        text: declaration in TOML.
-        file: path to name in errors.
+        text: the declaration in TOML.
+        file: file path for error messages.
 
     Raises:
-        ConfigError: if the text is not a valid declaration; the message names the layer and key at fault.
+        ConfigError: if the text is not a valid declaration; the message names the offending layer and key.
     """
     try:
         return _declaration(text)
     except (tomllib.TOMLDecodeError, ValueError) as error:
         raise ConfigError(f"{file}: {error}") from error
     except RecursionError as error:
-        raise ConfigError(f"{file}: its tables are nested too deeply: reduce the nesting") from error
+        raise ConfigError(f"{file}: the tables are nested too deeply: reduce the nesting") from error
 
 
 def _declaration(source: str) -> Declaration:
@@ -97,19 +97,19 @@ def _declaration(source: str) -> Declaration:
     expected: Shape = (outputs(declared.loss, declared.classes),)
     if network.output != expected:
         raise ValueError(
-            f"layer {len(declared.layers)}: the last layer gives {format_shape(network.output)} numbers, "
-            f"but {declared.loss} with classes = {declared.classes} needs {format_shape(expected)}"
+            f"layer {len(declared.layers)}: the last layer outputs {format_shape(network.output)} numbers, "
+            f"but {declared.loss} with classes = {declared.classes} requires {format_shape(expected)}"
         )
     parameters = network.parameters
     sizes = {
         "characters": (len(source), _MAX_CHARACTERS),
         "parameter tensors": (len(parameters), _MAX_TENSORS),
         "parameters": (sum(parameter.size for parameter in parameters), MAX_PARAMETERS),
-        "numbers of an example in one tensor": (max(map(prod, (network.input, *network.shapes))), _MAX_NUMBERS),
+        "numbers per example in one tensor": (max(map(prod, (network.input, *network.shapes))), _MAX_NUMBERS),
     }
     for what, (size, most) in sizes.items():
         if not 1 <= size <= most:
             raise ValueError(
-                f"layers: {size} {what}; a model must have 1 … {most}: make it smaller, or add a dense layer"
+                f"layers: {size} {what}; a model must have 1 … {most}: use a smaller model, or add a dense layer"
             )
     return Declaration(declared.name, declared.classes, declared.loss, network, source)

@@ -1,6 +1,6 @@
-"""Export of a public model: as an ordinary ONNX model, or as the coefficients of a linear model.
+"""Export a public model as an ordinary ONNX model or, if it is linear, as coefficients.
 
-Everything here is computed from the model that the device has published, and from its declaration.
+Everything in this module is computed from the device's published model and from its declaration.
 """
 
 import json
@@ -19,7 +19,7 @@ from sottovoce_lab.models.prelude import Bounds, Steps, has_prelude, prelude
 from sottovoce_lab.models.tape import Tape, Value
 
 KEY = "sottovoce.export"
-"""Metadata key of an exported file's description, which is JSON."""
+"""Metadata key for the JSON description in an exported file."""
 
 LINEAR = ("softmax", "logistic", "pegasos", "ridge")
 
@@ -30,15 +30,15 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class PublicModel:
-    """Public model and its origin.
+    """A public model and everything that is needed to interpret its parameters.
 
     Attributes:
         name: `softmax`, `logistic`, `pegasos`, `ridge`, `mlp`, or the name of a graph.
-        parameters: parameters of the model, float64[P].
+        parameters: the model's parameters, float64[P].
         columns: number d of features after the transform.
-        classes: number of classes; labels are 0 … classes - 1; 1 for a regression.
-        hidden: number of units of the hidden layer of `mlp`.
-        declaration: declaration of a graph.
+        classes: number of classes, with labels 0 … classes - 1; 1 for a regression.
+        hidden: number of hidden units of `mlp`.
+        declaration: the declaration of a graph; None for other models.
     """
 
     name: str
@@ -51,11 +51,11 @@ class PublicModel:
 
 @dataclass(frozen=True, slots=True)
 class Linear:
-    """Linear model: scores are xᵀW.
+    """A linear model, in which each score is the inner product of a weight row and the features.
 
     Attributes:
-        weights: float64[k, d], one row per score.
-        classes: see PublicModel; with two classes and one row, a score above 0 is class 1.
+        weights: one row per score, float64[k, d].
+        classes: see PublicModel; with two classes and one row, a score above 0 means class 1.
     """
 
     weights: Floats
@@ -63,19 +63,19 @@ class Linear:
 
 
 def exported(model: PublicModel, steps: Steps, bounds: Bounds | None, facts: dict[str, Any]) -> ModelProto:
-    """Export an ordinary model: `features` float32[B, d] to `scores` float32[B, k] and `predictions`.
+    """Return an ordinary ONNX model that maps `features` float32[B, d] to `scores` float32[B, k] and `predictions`.
 
-    `predictions` are int64[B], labels, or float32[B], values of a regression. The file includes the transform if it can
-    be written as a graph and its ranges are known; then `features` are as measured.
+    `predictions` are labels, int64[B], or values for a regression, float32[B]. The model includes the transform if it
+    can be implemented as a graph and its ranges are known; in that case, `features` are the raw features.
 
     Args:
         model: the model to export.
-        steps: steps of the declared transform.
-        bounds: the declared ranges; None without any.
-        facts: JSON-ready facts for the metadata; `transform_included` is added.
+        steps: the steps of the declared transform.
+        bounds: the declared ranges; None if no ranges are declared.
+        facts: JSON-ready facts for the metadata, to which `transform_included` and `input` are added.
 
     Raises:
-        ConfigError: if the model does not predict, or its parameters do not fit.
+        ConfigError: if the model does not make predictions, or if its parameters do not fit.
     """
     core = _core(model)
     included = facts["ranges"] != "unknown" and has_prelude(steps)
@@ -90,13 +90,13 @@ def exported(model: PublicModel, steps: Steps, bounds: Bounds | None, facts: dic
 
 
 def coefficients(model: PublicModel) -> dict[str, Any]:
-    """Return the attributes of the scikit-learn estimator with equal predictions, JSON-ready.
+    """Return the JSON-ready attributes of a scikit-learn estimator that makes the same predictions.
 
     Raises:
         ConfigError: if the model is not linear.
     """
     if model.name not in LINEAR:
-        raise ConfigError(f"{model.name}: is not a linear model and has no coefficients: export it with --format onnx")
+        raise ConfigError(f"{model.name} is not a linear model and has no coefficients: export it with --format onnx")
     linear = _linear(model)
     if linear.classes == 1:
         return {"estimator": "Ridge", "coef_": linear.weights[0].tolist(), "intercept_": 0.0}
@@ -124,7 +124,7 @@ def _core(model: PublicModel) -> ModelProto:
         scores = tape.op("Gemm", features, tape.constant(linear.weights, name="weight"), transB=1)
     else:
         raise ConfigError(
-            f"{model.name}: makes no predictions, so it cannot be exported: it is a statistic of the fleet"
+            f"{model.name} cannot be exported, because it makes no predictions: it is a statistic of the fleet"
         )
     predicted = predictions(tape, scores, model.classes, width)
     kind = tape.real if model.classes == 1 else np.int64
@@ -132,7 +132,7 @@ def _core(model: PublicModel) -> ModelProto:
 
 
 def _linear(model: PublicModel) -> Linear:
-    """Return the weights, one row per score, from a flat vector."""
+    """Reshape the model's flat parameter vector into weights with one row per score."""
     d, classes = model.columns, model.classes
     shape = (d, classes) if model.name == "softmax" else (1 if classes <= 2 else classes, d)
     if model.parameters.size != shape[0] * shape[1]:
@@ -159,7 +159,7 @@ def _transform_model(features: int, steps: Steps, bounds: Bounds | None) -> Mode
 
 
 def _joined(before: ModelProto, core: ModelProto) -> ModelProto:
-    """Join two models in sequence, with the first model's input."""
+    """Merge two models so that the second processes the first one's output; the input is the first model's input."""
     whole = compose.merge_models(
         before, core, io_map=[("transformed", "features")], prefix1="transform.", producer_name="sottovoce"
     )
@@ -174,5 +174,5 @@ def _joined(before: ModelProto, core: ModelProto) -> ModelProto:
 def _size_mismatch(model: PublicModel) -> ConfigError:
     return ConfigError(
         f"{model.name}: {model.parameters.size} parameters do not fit {model.columns} features and {model.classes} "
-        "classes: give the configuration that the agent runs with"
+        "classes: specify the configuration with which the agent runs"
     )

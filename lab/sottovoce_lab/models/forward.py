@@ -1,7 +1,7 @@
-"""Reader of ONNX models from any program: returns a declaration, and the parameters in the declaration's order.
+"""Reader for ONNX models from any program, which returns a declaration and the parameters in its order.
 
-The graph is read from its input on: each node is recognised as a layer, or as a computation of a shape. Two paths that
-meet in an Add form a residual block, which begins at the last point that they share.
+The graph is read from its input to its output; each node is recognised as a layer or as a shape computation. Two paths
+that meet in an Add form a residual block, which begins at the last point that both paths share.
 """
 
 from collections.abc import Callable, Sequence
@@ -51,11 +51,11 @@ _MAX_NODES = 4096
 
 @dataclass(frozen=True, slots=True)
 class Forward:
-    """Function that a forward graph computes.
+    """The result of reading a forward graph.
 
     Attributes:
-        declaration: declaration of the equivalent model, for training.
-        parameters: weights of the model, float64[P], in the declaration's order.
+        declaration: declaration of an equivalent model that can be trained.
+        parameters: the model's weights in the declaration's order, float64[P].
     """
 
     declaration: Declaration
@@ -67,10 +67,10 @@ def read_forward(model: ModelProto, file: str, name: str, loss: LossName | None 
 
     Args:
         model: the checked model.
-        file: name of the file, for errors.
-        name: new name of the model.
-        loss: training loss. By default softmax; for a single score, binary if the score ends in a sigmoid,
-            else squared.
+        file: file name for error messages.
+        name: the model's new name.
+        loss: the training loss. The default is softmax; for a single score, it is binary if the model ends in a
+            sigmoid, otherwise squared.
 
     Raises:
         ConfigError: if an operator is not a supported layer; the message names the operator, its node and the remedy.
@@ -81,7 +81,9 @@ def read_forward(model: ModelProto, file: str, name: str, loss: LossName | None 
     softened = last == "softmax" or (last == "sigmoid" and loss != "squared")
     kept, width = (chain[:-1] if softened else chain), prod(reader.output.shape)
     if any(layer.table["kind"] == "softmax" for layer in _all_layers(kept)):
-        raise ConfigError(f"{file}: has a softmax before its end, where it is not supported: declare the model in TOML")
+        raise ConfigError(
+            f"{file}: the model has a softmax before its end, where it is not supported: declare the model in TOML"
+        )
     if len({id(layer) for layer in _all_layers(kept)}) < len(_all_layers(kept)):
         raise ConfigError(
             f"{file}: a layer's result is used in two places that do not meet in one Add, so this is not a residual "
@@ -101,7 +103,7 @@ def read_forward(model: ModelProto, file: str, name: str, loss: LossName | None 
 
 
 class _Reader:
-    """Evaluator of the values of a graph, node by node."""
+    """Evaluator that computes the values in a graph, node by node."""
 
     def __init__(self, graph: GraphProto, file: str) -> None:
         self._file = file
@@ -109,19 +111,21 @@ class _Reader:
         for tensor in graph.initializer:
             self._values[tensor.name] = numpy_helper.to_array(tensor)
         if len(graph.node) > _MAX_NODES:
-            raise ConfigError(f"{file}: has more than {_MAX_NODES} operations: make a smaller model")
+            raise ConfigError(f"{file}: the model has more than {_MAX_NODES} operations: use a smaller model")
         inputs = [value for value in graph.input if value.name not in self._values]
         outputs = [value.name for value in graph.output]
         wanted = outputs[0] if len(outputs) == 1 else "scores"
         if len(inputs) != 1 or inputs[0].type.tensor_type.elem_type != TensorProto.FLOAT or wanted not in outputs:
             raise ConfigError(
-                f"{file}: does not have one float32 input and one output: export only the scores, of a single input"
+                f"{file}: the model must have exactly one float32 input and one output: export it with a single input "
+                "and only the scores"
             )
         self._batch, *shape = lengths(inputs[0]) or [0]
         sizes = [size for size in shape if size is not None]
         if not 1 <= len(sizes) == len(shape) <= 3 or min(sizes) < 1 or prod(sizes) > _MAX_FEATURES:
             raise ConfigError(
-                f"{file}: its input must be a batch with one to three fixed dimensions: export it with fixed dimensions"
+                f"{file}: the input must have a batch dimension and one to three fixed dimensions: export the model "
+                "with fixed dimensions"
             )
         self.start = Point(tuple(sizes))
         self._values[inputs[0].name] = self.start
@@ -129,7 +133,9 @@ class _Reader:
             self._read(proto)
         output = self._values.get(wanted)
         if not isinstance(output, Point) or output.part is not None or len(output.shape) > 1:
-            raise ConfigError(f"{file}: its output is not one row of scores per example: flatten it, and export again")
+            raise ConfigError(
+                f"{file}: the output is not one row of scores per example: flatten it, and export the model again"
+            )
         self.output = output
 
     def chain(self) -> tuple[Layer, ...]:
@@ -156,7 +162,7 @@ class _Reader:
             return shape[node.attributes.get("start", 0) : node.attributes.get("end")]
         if kind not in _LAYERS:
             able = ", ".join(name for name in _LAYERS if name != "BatchNormalization")
-            raise node.refusal("is not a known layer", f"replace it with one of {able}")
+            raise node.refusal("the operator is not a known layer", f"replace it with one of {able}")
         return _LAYERS[kind](node)
 
     def _reshape(self, node: Node, point: Point) -> Point:
@@ -165,7 +171,7 @@ class _Reader:
         if (norm := layers.read_group_reshape(node, point, shape)) is not None:
             return norm
         if point.part is not None:
-            raise node.refusal("is used in an unsupported way")
+            raise node.refusal("the operator is used in an unsupported way")
         if shape == point.shape:
             return point
         if point is self.start:
@@ -173,14 +179,16 @@ class _Reader:
             return self.start
         if len(shape) == 1:
             return Point(shape, before=point, layer=Layer({"kind": "flatten"}))
-        raise node.refusal("reshapes a tensor inside the model", "reshape only the input, and flatten elsewhere")
+        raise node.refusal(
+            "the operator reshapes a tensor inside the model", "reshape only the input; elsewhere, only flatten"
+        )
 
     def _target(self, node: Node, point: Point) -> Vector:
         kind, rank = node.proto.op_type, len(point.shape) + 1
         whole: list[int | None] = [BATCH, *point.shape]
         if kind == "Flatten":
             if node.attributes.get("axis", 1) % rank != 1:
-                raise node.refusal("it mixes examples")
+                raise node.refusal("the operator mixes examples")
             return (BATCH, -1)
         if kind == "Reshape":
             return _vector(node, 1)
@@ -189,7 +197,7 @@ class _Reader:
             gone = [place for place in range(1, rank) if whole[place] == 1] if axes is None else axes
             gone = [axis % rank for axis in gone]
             if any(whole[axis] != 1 for axis in gone):
-                raise node.refusal("it removes a dimension of a size other than 1")
+                raise node.refusal("the operator removes a dimension whose size is not 1")
             kept = [length for place, length in enumerate(whole) if place not in gone]
             return tuple(kept) if len(kept) > 1 else (BATCH, 1)
         for axis in sorted(axis % (rank + len(axes or ())) for axis in axes or ()):
@@ -212,7 +220,7 @@ class _Reader:
             return _rearranged(node, arrays[0])
         if kind in ("Concat", "Gather"):
             return self._read_vector_node(node)
-        raise node.refusal("computes with constants only", "let the exporter fold constants")
+        raise node.refusal("the operator computes only with constants", "enable constant folding in the exporter")
 
     def _read_vector_node(self, node: Node) -> Value:
         kind = node.proto.op_type
@@ -228,11 +236,11 @@ class _Reader:
             whole, starts, ends = (_vector(node, place) for place in range(3))
             if len(starts) == len(ends) == 1 and (len(node.inputs) < 5 or _vector(node, 4) == (1,)):
                 return whole[starts[0] : ends[0]]
-        raise node.refusal("computes a shape in an unsupported way", "flatten with torch.nn.Flatten()")
+        raise node.refusal("the operator computes a shape in an unsupported way", "flatten with torch.nn.Flatten()")
 
 
 def _leading_to(output: str, nodes: Sequence[NodeProto]) -> list[NodeProto]:
-    """Return the nodes that an output needs, in order."""
+    """Return the nodes on which an output depends, in order."""
     needed, found = {output}, []
     for node in reversed(nodes):
         if not needed.isdisjoint(node.output):
@@ -248,11 +256,11 @@ def _constant(node: Node) -> NDArray[Any]:
             return np.asarray(node.attributes[name], dtype=kind)
     if isinstance(tensor := node.attributes.get("value"), TensorProto):
         return numpy_helper.to_array(tensor)
-    raise node.refusal("holds a constant of an unsupported kind")
+    raise node.refusal("the operator contains a constant of an unsupported type")
 
 
 def _rearranged(node: Node, array: NDArray[Any]) -> NDArray[Any]:
-    """Return a constant in another shape, with unchanged values."""
+    """Return a constant in its new shape, with unchanged values."""
     kind = node.proto.op_type
     try:
         if kind == "Reshape":
@@ -263,21 +271,21 @@ def _rearranged(node: Node, array: NDArray[Any]) -> NDArray[Any]:
             return np.expand_dims(array, tuple(axes or ()))
         return np.squeeze(array, None if axes is None else tuple(axes))
     except (ValueError, IndexError) as error:
-        raise node.refusal("does not fit its constant", "export the model again") from error
+        raise node.refusal("the operator does not fit its constant", "export the model again") from error
 
 
 def _vector(node: Node, place: int) -> Vector:
-    """Read a short vector of integers, some of which may be unknown."""
+    """Return an input that is a short vector of integers, some of which may be unknown."""
     value = node.inputs[place] if place < len(node.inputs) else None
     if isinstance(value, np.ndarray) and value.dtype.kind == "i" and value.size <= _LONGEST:
         return tuple(int(number) for number in value.ravel())
     if isinstance(value, tuple):
         return value
-    raise node.refusal("computes a shape in an unsupported way", "flatten with torch.nn.Flatten()")
+    raise node.refusal("the operator computes a shape in an unsupported way", "flatten with torch.nn.Flatten()")
 
 
 def _all_layers(chain: Sequence[Layer]) -> list[Layer]:
-    """List all layers in order; layers inside a block follow it: the body's, then the shortcut's."""
+    """Return all layers in order; each block is followed by the layers of its body and then of its shortcut."""
     found = []
     for layer in chain:
         found += [layer, *_all_layers(layer.body), *_all_layers(layer.shortcut)]
@@ -293,9 +301,9 @@ def _table(layer: Layer) -> Table:
 
 
 def _flat_parameters(declaration: Declaration, found: Sequence[Layer], file: str) -> NDArray[np.float64]:
-    """Join the tensors into one vector, in the order of the declaration."""
+    """Concatenate the tensors into one vector in the declaration's order."""
     tensors = [tensor for layer in found for tensor in layer.tensors]
     expected = [tensor.shape for tensor in declaration.network.parameters]
     if [tensor.shape for tensor in tensors] != expected:
-        raise ConfigError(f"{file}: its weights do not fit its layers: export it again")
+        raise ConfigError(f"{file}: the model's weights do not fit its layers: export it again")
     return np.concatenate([tensor.ravel().astype(np.float64) for tensor in tensors])

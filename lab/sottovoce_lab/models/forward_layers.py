@@ -1,4 +1,4 @@
-"""Readers of ONNX operators: each turns a node of a forward graph into a layer."""
+"""Readers for ONNX operators, each of which converts a node of a forward graph to a layer."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from sottovoce_lab.models.reading import Layer, Node, Point, Shape, Table
 
 EPSILON = 1e-5
-"""Constant that this package's norms add to a variance."""
+"""Constant that the norms of this package add to a variance."""
 
 Floats = NDArray[np.float32]
 
@@ -37,7 +37,7 @@ def conv(node: Node) -> Point:
 
 
 def gemm(node: Node) -> Point:
-    """Read Gemm as a dense layer."""
+    """Read Gemm as a dense layer; the scale factors alpha and beta are included in the weights."""
     point, weight, bias = node.point(), _floats(node, 1), node.constant(2)
     if weight is None or len(point.shape) != 1 or node.attributes.get("transA", 0):
         raise node.refusal("a dense layer must have one row per example as input", "flatten before it")
@@ -47,7 +47,7 @@ def gemm(node: Node) -> Point:
 
 
 def matmul(node: Node) -> Point:
-    """Read MatMul with a constant as a dense layer."""
+    """Read MatMul with a constant matrix as a dense layer without a bias."""
     point, weight = node.point(), _floats(node, 1)
     if weight is None or weight.ndim != 2 or len(point.shape) != 1:
         raise node.refusal("a dense layer must have one row per example as input", "flatten before it")
@@ -63,7 +63,7 @@ def add(node: Node) -> Point:
 
 
 def mul(node: Node) -> Point:
-    """Read Mul as the weight of a norm."""
+    """Read Mul by a constant as the weight of the preceding group norm."""
     place = 0 if isinstance(node.inputs[0], Point) else 1
     point, factor = node.point(place), _floats(node, 1 - place)
     if factor is None or point.layer is None or point.layer.table["kind"] != "group-norm":
@@ -74,29 +74,31 @@ def mul(node: Node) -> Point:
 
 
 def elementwise(kind: str) -> Callable[[Node], Point]:
-    """Return a reader of Relu, Tanh or Sigmoid."""
+    """Return a reader for Relu, Tanh or Sigmoid."""
     return lambda node: _append_layer(node.point(), node.point().shape, {"kind": kind})
 
 
 def softmax(node: Node) -> Point:
-    """Read Softmax or LogSoftmax, which is omitted at the end and refused elsewhere."""
+    """Read Softmax or LogSoftmax, which the caller drops at the end of the model and rejects elsewhere."""
     point = node.point()
     if len(point.shape) != 1 or node.attributes.get("axis", -1) not in (1, -1):
-        raise node.refusal("is supported only over the scores, at the end of the model")
+        raise node.refusal("softmax is supported only over the scores, at the end of the model")
     return _append_layer(point, point.shape, {"kind": "softmax"})
 
 
 def pool(kind: str) -> Callable[[Node], Point]:
-    """Return a reader of MaxPool or AveragePool."""
+    """Return a reader for MaxPool or AveragePool."""
 
     def read(node: Node) -> Point:
         point, kernel = node.point(), [*node.attributes["kernel_shape"]]
         if len(node.proto.output) > 1 or node.attributes.get("storage_order", 0):
-            raise node.refusal("also returns indices")
+            raise node.refusal("pooling that also returns indices is not supported")
         table, places = _window(node, point, kernel), _places(node, point, kernel)
         padded = any(node.attributes.get("pads", ()))
         if kind == "average-pool" and padded and not node.attributes.get("count_include_pad", 0):
-            raise node.refusal("leaves the padding out of the average", "set count_include_pad=True, or pad nothing")
+            raise node.refusal(
+                "the operator leaves the padding out of the average", "set count_include_pad=True, or use no padding"
+            )
         return _append_layer(point, (point.shape[0], *places), {"kind": kind, **table})
 
     return read
@@ -106,7 +108,7 @@ def global_average(node: Node) -> Point:
     """Read GlobalAveragePool as an average over the whole image."""
     point = node.point()
     if len(point.shape) < 2:
-        raise node.refusal("its input has no height or width to average over")
+        raise node.refusal("the input has no height or width to average over")
     return _averaged(point, keep=True)
 
 
@@ -115,28 +117,28 @@ def reduce_mean(node: Node) -> Point:
     point, axes = node.point(), node.numbers("axes", 1) or []
     rank = len(point.shape) + 1
     if sorted(axis % rank for axis in axes) != [*range(2, rank)] or rank < 3:
-        raise node.refusal("averages over something other than height and width")
+        raise node.refusal("the average is not over height and width")
     return _averaged(point, keep=bool(node.attributes.get("keepdims", 1)))
 
 
 def group_norm(node: Node) -> Point:
-    """Read GroupNormalization of opset 21, with one weight and bias per channel."""
+    """Read GroupNormalization from opset 21, which has one weight and one bias per channel."""
     point, groups = node.point(), node.attributes["num_groups"]
     weight, bias = _floats(node, 1), _floats(node, 2)
     if weight is None or bias is None or weight.shape != point.shape[:1] or bias.shape != weight.shape:
-        raise node.refusal("has weights per group, not per channel", "export the model with opset 21")
+        raise node.refusal("the norm has weights per group, not per channel", "export the model with opset 21")
     return _group_normalised(node, point, groups, weight, bias)
 
 
 def instance_norm(node: Node) -> Point:
-    """Read InstanceNormalization as one group per channel, or as the inside of a group norm."""
+    """Read InstanceNormalization as a group norm with one group per channel, or as the inner part of a group norm."""
     inside = node.inputs[0]
     weight, bias = _floats(node, 1), _floats(node, 2)
     if weight is None or bias is None:
-        raise node.refusal("has no weights")
+        raise node.refusal("the norm has no weights")
     if isinstance(inside, Point) and inside.part == (inside.shape[0], False):
         if not ((weight == 1).all() and (bias == 0).all()):
-            raise node.refusal("has weights per group, not per channel")
+            raise node.refusal("the norm has weights per group, not per channel")
         _check_epsilon(node)
         return replace(inside, before=inside, part=(inside.shape[0], True))
     point = node.point()
@@ -144,22 +146,24 @@ def instance_norm(node: Node) -> Point:
 
 
 def layer_norm(node: Node) -> Point:
-    """Read LayerNormalization over a whole example."""
+    """Read LayerNormalization over a whole example as a layer norm."""
     point, weight, bias = node.point(), _floats(node, 1), _floats(node, 2)
     _check_epsilon(node)
     if node.attributes.get("axis", -1) not in (1, -len(point.shape)) or len(node.proto.output) > 1 or weight is None:
-        raise node.refusal("normalises only part of an example", "use torch.nn.LayerNorm over all its dimensions")
+        raise node.refusal(
+            "the norm covers only part of an example", "use torch.nn.LayerNorm over all dimensions of an example"
+        )
     shift = np.zeros_like(weight) if bias is None else bias
     return _append_layer(point, point.shape, {"kind": "layer-norm"}, [_image(weight), _image(shift)])
 
 
 def batch_norm(node: Node) -> Point:
-    """Refuse BatchNormalization."""
+    """Reject BatchNormalization, because it mixes the examples of a batch."""
     raise node.refusal(*_BATCH_NORM)
 
 
 def read_group_reshape(node: Node, point: Point, shape: Shape) -> Point | None:
-    """Read a Reshape at the start or end of a group norm; None for any other Reshape."""
+    """Read a Reshape at the start or end of a group norm; return None for any other Reshape."""
     if point.part is not None and point.part[1]:
         source, groups = next(earlier for earlier in point.back() if earlier.part is None), point.part[0]
         if shape == source.shape:
@@ -172,7 +176,7 @@ def read_group_reshape(node: Node, point: Point, shape: Shape) -> Point | None:
 
 
 def image(shape: Shape) -> Shape:
-    """Return the image shape, with one row, of a sequence, channels × length."""
+    """Return a sequence's shape, channels × length, as an image shape with one row; return other shapes unchanged."""
     return (shape[0], 1, shape[1]) if len(shape) == 2 else shape
 
 
@@ -186,7 +190,7 @@ def _append_layer(point: Point, shape: Shape, table: Table, tensors: list[Floats
 
 def _dense(node: Node, point: Point, weight: Floats, bias: Floats | None) -> Point:
     if weight.shape[1] != point.shape[0]:
-        raise node.refusal("its weights do not match the size of its input")
+        raise node.refusal("the weights do not match the input size")
     tensors = [np.ascontiguousarray(weight)] + ([] if bias is None else [bias])
     table = {"kind": "dense", "units": len(weight), "bias": bias is not None}
     return _append_layer(point, (len(weight),), table, tensors)
@@ -204,15 +208,15 @@ def _biased(node: Node, point: Point, bias: Floats | None) -> Point:
 
 def _residual(node: Node, one: Point, other: Point) -> Point:
     earlier = {id(point) for point in one.back()}
-    start = next(point for point in other.back() if id(point) in earlier)  # the input, at the latest
+    start = next(point for point in other.back() if id(point) in earlier)  # at the latest, the input
     body, shortcut = one.layers_since(start), other.layers_since(start)
     if one.shape != other.shape or not (body or shortcut):
-        raise node.refusal("adds tensors of different shapes, or a tensor to itself")
+        raise node.refusal("the operator adds tensors of different shapes, or a tensor to itself")
     if len(shortcut) > len(body):
         body, shortcut = shortcut, body
     block = Layer({"kind": "residual"}, (), body, shortcut)
     if block.depth > _MAX_DEEP:
-        raise node.refusal(f"is a residual block nested more than {_MAX_DEEP} blocks deep")
+        raise node.refusal(f"residual blocks are nested more than {_MAX_DEEP} levels deep")
     return Point(one.shape, before=start, layer=block)
 
 
@@ -225,32 +229,35 @@ def _averaged(point: Point, *, keep: bool) -> Point:
 def _group_normalised(node: Node, point: Point, groups: int, weight: Floats, bias: Floats) -> Point:
     _check_epsilon(node)
     if len(point.shape) < 2 or point.shape[0] % max(1, groups) or len(weight) != point.shape[0]:
-        raise node.refusal("its groups do not fit the channels")
+        raise node.refusal("the number of groups does not fit the channels")
     return _append_layer(point, point.shape, {"kind": "group-norm", "groups": int(groups)}, [weight, bias])
 
 
 def _check_epsilon(node: Node) -> None:
-    """Check a norm's epsilon; a Reshape has no epsilon, and the norm before it was already checked."""
+    """Check a norm's epsilon. A Reshape has none, but its norm has already been checked."""
     epsilon = node.attributes.get("epsilon", EPSILON)
     if abs(epsilon - EPSILON) > 1e-3 * EPSILON:
         raise node.refusal(
-            f"adds {epsilon:g} to the variance; only {EPSILON:g} is supported", f"train it with eps={EPSILON:g}"
+            f"the norm adds {epsilon:g} to the variance; only {EPSILON:g} is supported",
+            f"train with eps={EPSILON:g}",
         )
 
 
 def _window(node: Node, point: Point, kernel: list[int]) -> Table:
-    """Return kernel, stride and padding, in the form of a declaration."""
+    """Return kernel, stride and padding in the format of a declaration."""
     axes = len(point.shape) - 1
     if axes not in (1, 2) or len(kernel) != axes:
         raise node.refusal("only windows over one or two dimensions are supported")
     pads = [*node.attributes.get("pads", [0] * 2 * axes)]
     if node.attributes.get("auto_pad", b"NOTSET") not in (b"NOTSET", b"VALID") or pads[:axes] != pads[axes:]:
-        raise node.refusal("pads one side more than the other", "pad both sides equally, with explicit numbers")
+        raise node.refusal(
+            "the operator pads one side more than the other", "pad both sides equally, with explicit numbers"
+        )
     if any(number != 1 for number in node.attributes.get("dilations", ())):
         raise node.refusal("dilated windows are not supported")
     strides = [*node.attributes.get("strides", [1] * axes)]
     if len(pads) != 2 * axes or len(strides) != axes:
-        raise node.refusal("its windows and its input do not have the same number of dimensions")
+        raise node.refusal("the windows and the input do not have the same number of dimensions")
     fill = {"kernel": (kernel, 1), "stride": (strides, 1), "padding": (pads[:axes], 0)}
     return {name: [absent] * (2 - axes) + numbers for name, (numbers, absent) in fill.items()}
 
@@ -260,9 +267,9 @@ def _places(node: Node, point: Point, kernel: list[int]) -> Shape:
     strides, pads = node.attributes.get("strides", [1] * axes), node.attributes.get("pads", [0] * 2 * axes)
     room = [size + 2 * pad - width for size, pad, width in zip(point.shape[1:], pads[:axes], kernel, strict=True)]
     if min(room) < 0 or min(strides) < 1:
-        raise node.refusal("its windows are larger than its padded input")
+        raise node.refusal("the windows are larger than the padded input")
     if node.attributes.get("ceil_mode", 0) and any(space % step for space, step in zip(room, strides, strict=True)):
-        raise node.refusal("its last window is incomplete", "set ceil_mode=False")
+        raise node.refusal("the last window is incomplete", "set ceil_mode=False")
     return tuple(space // step + 1 for space, step in zip(room, strides, strict=True))
 
 
@@ -273,13 +280,13 @@ def _floats(node: Node, place: int) -> Floats | None:
 
 def _vector(node: Node, value: NDArray[np.generic], size: int) -> Floats:
     if value.size not in (1, size):
-        raise node.refusal("its bias does not fit its weights")
+        raise node.refusal("the bias does not fit the weights")
     return np.ascontiguousarray(np.broadcast_to(value.reshape(-1), (size,)), dtype=np.float32)
 
 
 def _channels(node: Node, value: Floats, shape: Shape) -> Floats:
-    """Return one number per channel, from an array that broadcasts to the shape of an example."""
+    """Return one number per channel from an array that broadcasts to the shape of an example."""
     per_channel = (shape[0], *(1 for _ in shape[1:]))
     if value.size == 1 or value.shape in (per_channel, (1, *per_channel)):
         return np.ascontiguousarray(np.broadcast_to(value.reshape(-1), (shape[0],)))
-    raise node.refusal("its constant is not one number per channel")
+    raise node.refusal("the constant does not have one number per channel")

@@ -1,4 +1,4 @@
-"""Predictions for rows from an ordinary model in ONNX Runtime, with one input and one or two outputs."""
+"""Predictions from an ordinary ONNX model, which ONNX Runtime executes on rows of features."""
 
 import json
 import os
@@ -18,15 +18,16 @@ _ROWS = 256
 
 
 class Inference:
-    """Model that predicts.
+    """A model loaded for prediction.
 
     Args:
-        model: checked model with one float32 input, whose first dimension is the batch. Its output is `predictions`; or
-            scores of classes, of which the largest counts; or one number, a value.
-        file: name of the file, for errors.
+        model: the checked model. It has one float32 input, whose first dimension is the batch. The output named
+            `predictions` is used if there is one, otherwise the first output. A float output with several columns
+            contains class scores, of which the largest determines the label; a single column contains values.
+        file: file name for error messages.
 
     Raises:
-        ConfigError: if the file does not contain such a model, or ONNX Runtime cannot load it.
+        ConfigError: if the file does not contain such a model, or if ONNX Runtime cannot load it.
     """
 
     def __init__(self, model: ModelProto, file: str) -> None:
@@ -35,7 +36,8 @@ class Inference:
         inputs = [value for value in model.graph.input if value.name not in weights]
         if len(inputs) != 1 or inputs[0].type.tensor_type.elem_type != TensorProto.FLOAT or not lengths(inputs[0]):
             raise ConfigError(
-                f"{file}: does not have one float32 input with a batch dimension: name an ordinary model that predicts"
+                f"{file}: the model does not have exactly one float32 input with a batch dimension: specify an "
+                "ordinary model for prediction"
             )
         self._input, (self._batch, *shape) = inputs[0].name, lengths(inputs[0])
         self._shape = [-1 if size is None else size for size in shape]
@@ -48,10 +50,10 @@ class Inference:
         """Predict labels, int64[M], or values, float64[M].
 
         Args:
-            rows: features float64[M, d], in the form that the model takes.
+            rows: features in the form that the model expects, float64[M, d].
 
         Raises:
-            ConfigError: if the rows do not fit the model, or the model fails.
+            ConfigError: if the rows do not fit the model, or if the model fails.
         """
         size = self._batch or _ROWS
         parts = [self._call(rows[start : start + size], size) for start in range(0, len(rows), size)]
@@ -67,8 +69,8 @@ class Inference:
         except Exception as error:
             wanted = " × ".join("any" if size == -1 else str(size) for size in self._shape)
             raise ConfigError(
-                f"{self._file}: does not take these records, of {d} features each; its input is {wanted}: give the "
-                "--transform that the model was trained with"
+                f"{self._file}: the model cannot process these records, which have {d} features each; its input is "
+                f"{wanted}: specify the --transform with which the model was trained"
             ) from error
         if found.dtype.kind == "i":
             return found.reshape(count).astype(np.int64)
@@ -85,11 +87,11 @@ def _loaded(model: ModelProto, file: str) -> Any:
         return runtime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
     except Exception as error:
         reason = " ".join(str(error).split())[:200]
-        raise ConfigError(f"{file}: ONNX Runtime cannot load it ({reason}): export it again") from error
+        raise ConfigError(f"{file}: ONNX Runtime cannot load the model ({reason}): export it again") from error
 
 
 def _facts(model: ModelProto, file: str) -> dict[str, Any]:
-    """Read the metadata written by `sottovoce model export`; empty for other models."""
+    """Return the metadata written by `sottovoce model export`; empty for other models."""
     texts = [entry.value for entry in model.metadata_props if entry.key == KEY]
     if not texts:
         return {}
@@ -100,4 +102,4 @@ def _facts(model: ModelProto, file: str) -> dict[str, Any]:
             return dict(facts)
     except (ValueError, TypeError, KeyError, RecursionError):
         pass
-    raise ConfigError(f"{file}: its description cannot be read: export it again")
+    raise ConfigError(f"{file}: the model's description cannot be read: export the model again")

@@ -1,4 +1,4 @@
-"""Losses of an example's scores and label, their slopes by each score, and predictions from scores."""
+"""Loss functions with their derivatives by the scores, and predictions from scores."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -10,11 +10,11 @@ from sottovoce_lab.models.tape import Tape, Value
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """Measured loss of a batch.
+    """The loss of a batch and its derivatives.
 
     Attributes:
-        losses: loss of each example, real[B].
-        slopes: derivative of each loss by its scores, real[B, outputs].
+        losses: loss per example, real[B].
+        slopes: derivatives of each example's loss by its scores, real[B, outputs].
     """
 
     losses: Value
@@ -22,29 +22,31 @@ class Measured:
 
 
 Loss = Callable[[Tape, Value, Value, int], Measured]
-"""Function of scores real[B, outputs], labels int64[B] (targets real[B] in a regression) and classes."""
+"""Function of a tape, scores real[B, outputs], labels int64[B] (for a regression, targets real[B]) and classes."""
 
 
 def outputs(loss: str, classes: int) -> int:
-    """Return the number of scores that a loss takes.
+    """Return the number of scores per example that a loss requires.
 
     Raises:
-        ValueError: if the loss cannot have this many classes; the message begins with the key to change.
+        ValueError: if the loss does not support this number of classes; the message begins with the key to change.
     """
     if loss == "binary" and classes != 2:
-        raise ValueError(f"loss: binary needs exactly 2 classes, not {classes}")
+        raise ValueError(f"loss: binary requires exactly 2 classes, not {classes}")
     if classes == 1 and loss != "squared":
-        raise ValueError(f"loss: a regression (classes = 1) must have the loss squared, not {loss}")
+        raise ValueError(f"loss: a regression (classes = 1) requires the loss squared, not {loss}")
     return 1 if loss == "binary" or (loss == "hinge" and classes == 2) else classes
 
 
 def predictions(tape: Tape, scores: Value, classes: int, width: int) -> Value:
-    """Return predictions from scores: labels int64[B] (a score of exactly 0 is class 0); for a regression, scores.
+    """Record the predictions from scores: labels int64[B], or the scores themselves, real[B], for a regression.
+
+    With one score per example, a score of exactly 0 means class 0.
 
     Args:
-        tape: the tape to write on.
-        scores: scores of the examples, real[B, width].
-        classes: number of classes of the model.
+        tape: the tape on which to record operations.
+        scores: the examples' scores, real[B, width].
+        classes: the model's number of classes.
         width: number of scores per example; see `outputs`.
     """
     if classes == 1:
@@ -55,7 +57,7 @@ def predictions(tape: Tape, scores: Value, classes: int, width: int) -> Value:
 
 
 def _softmax(tape: Tape, scores: Value, labels: Value, classes: int) -> Measured:
-    """Write the loss -ln softmax(s)_y, in nats."""
+    """Record the loss -ln softmax(s)_y, in nats."""
     logarithms = tape.op("LogSoftmax", scores, axis=1)
     seen = _class_mask(tape, labels, classes)
     losses = tape.op("Neg", _over_scores(tape, tape.op("Where", seen, logarithms, tape.constant(0))))
@@ -63,7 +65,7 @@ def _softmax(tape: Tape, scores: Value, labels: Value, classes: int) -> Measured
 
 
 def _binary(tape: Tape, scores: Value, labels: Value, classes: int) -> Measured:
-    """Write ln(1 + exp(-s)) for class 1, ln(1 + exp(s)) for class 0, from |s| so that no exponential overflows."""
+    """Record ln(1 + exp(-s)) for class 1 and ln(1 + exp(s)) for class 0; using |s| prevents overflow in exp."""
     target = tape.cast(tape.reshape(labels, -1, 1), tape.real)
     small = tape.op("Softplus", tape.op("Neg", tape.op("Abs", scores)))
     straight = tape.op("Sub", tape.op("Relu", scores), tape.op("Mul", scores, target))
@@ -73,7 +75,7 @@ def _binary(tape: Tape, scores: Value, labels: Value, classes: int) -> Measured:
 
 
 def _hinge(tape: Tape, scores: Value, labels: Value, classes: int) -> Measured:
-    """Write Σ_k max(0, 1 - y_k s_k), y_k = +1 for the class and -1 for all others; one score for two classes."""
+    """Record Σ_k max(0, 1 - y_k s_k), where y_k is +1 for the class and -1 otherwise; two classes share one score."""
     seen = _class_mask(tape, labels, classes, first=1 if classes == 2 else 0)
     sign = tape.op("Where", seen, tape.constant(1), tape.constant(-1))
     margin = tape.op("Sub", tape.constant(1), tape.op("Mul", sign, scores))
@@ -85,7 +87,7 @@ def _hinge(tape: Tape, scores: Value, labels: Value, classes: int) -> Measured:
 
 
 def _squared(tape: Tape, scores: Value, labels: Value, classes: int) -> Measured:
-    """Write ‖s - y‖² / 2, where y is the target, or 1 for the class and 0 for all others."""
+    """Record ‖s - y‖² / 2, where y is the target of a regression, or 1 for the class and 0 otherwise."""
     one = tape.reshape(labels, -1, 1) if classes == 1 else tape.cast(_class_mask(tape, labels, classes), tape.real)
     error = tape.op("Sub", scores, one)
     half = tape.op("Mul", tape.op("Mul", error, error), tape.constant(0.5))
@@ -96,7 +98,7 @@ LOSSES: Mapping[str, Loss] = {"softmax": _softmax, "binary": _binary, "hinge": _
 
 
 def _class_mask(tape: Tape, labels: Value, classes: int, first: int = 0) -> Value:
-    """Mark each example's class, bool[B, classes - first]; all False for a label that is not a class."""
+    """Record a one-hot mask of each example's class, bool[B, classes - first]; all False for an invalid label."""
     known = tape.constant(np.arange(first, classes), np.int64)
     return tape.op("Equal", tape.reshape(labels, -1, 1), known)
 

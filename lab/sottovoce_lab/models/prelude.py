@@ -1,6 +1,6 @@
-"""The declared transform as the first part of a graph, so that the model takes features as measured.
+"""Implementation of the declared transform as the first part of a graph, so that the model accepts raw features.
 
-The steps are those of sottovoce.data.transform, in float32. `pool` and `dct` are not supported.
+The steps are those of sottovoce.data.transform, computed in float32. `pool` and `dct` are not supported.
 """
 
 import math
@@ -20,18 +20,18 @@ Steps = Sequence[tuple[str, float]]
 
 
 def has_prelude(steps: Steps) -> bool:
-    """Check whether a transform can be written as a part of a graph."""
+    """Check whether all steps of a transform can be implemented as part of a graph."""
     return all(name in _STEPS for name, _ in steps)
 
 
 def prelude(tape: Tape, features: Value, steps: Steps, bounds: Bounds | None, columns: int) -> Value:
-    """Return the transformed features that the model receives, real[B, columns].
+    """Record the transform and return the transformed features, which are the model's input, real[B, columns].
 
     Args:
-        tape: the tape to write on.
-        features: features as measured, real[B, d].
-        steps: steps of the transform, each with its number.
-        bounds: the declared lowest and highest values, each float64[d]; None without any.
+        tape: the tape on which to record operations.
+        features: the raw features, real[B, d].
+        steps: the steps of the transform, each with its numeric argument.
+        bounds: the declared minimum and maximum values, each float64[d]; None if no bounds are declared.
         columns: number d of features.
     """
     if bounds is not None:
@@ -41,7 +41,7 @@ def prelude(tape: Tape, features: Value, steps: Steps, bounds: Bounds | None, co
         features = _STEPS[name](tape, features, bounds, number, columns)
         columns = step_width(name, number, columns)
         if name in NEW_COLUMNS:
-            bounds = None  # the bounds were those of the old columns
+            bounds = None  # the bounds apply only to the old columns
     return features
 
 
@@ -93,7 +93,7 @@ def _scatter(tape: Tape, x: Value, bounds: Bounds | None, number: float, columns
     weights, side = scattering.average(scales), 1 << scales
 
     def filtered(maps: Value, count: int, kernels: Sequence[NDArray[np.float64]], stride: int = 1) -> Value:
-        """Apply every kernel to each of `count` maps, after repeating their edge pixels."""
+        """Apply every kernel to each of `count` maps, padded by repeating their edge pixels."""
         reach = (kernels[0].shape[0] - stride) // 2
         edged = tape.op("Pad", maps, tape.integers(0, 0, reach, reach, 0, 0, reach, reach), mode="edge")
         each = tape.constant(np.tile(np.stack(kernels), (count, 1, 1))[:, np.newaxis])

@@ -1,4 +1,4 @@
-"""Values in a forward graph while it is read: constants, shapes, and outputs of layers."""
+"""Values that occur while a forward graph is read: constants, shapes and layer outputs."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -19,13 +19,13 @@ Shape = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """Layer found in a graph.
+    """A layer found in a graph.
 
     Attributes:
-        table: the layer's table in a declaration; for a residual block, without the block's layers.
+        table: the layer's table in a declaration; for a residual block, without its inner layers.
         tensors: the layer's parameters, in order.
-        body: body of a residual block.
-        shortcut: shortcut of a residual block.
+        body: the layers in the body of a residual block.
+        shortcut: the layers in the shortcut of a residual block.
     """
 
     table: Table
@@ -35,19 +35,19 @@ class Layer:
 
     @property
     def depth(self) -> int:
-        """Depth of nested blocks."""
+        """Nesting depth of residual blocks; 0 for any other layer."""
         return 1 + max(layer.depth for layer in self.body + self.shortcut) if self.body else 0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Point:
-    """Tensor that depends on the examples.
+    """A tensor that depends on the examples.
 
     Attributes:
-        shape: shape of one example.
-        before: output of the previous layer; None for the input.
+        shape: shape for one example.
+        before: the previous layer's output; None for the input.
         layer: the layer that outputs the tensor; None for the input, or if only the shape has changed.
-        part: inside a group norm, the groups and whether they are already normalised; else None.
+        part: inside a group norm, the number of groups and whether they are already normalised; otherwise None.
     """
 
     shape: Shape
@@ -56,14 +56,14 @@ class Point:
     part: tuple[int, bool] | None = None
 
     def back(self) -> "Iterator[Point]":
-        """Yield this point and all points before it, back to the input; the insides of blocks are left out."""
+        """Yield this point and all earlier points back to the input, without those inside residual blocks."""
         point: Point | None = self
         while point is not None:
             yield point
             point = point.before
 
     def layers_since(self, start: "Point") -> tuple[Layer, ...]:
-        """Return the layers from an earlier point to this point."""
+        """Return the layers between an earlier point and this point."""
         found: list[Layer] = []
         for point in self.back():
             if point is start:
@@ -73,19 +73,19 @@ class Point:
 
 
 Vector = tuple[int | None, ...]
-"""Shape, or part of a shape, that the graph computes; BATCH stands for the number of examples."""
+"""A shape, or part of a shape, computed by the graph; BATCH represents the number of examples."""
 
 Value = Point | Vector | NDArray[Any]
 
 
 @dataclass(slots=True)
 class Node:
-    """Node with its inputs.
+    """A node with its inputs.
 
     Attributes:
         proto: the node as stored in the file.
-        inputs: the inputs; None for an omitted input.
-        file: name of the node's file.
+        inputs: the input values; None for an omitted input.
+        file: file name for error messages.
     """
 
     proto: NodeProto
@@ -100,19 +100,23 @@ class Node:
     def refusal(
         self, why: str, remedy: str = "declare the model in TOML, or change the layer and export again"
     ) -> ConfigError:
-        """Return the error that names this node."""
+        """Return an error that names this node, the reason and the remedy."""
         name = self.proto.name or ", ".join(self.proto.output)
         return ConfigError(f"{self.file}: operator {self.proto.op_type} of node {name[:80]!r}: {why}: {remedy}")
 
     def point(self, place: int = 0) -> Point:
-        """Return an input that is a tensor of examples and not inside a norm."""
+        """Return an input that depends on the examples and is not inside a group norm.
+
+        Raises:
+            ConfigError: if the input is of another kind.
+        """
         value = self.inputs[place] if place < len(self.inputs) else None
         if not isinstance(value, Point) or value.part is not None:
-            raise self.refusal("is used in an unsupported way")
+            raise self.refusal("the operator is used in an unsupported way")
         return value
 
     def constant(self, place: int) -> NDArray[Any] | None:
-        """Return an input that is constant; None for an omitted input.
+        """Return a constant input; None for an omitted input.
 
         Raises:
             ConfigError: if the input is not constant.
@@ -120,10 +124,10 @@ class Node:
         value = self.inputs[place] if place < len(self.inputs) else None
         if value is None or isinstance(value, np.ndarray):
             return value
-        raise self.refusal("its weights are computed from the example")
+        raise self.refusal("the operator's weights are computed from the example")
 
     def numbers(self, name: str, place: int) -> list[int] | None:
-        """Return integers that are an input in newer versions of an operator and an attribute in older versions."""
+        """Return integers that newer versions of an operator receive as an input and older versions as an attribute."""
         if name in self.attributes:
             return [int(number) for number in self.attributes[name]]
         given = self.constant(place)
@@ -131,26 +135,26 @@ class Node:
 
 
 def reshaped(node: Node, point: Point, target: Vector, batch: int | None) -> Shape:
-    """Return the shape of one example after a Reshape.
+    """Return the shape of one example after a reshape.
 
     Args:
-        node: for the error.
+        node: the node, for error messages.
         point: the tensor to reshape.
-        target: the new shape; 0 keeps a dimension, one -1 takes the rest.
-        batch: number of examples that the file is made for; None for any number.
+        target: the new shape; 0 retains a dimension, and a single -1 infers one.
+        batch: the fixed number of examples in the file; None if any number is allowed.
 
     Raises:
-        ConfigError: if the Reshape mixes examples, or might mix them.
+        ConfigError: if the reshape mixes examples or might mix them.
     """
     total, keeps = prod(point.shape), not node.attributes.get("allowzero", 0)
     if not target or len(target) > 8:
-        raise node.refusal("its target shape does not have 1 to 8 dimensions")
+        raise node.refusal("the target shape does not have 1 to 8 dimensions")
     first, rest = target[0], [*target[1:]]
     for place, length in enumerate(rest):
         if length == 0 and keeps and place < len(point.shape):
             rest[place] = point.shape[place]
         if length is BATCH:
-            raise node.refusal("it mixes examples")
+            raise node.refusal("the operator mixes examples")
     shape = [length for length in rest if length is not None]
     known = prod(length for length in shape if length != -1)
     if shape.count(-1) == 1 and known > 0 and total % known == 0:
@@ -158,7 +162,7 @@ def reshaped(node: Node, point: Point, target: Vector, batch: int | None) -> Sha
     follows = first is BATCH or first == -1 or (first == 0 and keeps) or (batch is not None and first == batch)
     if not follows or prod(shape) != total or min(shape, default=1) < 1:
         raise node.refusal(
-            "it fixes the number of examples, or mixes them",
+            "the operator fixes the number of examples, or mixes them",
             "export the model with a dynamic batch dimension, and flatten with Flatten(1)",
         )
     return tuple(shape)

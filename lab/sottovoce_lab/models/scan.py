@@ -1,8 +1,8 @@
-"""Outline of a model file, read from its bytes before any library parses it.
+"""Scan the outline of a model file from its bytes, before any library parses it.
 
-A parser creates an object for every part, whatever its content: two bytes of a file may take a hundred bytes of memory,
-and a small number may take eight. So the parts are counted first, and the sizes of all parts except the weights are
-added up.
+A parser creates an object for every part, regardless of its content: two bytes of a file may take a hundred bytes of
+memory, and a small number may take eight. This module therefore first counts the parts and adds up the sizes of all
+parts except the weights.
 """
 
 from functools import lru_cache
@@ -13,10 +13,10 @@ from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from sottovoce.errors import ConfigError
 
 MAX_PARTS = 2**18
-"""Maximum number of fields of all messages in a file; an 18-layer residual network's graph has about a sixth of it."""
+"""Maximum number of fields in all messages of a file; the graph of an 18-layer residual network has about a sixth."""
 
 MAX_LIGHT_BYTES = 2**24
-"""Largest size of everything but weights, in bytes."""
+"""Maximum size of everything except the weights, in bytes."""
 
 _WEIGHTS = {("onnx.TensorProto", name) for name in ("raw_data", "float_data", "double_data")}
 _VARINT, _EIGHT, _MESSAGE, _FOUR = 0, 1, 2, 5
@@ -24,37 +24,37 @@ _MAX_DEEP = 32
 
 
 def read(path: Path, most: int) -> bytes:
-    """Read the bytes of a model file.
+    """Read and scan a model file, and return its bytes.
 
     Args:
         path: path of the file, which may come from any source.
-        most: largest accepted size, in bytes.
+        most: maximum accepted size, in bytes.
 
     Raises:
-        ConfigError: if the file cannot be read, is larger than `most`, or must not be given to a parser.
+        ConfigError: if the file cannot be read, is larger than `most`, or must not be passed to a parser.
     """
     try:
         if not path.is_file():
-            raise ConfigError(f"{path}: no such file; name a model file")
+            raise ConfigError(f"{path}: no such file; specify a model file")
         with path.open("rb") as file:
             raw = file.read(most + 1)
     except OSError as error:
-        raise ConfigError(f"{path}: cannot be read ({error.strerror}); name a readable model file") from error
+        raise ConfigError(f"{path}: the file cannot be read ({error.strerror}); specify a readable file") from error
     if len(raw) > most:
-        raise ConfigError(f"{path}: is larger than {most >> 20} MiB, the largest supported size; make a smaller model")
+        raise ConfigError(f"{path}: the file is larger than {most >> 20} MiB, the maximum size; use a smaller model")
     scan(raw, str(path))
     return raw
 
 
 def scan(raw: bytes, file: str) -> None:
-    """Refuse bytes whose outline is not that of an ONNX model, or that would take far more memory than their length.
+    """Reject bytes that are not an ONNX model by their outline, or whose parsing would take far too much memory.
 
     Args:
-        raw: bytes of the whole file.
-        file: name of the file, for the error.
+        raw: the bytes of the whole file.
+        file: file name for error messages.
 
     Raises:
-        ConfigError: if the bytes are refused.
+        ConfigError: if the bytes are rejected.
     """
     parts = light = 0
     waiting = [(0, len(raw), onnx.ModelProto.DESCRIPTOR, 0)]
@@ -84,8 +84,8 @@ def scan(raw: bytes, file: str) -> None:
                 raise _no_model(file)
             if parts > MAX_PARTS or light > MAX_LIGHT_BYTES:
                 raise ConfigError(
-                    f"{file}: has more than {MAX_PARTS} parts, or {MAX_LIGHT_BYTES >> 20} MiB besides its weights: "
-                    "too large to train here; make a smaller model"
+                    f"{file}: the model has more than {MAX_PARTS} parts, or more than {MAX_LIGHT_BYTES >> 20} MiB "
+                    "without its weights, which is too large to train here; use a smaller model"
                 )
         if at != end or depth > _MAX_DEEP:
             raise _no_model(file)
@@ -93,7 +93,7 @@ def scan(raw: bytes, file: str) -> None:
 
 @lru_cache(maxsize=64)
 def _outline(kind: Descriptor) -> tuple[dict[int, Descriptor], frozenset[int], frozenset[int]]:
-    """Return a message's fields that are messages, its fields that are weights, and its fields that are text."""
+    """Return the nested messages, the weight fields and the text fields of a message type, by field number."""
     fields = kind.fields
     inner = {field.number: field.message_type for field in fields if field.message_type is not None}
     weights = frozenset(field.number for field in fields if (kind.full_name, field.name) in _WEIGHTS)
@@ -121,4 +121,4 @@ def _varint(raw: bytes, at: int, end: int, file: str) -> tuple[int, int]:
 
 
 def _no_model(file: str) -> ConfigError:
-    return ConfigError(f"{file}: is not an ONNX model, or is damaged; export it again")
+    return ConfigError(f"{file}: the file is not an ONNX model, or is damaged; export it again")

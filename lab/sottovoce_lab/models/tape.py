@@ -1,4 +1,4 @@
-"""Recorder of a graph, operation by operation."""
+"""Builder for ONNX graphs that records one operation at a time."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -9,20 +9,20 @@ from onnx import ModelProto, NodeProto, ValueInfoProto, checker, helper, numpy_h
 
 OPSET = 21
 IR_VERSION = 10
-"""Version of the file format, old enough for all ONNX Runtime versions on devices since 2024."""
+"""File format version, supported by all ONNX Runtime versions that devices have used since 2024."""
 
 Value = str
-"""Name of a tensor in the graph."""
+"""The name of a tensor in the graph."""
 
 
 class Tape:
-    """Recorder of operations in the order of requests; an operation requested twice is recorded once.
+    """A graph builder that records operations in call order, and records equal operations only once.
 
-    Equal calls give equal bytes. Nodes that no output needs are left out.
+    Equal sequences of calls produce identical bytes. Nodes that do not contribute to an output are omitted.
 
     Args:
-        real: the type of a model's scores and of its examples' gradients: float32 in every file; float64
-            is for comparing rules with finite differences.
+        real: dtype of scores and per-example gradients: float32 in all files, or float64 to compare gradients with
+            finite differences.
     """
 
     def __init__(self, real: DTypeLike = np.float32) -> None:
@@ -33,7 +33,7 @@ class Tape:
         self._inputs: list[ValueInfoProto] = []
 
     def input(self, name: Value, dtype: DTypeLike, shape: Iterable[int | str]) -> Value:
-        """Declare an input of the graph; a dimension with a name may have any size."""
+        """Declare a graph input; a dimension given as a name may have any size."""
         self._inputs.append(_declared(name, dtype, shape))
         return name
 
@@ -41,9 +41,9 @@ class Tape:
         """Add a constant tensor.
 
         Args:
-            value: numbers or arrays.
-            dtype: type of the tensor; `real` by default.
-            name: name of the tensor; equal constants without a name are shared.
+            value: a number, an array or a sequence of numbers.
+            dtype: the tensor's dtype; `real` by default.
+            name: the tensor's name; equal constants without a name are shared.
         """
         array = np.asarray(value, dtype=self.real if dtype is None else dtype)
         if name is None:
@@ -53,7 +53,7 @@ class Tape:
         return name
 
     def integers(self, *values: int) -> Value:
-        """Add a constant int64 vector."""
+        """Add a constant int64 vector and return its name."""
         return self.constant(values, np.int64)
 
     def op(self, kind: str, *inputs: Value, **attributes: Any) -> Value:
@@ -64,10 +64,10 @@ class Tape:
         """Add an operation and return its outputs.
 
         Args:
-            kind: an operator of the default domain.
+            kind: name of an operator in the default domain.
             count: number of outputs.
-            inputs: inputs in order; an empty name omits an optional input.
-            attributes: attributes of the operator.
+            inputs: the inputs in order; an empty name omits an optional input.
+            attributes: the operator's attributes.
         """
         key = (kind, count, inputs, repr(sorted(attributes.items())))
         if key not in self._known:
@@ -78,18 +78,18 @@ class Tape:
         return self._known[key]
 
     def cast(self, value: Value, dtype: DTypeLike) -> Value:
-        """Cast the tensor to another type."""
+        """Cast a tensor to another dtype."""
         return self.op("Cast", value, to=helper.np_dtype_to_tensor_dtype(np.dtype(dtype)))
 
     def reshape(self, value: Value, *shape: int) -> Value:
-        """Reshape the tensor, in C order: 0 keeps a dimension, -1 takes the rest."""
+        """Reshape a tensor in C order; 0 retains a dimension and -1 infers one."""
         return self.op("Reshape", value, self.integers(*shape))
 
     def model(self, outputs: Iterable[tuple[Value, Value, DTypeLike, Iterable[int | str]]]) -> ModelProto:
-        """Build the model of the recorded graph.
+        """Build and check the model for the recorded graph.
 
         Args:
-            outputs: for each output, its name in the file, the tensor, its type and its shape.
+            outputs: for each output, its name in the file, the tensor, its dtype and its shape.
         """
         declared = []
         for name, value, dtype, shape in outputs:
@@ -113,7 +113,7 @@ class Tape:
         return model
 
     def _needed_nodes(self, needed: set[Value]) -> tuple[list[NodeProto], set[Value]]:
-        """Return the operations that these tensors need, minus unused trailing outputs, and all tensors they use."""
+        """Return the operations that these tensors require, without unused trailing outputs, and all their tensors."""
         alive = []
         for node in reversed(self._nodes):
             if needed.isdisjoint(node.output):

@@ -1,4 +1,4 @@
-"""Checks that a model file's tensors are stored in the file itself, have the stated size and are plain numbers."""
+"""Check that a model file's tensors are stored in the file itself, have their declared size and are plain numbers."""
 
 from collections.abc import Iterator
 from math import prod
@@ -9,11 +9,11 @@ from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProt
 from sottovoce.errors import ConfigError
 
 MAX_NUMBERS = 2**25
-"""Largest size of all tensors together: the maximum number of parameters of a model."""
+"""Maximum number of elements of all tensors together, which is also a model's maximum number of parameters."""
 
 _MAX_TENSORS = 2**14
 _MAX_DIMENSIONS = 8
-_KINDS: dict[int, tuple[str, int]] = {  # the field that holds single numbers, and bytes of each number in raw data
+_KINDS: dict[int, tuple[str, int]] = {  # name of the field for single numbers, and bytes per number in raw data
     TensorProto.FLOAT: ("float_data", 4),
     TensorProto.DOUBLE: ("double_data", 8),
     TensorProto.INT32: ("int32_data", 4),
@@ -23,29 +23,29 @@ _KINDS: dict[int, tuple[str, int]] = {  # the field that holds single numbers, a
 
 
 def check_tensors(model: ModelProto, file: str) -> None:
-    """Refuse tensors that are in other files or not as declared, without allocating the claimed size.
+    """Reject tensors that are stored in other files or differ from their declaration, without allocating that size.
 
     Args:
-        model: the parsed model, otherwise unchecked.
-        file: name of the file, for the error.
+        model: the parsed model, which has not been checked otherwise.
+        file: file name for error messages.
 
     Raises:
-        ConfigError: if a tensor is refused; the message names the tensor and the remedy.
+        ConfigError: if a tensor is rejected; the message names the tensor and the remedy.
     """
     found = [*_tensors(model)]
     for tensor in found:
         if tensor.external_data or tensor.data_location == TensorProto.EXTERNAL:
             raise ConfigError(f"{file}: {_describe_external(tensor)}")
     for sparse in _sparse(model):
-        raise ConfigError(f"{file}: tensor {_named(sparse)} is sparse: store it as a dense one")
+        raise ConfigError(f"{file}: tensor {_named(sparse)} is sparse: store it as a dense tensor")
     if len(found) > _MAX_TENSORS:
-        raise ConfigError(f"{file}: has {len(found)} tensors; at most {_MAX_TENSORS} are read")
+        raise ConfigError(f"{file}: the model has {len(found)} tensors; at most {_MAX_TENSORS} are supported")
     if sum(_check_tensor(tensor, file) for tensor in found) > MAX_NUMBERS:
-        raise ConfigError(f"{file}: has more than {MAX_NUMBERS} numbers in its tensors: make a smaller model")
+        raise ConfigError(f"{file}: the model has more than {MAX_NUMBERS} numbers in its tensors: use a smaller model")
 
 
 def check_finite(model: ModelProto, file: str) -> None:
-    """Refuse weights that are infinite or NaN, in tensors that passed the other checks.
+    """Reject infinite and NaN weights; the tensors must already have passed `check_tensors`.
 
     Raises:
         ConfigError: if a weight is not finite; the message names the tensor.
@@ -53,16 +53,16 @@ def check_finite(model: ModelProto, file: str) -> None:
     for tensor in _tensors(model):
         if not np.isfinite(numpy_helper.to_array(tensor)).all():
             raise ConfigError(
-                f"{file}: tensor {_named(tensor)} holds a number that is not finite: train the model again"
+                f"{file}: tensor {_named(tensor)} contains a number that is not finite: train the model again"
             )
 
 
 def _check_tensor(tensor: TensorProto, file: str) -> int:
-    """Check a tensor; return the number of its elements, computed from its dimensions."""
+    """Check a tensor and return its number of elements, computed from its dimensions."""
     if tensor.data_type not in _KINDS:
         kind = TensorProto.DataType.Name(tensor.data_type) if tensor.data_type in range(64) else "unknown"
         raise ConfigError(
-            f"{file}: tensor {_named(tensor)} is of type {kind}; only float32, float64, int32, int64 and bool are "
+            f"{file}: tensor {_named(tensor)} has type {kind}; only float32, float64, int32, int64 and bool are "
             "supported: export the model as float32"
         )
     if len(tensor.dims) > _MAX_DIMENSIONS or any(length < 0 for length in tensor.dims) or tensor.HasField("segment"):
@@ -72,7 +72,7 @@ def _check_tensor(tensor: TensorProto, file: str) -> int:
     raw = tensor.HasField("raw_data")
     if (len(tensor.raw_data) != claimed * size) if raw else (len(getattr(tensor, field)) != claimed):
         raise ConfigError(
-            f"{file}: tensor {_named(tensor)} declares {claimed} numbers, but the file holds a different number: "
+            f"{file}: tensor {_named(tensor)} declares {claimed} numbers, but the file contains a different number: "
             "export the model again"
         )
     if tensor.data_type == TensorProto.BOOL and max(tensor.raw_data, default=0) > 1:
@@ -122,7 +122,7 @@ def _sparse(model: ModelProto) -> Iterator[TensorProto]:
 
 
 def _bodies(model: ModelProto) -> Iterator[GraphProto | FunctionProto]:
-    """Yield the graph, the graphs nested in it, the training graphs, and functions."""
+    """Yield the graph, its nested graphs, the training graphs and the functions."""
     waiting: list[GraphProto | FunctionProto] = [model.graph, *model.functions]
     for training in model.training_info:
         waiting += [training.initialization, training.algorithm]

@@ -1,4 +1,4 @@
-"""Templates of packages, fleets and notebooks, which `sottovoce init` writes under the user's own names."""
+"""Templates for packages, fleets and notebooks, from which `sottovoce init` creates files with the user's own names."""
 
 import keyword
 import re
@@ -16,18 +16,19 @@ def templates() -> list[str]:
 
 
 def write(template: str, directory: Path) -> list[Path]:
-    """Write a template into a new directory; a package takes the directory's name.
+    """Write a template's files to a new directory; a package is named after the directory.
 
     Returns:
-        the written files.
+        paths of the written files.
 
     Raises:
-        UsageError: if there is no such template, the directory is not empty, or its name is not valid for a package.
+        UsageError: if there is no such template, if the directory is not empty or cannot be written, or if its name is
+            not a valid package name.
     """
     if template not in templates():
-        raise UsageError(f"--template {template}: unknown template; choose one of {', '.join(templates())}")
+        raise UsageError(f"unknown template {template}; set --template to one of {', '.join(templates())}")
     if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
-        raise UsageError(f"{directory}: is not empty; name a new directory")
+        raise UsageError(f"directory {directory} is not empty; choose a new directory")
     source = _HERE / template
     words = _words(source, directory.absolute().name)
     files = []
@@ -39,19 +40,20 @@ def write(template: str, directory: Path) -> list[Path]:
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(_renamed(path.read_text(encoding="utf-8"), words), encoding="utf-8")
         except OSError as error:
-            raise UsageError(f"{file}: cannot be written ({error.strerror})") from error
+            raise UsageError(f"file {file} cannot be written ({error.strerror})") from error
         files.append(file)
     return files
 
 
 def _words(source: Path, name: str) -> dict[str, str]:
-    """Return the words of a template that are replaced, with their replacements."""
+    """Return the words of a template that must be replaced, with their replacements."""
     if not (source / "pyproject.toml").exists():
         return {}
     (module,) = (path.stem for path in source.glob("*.py"))
     if not re.fullmatch(r"[a-z][a-z0-9]*([-_][a-z0-9]+)*", name) or keyword.iskeyword(name) or len(name) > 16:
         raise UsageError(
-            f"{name}: the directory names the package and its plug-in: choose 1 to 16 of a-z, 0-9 and inner hyphens"
+            f"{name} is not a valid name for the package and its plug-in: name the directory with 1 to 16 of a-z, 0-9 "
+            "and inner hyphens, beginning with a letter"
         )
     own = name.replace("-", "_")
     return {module: own, module.replace("_", "-"): own.replace("_", "-"), _class(module): _class(own)}

@@ -106,5 +106,5 @@ def test_what_cannot_be_audited_is_a_usage_error(arguments: tuple[str, ...], nam
 
 
 def test_no_such_claim() -> None:
-    with pytest.raises(UsageError, match="no claim"):
+    with pytest.raises(UsageError, match="is not a valid claim"):
         audit("mechanism", "laplace", delta=1.0)

@@ -26,11 +26,11 @@ def test_a_recommendation_names_settings_promise_and_the_best_local_noise() -> N
     assert lines["learner"] == "group-sgd"
     assert lines["settings"] == "steps = 40"
     assert lines["accuracy"].startswith("0.90 to 0.92")
-    assert lines["accuracy"].endswith("a guess has 0.25")
+    assert lines["accuracy"].endswith("guessing achieves 0.25")
     assert lines["traffic"] == "4 KiB from each device"
     assert lines["local noise"].startswith("push-sum, 0.85 to 0.87")
     assert lines["others"] == "push-sum -0.050"
-    assert lines["simulated"].startswith("12 devices of 120 records")
+    assert lines["simulated"].startswith("12 devices with 120 records")
 
 
 def test_the_document_has_every_learner() -> None:

@@ -83,7 +83,7 @@ def test_an_exported_model_has_nothing_of_the_backward_pass(name: str) -> None:
 
 
 def test_parameters_of_another_model_are_refused() -> None:
-    with pytest.raises(ConfigError, match=r"mnist-cnn: has 28938 parameters, not 3"):
+    with pytest.raises(ConfigError, match=r"mnist-cnn has 28938 parameters, not 3"):
         build_forward(stock("mnist-cnn"), np.zeros(3))
 
 

@@ -90,7 +90,7 @@ FORWARD: dict[str, tuple[Callable[[ModelProto], object], str]] = {
     ),
     "huge dimensions": (
         lambda m: m.graph.initializer.add(name="huge", data_type=1, dims=[MANY, MANY]),
-        f"'huge' declares {MANY**2} numbers, but the file holds a different number",
+        f"'huge' declares {MANY**2} numbers, but the file contains a different number",
     ),
     "dimensions that are more than the numbers": (
         lambda m: m.graph.initializer[0].dims.append(1000),
@@ -99,13 +99,13 @@ FORWARD: dict[str, tuple[Callable[[ModelProto], object], str]] = {
     "negative dimensions": (lambda m: m.graph.initializer.add(data_type=1, dims=[-1, -1]), "impossible dimensions"),
     "strings for weights": (
         lambda m: m.graph.initializer.add(name="words", data_type=TensorProto.STRING),
-        "'words' is of type STRING.*float32",
+        "'words' has type STRING.*float32",
     ),
     "a weight that is no number": (
         lambda m: m.graph.initializer[0].CopyFrom(
             numpy_helper.from_array(np.full((4, 1, 3, 3), np.nan, dtype=np.float32), "conv_weight")
         ),
-        "'conv_weight' holds a number that is not finite",
+        "'conv_weight' contains a number that is not finite",
     ),
     "a custom operator": (
         lambda m: m.graph.node.add(op_type="Steal", domain="com.evil", output=["z"]),
@@ -139,7 +139,7 @@ def test_a_hostile_file_is_refused_with_its_name_the_thing_and_a_remedy(name: st
 
 
 GRAPH: dict[str, tuple[Callable[[ModelProto], object], str]] = {
-    "no description": (lambda m: m.ClearField("metadata_props"), "does not say what it computes"),
+    "no description": (lambda m: m.ClearField("metadata_props"), "no description of what it computes"),
     "a description that is none": (lambda m: setattr(m.metadata_props[0], "value", "{}"), "cannot be read"),
     "other outputs": (lambda m: m.graph.output.pop(), "outputs are not loss, predictions, gradient_sum"),
     "another number of features": (
@@ -148,7 +148,7 @@ GRAPH: dict[str, tuple[Callable[[ModelProto], object], str]] = {
     ),
     "another number of parameters": (
         lambda m: setattr(m.metadata_props[0], "value", m.metadata_props[0].value.replace("[3,4]", "[3,5]")),
-        "parameters does not have the type and shape",
+        "parameters does not have the described type and shape",
     ),
     "another version": (lambda m: setattr(m.opset_import[0], "version", 22), "version 22.*opset 21"),
     "a tensor inside that no device holds": (
@@ -158,7 +158,7 @@ GRAPH: dict[str, tuple[Callable[[ModelProto], object], str]] = {
                 helper.make_node("ConstantOfShape", ["size"], ["huge"]),
             ]
         ),
-        f"'huge' inside it would have {MANY} numbers",
+        f"'huge' would have {MANY} numbers",
     ),
 }
 
@@ -194,7 +194,7 @@ def test_a_graph_for_training_is_no_ordinary_model(graph: bytes) -> None:
 
 @pytest.mark.parametrize("raw", [b"\0", b"\x0a", b"\x0a\xff\xff\xff\xff\x0f", b"<html>", b"\xff" * 40, b"\x0b\x0c"])
 def test_bytes_that_are_no_model(raw: bytes) -> None:
-    with pytest.raises(ConfigError, match=r"file: is not an ONNX model"):
+    with pytest.raises(ConfigError, match=r"file: the file is not an ONNX model"):
         scan(raw, "file")
 
 
@@ -228,7 +228,7 @@ def test_a_file_that_is_too_large_is_not_read(tmp_path: Path) -> None:
     path = tmp_path / "large.onnx"
     with path.open("wb") as file:
         file.truncate(2**30)
-    with pytest.raises(ConfigError, match=r"large\.onnx: is larger than 1 MiB"):
+    with pytest.raises(ConfigError, match=r"large\.onnx: the file is larger than 1 MiB"):
         read(path, 2**20)
 
 

@@ -143,7 +143,7 @@ def test_scikit_learn_predicts_the_same_values() -> None:
 def test_what_cannot_be_exported_says_why() -> None:
     with pytest.raises(ConfigError, match=r"not a linear model.*--format onnx"):
         coefficients(PublicModel("mlp", parameters(28), FEATURES, 2, 3))
-    with pytest.raises(ConfigError, match="mean: makes no predictions"):
+    with pytest.raises(ConfigError, match="mean cannot be exported, because it makes no predictions"):
         exported(PublicModel("mean", parameters(7), FEATURES, 2), (), None, facts())
     with pytest.raises(ConfigError, match="5 parameters do not fit 7 features and 3 classes"):
         exported(PublicModel("softmax", parameters(5), FEATURES, 3), (), None, facts())
@@ -155,12 +155,12 @@ def test_what_cannot_be_exported_says_why() -> None:
 def test_what_a_file_says_of_itself_is_not_trusted(said: str) -> None:
     model = exported(PublicModel("softmax", parameters(21), FEATURES, 3), (), None, facts())
     model.metadata_props[0].value = said
-    with pytest.raises(ConfigError, match="file: its description cannot be read"):
+    with pytest.raises(ConfigError, match="file: the model's description cannot be read"):
         Inference(forward_bytes(model.SerializeToString(), "file"), "file")
 
 
 def test_records_of_another_size_are_refused() -> None:
     model = exported(PublicModel("softmax", parameters(21), FEATURES, 3), (), None, facts())
     inference = Inference(forward_bytes(model.SerializeToString(), "file"), "file")
-    with pytest.raises(ConfigError, match="file: does not take these records, of 3 features each"):
+    with pytest.raises(ConfigError, match="file: the model cannot process these records, which have 3 features each"):
         inference.predict(np.zeros((2, 3)))

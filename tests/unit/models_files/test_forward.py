@@ -140,7 +140,7 @@ REFUSED: dict[str, tuple[str, dict[str, tuple[int, ...]], str]] = {
     "an operator that is no layer": (
         "h = Elu (x) y = Flatten (h)",
         {},
-        "operator Elu of node 'h': is not a known layer",
+        "operator Elu of node 'h': the operator is not a known layer",
     ),
     "batch norm": (
         "h = BatchNormalization (x, one, one, one, one) y = Flatten (h)",
@@ -173,7 +173,7 @@ REFUSED: dict[str, tuple[str, dict[str, tuple[int, ...]], str]] = {
     "a norm of a part": ("h = LayerNormalization (x, w) y = Flatten (h)", {"w": (6,)}, "only part of an example"),
     "a constant on the input": ("h = Add (x, c) y = Flatten (h)", {"c": (1, 1, 1)}, "is supported only after a dense"),
     "a sum of one thing with itself": ("h = Add (x, x) y = Flatten (h)", {}, "a tensor to itself"),
-    "weights that are computed": ("f = Flatten (x) y = MatMul (f, f)", {}, "its weights are computed"),
+    "weights that are computed": ("f = Flatten (x) y = MatMul (f, f)", {}, "weights are computed from"),
     "scores that are an image": ("y = Relu (x)", {}, "not one row of scores"),
     "a softmax inside": (
         "f = Flatten (x) s = Softmax (f) y = Gemm <transB = 1> (s, w)",

@@ -18,19 +18,19 @@ class AverageSettings(LearnerSettings, frozen=True, tag="average"):
         Meta(
             max_length=1_000_000,
             description="a public vector that every device subtracts from its own vector before clipping, and adds to "
-            "the mean afterwards; defaults to 0",
+            "the mean afterwards; by default 0",
         ),
     ] = ()
     harmonics: Annotated[
         Annotated[int, Meta(ge=1, le=500_000)] | None,
         Meta(
-            description="release only the level and this number of frequencies of the vector: 1 + 2 harmonics numbers; "
-            "by default all numbers"
+            description="release only the level and this number of frequencies of the vector, which are 1 + 2 "
+            "harmonics numbers; by default all numbers"
         ),
     ] = None
     shape_clip: Annotated[
         Annotated[float, Meta(gt=0, le=LARGEST)] | None,
-        Meta(description="with harmonics: L2 clipping threshold of the shape; clip is then that of the level"),
+        Meta(description="with harmonics: L2 clip norm of the shape; clip is then the clip norm of the level"),
     ] = None
     fanout: Fanout = 1
     longest_period: LongestPeriod = 3_600.0

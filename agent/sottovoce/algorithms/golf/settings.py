@@ -26,7 +26,7 @@ class GolfSettings(LearnerSettings, frozen=True, tag="golf"):
     mixing: Annotated[
         Literal["records", "push-sum"],
         Meta(
-            description="records: send records, each signed by its owner; push-sum: send shares of the sums over them, "
+            description="records: send records, each signed by its owner; push-sum: send shares of sums over records, "
             "for fleets of trusted members with more records than a device can store"
         ),
     ] = "records"
@@ -40,7 +40,12 @@ class GolfSettings(LearnerSettings, frozen=True, tag="golf"):
         ),
     ] = "best"
     capacity: Annotated[
-        int, Meta(ge=1, le=1_000_000, description="maximum number of stored published records, equal for all devices")
+        int,
+        Meta(
+            ge=1,
+            le=1_000_000,
+            description="maximum number of published records that a device stores, the same for all devices",
+        ),
     ] = 4096
 
     def __post_init__(self) -> None:

@@ -12,9 +12,9 @@ from sottovoce.learner_settings import Fanout, LongestPeriod, ScheduledSettings,
 Mixing = Annotated[
     Literal["pairwise", "push-sum", "contributions"] | None,
     Meta(
-        description="how models are combined: contributions signed by each device, which one device cannot distort; "
-        'pairwise, for large or trusted fleets; or push-sum shares. Defaults to "contributions"; to "pairwise" for a '
-        'followed feed; to "push-sum" to the letter, with quantiles, and without noise'
+        description="how models are combined: contributions signed by each device, which a single device cannot "
+        'distort; pairwise, for large or trusted fleets; or push-sum shares. The default is "contributions"; for a '
+        'followed feed it is "pairwise"; with fidelity = paper, with quantiles and without noise it is "push-sum"'
     ),
 ]
 Clipping = Annotated[
@@ -43,16 +43,16 @@ class PushSumSettings(ScheduledSettings, frozen=True, tag="push-sum"):
     share_bits: Annotated[
         ShareBits | None,
         Meta(
-            description="sent values are rounded by at most 2^-share_bits; defaults to 16, for contributions to as few "
-            "bits as the noise of one step allows, and to 40 to the letter"
+            description="sent values are rounded by at most 2^-share_bits; by default 16, for contributions as few "
+            "bits as the noise of one step allows, and 40 with fidelity = paper"
         ),
     ] = None
     mixing: Mixing = None
     contributors: Annotated[
         Annotated[int, Meta(ge=2, le=1024)] | None,
         Meta(
-            description="contributions: number of other devices whose contributions a device stores; defaults to 64, "
-            "and for a large model to as many as fit into 32 MiB"
+            description="contributions: number of other devices whose contributions a device stores; by default 64, "
+            "or for a large model as many as fit into 32 MiB"
         ),
     ] = None
     dishonest: Annotated[
@@ -60,8 +60,8 @@ class PushSumSettings(ScheduledSettings, frozen=True, tag="push-sum"):
         Meta(
             ge=0,
             le=0.25,
-            description="contributions: share of dishonest devices that a robust mean removes; with 0 none is removed, "
-            "and each counts only up to a bounded length",
+            description="contributions: fraction of dishonest devices that a robust mean excludes; with 0, none is "
+            "excluded, and each contribution counts only up to a bounded length",
         ),
     ] = _DISHONEST
     clipping: Clipping = "constant"
@@ -69,7 +69,7 @@ class PushSumSettings(ScheduledSettings, frozen=True, tag="push-sum"):
         float, Meta(gt=0, le=1, description="decay: ratio of the last step's threshold to `clip`")
     ] = 0.8
     clip_quantile: Annotated[
-        float, Meta(gt=0, lt=1, description="quantile: target share of gradients below the threshold")
+        float, Meta(gt=0, lt=1, description="quantile: target fraction of gradients below the threshold")
     ] = 0.2
 
     def __post_init__(self) -> None:
@@ -113,7 +113,7 @@ class ClipD2pSettings(PushSumSettings, frozen=True, tag="clipd2p"):
 
     sigma: Annotated[
         Annotated[float, Meta(ge=0, le=LARGEST)] | None,
-        Meta(description="to the letter: the noise scale that the paper specifies instead of an ε"),
+        Meta(description="fidelity = paper: the noise scale that the paper specifies instead of an ε"),
     ] = None
 
 
@@ -128,5 +128,5 @@ class ConstD2pSettings(ClipD2pSettings, frozen=True, tag="constd2p"):
 
     gradient_bound: Annotated[
         Annotated[float, Meta(gt=0, le=LARGEST)] | None,
-        Meta(description="to the letter: G; if unset, five runs without privacy determine it, and reports say so"),
+        Meta(description="fidelity = paper: G; if not set, five runs without privacy determine it, and reports say so"),
     ] = None

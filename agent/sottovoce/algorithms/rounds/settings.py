@@ -8,11 +8,12 @@ from msgspec import Meta
 from sottovoce.invalid_key import invalid_key
 from sottovoce.learner_settings import Batch, Deadline, Sampling, ScheduledSettings
 
-Momentum = Annotated[float, Meta(ge=0, lt=1, description="share of the last direction that is retained")]
+Momentum = Annotated[float, Meta(ge=0, lt=1, description="fraction of the previous direction that is retained")]
 Answers = Annotated[
     Annotated[int, Meta(ge=1, le=1000)] | Literal["all"] | None,
     Meta(
-        description="gradients released per round, including the device's own; defaults to all, or 1 for a sound dp-cga"
+        description="number of gradients released per round, including the device's own; by default all, or 1 for "
+        "dp-cga with fidelity = sound"
     ),
 ]
 
@@ -79,7 +80,7 @@ class MuffliatoSettings(RoundsSettings, frozen=True, tag="muffliato"):
         "spectral_gap": ("chebyshev", ("true",)),
     }
 
-    gossip_steps: Annotated[int, Meta(ge=1, le=100, description="number of exchanges per round, K")] = 3
+    gossip_steps: Annotated[int, Meta(ge=1, le=100, description="number K of exchanges per round")] = 3
     chebyshev: Annotated[bool, Meta(description="whether to accelerate gossip")] = False
     spectral_gap: Annotated[
         Annotated[float, Meta(gt=0, le=1)] | None,
@@ -96,4 +97,4 @@ class MuffliatoSettings(RoundsSettings, frozen=True, tag="muffliato"):
 class DpNetFleetSettings(RoundsSettings, frozen=True, tag="dp-net-fleet"):
     """Settings of DP-NET-FLEET."""
 
-    local_steps: Annotated[int, Meta(ge=1, le=100, description="number of steps per round, K")] = 1
+    local_steps: Annotated[int, Meta(ge=1, le=100, description="number K of steps per round")] = 1

@@ -21,14 +21,14 @@ class SharedModelSettings(GradientSettings, frozen=True):
 
     clip: Clip = 0.7
     batch: Annotated[
-        Batch | None, Meta(description="records per batch; defaults to 50, or to the best number for a sum")
+        Batch | None, Meta(description="number of records per batch; by default 50, or the best number for sums")
     ] = None
     passes: Annotated[
         Annotated[int, Meta(ge=1, le=1000)] | None,
-        Meta(description="without-replacement: passes over the records; defaults to 3 for sums, otherwise to 1"),
+        Meta(description="without-replacement: number of passes over the records; by default 3 for sums, otherwise 1"),
     ] = None
     regularisation: Annotated[
-        float, Meta(ge=0, le=1, description="without-replacement: λ; if above 0, the loss is strongly convex")
+        float, Meta(ge=0, le=1, description="without-replacement: λ; above 0, the loss is strongly convex")
     ] = 0.0
     begins_walk: BeginsWalk = False
     deadline: Deadline = 3.0
@@ -66,7 +66,8 @@ class WithoutReplacementSettings(SharedModelSettings, frozen=True, tag="without-
         "schedule"
     )
     release_every: Annotated[
-        int, Meta(ge=1, le=4096, description="schedule: number of steps per global step, which is released")
+        int,
+        Meta(ge=1, le=4096, description="schedule: number of steps per global step; only global steps are released"),
     ] = 1
 
     only_with: ClassVar[Mapping[str, tuple[str, tuple[str, ...]]]] = {"release_every": ("controller", ("schedule",))}

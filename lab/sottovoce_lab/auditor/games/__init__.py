@@ -1,4 +1,4 @@
-"""Games: each asks one question of a subject and returns a finding."""
+"""Distinguishing games, each of which tests one property of a subject and returns a finding."""
 
 from sottovoce_lab.auditor.games.books import books
 from sottovoce_lab.auditor.games.canaries import canaries

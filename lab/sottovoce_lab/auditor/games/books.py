@@ -1,4 +1,4 @@
-"""Game: does the ledger pay for every release, even across restarts, and is noise never drawn twice?"""
+"""Game that checks whether the ledger charges every release, even across restarts, and never redraws noise."""
 
 import tempfile
 from dataclasses import replace
@@ -19,11 +19,11 @@ _MAX_RECORDS = 5
 
 
 def books(subject: Subject) -> Finding:
-    """Ask every query three times in each of three lives on one ledger, and one query beyond the budget.
+    """Send every query three times in each of three device lives that share a ledger, and one query beyond the budget.
 
-    The first life ends half-way, so that the ledger is opened again in the middle of a run.
+    The first life ends halfway, so the ledger is reopened in the middle of a run.
 
-    The verdict is certain, not statistical: a single fresh answer to an old query refutes the claim.
+    The verdict is deterministic rather than statistical: a single new answer to an old query refutes the claim.
     """
     wrong: dict[str, int] = {"refused": 0, "redrawn": 0, "beyond_the_budget": 0, "unpaid": 0, "shared_noise": 0}
     asked = 0
@@ -41,7 +41,7 @@ def books(subject: Subject) -> Finding:
                     vault.close()
             wrong["shared_noise"] += bool(known) and _releases_are_equal(subject, records)
     refuted = any(wrong.values())
-    question = "does the ledger pay for all that leaves, and is nothing drawn twice?"
+    question = "is every release charged to the ledger, and is noise never redrawn?"
     return Finding("books", question, asked, dict(wrong), p_value=float(not refuted), refuted=refuted)
 
 
@@ -54,7 +54,7 @@ def _run_life(
     *,
     cut_short: bool,
 ) -> int:
-    """Run one life of a device, or half of a life; add its answers to `known`, and errors to `wrong`."""
+    """Run one life of a device, or the first half of it, adding answers to `known` and counting errors in `wrong`."""
     paid, beyond = subject.queries(records)
     if cut_short:
         paid = paid[: (len(paid) + 1) // 2]
@@ -77,7 +77,7 @@ def _run_life(
 
 
 def _takes_part(subject: Subject, vault: Vault, records: Records) -> bool:
-    """Check whether a device that answers no queries still takes part in a sum after it has paid for all sums."""
+    """Check whether a device that answers no queries takes part in another sum after it has been charged for all."""
     try:
         subject.watch(vault, len(records))
     except PrivacyError:
@@ -86,7 +86,7 @@ def _takes_part(subject: Subject, vault: Vault, records: Records) -> bool:
 
 
 def _at_another_point(query: Query) -> Query:
-    """Return a query for the same slot of the schedule at another point: a question that has already been answered."""
+    """Return a query for the same, already answered slot of the schedule, but at another point."""
     return replace(query, point=query.point + 1.0)
 
 

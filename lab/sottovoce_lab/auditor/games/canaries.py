@@ -1,8 +1,8 @@
-"""Game: can canaries be told apart better than ε allows?
+"""Game that checks whether an observer can distinguish canaries better than ε allows.
 
-Each canary is in one of two neighbouring worlds by a fair coin. The observer scores its view by the stated law's
-likelihood ratio and answers "first" above a threshold fixed before anything is seen. Within one device, it guesses only
-the eighth of the canaries about which it is most certain.
+A fair coin assigns each canary to one of two neighbouring worlds. The observer scores its view by the likelihood ratio
+of the stated law and answers "first" if the score exceeds a threshold that was fixed in advance. Within one device, it
+guesses only the eighth of the canaries about which it is most certain.
 """
 
 import numpy as np
@@ -12,23 +12,23 @@ from sottovoce_lab.auditor.bounds import Rates, one_run_epsilon
 from sottovoce_lab.auditor.finding import Finding
 from sottovoce_lab.auditor.subject import Floats, Subject, watch_new_device
 
-_GUESSED = 8  # one canary in this many is guessed
-_MIN = 16  # canaries in a device; with fewer, one run proves nothing
-_BOUNDS = 3  # at most: two bounds from error rates, one from one run
+_GUESSED = 8  # the observer guesses one in eight canaries
+_MIN = 16  # minimum number of canaries in a device; a single run with fewer canaries proves nothing
+_BOUNDS = 3  # maximum number of bounds: two from error rates and one from a single run
 
 
 def canaries(
     subject: Subject, stated: float | None, trials: int, rng: np.random.Generator, alpha: float, doubt: float
 ) -> list[Finding]:
-    """Play canaries on as many devices as `trials` requires.
+    """Play the canary game on as many devices as `trials` requires.
 
     Args:
         subject: the audited subject.
-        stated: claimed ε; None without a claim.
+        stated: the claimed ε; None if there is no claim.
         trials: minimum number of canaries.
-        rng: generator of the coins; a device's noise comes from the operating system.
-        alpha: a game's share of the significance.
-        doubt: 1 - confidence, of all bounds together.
+        rng: random generator for the coins; the device's noise comes from the operating system.
+        alpha: the game's share of the significance level.
+        doubt: 1 - confidence, for all bounds together.
     """
     coins, scores = _play(subject, -(-trials // subject.canaries), rng)
     said = scores > subject.threshold
@@ -45,7 +45,7 @@ def canaries(
 
 
 def _play(subject: Subject, devices: int, rng: np.random.Generator) -> tuple[NDArray[np.bool_], Floats]:
-    """Return the coins, bool[devices, m], and the scores, float64[devices, m]."""
+    """Run the devices; return the coins, bool[devices, m], and the scores, float64[devices, m]."""
     coins = rng.random((devices, subject.canaries)) < 0.5
     scores = np.stack([subject.scores(watch_new_device(subject, subject.canary_records(thrown))) for thrown in coins])
     return coins, scores
@@ -66,7 +66,7 @@ def _two_world_finding(rates: Rates, subject: Subject, stated: float | None, alp
         bounds.append(subject.shape.epsilon(rates.advantage(doubt), subject.delta))
         refuted |= rates.advantage(alpha) > most
     return Finding(
-        "canaries", "can two neighbours be told apart better than ε allows?", rates.first + rates.second, facts,
+        "canaries", "can two neighbours be distinguished better than ε allows?", rates.first + rates.second, facts,
         epsilon_lower_bound=max(bounds), refuted=refuted,
     )  # fmt: skip
 

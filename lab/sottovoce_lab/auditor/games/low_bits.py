@@ -1,4 +1,4 @@
-"""Game: do the last bits of a release reveal anything? The last bits of a float would (Mironov 2012)."""
+"""Game that checks whether the low bits of a release reveal anything, as those of a float would (Mironov 2012)."""
 
 import numpy as np
 
@@ -10,13 +10,14 @@ _BITS = 4
 
 
 def low_bits(subject: Subject, grid: float, rng: np.random.Generator, alpha: float) -> Finding:
-    """Check that releases lie on the public grid, and that their last four bits are uniform.
+    """Check that releases lie on the public grid and that their lowest four bits are uniform.
 
-    Noise drawn in floats and then rounded to the grid passes, rightly: only digits beyond the grid leak.
+    Noise that is drawn in floating point and then rounded to the grid passes this check. That is correct, because only
+    digits finer than the grid leak.
     """
     values = watch_new_device(subject, subject.canary_records(rng.random(subject.canaries) < 0.5)).values
-    steps = values[:, 1:] / grid  # the first number of a record may be a label
+    steps = values[:, 1:] / grid  # the first coordinate of a record may be a label
     off = int((steps != np.rint(steps)).sum())
     p = 0.0 if off else uniform_low_bits(np.rint(steps).astype(np.int64), _BITS)
-    question = "is a release on the public grid, its last bits uniform?"
+    question = "are releases on the public grid, with uniform low bits?"
     return Finding("low bits", question, steps.size, {"off_the_grid": off}, p_value=p, refuted=p <= alpha)

@@ -1,19 +1,19 @@
-"""Game: does the noise have the stated law and scale around the stated sum, whatever the records are?"""
+"""Game that checks whether the noise has the stated law and scale around the stated sum, for any records."""
 
 from sottovoce_lab.auditor.finding import Finding
 from sottovoce_lab.auditor.subject import Subject, watch_new_device
 
 
 def noise(subject: Subject, name: str, alpha: float) -> Finding:
-    """Run one device for each world, and apply a Bonferroni correction to the p-values.
+    """Run one device per world and apply a Bonferroni correction to the p-values.
 
-    This also finds a sum that is not bounded as stated, or a bound on the whole batch instead of on each record: such
-    a release is not centred on the stated sum.
+    The game also detects sums that are not clipped as stated, or clipped as a whole batch instead of per record,
+    because such a release is not centred on the stated sum.
 
     Args:
         subject: the audited subject.
-        name: name of the game.
-        alpha: the game's share of the significance.
+        name: the game's name.
+        alpha: the game's share of the significance level.
     """
     doubts: dict[str, float] = {}
     numbers = 0
@@ -24,5 +24,5 @@ def noise(subject: Subject, name: str, alpha: float) -> Finding:
     worst = min(doubts, key=lambda doubt: doubts[doubt])
     p = min(1.0, doubts[worst] * len(doubts))
     facts: dict[str, float | int | str] = {"tests": len(doubts), "least_likely": worst}
-    question = "is the noise of the stated law, whatever the records are?"
+    question = "does the noise have the stated law for any records?"
     return Finding(name, question, numbers, facts, p_value=p, refuted=p <= alpha)

@@ -1,7 +1,7 @@
-"""Device in a cell, attacked by the leader, the network and all colluding members together.
+"""Subjects for devices in a cell, attacked jointly by the leader, the network and all colluding members.
 
-The auditor has the keys of all other members, so it can remove the masks from the audited vector. It then adds the
-noise shares of the honest members among them, since a real attacker does not know these shares.
+The auditor has the keys of all other members, so it can remove the masks from the audited device's vector. It then adds
+the noise shares of the other honest members, because a real attacker does not know these shares.
 """
 
 import math
@@ -35,24 +35,24 @@ from sottovoce_lab.auditor.targets.sums import GaussianSums
 
 Floats = NDArray[np.float64]
 SMALL = Cell(4, 8, 1, 0.7)
-"""Cell small enough that a round is quick to play."""
+"""A cell small enough for quick rounds."""
 
 _ROWS = 1024
 
 
 def _accept_statement(statement: Statement) -> None:
-    del statement  # the auditor signs the statements of all other members
+    del statement  # the auditor signs the statements of all other members, so it need not check them
 
 
 @dataclass(frozen=True)
 class Others:
-    """All other members of the smallest roster.
+    """All other members of the smallest allowed roster, emulated by the auditor.
 
     Attributes:
-        learner: the learner that takes the sums.
+        learner: name of the learner that requests the sums.
         mechanism: mechanism of each member.
-        honest: number of a sum's noise shares that are unknown to the attacker, including this device's share.
-        owner: the id of this device.
+        honest: number of noise shares in a sum that the attacker does not know, including the audited device's share.
+        owner: id of the audited device.
     """
 
     learner: str
@@ -63,15 +63,15 @@ class Others:
 
     @cached_property
     def keys(self) -> list[tuple[X25519PrivateKey, X25519PrivateKey]]:
-        """Keys of the other members: a mask key and a share key each."""
+        """Keys of the other members: one mask key and one share key per member."""
         count = self.mechanism.cell.least - 1
         return [(X25519PrivateKey.generate(), X25519PrivateKey.generate()) for _ in range(count)]
 
     def seen(self, vault: Vault, slot: int, point: bytes) -> Floats:
-        """Return the attacker's view of one round, float64[P]: the device's part, plus noise unknown to the attacker.
+        """Return the attacker's view of one round, float64[P]: the device's part plus noise unknown to the attacker.
 
         Raises:
-            PrivacyError: if the vault was silent where it should have answered.
+            PrivacyError: if the vault refuses a step that it should have answered.
         """
         members, mechanism = self.mechanism.cell.least, self.mechanism
         part = self.part(vault, slot, point)
@@ -81,13 +81,13 @@ class Others:
         return seen
 
     def part(self, vault: Vault, slot: int, point: bytes) -> NDArray[np.int64]:
-        """Return the vault's part of a sum, int64[P] in grid units, with only its own share of noise.
+        """Return the vault's part of a sum, which includes only its own noise share, int64[P] in grid units.
 
         Raises:
             PrivacyError: see `seen`.
         """
         own = self._ask(vault, steps.Begin(slot, point))
-        assert isinstance(own, Offer)  # noqa: S101 - the one answer to that question
+        assert isinstance(own, Offer)  # noqa: S101 - the only possible answer to Begin
         offers = [own, *(_offer(slot, point, masks, shares) for masks, shares in self.keys)]
         names = [self.owner, *(f"{self.owner}-{i:04d}" for i in range(len(self.keys)))]
         roster = roster_of([Statement(name, body_bytes(offer)) for name, offer in zip(names, offers, strict=True)])
@@ -135,7 +135,7 @@ class CellMeans(Means):
     """Mean of a device in a cell.
 
     Attributes:
-        more: number of colluding members beyond the promised number, to measure the loss.
+        more: number of colluding members beyond the number that the cell tolerates, to measure the resulting loss.
     """
 
     more: int = 0
@@ -155,12 +155,12 @@ class CellMeans(Means):
 
     @property
     def cell(self) -> Cell:
-        """Rule of the cell."""
+        """The cell's rule."""
         return self.terms.cell or SMALL
 
     @property
     def sigma(self) -> float:
-        """σ of the observation, which is the σ of the honest noise shares together."""
+        """σ of the observation, which is that of the sum of the honest noise shares."""
         known = self._mechanism
         return known.share(self.cell.least) * known.step * math.sqrt(self._honest)
 
@@ -197,10 +197,10 @@ class CellMeans(Means):
 
 @dataclass(frozen=True, slots=True)
 class CellGradients(GaussianSums):
-    """Gradient sums of a device in a cell; the terms equal those for the same number of sums without a cell.
+    """Gradient sums of a device in a cell, with the same terms as the same number of sums outside a cell.
 
     Attributes:
-        cell: rule of the cell.
+        cell: the cell's rule.
     """
 
     cell: Cell = SMALL
@@ -219,7 +219,7 @@ class CellGradients(GaussianSums):
 
     @property
     def sigma(self) -> float:
-        """σ of the observation: C √sums / μ, and slightly more, since a noise share is drawn in whole units."""
+        """σ of the observation: C √sums / μ, or slightly more because noise shares are drawn in whole grid units."""
         assert self.terms.clip is not None  # noqa: S101
         at_least = self.terms.clip * math.sqrt(self.terms.releases) / claimed_mu(self.budget)
         known, honest = self._mechanism, self.cell.honest_shares(self.cell.least)
@@ -227,7 +227,7 @@ class CellGradients(GaussianSums):
 
     @property
     def grid(self) -> None:
-        """See Subject.grid: masks hide the low bits, too."""
+        """See Subject.grid: None, since the masks also hide the low bits."""
         return
 
     @override
@@ -242,7 +242,7 @@ class CellGradients(GaussianSums):
         )
 
     def watch(self, vault: Vault, count: int) -> Sighting:
-        """See Subject.watch. Every sum is taken at the start, as the protocol allows: the leader chooses the point."""
+        """See Subject.watch. All sums are requested at the initial point, since the leader may choose the point."""
         del count
         start = np.zeros(self.kernel.size)
         others = Others(self.terms.learner, self._mechanism, self.cell.honest_shares(self.cell.least))

@@ -1,4 +1,4 @@
-"""Subject for mechanism `chain`: the ends of chains of steps on records drawn without replacement."""
+"""Subject for mechanism `chain`, which releases the final models of step chains over records without replacement."""
 
 import math
 from collections.abc import Mapping
@@ -22,18 +22,18 @@ Floats = NDArray[np.float64]
 _STEP_SIZE, _BATCH, _PERIOD = 0.5, 2, 2
 _CHAINS = 64
 _KERNEL = Softmax(4, 2)
-_SURE = 40.0  # weight at which softmax is certain
+_SURE = 40.0  # weight at which softmax is practically certain
 
 
 @dataclass(frozen=True, slots=True)
 class Chains:
-    """Subject whose canary is a record in its own chain's last batch: one of two records with orthogonal gradients.
+    """Subject whose canaries are records in the last batch of their own chain.
 
-    At the auditor's weights the model is certain of a wrong label for both records, so their gradients have the
-    greatest length.
+    A canary is one of two records with orthogonal gradients. At the auditor's weights, the model is certain of a wrong
+    label for both, so their gradients have the maximum length.
 
     Attributes:
-        budget: budget of a device.
+        budget: a device's budget.
     """
 
     budget: Budget
@@ -44,7 +44,7 @@ class Chains:
     hit = 0.5
     enough = 2048
     canaries = _CHAINS
-    grid = None  # not a round number; the lemma's distance is rounded up to the grid
+    grid = None  # the grid step is not a round number; the lemma's distance is rounded up to the grid
 
     @property
     def played(self) -> dict[str, Any]:
@@ -58,7 +58,7 @@ class Chains:
 
     @property
     def sigma(self) -> float:
-        """2ηL/b over μ, with L = √2 (Jin, He & Dai 2023, Lemma 4)."""
+        """σ: 2ηL/b divided by μ, with L = √2 (Jin, He & Dai 2023, Lemma 4)."""
         distance = 2 * _STEP_SIZE * math.sqrt(2) / _BATCH
         return distance / claimed_mu(self.budget)
 
@@ -101,7 +101,7 @@ class Chains:
         return Records(features, labels)
 
     def scores(self, sighting: Sighting) -> Floats:
-        """See Subject.scores: position of a release between the ends of a canary's two worlds."""
+        """See Subject.scores: the position of each release between the chain ends of the canary's two worlds."""
         first, second = (self.canary_records(np.full(_CHAINS, world)) for world in (True, False))
         found = []
         for slot, (value, point) in enumerate(zip(sighting.values, sighting.points, strict=True)):
@@ -119,7 +119,7 @@ def _queries(count: int) -> list[Query]:
 
 
 def _alternating_records(length: float) -> Records:
-    """Return records of two kinds in turn, so that local steps change the model."""
+    """Return records whose features and labels vary, so that local steps change the model."""
     count = _CHAINS * _BATCH * _PERIOD
     features = np.zeros((count, _KERNEL.features))
     features[np.arange(count), np.arange(count) % _KERNEL.features] = length
@@ -127,7 +127,7 @@ def _alternating_records(length: float) -> Records:
 
 
 def _chain_end(records: Records, slot: int, point: Floats) -> Floats:
-    """Compute the end of a chain by the paper's own listing."""
+    """Return a chain's final model, computed as in the paper's listing."""
     local, everybody = point[: _KERNEL.size].copy(), point[_KERNEL.size :]
     first = slot * _BATCH * _PERIOD
     for step in range(_PERIOD - 1):

@@ -1,4 +1,4 @@
-"""Releases that a peer can recover from a learner's messages."""
+"""Observers that recover releases from a learner's messages, as a peer can."""
 
 import math
 from collections.abc import Callable
@@ -35,28 +35,33 @@ from sottovoce_lab.auditor.wiretap import PEERS, Frame, overhear
 S = TypeVar("S", bound=Signed)
 
 _UNIT = 2.0**40
-_FINEST = 40  # share_bits: the finest setting, at which a share reveals most
-_RATE = 1e-5  # a step so small that the model, hence every canary's gradient, stays close to its start
+_FINEST = 40  # the finest setting of share_bits, at which a share reveals the most
+_RATE = 1e-5  # small enough that the model, and therefore each canary's gradient, stays close to its initial value
 _SECONDS = 5.5  # a period is one second
-_GOLF_SECONDS = 2.5  # time for two messages with all records, one to each peer
+_GOLF_SECONDS = 2.5  # enough for two messages with all records, one to each peer
 
 
 def push_sum(terms: GradientTerms, size: int, thresholds: Thresholds | None = None) -> Watch:
-    """Undo push-sum: peers send everything back, so consecutive shares differ only by the vault's answer.
+    """Return an observer that inverts push-sum.
 
-    A share reveals the numerator to one unit of 2^-40, so a release is known to a millionth of its noise, as is the
-    point of the next release. If devices mix the threshold too, the threshold is part of the point.
+    The peers send everything back, so consecutive shares differ only by the vault's answer. A share reveals the
+    numerator to within 2^-40. The observer therefore knows a release, and the point of the next release, to within a
+    millionth of the noise. If devices also mix the threshold, it is part of the point.
     """
     return _steps(terms, size, thresholds, _masses)
 
 
 def contributions(terms: GradientTerms, size: int, thresholds: Thresholds | None = None) -> Watch:
-    """Undo contributions: each adds the vault's answers since the last, here one answer, which reveals most."""
+    """Return an observer that inverts contributions.
+
+    Each contribution adds the vault's answers since the previous one. Here that is a single answer, which reveals the
+    most.
+    """
     return _steps(terms, size, thresholds, _sums)
 
 
 def averaging_in_pairs(terms: GradientTerms, size: int, thresholds: Thresholds | None = None) -> Watch:
-    """Undo pairwise averaging: the peers never answer, so only the vault's answers change the model."""
+    """Return an observer that inverts pairwise averaging: peers never reply, so only vault answers change the model."""
     return _steps(terms, size, thresholds, _models)
 
 
@@ -81,7 +86,7 @@ def _steps(
 
 
 def average(size: int) -> Watch:
-    """Undo averaging: the first share is half of the one release."""
+    """Return an observer that inverts averaging: the first share is half of the only release."""
     schedule = Schedule(AUDITED, size, 1.0, 1, -1.0, 0.0, 1.0, 1, None, asks="mean", share_bits=_FINEST)
 
     def watch(vault: Vault, count: int) -> Sighting:
@@ -92,7 +97,10 @@ def average(size: int) -> Watch:
 
 
 def _masses(schedule: Schedule, vault: Vault) -> Floats:
-    """Return the device's numerator before each step and after the last, float64[steps + 1, width]: twice its share."""
+    """Return the device's numerator before each step and after the last, float64[steps + 1, width].
+
+    The numerator is twice the share that the device sends.
+    """
     found: list[Floats] = []
     for frame in overhear(PushSum(schedule), vault, schedule.steps + 0.5, lambda share: share):
         if not isinstance(frame.message, PushSumShare):
@@ -102,7 +110,10 @@ def _masses(schedule: Schedule, vault: Vault) -> Floats:
 
 
 def _sums(schedule: Schedule, vault: Vault) -> Floats:
-    """Return the device's model before each step and after the last, float64[steps + 1, width]; peers add nothing."""
+    """Return the device's model before each step and after the last, float64[steps + 1, width].
+
+    The peers contribute nothing to it.
+    """
     learner = Mixer(
         schedule,
         np.zeros(schedule.size),
@@ -120,7 +131,7 @@ def _sums(schedule: Schedule, vault: Vault) -> Floats:
             raise _unexpected_message(frame)
         found |= {one.steps: seen[0] - one.numerator for one in frame.message.contributions}
     for steps in range(1, schedule.steps + 1):
-        seen.append(found.get(steps, seen[-1]))  # a step that did not take place appears as no change
+        seen.append(found.get(steps, seen[-1]))  # a skipped step appears as no change
     return np.array(seen)
 
 
@@ -136,7 +147,7 @@ def _models(schedule: Schedule, vault: Vault) -> Floats:
 
 
 def _release_of_step(moved: Floats, point: Floats, thresholds: Thresholds | None) -> Floats:
-    """Return the release that caused the change of the model in one step."""
+    """Return the release that caused the model's change in one step."""
     if thresholds is None:
         return moved / _RATE
     rest = math.sqrt(1 - BIT_SHARE**2) if thresholds.rule == "quantile" else 1.0
@@ -146,7 +157,7 @@ def _release_of_step(moved: Floats, point: Floats, thresholds: Thresholds | None
 
 
 def golf(scheme: Scheme) -> Watch:
-    """Read the published records from the messages to both peers, and count the versions of each record."""
+    """Return an observer that reads the published records from the messages to both peers and counts their versions."""
     rule, fit = (RULES["pegasos"], None) if scheme.name == "laplace-copies" else (None, ridge)
     schedule = GolfSchedule(scheme, 1.0, 4096, 4096, each=4096)
 
@@ -169,13 +180,16 @@ def golf(scheme: Scheme) -> Watch:
 
 
 def gradient_walk(features: int, classes: int) -> Watch:
-    """Undo the first step of a walk from the model 0: w = Σ / (nλ), in float32; n is public."""
+    """Return an observer that inverts the first step of a walk from the zero model.
+
+    That step is w = Σ / (nλ), sent in float32; the number n of records is public.
+    """
     schedule = GradientWalkSchedule(AUDITED, copies(classes), features, 1.0, 1, begins=True)
 
     def watch(vault: Vault, count: int) -> Sighting:
         frames = overhear(GradientWalk(schedule), vault, _SECONDS)
         if not frames:
-            raise PrivacyError("a device did not send the model on")
+            raise PrivacyError("a device did not forward the model")
         frame = frames[0]
         if not isinstance(frame.message, GradientWalkMessage):
             raise _unexpected_message(frame)
@@ -187,7 +201,7 @@ def gradient_walk(features: int, classes: int) -> Watch:
 
 @dataclass(frozen=True, slots=True)
 class Unchecked:
-    """Provenance whose signatures are never checked. Implements sottovoce.learners.Provenance."""
+    """Implementation of sottovoce.learners.Provenance that never checks signatures."""
 
     def signed(self, own: S) -> S:
         """See Provenance.signed."""
@@ -207,4 +221,4 @@ class Unchecked:
 
 
 def _unexpected_message(frame: Frame) -> InternalError:
-    return InternalError(f"a learner sent a message of another kind to {frame.recipient}: report this")
+    return InternalError(f"a learner sent a message of an unexpected type to {frame.recipient}: report this")

@@ -1,4 +1,4 @@
-"""Subject for learner `average`: one vector of a whole device, released once."""
+"""Subject for learner `average`, which releases one vector per device, once."""
 
 import math
 from collections.abc import Mapping
@@ -24,12 +24,12 @@ _RECORDS = 3
 
 @dataclass(frozen=True, slots=True)
 class Means:
-    """Subject whose canary is a whole device with a huge mean, present or absent.
+    """Subject whose canary is a whole device with a huge mean, which is present or absent.
 
     Attributes:
-        terms: terms of the vault.
-        budget: budget of a device.
-        over: reader of the releases in the messages; None to query the vault itself.
+        terms: the vault's terms.
+        budget: a device's budget.
+        over: observer that recovers the releases from the messages; None to query the vault directly.
     """
 
     terms: MeanTerms
@@ -60,7 +60,7 @@ class Means:
 
     @property
     def sigma(self) -> float:
-        """σ: C / μ, analytic (Balle & Wang 2018)."""
+        """σ: C / μ, by the analytic formula (Balle & Wang 2018)."""
         return self.terms.profile.bound / claimed_mu(self.budget)
 
     def single_number_variant(self) -> "Means":
@@ -96,13 +96,13 @@ class Means:
         return self._diagonal_records(_RECORDS if coins[0] else 0, _HUGE)
 
     def scores(self, sighting: Sighting) -> Floats:
-        """See Subject.scores: position of the release between 0 and the canary's vector."""
+        """See Subject.scores: the position of the release between 0 and the canary's vector."""
         there = self._exact(self._diagonal_records(_RECORDS, _HUGE))
         scores: Floats = sighting.values @ there / (there @ there)
         return scores
 
     def _diagonal_records(self, count: int, length: float) -> Records:
-        """Return records along the diagonal."""
+        """Return equal records of this L2 norm along the diagonal."""
         features = np.full((count, self.terms.profile.width), length / math.sqrt(self.terms.profile.width))
         return Records(features, np.zeros(count, dtype=np.int64))
 

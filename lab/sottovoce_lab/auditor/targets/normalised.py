@@ -1,4 +1,4 @@
-"""Subject for mechanism `normalised` and learner `adad2p`: sums of gradients in units of a moving threshold."""
+"""Subject for mechanism `normalised` and learner `adad2p`: gradient sums in units of a moving threshold."""
 
 import math
 from dataclasses import dataclass, replace
@@ -16,26 +16,26 @@ from sottovoce_lab.auditor.targets.sums import CLIP, GaussianSums
 
 Floats = NDArray[np.float64]
 _BIT = 0.1
-_HOSTILE = (CLIP, 1e-300, 1e3, 1e-3)  # thresholds that an attacker might choose, by slot; each sum has sensitivity 1
+_HOSTILE = (CLIP, 1e-300, 1e3, 1e-3)  # thresholds that an attacker might choose, per slot; each sum has sensitivity 1
 
 
 @dataclass(frozen=True, slots=True)
 class NormalisedSums(GaussianSums):
-    """Subject with the canaries of GaussianSums, under thresholds that an attacker has chosen.
+    """Subject with the same canaries as GaussianSums, but with thresholds chosen by an attacker.
 
     Attributes:
-        rule: treatment of a gradient.
+        rule: rule by which gradients are normalised.
     """
 
     rule: Rule = "quantile"
 
     @property
     def clip(self) -> float:
-        """C_0, the initial threshold; the sums are in units of the current threshold."""
+        """The initial threshold C_0; the sums are in units of the current threshold."""
         return CLIP
 
     def single_number_variant(self) -> "NormalisedSums":
-        """See GaussianSums.single_number_variant; without the bit of rule `quantile`, a release is a single number."""
+        """See GaussianSums.single_number_variant. Rule `decay` adds no bit, so a release is a single number."""
         return replace(self, kernel=type(self.kernel)(1, 1), over=None, rule="decay")
 
     @override
@@ -48,7 +48,7 @@ class NormalisedSums(GaussianSums):
         return self.kernel.size + (self.rule == "quantile")
 
     def _distinct_coordinates(self, rows: Floats) -> Floats:
-        """Return the rows without the bit, a coordinate that all canaries share."""
+        """Return the rows without the bit, because that coordinate is shared by all canaries."""
         return rows[:, : self.kernel.size]
 
     def _queries(self, count: int) -> list[Query]:
@@ -59,7 +59,7 @@ class NormalisedSums(GaussianSums):
         ]
 
     def _clipped(self, point: Floats, records: Records) -> Floats:
-        """Return each record's row, float64[n, numbers of a release], by the auditor's own arithmetic."""
+        """Return each record's contribution, float64[n, numbers of a release], computed by the auditor's own code."""
         model, threshold = point[:-1], float(point[-1])
         features, labels = records.features[np.newaxis], records.labels[np.newaxis]
         gradients = self.kernel.gradients(model[np.newaxis], features, labels)[0]

@@ -1,4 +1,7 @@
-"""Records published one by one: mechanisms `laplace`, `laplace-copies`, `privunit`, `krr-privunit`, learner `golf`."""
+"""Subject for the mechanisms `laplace`, `laplace-copies`, `privunit` and `krr-privunit`, and for learner `golf`.
+
+All of them publish individual records.
+"""
 
 import math
 from collections.abc import Mapping
@@ -23,18 +26,18 @@ Floats = NDArray[np.float64]
 FEATURES = 8
 CLASSES = 3
 _RECORDS = 200
-_NEAR = 0.9  # threshold as a fraction of ε: the odds change most for the event with the largest likelihood ratio
-_EACH = 64  # releases in a world of the noise game
+_NEAR = 0.9  # threshold as a fraction of ε, because events with the largest likelihood ratio change the odds the most
+_EACH = 64  # number of releases per world in the noise game
 
 
 @dataclass(frozen=True, slots=True)
 class PublishedRecords:
-    """Subject whose canary is a record, x in its first world and -x in its second: as far apart as possible.
+    """Subject whose canaries are records: x in the first world and -x, the most distant record, in the second.
 
     Attributes:
-        scheme: perturbation of the records.
-        budget: budget of a device.
-        over: reader of the releases in the messages; None to query the vault itself.
+        scheme: the scheme that perturbs the records.
+        budget: a device's budget.
+        over: observer that recovers the releases from the messages; None to query the vault directly.
     """
 
     scheme: Scheme
@@ -58,7 +61,7 @@ class PublishedRecords:
 
     @property
     def shape(self) -> None:
-        """See Subject.shape: None, since a pure ε needs no shape."""
+        """See Subject.shape: None, since a pure ε claim needs no shape."""
 
     @property
     def threshold(self) -> float:
@@ -87,7 +90,7 @@ class PublishedRecords:
 
     @property
     def law(self) -> Law:
-        """Stated law at the scheme's ε: Laplace noise of scale 2/ε, or 2 copies/ε for the paper's copies."""
+        """The stated law at the scheme's ε; Laplace noise has scale 2/ε, or 2 · copies / ε for the paper's copies."""
         tolerance = 2.0**self.scheme.exponent * math.sqrt(self.scheme.width)
         match self.scheme:
             case Laplace():
@@ -102,7 +105,7 @@ class PublishedRecords:
         raise InternalError(f"no law for scheme `{self.scheme.name}` with an ε: report this")
 
     def single_number_variant(self) -> "PublishedRecords":
-        """Return the subject for records of a single number."""
+        """See Subject.single_number_variant: a subject whose records are single numbers."""
         narrow = scheme(self.scheme.name, 1, 2, self.scheme.epsilon)
         return replace(self, scheme=narrow, over=None)
 
@@ -141,25 +144,25 @@ class PublishedRecords:
         return self.law.score(sighting.values, *both)
 
     def _ask(self, vault: Vault, count: int) -> Sighting:
-        """Return the vault's answers; a label, which comes first, has a unit of its own."""
+        """Return the vault's answers. The label, which is the first coordinate, is converted back to units of 1."""
         values = ask_vault(vault, _queries(count)).values
         if isinstance(self.scheme, LabelledPrivUnit):
             values[:, 0] *= 2.0**-self.scheme.exponent
         return Sighting(values, np.empty((count, 0)))
 
     def _zero_length_records(self) -> dict[str, Records]:
-        """Return records of length 0, to which a law that adds noise must add as much as to any other record."""
+        """Return records of length 0 if the law adds noise, since it must add as much to them as to other records."""
         return {"zero": self._records(np.zeros(_EACH))} if isinstance(self.law, MaxNorm) else {}
 
     def _records(self, lengths: Floats) -> Records:
-        """Return records along the first feature; with randomised response, the second world has another label too."""
+        """Return records along the first feature; with randomised response, the label also differs between worlds."""
         features = np.zeros((len(lengths), self.scheme.features))
         features[:, 0] = lengths
         other = isinstance(self.scheme, LabelledPrivUnit)
         return Records(features, np.where((lengths < 0) & other, 1, 0).astype(np.int64))
 
     def _exact(self, records: Records) -> Floats:
-        """Return each record's release without noise, float64[n, P]."""
+        """Return the release of each record without noise, float64[n, P]."""
         signs = np.sign(records.features[:, :1]) * np.eye(1, self.scheme.features)
         if isinstance(self.scheme, LabelledPrivUnit):
             return np.hstack([records.labels[:, np.newaxis].astype(np.float64), signs])

@@ -1,7 +1,8 @@
-"""Releases that neighbours recover from the messages of a learner in rounds.
+"""Observers that recover releases from the messages of learners that work in rounds.
 
-The emulated neighbours send each message back. A mean of equal vectors is that vector, so from round to round the model
-moves by the device's own gradient alone; the device's answer to a neighbour is a gradient at the neighbour's model.
+The emulated neighbours send each message back. The mean of equal vectors is that vector, so only the device's own
+gradient changes the model from round to round. The device's answer to a neighbour is a gradient at the neighbour's
+model.
 """
 
 from dataclasses import replace
@@ -23,16 +24,18 @@ from sottovoce.vault.terms.gradients import GradientTerms
 from sottovoce_lab.auditor.subject import Floats, Sighting, Watch
 from sottovoce_lab.auditor.wiretap import Frame, overhear
 
-_RATE = 1e-5  # a step so small that the model, hence every canary's gradient, stays close to its start
+_RATE = 1e-5  # small enough that the model, and therefore each canary's gradient, stays close to its initial value
 
 
 def watch(terms: GradientTerms, size: int, algorithm: Algorithm) -> Watch:
-    """Undo a learner in rounds. Messages are float32, so a release is known to a millionth of its noise.
+    """Return an observer that inverts a learner in rounds.
+
+    Messages contain float32 values, so a release is known to within a millionth of its noise.
 
     Args:
         terms: terms of the learner's vault.
-        size: number of parameters of the model.
-        algorithm: steps of a round, without momentum.
+        size: number of model parameters.
+        algorithm: the algorithm that defines the steps of a round, without momentum.
     """
     rounds = terms.releases // algorithm.questions
     schedule = RoundsSchedule(terms.learner, size, 1.0, rounds, _RATE, 0.0, 1.0, 1.0)
@@ -68,5 +71,5 @@ def watch(terms: GradientTerms, size: int, algorithm: Algorithm) -> Watch:
 
 def _message(frame: Frame) -> RoundMessage:
     if not isinstance(frame.message, RoundMessage):
-        raise InternalError(f"a learner sent a message of another kind to {frame.recipient}: report this")
+        raise InternalError(f"a learner sent a message of an unexpected type to {frame.recipient}: report this")
     return frame.message

@@ -1,4 +1,4 @@
-"""AdaD²P's release, whose claim does not hold: mechanism `adad2p`."""
+"""Subject for mechanism `adad2p`, AdaD²P's release, whose published claim does not hold."""
 
 import math
 from collections.abc import Mapping
@@ -26,13 +26,13 @@ _RATIO = 1.1
 
 @dataclass(frozen=True, slots=True)
 class ScaledNoiseSums:
-    """Subject with one canary per device: a record whose gradient has length 1.1 in its first world, 1 in its second.
+    """Subject with one canary per device: a record with gradient length 1.1 in the first world and 1 in the second.
 
-    The tested law follows from the published (ε, δ): a Gaussian whose scale does not depend on the record.
+    The tested law is the one implied by the published (ε, δ): Gaussian noise whose scale does not depend on the record.
 
     Attributes:
-        epsilon: ε as published.
-        delta: δ as published.
+        epsilon: the published ε.
+        delta: the published δ.
     """
 
     epsilon: float
@@ -44,7 +44,7 @@ class ScaledNoiseSums:
     threshold: float = math.log(_RATIO) / 2
     hit: float = 1.0
     grid: None = None
-    shape: None = None  # the mechanism does not do what it claims
+    shape: None = None  # the mechanism does not have the properties that it claims
 
     @property
     def played(self) -> dict[str, Any]:
@@ -53,16 +53,16 @@ class ScaledNoiseSums:
 
     @property
     def budget(self) -> Budget:
-        """Budget without ε: the release is charged as infinite."""
+        """A budget without ε, since the release is charged as infinite."""
         return Budget(None, self.delta, "record", "replace-one")
 
     @property
     def sigma(self) -> float:
-        """σ for a sensitivity of ‖g‖, as the paper states it."""
+        """σ per unit of the sensitivity ‖g‖, as stated in the paper."""
         return 1 / gaussian_mu(self.epsilon, self.delta)
 
     def single_number_variant(self) -> None:
-        """See Subject.single_number_variant: None, since releases of many coordinates refute the noise."""
+        """See Subject.single_number_variant: None, since the noise law is refuted by releases with many coordinates."""
 
     def vault(self, records: Records, ledger: Ledger) -> Vault:
         """See Subject.vault."""
@@ -82,7 +82,7 @@ class ScaledNoiseSums:
         return ask_vault(vault, [self._query(0)])
 
     def queries(self, records: Records) -> tuple[list[Query], Query]:
-        """See Subject.queries. No budget limits this vault, so the last query is of a kind that it never answers."""
+        """See Subject.queries. This vault has no ε limit, so the extra query is of a kind that it never answers."""
         return [self._query(0)], replace(self._query(1), kind="record")
 
     def worlds(self) -> Mapping[str, Records]:
@@ -100,13 +100,16 @@ class ScaledNoiseSums:
         return self._record(_RATIO if coins[0] else 1.0)
 
     def scores(self, sighting: Sighting) -> Floats:
-        """See Subject.scores: ln of the gradient's length, estimated from the length of the release."""
+        """See Subject.scores: the logarithm of the gradient's length, estimated from the release's length."""
         length = np.sqrt((sighting.values**2).sum(axis=1) / (1 + self.sigma**2 * self.kernel.size))
         scores: Floats = np.log(length)
         return scores
 
     def _record(self, length: float) -> Records:
-        """Return a record whose gradient has this length at the model 0, all features equal: x/√2 for two classes."""
+        """Return a record with equal features whose gradient has this length at the zero model.
+
+        With two classes, the gradient's length is the record's length divided by √2.
+        """
         features = np.full((1, _FEATURES), length * math.sqrt(2 / _FEATURES))
         return Records(features, np.zeros(1, dtype=np.int64))
 

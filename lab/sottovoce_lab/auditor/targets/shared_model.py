@@ -1,4 +1,4 @@
-"""Releases that a peer recovers from the versions of a shared model."""
+"""Observer that recovers releases from consecutive versions of a shared model, as a peer can."""
 
 from dataclasses import replace
 
@@ -12,14 +12,14 @@ from sottovoce.vault import Vault
 from sottovoce_lab.auditor.subject import Sighting, Watch
 from sottovoce_lab.auditor.wiretap import PEERS, overhear
 
-_RATE = 1e-5  # a step so small that the model, hence every canary's gradient, stays close to its start
-_BEATS = 8.0  # beats per turn, of one second each; the device waits in vain for its peers' turns
+_RATE = 1e-5  # small enough that the model, and therefore each canary's gradient, stays close to its initial value
+_BEATS = 8.0  # seconds per turn, including the time for which the device waits in vain for its peers' turns
 
 
 def watch(shipped: SharedModelSchedule, size: int) -> Watch:
-    """Fetch every announced model; consecutive models differ only by the vault's answer.
+    """Return an observer that fetches every announced model, since consecutive ones differ only by the vault's answer.
 
-    Models are sent as float32, accurate to a ten-millionth of everything released before.
+    Models are sent as float32, so they are accurate to a ten-millionth of the sum of all earlier releases.
     """
     schedule = replace(shipped, period=1.0, law="constant", step_size=_RATE, batch=1, patience=1.0, begins=True)
 

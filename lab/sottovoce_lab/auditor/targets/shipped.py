@@ -1,4 +1,4 @@
-"""Learners as they ship: every setting that is not in `Algorithm.audit` has its default."""
+"""Subjects for learners as shipped: every setting that is not in `Algorithm.audit` has its default value."""
 
 import math
 from typing import Any, cast
@@ -37,10 +37,10 @@ _RECORDS = 256.0
 
 
 def shipped(name: str, fidelity: str, epsilon: float, delta: float) -> Subject:
-    """Return a learner with its shipped defaults and this budget, or without a budget if it adds no noise.
+    """Return the subject for a learner with its shipped defaults and this budget; ε is infinite if it adds no noise.
 
     Raises:
-        PrivacyError: if the budget allows no such release.
+        PrivacyError: if the budget does not allow the learner's releases.
     """
     config = _config(name, fidelity, epsilon, delta)
     family, budget = family_of(config), budget_of(config)
@@ -62,7 +62,7 @@ def shipped(name: str, fidelity: str, epsilon: float, delta: float) -> Subject:
             return VisitSums(terms.law, budget, watch, terms.features)
         case MeanTerms() as terms:
             return Means(terms, budget, learners.average(terms.profile.width))
-    raise InternalError(f"there is no audit of the queries of learner `{name}`: report this")
+    raise InternalError(f"the audit does not support the queries of learner `{name}`: report this")
 
 
 def _config(name: str, fidelity: str, epsilon: float, delta: float) -> AgentConfig:
@@ -87,7 +87,7 @@ def _config(name: str, fidelity: str, epsilon: float, delta: float) -> AgentConf
 def _watch(
     config: AgentConfig, family: Family, terms: GradientTerms, size: int, thresholds: Thresholds | None = None
 ) -> Watch:
-    """Return the observer for a learner that takes sums of gradients."""
+    """Return the observer for a learner that requests gradient sums."""
     made, _ = family.learner("audited", learners.Unchecked(), ())
     match made:
         case Mixer():
@@ -100,11 +100,11 @@ def _watch(
             return rounds.watch(terms, size, made.algorithm)
         case SharedModel():
             return shared_model.watch(made.schedule, size)
-    raise InternalError(f"there is no audit of the messages of learner `{config.learner.name}`: report this")
+    raise InternalError(f"the audit does not support the messages of learner `{config.learner.name}`: report this")
 
 
 def _thresholds(config: AgentConfig, size: int) -> Thresholds:
     schedule = push_sum_schedule(config, size)
     if schedule.thresholds is None:
-        raise InternalError("sums in units of a threshold need one: report this")
+        raise InternalError("normalised sums require a threshold: report this")
     return schedule.thresholds

@@ -1,4 +1,4 @@
-"""Subject for mechanism `stream`: totals of windows, published without end."""
+"""Subject for mechanism `stream`, which publishes window totals without an end."""
 
 import math
 from collections.abc import Mapping
@@ -28,11 +28,11 @@ _WINDOWS = _CANARIES + _BAND
 
 @dataclass(frozen=True, slots=True)
 class Streams:
-    """Subject whose canary is a window with a huge total in a coordinate of its own, present or absent.
+    """Subject whose canaries are windows, present or absent, each with a huge total in a separate coordinate.
 
     Attributes:
-        budget: budget of a device.
-        size: number of coordinates of a total.
+        budget: a device's budget.
+        size: number of coordinates in a total.
     """
 
     budget: Budget
@@ -57,12 +57,15 @@ class Streams:
 
     @property
     def grid(self) -> float:
-        """Grid: the coarsest power of two of which 2^8 √P fit in the clip, times the unit of the weights."""
+        """Grid step: the largest power of two that is at most clip / (2^8 √P), times the unit of the weights."""
         return math.ldexp(1.0, math.floor(math.log2(_CLIP / (2**8 * math.sqrt(self.size)))) - _BITS)
 
     @property
     def sigma(self) -> float:
-        """σ: the clip times the weights' L2 norm, over μ; all releases that include a window count as one."""
+        """σ: the clip norm times the weights' L2 norm, divided by μ.
+
+        All releases that include a window count as one.
+        """
         norm = math.ldexp(math.sqrt(sum(weight * weight for weight in _WEIGHTS)), -_BITS)
         return _CLIP * norm / claimed_mu(self.budget)
 
@@ -80,7 +83,7 @@ class Streams:
         return ask_vault(vault, self._queries())
 
     def queries(self, records: Records) -> tuple[list[Query], Query]:
-        """See Subject.queries; the query beyond the budget asks for a window outside the declared windows."""
+        """See Subject.queries. The query beyond the budget requests a window outside the declared range."""
         return self._queries(), Query(AUDITED, "total", _WINDOWS, np.empty(0))
 
     def worlds(self) -> Mapping[str, Records]:
@@ -102,7 +105,7 @@ class Streams:
         return Records(_HUGE * np.eye(self.size)[days], np.zeros(len(days), dtype=np.int64), days)
 
     def scores(self, sighting: Sighting) -> Floats:
-        """See Subject.scores: the observations of a window, weighted."""
+        """See Subject.scores: the weighted sum of all observations of a window."""
         lags = np.array(_WEIGHTS) / 2**_BITS
         seen = [sighting.values[day : day + _BAND, day] @ lags for day in range(_CANARIES)]
         scores: Floats = np.array(seen) / (_CLIP * (lags @ lags))

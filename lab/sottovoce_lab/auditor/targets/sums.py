@@ -1,4 +1,4 @@
-"""Clipped sums of gradients with discrete Gaussian noise, over all records, secret random batches, or blocks."""
+"""Subject for clipped gradient sums with discrete Gaussian noise, over all records, secret random batches or blocks."""
 
 import math
 from collections.abc import Mapping
@@ -29,22 +29,22 @@ _HUGE = 100.0
 
 
 def mechanism_terms() -> GradientTerms:
-    """Return the terms of a few sums over all records, to test the mechanism by itself."""
+    """Return the terms for a few sums over all records, to test the mechanism without a learner."""
     return GradientTerms("mechanism", SLOTS, CLIP)
 
 
 @dataclass(frozen=True, slots=True)
 class GaussianSums:
-    """Subject whose canaries are long records, each in a feature of its own, so the clipped gradients are orthogonal.
+    """Subject whose canaries are long records, each along a separate feature, so that their gradients are orthogonal.
 
-    In a canary's first world its record is present. A device with many canaries plays many games at once, because noise
-    in orthogonal directions is independent.
+    A canary's record is present in its first world and absent in its second. A device with many canaries plays many
+    games at once, because noise in orthogonal directions is independent.
 
     Attributes:
-        terms: terms of the vault.
-        budget: budget of a device.
+        terms: the vault's terms.
+        budget: a device's budget.
         kernel: the model.
-        over: reader of the releases in the messages; None to query the vault itself.
+        over: observer that recovers the releases from the messages; None to query the vault directly.
     """
 
     terms: GradientTerms
@@ -80,12 +80,12 @@ class GaussianSums:
 
     @property
     def threshold(self) -> float:
-        """See Subject.threshold: a score that is equally likely in both worlds."""
+        """See Subject.threshold: the score of an observation that is equally likely in both worlds."""
         return 0.0
 
     @property
     def hit(self) -> float:
-        """See Subject.hit; unused for a claim with a shape."""
+        """See Subject.hit. This value is not used, because the claim has a shape."""
         return 0.5
 
     @property
@@ -100,22 +100,22 @@ class GaussianSums:
 
     @property
     def clip(self) -> float | None:
-        """Clipping bound C; None without clipping."""
+        """Clip norm C; None without clipping."""
         return self.terms.clip
 
     @property
     def slots(self) -> int:
-        """Number of sums that a device releases."""
+        """Number of sums released by a device."""
         return self.terms.releases * self._blocks
 
     @property
     def rate(self) -> float:
-        """Probability that a record is in a sum that may include it."""
+        """Probability that a sum includes a given record that is eligible for it."""
         return self.terms.batch / self.terms.of if self.terms.sampling == "poisson" else 1.0
 
     @property
     def sigma(self) -> float:
-        """σ of one release: C √releases / μ, analytic (Balle & Wang 2018); with random batches, from the accountant."""
+        """σ of one release: C √releases / μ (Balle & Wang 2018), or the accountant's value for random batches."""
         epsilon, clip = self.budget.epsilon, self._length
         if epsilon is None:
             return clip
@@ -125,7 +125,7 @@ class GaussianSums:
 
     @property
     def grid(self) -> float | None:
-        """Grid by the public rule: the coarsest power of two of which 2^12 fit in σ, and 2^8 √P in C."""
+        """Grid step by the public rule: the largest power of two that is at most σ / 2^12 and C / (2^8 √P)."""
         if self.over is not None:
             return None
         finest = min(self.sigma / 2**12, self._length / 2**8 / math.sqrt(self._numbers))
@@ -133,11 +133,11 @@ class GaussianSums:
 
     @property
     def _length(self) -> float:
-        """Clipping bound C; without clipping, an arbitrary length for the guesses."""
+        """Clip norm C; without clipping, an arbitrary length for scoring the canaries."""
         return CLIP if self.terms.clip is None else self.terms.clip
 
     def single_number_variant(self) -> "GaussianSums":
-        """Return the subject with a release of a single number, whose gradient is always 0."""
+        """See Subject.single_number_variant: a subject whose release is a single number, with gradients of 0."""
         return replace(self, kernel=Softmax(1, 1), over=None)
 
     def vault(self, records: Records, ledger: Ledger) -> Vault:
@@ -155,7 +155,7 @@ class GaussianSums:
 
     def worlds(self) -> Mapping[str, Records]:
         """See Subject.worlds."""
-        # The gradient of a record of length r is r/√2 long in two classes.
+        # With two classes, the gradient of a record of length r has length r/√2.
         unit = (self.clip or CLIP) * math.sqrt(2) if self.kernel.classes > 1 else 1.0
         return {
             "empty": self._records([]),
@@ -180,7 +180,7 @@ class GaussianSums:
         return self._all_canaries().at(coins)
 
     def scores(self, sighting: Sighting) -> Floats:
-        """See Subject.scores; the auditor knows which block a record is in, but not which batch."""
+        """See Subject.scores. The auditor knows the block of each record, but not the batches."""
         total, every, variance = np.zeros(self.canaries), self._all_canaries(), self.sigma**2
         blocks = self._block_of_each(sighting.key)
         for slot, (value, point) in enumerate(zip(sighting.values, sighting.points, strict=True)):
@@ -193,12 +193,12 @@ class GaussianSums:
 
     @property
     def _numbers(self) -> int:
-        """Number of coordinates of a release."""
+        """Number of coordinates in a release."""
         return self.kernel.size
 
     @property
     def _blocks(self) -> int:
-        """Number of parts of a pass over the records."""
+        """Number of blocks in a pass over the records; 1 without blocks."""
         return max(1, self.terms.of // self.terms.batch) if self.terms.sampling == "blocks" else 1
 
     def _block_of_each(self, key: bytes) -> NDArray[np.int64]:
@@ -210,15 +210,16 @@ class GaussianSums:
         return np.array([int.from_bytes(of, "big") * self._blocks >> 32 for of in hashes], dtype=np.int64)
 
     def _batch_p_values(self, values: Floats, parts: list[Floats]) -> dict[str, float]:
-        """Return p-values for sums over unknown records whose contributions all lie along one direction.
+        """Return p-values for sums over unknown batches of records whose contributions all lie along one direction.
 
-        At right angles to that direction there is only noise. Along it, the total of all releases is noise plus a value
-        between the sum of an empty batch and the sum of the largest batch; a record is in one block per pass.
+        Orthogonal to that direction, releases consist only of noise. Along it, the total of all releases is noise plus
+        a value between the smallest and the largest possible sum. With blocks, that value is known exactly, because
+        each record is in one block per pass.
         """
         every = np.concatenate(parts)
         longest = every[int((every**2).sum(axis=1).argmax())]
         along = longest / math.sqrt(float(longest @ longest))
-        mirror = along - np.eye(1, len(along))[0]  # the reflection in `mirror` takes `along` to the first axis
+        mirror = along - np.eye(1, len(along))[0]  # the reflection along `mirror` maps `along` to the first axis
         turned = values if not mirror.any() else values - np.outer(values @ mirror, mirror) * (2 / (mirror @ mirror))
         lengths = np.stack([part @ along for part in parts])  # float64[slots, n]
         low, high = float(np.minimum(lengths, 0).sum()), float(np.maximum(lengths, 0).sum())
@@ -231,7 +232,7 @@ class GaussianSums:
         return {**across, "place": outside}
 
     def _distinct_coordinates(self, rows: Floats) -> Floats:
-        """Return the coordinates of the canaries' contributions that no two canaries share."""
+        """Return the coordinates of the canaries' contributions in which no two canaries overlap."""
         return rows
 
     def _all_canaries(self) -> Records:

@@ -1,4 +1,4 @@
-"""Subject for mechanism `k-norm` and learner `gradient-walk`: sums of one-vs-all gradients with noise for a pure ε."""
+"""Subject for mechanism `k-norm` and learner `gradient-walk`: one-vs-all gradient sums with noise for a pure ε."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -20,17 +20,19 @@ from sottovoce_lab.auditor.targets.asking import ask_vault
 Floats = NDArray[np.float64]
 FEATURES = 256
 CLASSES = 3
-_NEAR = 0.9  # threshold as a fraction of ε: the odds change most for the event with the largest likelihood ratio
+_NEAR = 0.9  # threshold as a fraction of ε, because events with the largest likelihood ratio change the odds the most
 
 
 @dataclass(frozen=True, slots=True)
 class VisitSums:
-    """Subject whose canaries are records ±x, each in its own feature: + in the first world, - in the second; model 0.
+    """Subject whose canaries are records along separate features: x in the first world and -x in the second.
+
+    The gradients are taken at the zero model.
 
     Attributes:
-        law_name: `joint` over the copies of a feature, or `copies`, the paper's ε/c for each.
-        budget: budget of a device.
-        over: reader of the releases in the messages; None to query the vault itself.
+        law_name: `joint` for joint noise over the copies of a feature, or `copies` for the paper's ε/c per copy.
+        budget: a device's budget.
+        over: observer that recovers the releases from the messages; None to query the vault directly.
         features: number d of features.
     """
 
@@ -56,7 +58,7 @@ class VisitSums:
 
     @property
     def shape(self) -> None:
-        """See Subject.shape: None, since a pure ε needs no shape."""
+        """See Subject.shape: None, since a pure ε claim needs no shape."""
 
     @property
     def threshold(self) -> float:
@@ -80,30 +82,30 @@ class VisitSums:
 
     @property
     def grid(self) -> float | None:
-        """See Subject.grid: None, since the vault chooses the grid, and another game checks the low bits."""
+        """See Subject.grid: None, since the vault chooses the grid step; other subjects check the low bits."""
         return None
 
     @property
     def law(self) -> MaxNorm:
-        """Stated law: scale 2/ε over the copies of a feature, or 2c/ε for each copy."""
+        """The stated law: scale 2/ε jointly over the copies of a feature, or 2c/ε for each copy."""
         if self.budget.epsilon is None:
-            raise InternalError("a visit without noise has no scale: report this")
+            raise InternalError("a visit without noise has no noise scale: report this")
         c = copies(CLASSES)
         return MaxNorm(2 / self.budget.epsilon, c) if self.law_name == "joint" else MaxNorm(2 * c / self.budget.epsilon)
 
     def single_number_variant(self) -> "VisitSums":
-        """Return the subject for records of a single number."""
+        """See Subject.single_number_variant: a subject whose records are single numbers."""
         return replace(self, features=1, over=None)
 
     def vault(self, records: Records, ledger: Ledger) -> Vault:
         """See Subject.vault."""
         if self.budget.epsilon is None:
-            raise InternalError("a visit without noise is not audited: report this")
+            raise InternalError("visits without noise cannot be audited: report this")
         terms = WalkTerms(AUDITED, "pegasos", self.features, CLASSES, (self.budget.epsilon,), self.law_name, "declared")
         return build(records=records, kernel=None, terms=terms, ledger=ledger, noise=OperatingSystemNoise())
 
     def watch(self, vault: Vault, count: int) -> Sighting:
-        """See Subject.watch; the last number of an answer is the number of records, which is public."""
+        """See Subject.watch. The last number of an answer is the number of records, which is public."""
         if self.over:
             return self.over(vault, count)
         seen = ask_vault(vault, [self._query(0)])
@@ -137,7 +139,7 @@ class VisitSums:
         return self._records(np.where(coins, 1.0, -1.0)[:, np.newaxis] * np.eye(self.features))
 
     def scores(self, sighting: Sighting) -> Floats:
-        """See Subject.scores: scored per feature, with all copies of the feature together."""
+        """See Subject.scores: one score per feature, computed from all its copies together."""
         seen = sighting.values.reshape(-1, self.features).T
         sides = np.broadcast_to(targets(np.array([0]), CLASSES), seen.shape)
         return self.law.score(seen, sides, -sides)
@@ -146,7 +148,10 @@ class VisitSums:
         return Records(features, np.zeros(len(features), dtype=np.int64))
 
     def _parts(self, records: Records) -> Floats:
-        """Return each record's addend at the model 0, where slopes are 1: y⁽ᵏ⁾x at L1 length 1, float64[n, c, d]."""
+        """Return each record's summand at the zero model, y⁽ᵏ⁾x scaled to L1 length 1, float64[n, c, d].
+
+        At the zero model, all slopes are 1.
+        """
         signs = np.sign(records.features)
         parts: Floats = targets(records.labels, CLASSES)[:, :, np.newaxis] * signs[:, np.newaxis]
         return parts

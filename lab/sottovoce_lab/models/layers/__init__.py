@@ -1,1 +1,1 @@
-"""Layers: each defines its declaration, shapes, forward pass and backward pass."""
+"""Layers, each of which defines its declaration, shapes, forward pass and backward pass."""

@@ -1,4 +1,4 @@
-"""Elementwise functions and flatten: layers without parameters."""
+"""Elementwise activation functions and flattening, which are layers without parameters."""
 
 from collections.abc import Sequence
 from math import prod
@@ -28,7 +28,7 @@ class Relu(_Elementwise, frozen=True, tag="relu"):
     """Rectified linear unit: y = max(0, x)."""
 
     def apply(self, tape: Tape, x: Value, shape: Shape, weights: Sequence[Value]) -> tuple[Value, Pullback]:
-        """See Layer. The slope at 0 is 0."""
+        """See Layer. The derivative at 0 is 0."""
         y = tape.op("Relu", x)
         zero = tape.constant(0)
         return y, lambda D: (tape.op("Where", tape.op("LessOrEqual", y, zero), zero, D), ())
@@ -38,7 +38,7 @@ class Tanh(_Elementwise, frozen=True, tag="tanh"):
     """Hyperbolic tangent: y = tanh x."""
 
     def apply(self, tape: Tape, x: Value, shape: Shape, weights: Sequence[Value]) -> tuple[Value, Pullback]:
-        """See Layer. The slope is 1 - y²."""
+        """See Layer. The derivative is 1 - y²."""
         y = tape.op("Tanh", x)
         return y, lambda D: (tape.op("Mul", D, tape.op("Sub", tape.constant(1), tape.op("Mul", y, y))), ())
 
@@ -47,13 +47,13 @@ class Sigmoid(_Elementwise, frozen=True, tag="sigmoid"):
     """Logistic function: y = 1 / (1 + exp(-x))."""
 
     def apply(self, tape: Tape, x: Value, shape: Shape, weights: Sequence[Value]) -> tuple[Value, Pullback]:
-        """See Layer. The slope is y (1 - y)."""
+        """See Layer. The derivative is y (1 - y)."""
         y = tape.op("Sigmoid", x)
         return y, lambda D: (tape.op("Mul", D, tape.op("Mul", y, tape.op("Sub", tape.constant(1), y))), ())
 
 
 class Flatten(_Elementwise, frozen=True, tag="flatten"):
-    """Flattening in C order."""
+    """Layer that flattens its input in C order."""
 
     passes: ClassVar[bool] = True
 

@@ -1,4 +1,4 @@
-"""Convolution layers."""
+"""Two-dimensional convolution layers."""
 
 from collections.abc import Sequence
 from math import prod
@@ -12,16 +12,16 @@ from sottovoce_lab.models.layers.windows import Border, Pair, Windows, windows
 from sottovoce_lab.models.tape import Tape, Value
 
 _FEW = 12
-"""Approximate number of rows that a matrix product handles at once; with fewer rows it is slow."""
+"""Approximate number of rows below which a matrix product is slow, because it processes this number at once."""
 
 
 class Conv2d(Declared, frozen=True, tag="conv2d"):
-    """Convolution: y_m = Σ_c w_mc * x_c + b_m, w[filters, channels, height, width].
+    """Two-dimensional convolution: y_m = Σ_c w_mc * x_c + b_m, w[filters, channels, height, width].
 
     Attributes:
-        filters: number of channels of y.
-        kernel: size of a filter, one number or height and width.
-        stride: distance from one place to the next.
+        filters: number of output channels.
+        kernel: filter size, as one number or as height and width.
+        stride: distance between consecutive places.
         padding: number of zeros on each side.
         bias: whether the layer has a bias b.
     """
@@ -52,7 +52,7 @@ class Conv2d(Declared, frozen=True, tag="conv2d"):
         return (weight, constant("bias", (self.filters,), 0)) if self.bias else (weight,)
 
     def apply(self, tape: Tape, x: Value, shape: Shape, weights: Sequence[Value]) -> tuple[Value, Pullback]:
-        """See Layer. Gradient by w: Σ_l D_l ⊗ A_l over places l, where A_l is the filter's input; by b: Σ_l D_l."""
+        """See Layer. The gradients are Σ_l D_l ⊗ A_l by w and Σ_l D_l by b; A_l is the filter's input at place l."""
         seen = self._windows(shape)
 
         def back(D: Value) -> tuple[Value, Sequence[Contribution]]:
@@ -81,14 +81,14 @@ class Conv2d(Declared, frozen=True, tag="conv2d"):
 
 
 def _side_by_side(tape: Tape, rows: list[Value], count: int, inner: int, shape: Shape) -> Value:
-    """Join rows of a kernel in the order of its tensor: count × kernel height × inner.
+    """Join the values for the kernel rows in the order of the kernel tensor, count × kernel height × inner.
 
     Args:
-        tape: the tape to write on.
-        rows: tensors real[B, count × inner], one per row of the kernel.
-        count: size of the axes before the kernel.
-        inner: size of the axes within a row of the kernel.
-        shape: shape of the output of one example.
+        tape: the tape on which to record operations.
+        rows: tensors real[B, count × inner], one per kernel row.
+        count: total size of the axes before the kernel height.
+        inner: total size of the axes after the kernel height.
+        shape: output shape for one example.
     """
     parts = [tape.reshape(row, -1, count, 1, inner) for row in rows]
     return tape.reshape(tape.op("Concat", *parts, axis=2), -1, *shape)

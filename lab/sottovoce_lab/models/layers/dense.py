@@ -14,7 +14,7 @@ class Dense(Declared, frozen=True, tag="dense"):
     """Dense layer: y = Wx + b, W[units, inputs].
 
     Attributes:
-        units: number of units, the size of y.
+        units: number of units, which is the size of y.
         bias: whether the layer has a bias b.
     """
 
@@ -28,7 +28,7 @@ class Dense(Declared, frozen=True, tag="dense"):
         """See Layer."""
         if len(shape) != 1:
             raise ValueError(
-                f"kind: dense needs a flat input, but its own is {format_shape(shape)}: put flatten before it"
+                f"kind: dense requires a flat input, but its input is {format_shape(shape)}: put flatten before it"
             )
         return (self.units,)
 
@@ -38,7 +38,7 @@ class Dense(Declared, frozen=True, tag="dense"):
         return (weight, constant("bias", (self.units,), 0)) if self.bias else (weight,)
 
     def apply(self, tape: Tape, x: Value, shape: Shape, weights: Sequence[Value]) -> tuple[Value, Pullback]:
-        """See Layer. Gradient by W: D ⊗ x; by b: D; by x: W'D."""
+        """See Layer. The gradients are D ⊗ x by W, D by b and W'D by x."""
 
         def back(D: Value) -> tuple[Value, Sequence[Contribution]]:
             by_weight = Outer(D, x, (self.units, shape[0]))

@@ -1,4 +1,4 @@
-"""Chains of layers and residual blocks, each placed in a model with its name and its shapes."""
+"""Chains of layers and residual blocks, each with its shapes and parameter names in a model."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,13 +15,13 @@ Weights = Mapping[str, Value]
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """Layer at its place in a model.
+    """A layer at a position in a model.
 
     Attributes:
-        layer: the layer's declaration.
-        input: shape of the layer's input.
-        output: shape of the layer's output.
-        parameters: the layer's tensors, by their full names.
+        layer: the declared layer.
+        input: the layer's input shape.
+        output: the layer's output shape.
+        parameters: the layer's parameter tensors, with their full names.
     """
 
     layer: Layer
@@ -36,11 +36,11 @@ class Placed:
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """Sequence of layers, each of which takes the previous layer's output; the identity without layers.
+    """A sequence of layers, each of which processes the previous one's output; an empty chain is the identity.
 
     Attributes:
-        stages: layers and blocks, in order.
-        input: shape of the first stage's input.
+        stages: the layers and blocks, in order.
+        input: the first stage's input shape.
     """
 
     stages: tuple["Placed | Residual", ...]
@@ -48,7 +48,7 @@ class Chain:
 
     @property
     def output(self) -> Shape:
-        """Shape of the last stage's output."""
+        """Output shape of the last stage."""
         return self.stages[-1].output if self.stages else self.input
 
     @property
@@ -63,7 +63,7 @@ class Chain:
         return (*(stage.output for stage in self.stages), *inner)
 
     def apply(self, tape: Tape, x: Value, weights: Weights) -> tuple[Value, Pullback]:
-        """See Layer.apply. Applies the chain rule, from the last stage to the first."""
+        """See Layer.apply. The backward pass applies the chain rule from the last stage to the first."""
         pullbacks = []
         for stage in self.stages:
             x, pullback = stage.apply(tape, x, weights)
@@ -81,11 +81,11 @@ class Chain:
 
 @dataclass(frozen=True, slots=True)
 class Residual:
-    """Residual block: y = body(x) + shortcut(x) (He et al. 2016).
+    """A residual block: y = body(x) + shortcut(x) (He et al. 2016).
 
     Attributes:
-        body: chain of the body.
-        shortcut: chain from the body's input to the body's output shape.
+        body: chain of the body's layers.
+        shortcut: chain with the same input shape and output shape as the body.
     """
 
     body: Chain
@@ -93,7 +93,7 @@ class Residual:
 
     @property
     def output(self) -> Shape:
-        """Shape of the sum."""
+        """Output shape of the block, which is that of its body."""
         return self.body.output
 
     @property

@@ -1,6 +1,6 @@
-"""Norms within an example: over groups of channels (Wu & He 2018), or over all of it (Ba, Kiros & Hinton 2016).
+"""Norms within one example, over channel groups (Wu & He 2018) or over the whole example (Ba, Kiros & Hinton 2016).
 
-Batch norm is missing on purpose: it mixes the examples of a batch, so no example has a gradient of its own to clip.
+Batch norm is not supported, because it mixes the examples of a batch, so there is no per-example gradient to clip.
 """
 
 from collections.abc import Sequence
@@ -18,7 +18,10 @@ _EPSILON = 1e-5
 
 
 class _Norm(Declared, frozen=True):
-    """Norm: y = γ (x - mean) / √(variance + ε) + β, mean and variance of each group; γ is `weight`, β is `bias`."""
+    """Norm layer: y = γ (x - mean) / √(variance + ε) + β, with the mean and variance of each group.
+
+    The parameter γ is named `weight`, and β is named `bias`.
+    """
 
     name: ClassVar[str] = "norm"
     passes: ClassVar[bool] = True
@@ -35,8 +38,8 @@ class _Norm(Declared, frozen=True):
     def apply(self, tape: Tape, x: Value, shape: Shape, weights: Sequence[Value]) -> tuple[Value, Pullback]:
         """See Layer.
 
-        Let u be x normalised to mean 0 and variance 1. The gradients are Du by γ, D by β and γD by u; the gradient by x
-        is the latter without its mean and its component along u, scaled.
+        Let u be x normalised to mean 0 and variance 1. The gradients are Du by γ, D by β and γD by u. The gradient by x
+        is the gradient by u without its mean and its component along u, multiplied by 1 / √(variance + ε).
         """
         scaled, groups = self._scale_shape(shape)
         channels, size = prod(scaled), prod(shape)
@@ -71,15 +74,15 @@ class _Norm(Declared, frozen=True):
         return tape.reshape(y, -1, *shape), back
 
     def _scale_shape(self, shape: Shape) -> tuple[Shape, int]:
-        """Return the shape of γ and β, and the number of groups."""
+        """Return the shape of γ and β and the number of groups for an input shape."""
         raise NotImplementedError
 
 
 class GroupNorm(_Norm, frozen=True, tag="group-norm"):
-    """Norm over groups of channels, with one γ and β per channel.
+    """Norm over channel groups, with one γ and one β per channel.
 
     Attributes:
-        groups: number of groups, all with equally many channels.
+        groups: number of groups, all with the same number of channels.
     """
 
     groups: Count
@@ -95,7 +98,7 @@ class GroupNorm(_Norm, frozen=True, tag="group-norm"):
 
 
 class LayerNorm(_Norm, frozen=True, tag="layer-norm"):
-    """Norm over the whole example as one group, with one γ and β per number."""
+    """Norm over the whole example as one group, with one γ and one β per element."""
 
     def _scale_shape(self, shape: Shape) -> tuple[Shape, int]:
         return shape, 1

@@ -1,4 +1,4 @@
-"""Pooling: one number per window and channel."""
+"""Pooling layers, which reduce each window to one number per channel."""
 
 from collections.abc import Sequence
 from math import prod
@@ -14,11 +14,11 @@ from sottovoce_lab.models.tape import Tape, Value
 
 _HUGE = 1e30
 _MAX_COMPARED = 32
-"""Maximum number of places of a window; beyond it, one pooling per place takes longer than the search it replaces."""
+"""Maximum window size for pooling by comparison; for larger windows, one pooling per place is slower than a search."""
 
 
 class _Pool(Declared, frozen=True, kw_only=True):
-    """Pooling layer, which has no parameters."""
+    """Base class for pooling layers, which have no parameters."""
 
     stride: Pair | None = None
     padding: Border = 0
@@ -38,27 +38,31 @@ class _Pool(Declared, frozen=True, kw_only=True):
         raise NotImplementedError
 
     def _overlapping_windows(self, shape: Shape, kernel: Pair) -> Windows:
-        """Return windows that all overlap the image; otherwise a window would have no largest number."""
+        """Return the windows, all of which must overlap the image, because otherwise some would have no maximum.
+
+        Raises:
+            ValueError: if the padding is not less than the kernel size.
+        """
         seen = windows("pooling", shape, kernel, kernel if self.stride is None else self.stride, self.padding)
         for axis in seen.axes:
             if axis.padding >= axis.kernel:
-                raise ValueError(f"padding: {axis.padding} is not below kernel = {axis.kernel}")
+                raise ValueError(f"padding: {axis.padding} is not less than kernel = {axis.kernel}")
         return seen
 
 
 class MaxPool(_Pool, frozen=True, tag="max-pool"):
-    """Largest number of each window.
+    """Max pooling, which outputs the largest number in each window.
 
     Attributes:
-        kernel: size of a window, one number or height and width.
-        stride: distance from one window to the next; by default the kernel's size.
-        padding: padding on each side, which is never the largest.
+        kernel: window size, as one number or as height and width.
+        stride: distance between consecutive windows; the default is the kernel size.
+        padding: padding on each side, whose values are never the maximum.
     """
 
     kernel: Pair
 
     def apply(self, tape: Tape, x: Value, shape: Shape, weights: Sequence[Value]) -> tuple[Value, Pullback]:
-        """See Layer. The first of the largest numbers receives the whole gradient."""
+        """See Layer. If several numbers are the maximum, the first one receives the whole gradient."""
         seen = self._windows(shape)
         small = seen.disjoint and prod(seen.kernel) <= _MAX_COMPARED
         return _pool_by_comparison(tape, x, seen) if small else _pool_by_search(tape, x, shape, seen)
@@ -68,18 +72,18 @@ class MaxPool(_Pool, frozen=True, tag="max-pool"):
 
 
 class AveragePool(_Pool, frozen=True, tag="average-pool"):
-    """Mean of each window, padding included.
+    """Average pooling, which outputs the mean of each window, including padding.
 
     Attributes:
-        kernel: size of a window, one number or height and width; `all` is one window over the whole image.
-        stride: distance from one window to the next; by default the kernel's size.
+        kernel: window size, as one number or as height and width; `all` means one window over the whole image.
+        stride: distance between consecutive windows; the default is the kernel size.
         padding: number of zeros on each side.
     """
 
     kernel: Pair | Literal["all"]
 
     def apply(self, tape: Tape, x: Value, shape: Shape, weights: Sequence[Value]) -> tuple[Value, Pullback]:
-        """See Layer. The gradient is divided evenly; each channel is treated as an image of its own."""
+        """See Layer. The gradient is divided evenly, and each channel is processed as a separate image."""
         seen = self._windows(shape)
         y = tape.op("AveragePool", x, kernel_shape=list(seen.kernel), count_include_pad=1, **seen.attributes)
 
@@ -98,7 +102,7 @@ class AveragePool(_Pool, frozen=True, tag="average-pool"):
 
 
 def _pool_by_comparison(tape: Tape, x: Value, seen: Windows) -> tuple[Value, Pullback]:
-    """Pool small disjoint windows by comparisons, since ONNX Runtime pools quickly, but finds places slowly."""
+    """Pool small disjoint windows by comparisons, since ONNX Runtime finds maxima quickly but their places slowly."""
     y = tape.op("MaxPool", x, kernel_shape=list(seen.kernel), **seen.attributes)
 
     def back(D: Value) -> tuple[Value, tuple[()]]:
@@ -111,11 +115,11 @@ def _pool_by_comparison(tape: Tape, x: Value, seen: Windows) -> tuple[Value, Pul
 
 
 def _offsets(tape: Tape, x: Value, y: Value, seen: Windows) -> Value:
-    """Return the offset of each window's first largest number from its corner, int32[B, channels, *places].
+    """Return the offset of each window's first maximum from the window's corner, int32[B, channels, *places].
 
     The offset is that of the first place, in C order, for which the rows and columns up to that place contain a number
-    as large as y; further poolings find this place. If no place has such a number, as can happen with NaN, the offset
-    is that of the last place.
+    equal to y; one pooling per place finds it. If there is no such place, which can happen with NaN, the offset is that
+    of the last place.
     """
     *others, last = np.ndindex(*seen.kernel)
     high, wide = (count * step for count, step in zip(seen.places, seen.kernel, strict=True))
@@ -133,7 +137,7 @@ def _offsets(tape: Tape, x: Value, y: Value, seen: Windows) -> Value:
 
 
 def _corners(tape: Tape, y: Value, seen: Windows) -> Value:
-    """Return each window's first place in a flat tensor of all windows' images, int64[B, channels, *places]."""
+    """Return the index of each window's corner in the flat tensor of all pooled images, int64[B, channels, *places]."""
     each, area = prod(seen.places), prod(seen.kernel)
     numbers = tape.op("Range", tape.constant(0, np.int64), tape.op("Size", y), tape.constant(each, np.int64))
     images = tape.reshape(tape.op("Mul", numbers, tape.constant(area, np.int64)), -1, seen.channels, 1, 1)
@@ -143,9 +147,10 @@ def _corners(tape: Tape, y: Value, seen: Windows) -> Value:
 
 
 def _pool_by_search(tape: Tape, x: Value, shape: Shape, seen: Windows) -> tuple[Value, Pullback]:
-    """Pool any windows, by a search for the largest number.
+    """Pool arbitrary windows by searching for the maximum.
 
-    A NaN has no place in a window, but the gradient needs one: NaN counts as 0 here, and infinities as 10³⁰.
+    The gradient requires the place of the maximum, which is undefined for NaN. NaN is therefore treated as 0, and
+    infinities as ±10³⁰.
     """
     number = tape.op("Where", tape.op("IsNaN", x), tape.constant(0), x)
     bounded = tape.op("Clip", number, tape.constant(-_HUGE), tape.constant(_HUGE))

@@ -1,4 +1,4 @@
-"""Conversion of the tables of a declaration to layers at their places."""
+"""Convert the layer tables of a declaration to layers with shapes and parameter names."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -15,15 +15,15 @@ from sottovoce_lab.models.layers.norms import GroupNorm, LayerNorm
 from sottovoce_lab.models.layers.pooling import AveragePool, MaxPool
 
 Table = dict[str, Any]
-"""Table of values as read from TOML."""
+"""A table of values as read from TOML."""
 
 
 class Block(Declared, frozen=True, tag="residual"):
-    """Residual block: y = body(x) + shortcut(x).
+    """Declaration of a residual block: y = body(x) + shortcut(x).
 
     Attributes:
-        layers: layers of the body.
-        shortcut: layers of the shortcut; empty for the identity.
+        layers: the body's layers.
+        shortcut: the shortcut's layers; empty for the identity.
     """
 
     layers: tuple[Table, ...]
@@ -36,17 +36,17 @@ _Kind = AveragePool | Conv2d | Dense | Flatten | GroupNorm | LayerNorm | MaxPool
 def read_chain(
     tables: Sequence[Table], shape: Shape, *, rectified: bool = False, scope: str = "", where: str = ""
 ) -> Chain:
-    """Read layers and put them at their places.
+    """Parse layer tables, and return the chain of layers with shapes and parameter names.
 
     Args:
-        tables: tables, one per layer.
-        shape: shape of the first layer's input.
+        tables: the layer tables, one per layer.
+        shape: the first layer's input shape.
         rectified: whether a ReLU follows the last layer.
-        scope: prefix of the names of parameters.
-        where: location of the layers in the model, for errors.
+        scope: prefix for parameter names.
+        where: position of the layers in the model, for error messages.
 
     Raises:
-        ValueError: if a layer is wrong; the message names the layer and the reason.
+        ValueError: if a layer is not valid; the message names the layer and the reason.
     """
     count: Counter[str] = Counter()
     stages: list[Placed | Residual] = []
@@ -75,14 +75,14 @@ def _parsed(table: Table, here: str) -> _Kind | Block:
 
 
 def describe_table_error(error: msgspec.ValidationError) -> str:
-    """Return the message for an error in a table, with the key at fault first, and a reference to its documentation."""
+    """Return the message for an error in a table, which begins with the offending key and points to the reference."""
     message, _, place = str(error).partition(" - at `$.")
     key = f"{place.rstrip('`')}: " if place else ""
-    return f"{key}{message}; docs/reference/models.md has every key"
+    return f"{key}{message}; docs/reference/models.md lists all keys"
 
 
 def _is_rectified(following: Sequence[_Kind | Block], *, last: bool) -> bool:
-    """Check whether the next layer other than a norm, pool or flatten is a ReLU."""
+    """Check whether the next layer that is not a norm, pooling or flatten layer is a ReLU."""
     for layer in following:
         if isinstance(layer, Block) or not layer.passes:
             return isinstance(layer, Relu)
@@ -106,7 +106,7 @@ def _block(block: Block, shape: Shape, rectified: bool, scope: str, here: str) -
     )
     if body.output != shortcut.output:
         raise ValueError(
-            f"{here}shortcut: gives {format_shape(shortcut.output)}, "
-            f"but layers give {format_shape(body.output)}: make them equal"
+            f"{here}shortcut: the shortcut outputs {format_shape(shortcut.output)}, "
+            f"but layers output {format_shape(body.output)}: make them equal"
         )
     return Residual(body, shortcut)

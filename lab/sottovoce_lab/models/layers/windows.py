@@ -1,4 +1,4 @@
-"""Windows that slide over images: their places and contents."""
+"""Positions and contents of windows that slide over images."""
 
 from dataclasses import dataclass
 from math import prod
@@ -11,19 +11,19 @@ from sottovoce_lab.models.tape import Tape, Value
 
 _TWO = Meta(min_length=2, max_length=2)  # a tuple[Count, Count] in a union crashes msgspec 0.22
 Pair = Count | Annotated[tuple[Count, ...], _TWO]
-"""Height and width; a single number stands for both."""
+"""Height and width, or a single number for both."""
 _Border = Annotated[int, Meta(ge=0, le=65_536)]
 Border = _Border | Annotated[tuple[_Border, ...], _TWO]
 
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """Windows along the height or the width.
+    """The windows along one axis, which is the height or the width.
 
     Attributes:
-        size: size of the image.
-        kernel: kernel of a window.
-        stride: distance from one window to the next.
+        size: image size.
+        kernel: window size.
+        stride: distance between consecutive windows.
         padding: padding on each side.
     """
 
@@ -39,17 +39,17 @@ class Axis:
 
     @property
     def rest(self) -> int:
-        """Part of the padded image behind the last window."""
+        """Size of the rest of the padded image after the last window."""
         return (self.size + 2 * self.padding - self.kernel) % self.stride
 
 
 @dataclass(frozen=True, slots=True)
 class Windows:
-    """Windows over an image.
+    """The windows over an image.
 
     Attributes:
-        channels: channels of the image.
-        axes: axes of the image's height and width.
+        channels: number of image channels.
+        axes: windows along the height and along the width.
     """
 
     channels: int
@@ -57,30 +57,30 @@ class Windows:
 
     @property
     def kernel(self) -> tuple[int, int]:
-        """Size of a window."""
+        """Window size, as height and width."""
         return self.axes[0].kernel, self.axes[1].kernel
 
     @property
     def places(self) -> tuple[int, int]:
-        """Number of places of the windows along each axis."""
+        """Number of windows along each axis."""
         return self.axes[0].places, self.axes[1].places
 
     @property
     def disjoint(self) -> bool:
-        """Whether windows tile the image without padding, so that no number is in two windows."""
+        """Whether the windows tile the image without padding, so that they do not overlap."""
         return all(axis.stride == axis.kernel and not axis.padding for axis in self.axes)
 
     @property
     def attributes(self) -> dict[str, list[int]]:
-        """Attributes for operators."""
+        """Strides and pads, as attributes for ONNX operators."""
         padding = [axis.padding for axis in self.axes]
         return {"strides": [axis.stride for axis in self.axes], "pads": [*padding, *padding]}
 
     def rows(self, tape: Tape, x: Value) -> list[Value]:
-        """Return the windows' contents, one array per row of the kernel, each real[B, channels · kernel width, places].
+        """Record the windows' contents, one tensor real[B, channels · kernel width, places] per kernel row.
 
         Args:
-            tape: the tape to write on.
+            tape: the tape on which to record operations.
             x: the image, real[B, channels, height, width].
         """
         high, wide = self.axes
@@ -94,35 +94,36 @@ class Windows:
         return [tape.reshape(part, -1, self.channels * wide.kernel, prod(self.places)) for part in parts]
 
     def spread(self, tape: Tape, D: Value, weight: Value) -> Value:
-        """Assemble an image real[B, channels, height, width] from windows, which add up where they overlap.
+        """Assemble an image real[B, channels, height, width] from windows, whose values are summed where they overlap.
 
         Args:
-            tape: the tape to write on.
-            D: coefficients of the windows, real[B, M, *places].
-            weight: contents of the windows, real[M, channels, *kernel].
+            tape: the tape on which to record operations.
+            D: window coefficients, real[B, M, *places].
+            weight: window contents, real[M, channels, *kernel].
         """
         rest = [axis.rest for axis in self.axes]
         return tape.op("ConvTranspose", D, weight, output_padding=rest, **self.attributes)
 
 
 def _slice_windows(tape: Tape, x: Value, dimension: int, axis: Axis, first: int) -> Value:
-    """Return the element of a dimension at a given place of each window."""
+    """Slice one axis of a tensor, to select the element at offset `first` in each window."""
     numbers = (first, first + (axis.places - 1) * axis.stride + 1, dimension, axis.stride)
     return tape.op("Slice", x, *(tape.integers(number) for number in numbers))
 
 
 def windows(kind: str, shape: Shape, kernel: Pair, stride: Pair, padding: Border) -> Windows:
-    """Return the windows over an input.
+    """Return the windows over a layer's input.
 
     Args:
-        kind: kind of the layer, for errors.
-        shape: shape of the layer's input.
-        kernel: size of a window.
-        stride: distance from one window to the next.
+        kind: the layer's kind, for error messages.
+        shape: the layer's input shape.
+        kernel: window size.
+        stride: distance between consecutive windows.
         padding: padding on each side.
 
     Raises:
-        ValueError: if there are no windows; the message begins with the key to change.
+        ValueError: if the input is not an image, or is smaller than a window; the message begins with the key to
+            change.
     """
     channels, *sizes = pixels(shape, kind)
     high, wide = (Axis(*numbers) for numbers in zip(sizes, _both(kernel), _both(stride), _both(padding), strict=True))

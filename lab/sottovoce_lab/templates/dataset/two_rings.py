@@ -1,4 +1,4 @@
-"""Example of your own data kind: `two-rings#records=N`, two classes of points on two rings."""
+"""Example of your own data kind: `two-rings#records=N`, points of two classes on two rings."""
 
 from collections.abc import Mapping
 
@@ -8,7 +8,7 @@ from sottovoce.data.spec import DataKind
 
 
 def load(options: Mapping[str, str]) -> DataSet:
-    """Return the records: float64[n,2], scaled to -2 … 2, and int64[n]."""
+    """Return the records: features float64[n, 3], clipped to -2 … 2, and labels int64[n]."""
     count = int(options.get("records", "2000"))
     rng = np.random.default_rng(0)
     labels = rng.integers(0, 2, count)

@@ -1,4 +1,4 @@
-"""Made-up records in records.csv, in place of a device's own."""
+"""Write made-up records to records.csv, as a substitute for a device's own records."""
 
 import csv
 import random

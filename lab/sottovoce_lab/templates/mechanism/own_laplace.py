@@ -1,4 +1,4 @@
-"""Example of your own record mechanism: Laplace noise on every number of a record, for learners such as golf."""
+"""Example of your own record mechanism: Laplace noise on each number of a record, for learners such as golf."""
 
 import math
 from dataclasses import dataclass
@@ -12,7 +12,11 @@ from sottovoce.perturbation.scheme import Floats, Values, copies_of, from_tensor
 
 @dataclass(frozen=True)
 class OwnLaplace:
-    """Noise of scale 2/ε on record ⊗ label, whose L1 length is 1: two records differ by 2 at most."""
+    """Laplace noise of scale 2/ε on record ⊗ label.
+
+    The product has L1 length 1, so two records differ by at most 2. The Laplace noise is the difference of two
+    exponential variables.
+    """
 
     features: int
     classes: int
@@ -39,7 +43,7 @@ class OwnLaplace:
         signs = label_signs(np.array([label]), self.classes)[0]
         block = signs if self.copies == 1 else (signs > 0).astype(np.float64)
         uniform = (words(2 * self.width).reshape(2, -1) >> np.uint64(11)).astype(np.float64) * 2.0**-53 + 2.0**-54
-        noise = (np.log(uniform[0]) - np.log(uniform[1])) * 2 / self.epsilon  # of two exponentials, a Laplace
+        noise = (np.log(uniform[0]) - np.log(uniform[1])) * 2 / self.epsilon  # Laplace
         values: Values = np.rint((np.outer(block, unit).ravel() + noise) * 2.0**-self.exponent).astype(np.int64)
         return values
 

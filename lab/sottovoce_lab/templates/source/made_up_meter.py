@@ -1,4 +1,4 @@
-"""Example of your own meter source: a made-up counter; read a serial port, a web page or a file in its place."""
+"""Example of your own meter source: a made-up counter, to be replaced with a serial port, a web page or a file."""
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
@@ -8,13 +8,14 @@ from sottovoce.data.feed import MeterSource
 
 
 async def messages(settings: Mapping[str, Any]) -> AsyncIterator[tuple[str, bytes]]:
-    """Yield a message (topic, payload) for each reading; `[[feed.formats]]` gives their meaning.
+    """Yield a message (topic, payload) for each reading; `[[feed.formats]]` defines how messages are interpreted.
 
     Args:
-        settings: `[feed.settings]`: `every`, seconds between two readings; `watts`, the power of the home.
+        settings: the table `[feed.settings]`, with the keys `every`, the seconds between readings, and `watts`, the
+            home's power in watts.
 
     Raises:
-        OSError: if the meter cannot be reached; it is queried again later.
+        OSError: if the meter cannot be reached; the agent retries later.
     """
     every, watts = float(settings.get("every", 10.0)), float(settings.get("watts", 300.0))
     counted = 1000.0

@@ -1,4 +1,4 @@
-"""Example of your own transport: TLS over Unix sockets, between processes of one machine."""
+"""Example of your own transport: TLS over Unix sockets between processes on one machine."""
 
 import asyncio
 import contextlib
@@ -13,7 +13,7 @@ _LARGEST = 2**18
 
 
 class UnixPipe:
-    """Transport that opens a connection for each message; both ends prove their identity by their certificates."""
+    """A transport that opens one connection per message; both ends authenticate with their certificates."""
 
     largest = _LARGEST
 
@@ -48,7 +48,7 @@ class UnixPipe:
                 await _write(writer, message)
                 answer = await _read(reader) or b"-it answered too much"
         if answer[:1] != b"+":
-            raise DeliveryFailed("refused", f"peer {peer.id}: refused: {answer[1:].decode(errors='replace')}")
+            raise DeliveryFailed("refused", f"peer {peer.id} refused a message: {answer[1:].decode(errors='replace')}")
         return answer[1:]
 
     def listener(self) -> Listener:

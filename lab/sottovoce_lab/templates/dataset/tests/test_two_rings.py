@@ -1,4 +1,4 @@
-"""The loaded records match the data SPEC."""
+"""Test that the loaded records match the data SPEC."""
 
 from sottovoce.data import load
 

@@ -1,4 +1,4 @@
-"""The configuration is correct, and the fleet learns on this machine."""
+"""Test that the configuration is correct and that the fleet learns on this machine."""
 
 import json
 import subprocess

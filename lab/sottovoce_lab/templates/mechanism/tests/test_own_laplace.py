@@ -1,4 +1,4 @@
-"""The mechanism's estimates are unbiased, and its noise has the stated size."""
+"""Test that the mechanism's estimates are unbiased and that its noise has the stated size."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Every cell of every notebook runs."""
+"""Test that every code cell of every notebook runs."""
 
 import json
 from pathlib import Path

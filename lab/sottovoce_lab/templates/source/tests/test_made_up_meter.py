@@ -1,4 +1,4 @@
-"""The source counts upwards."""
+"""Test that the counter of the meter source increases."""
 
 import pytest
 from made_up_meter import SOURCE

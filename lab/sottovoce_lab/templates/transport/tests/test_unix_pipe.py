@@ -1,4 +1,4 @@
-"""Messages arrive whole and from their stated sender, and a stranger is refused."""
+"""Test that messages arrive complete with their authenticated sender, and that devices of other fleets are refused."""
 
 from pathlib import Path
 
