@@ -156,6 +156,6 @@ def calibrate_cell(
     found = CellMechanism(cell, rounds, size, exponent, clip_squared, sensitivity_squared, sigma, clips, rows)
     if sigma > MAX_SIGMA or clip_squared > MAX_SQUARED_UNITS:
         raise PrivacyError(
-            f"ε = {epsilon:g} for sums of {size} numbers needs more noise than the grid holds: raise privacy.epsilon"
+            f"ε = {epsilon:g} for sums of {size} numbers needs more noise than the grid allows: raise privacy.epsilon"
         )
     return found

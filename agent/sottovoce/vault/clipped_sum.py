@@ -134,7 +134,7 @@ def calibrate(
             f"there is no grid for {size} numbers clipped at {clip:g}: set learner.clip to a positive number"
         )
     excess = PrivacyError(
-        f"ε = {epsilon:g} over {releases} releases of {size} numbers needs more noise than the grid holds: "
+        f"ε = {epsilon:g} over {releases} releases of {size} numbers needs more noise than the grid allows: "
         "raise privacy.epsilon or lower learner.steps"
     )
     mu = allowed_mu(epsilon, delta) / math.sqrt(releases)

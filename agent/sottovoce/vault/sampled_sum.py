@@ -69,7 +69,7 @@ def calibrate_sampled(
     sigma = math.ceil(multiplier * math.sqrt(clip_squared)) + 1
     if sigma > MAX_SIGMA or clip_squared > MAX_SQUARED_UNITS:
         raise PrivacyError(
-            f"ε = {epsilon:g} over {releases} releases of {size} numbers needs more noise than the grid holds: "
+            f"ε = {epsilon:g} over {releases} releases of {size} numbers needs more noise than the grid allows: "
             "raise privacy.epsilon or lower learner.steps"
         )
     event = SampledGaussian(clip_squared, sigma, "poisson", batch, of, relation)

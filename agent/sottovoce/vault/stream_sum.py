@@ -81,7 +81,7 @@ def calibrate_stream(
     sigma = min_sigma(sensitivity_squared, 1, epsilon, delta)
     if sigma > MAX_SIGMA or clip_squared > MAX_SQUARED_UNITS:
         raise PrivacyError(
-            f"a stream of {size} numbers at ε = {epsilon:g} needs more noise than the grid holds: "
+            f"a stream of {size} numbers at ε = {epsilon:g} needs more noise than the grid allows: "
             "raise ε or publish fewer numbers"
         )
     return StreamSum(size, grid - bits, coefficients, bits, clip_squared, sensitivity_squared, sigma)

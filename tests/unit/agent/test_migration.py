@@ -91,7 +91,7 @@ def test_power_may_fail_at_any_step(state: Path, tmp_path: Path, monkeypatch: py
 def test_it_moves_once(state: Path, tmp_path: Path) -> None:
     move(state, tmp_path / "new")
     for again in ("new", "other"):
-        with pytest.raises(LedgerError, match=r"moved to .*new earlier"):
+        with pytest.raises(LedgerError, match=r"already been moved to .*new"):
             move(state, tmp_path / again)
     assert move(tmp_path / "new", tmp_path / "third") == tmp_path / "third" / "ledger.db"
 

@@ -63,9 +63,9 @@ def test_below_a_ceiling_steps_are_a_device_s_own() -> None:
     most = ("task", "steps", 100)
     few, many = task_of(config(most, ("learner", "steps", 5))), task_of(config(most, ("learner", "steps", 100)))
     assert few.digest == many.digest
-    with pytest.raises(ConfigError, match=r"learner\.steps: the task allows 100 at most"):
+    with pytest.raises(ConfigError, match=r"learner\.steps: the task allows at most 100"):
         config(most, ("learner", "steps", 101))
-    with pytest.raises(ConfigError, match=r"privacy\.epsilon: the task allows 1 at most"):
+    with pytest.raises(ConfigError, match=r"privacy\.epsilon: the task allows at most 1"):
         config(("task", "epsilon", 1.0))
     for name in ("golf", "dp-cga", "without-replacement"):
         with pytest.raises(ConfigError, match=rf"task\.steps: all devices with learner {name} take the same steps"):

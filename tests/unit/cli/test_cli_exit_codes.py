@@ -134,7 +134,7 @@ def test_5_ledger_damaged(device: Device) -> None:
     raw[4096:12288] = b"\xa5" * 8192
     device.ledger.write_bytes(raw)
     for ended in (run(device), here("ledger", "show", "--state", device.state)):
-        assert_ended(ended, ExitCode.PRIVACY, f"{device.ledger}", "nothing was released", "never replaced")
+        assert_ended(ended, ExitCode.PRIVACY, f"{device.ledger}", "nothing was released", "never replaces it")
     device.ledger.write_bytes(b"")
     assert_ended(run(device), ExitCode.PRIVACY, f"{device.ledger}", "nothing was released")
 

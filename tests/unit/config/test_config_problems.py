@@ -191,7 +191,10 @@ def test_every_command_that_reads_one_ends_with_the_code_for_configuration(
 @pytest.mark.parametrize(
     "text, what",
     [
-        (CORRECT.replace("epsilon = 2.0", 'epsilon = 2.0\nunit = "window"'), "data.windows: declare the first"),
+        (
+            CORRECT.replace("epsilon = 2.0", 'epsilon = 2.0\nunit = "window"'),
+            "data.windows: missing; declare the first",
+        ),
         (CORRECT.replace("features = 4", "features = 4\nwindows = [5, 4]"), "data.windows: must be two dates"),
         (CORRECT.replace("features = 4", "features = 4\nwindows = [2026-02-01, 2026-01-01]"), "must be two dates"),
         (

@@ -64,7 +64,7 @@ def test_no_record_and_the_declared_width(name: TransformName) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_bounds_for_another_number_of_features_are_refused(name: TransformName) -> None:
-    with pytest.raises(DataError, match="not declared for 3 features"):
+    with pytest.raises(DataError, match="not declared for all 3 features"):
         apply(name, np.zeros((1, 3)), uniform_bounds(0, 1, 4, "x"))
 
 
@@ -179,7 +179,7 @@ def test_harmonics_are_the_level_and_the_slowest_waves_of_a_day() -> None:
     found = apply("harmonics(2)", day[np.newaxis], None)[0]
     np.testing.assert_allclose(found, [3 * 48**0.5, 2 * 24**0.5, 0, 0, -(24**0.5)], atol=1e-12)
     assert width("harmonics(3),unit", 48) == 7
-    with pytest.raises(DataError, match=r"harmonics\(24\): 48 features have 23 at most"):
+    with pytest.raises(DataError, match=r"harmonics\(24\): 48 features have at most 23"):
         apply("harmonics(24)", day[np.newaxis], None)
 
 

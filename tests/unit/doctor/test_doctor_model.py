@@ -24,7 +24,7 @@ def test_a_model_that_runs_here(device: Device) -> None:
     "tables, words",
     [
         ({"learner": {"model": "gone.onnx"}}, "gone.onnx' cannot be read"),
-        ({"learner": {"model": "mnist-cnn"}}, "mnist-cnn takes 784 features"),
+        ({"learner": {"model": "mnist-cnn"}}, "mnist-cnn expects 784 features"),
         ({"data": {"transform": "squish"}}, "data.transform: There is no transform step 'squish'"),
     ],
 )

@@ -122,7 +122,7 @@ def test_certificates_hold_from_their_first_second_to_their_last(device: Identit
     begin = x509.load_pem_x509_certificate(device.tls_cert_pem).not_valid_before_utc
     tick = timedelta(microseconds=1)
     assert load(device_directory, begin).node_id == load(device_directory, device.not_after).node_id == device.node_id
-    with pytest.raises(IdentityError, match=r"tls\.pem is not valid before .*: set the clock"):
+    with pytest.raises(IdentityError, match=r"tls\.pem is not valid before .*: set this device's clock"):
         load(device_directory, begin - tick)
     with pytest.raises(IdentityError, match=r"tls\.pem expired on .*: renew it with `sottovoce fleet renew`"):
         load(device_directory, device.not_after + tick)
@@ -140,7 +140,7 @@ def test_peers_are_told_apart_by_their_certificates(
 ) -> None:
     peer = enrol(fleet, tmp_path / "peer")
     assert verify_peer_certificate(peer.tls_cert_pem, device).node_id == peer.node_id
-    for other, explanation in ((expired, "the peer expired"), (early, "the peer is not valid before")):
+    for other, explanation in ((expired, "the peer's certificate expired"), (early, "the peer's certificate is not valid before")):
         with pytest.raises(IdentityError, match=explanation):
             verify_peer_certificate(other.tls_cert_pem, device)
     for nonsense in (b"", peer.tls_cert_pem[:99], device.ca_pem):

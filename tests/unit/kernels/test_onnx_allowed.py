@@ -90,7 +90,7 @@ def test_a_kernel_is_of_the_data_that_it_takes(file: Path) -> None:
     for features, classes in ((4, 2), (3, 3), (3, 1)):
         with pytest.raises(
             ConfigError,
-            match=f"takes 3 features and 2 classes; after data.transform, the data has {features} and {classes}",
+            match=f"expects 3 features and 2 classes; after data.transform, the data has {features} and {classes}",
         ):
             kernel_named(str(file), features, classes, 0, graphs=listed)
 

@@ -21,7 +21,7 @@ def test_a_fleet_beside_a_device_alone_secure_sums_and_no_noise() -> None:
     assert list(found) == ["one device alone, ε = 4", "secure sums, ε = 4", "no noise at all"]
     assert all(one.seeds == SEEDS and 0 < one.half < 0.4 for one in found.values())
     assert found["one device alone, ε = 4"].mean < found["no noise at all"].mean
-    assert "at most 1 other devices" in found["secure sums, ε = 4"].promise
+    assert "at most 1 other fleet devices" in found["secure sums, ε = 4"].promise
     assert found["no noise at all"].promise.startswith("no one")
     assert found["no noise at all"].as_dict()["accuracy_mean"] == found["no noise at all"].mean
 

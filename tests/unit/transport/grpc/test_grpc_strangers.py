@@ -58,7 +58,10 @@ async def test_a_stranger_that_trusts_the_fleet_is_not_trusted_by_it(
 
 @pytest.mark.parametrize(
     "validity, words",
-    [(ending_in(-60), "its certificate has expired"), (beginning_tomorrow(), "its certificate is not yet valid")],
+    [
+        (ending_in(-60), "the peer's certificate has expired"),
+        (beginning_tomorrow(), "the peer's certificate is not valid yet"),
+    ],
 )
 async def test_a_certificate_out_of_its_time_is_trusted_by_neither_side(
     pair: tuple[Node, Node], fleet: Fleet, tmp_path: Path, validity: object, words: str
@@ -71,7 +74,9 @@ async def test_a_certificate_out_of_its_time_is_trusted_by_neither_side(
         assert words in str(failed)
         failed = await stale.failure(stale.peer(one))
         assert failed.cause == "rejected"
-        assert ("this device's certificate expired on" in str(failed)) == (words == "its certificate has expired")
+        assert ("this device's certificate expired on" in str(failed)) == (
+            words == "the peer's certificate has expired"
+        )
     assert (one.received, stale.received) == ([], [])
 
 
