@@ -41,6 +41,12 @@ LongestPeriod = Annotated[
         "arrives",
     ),
 ]
+Steps = Annotated[
+    int,
+    Meta(ge=0, le=1_000_000, description="number of private gradient releases, one per cycle from the first cycle on"),
+]
+STEPS = 48
+"""Default number of steps, where a learner has no rule of its own."""
 Sampling = Annotated[
     Literal["full", "poisson"],
     Meta(description="full: a gradient is computed from all records; poisson: from a random batch that stays secret"),
@@ -171,18 +177,12 @@ class GradientSettings(LearnerSettings, frozen=True):
 
 
 class ScheduledSettings(GradientSettings, frozen=True):
-    """The keys of algorithms with a fixed number of steps, each along a gradient of the device's own batch."""
+    """The keys of algorithms that take steps, each along a gradient of the device's own batch."""
 
     only_with: ClassVar[Mapping[str, tuple[str, tuple[str, ...]]]] = {"batch": ("sampling", ("poisson",))}
     draws: ClassVar[bool] = True
     own_step_decay: ClassVar[float] = 0.9
 
-    steps: Annotated[
-        int,
-        Meta(
-            ge=0, le=1_000_000, description="number of private gradient releases, one per cycle from the first cycle on"
-        ),
-    ] = 48
     step_decay: Annotated[
         StepDecay | None,
         Meta(

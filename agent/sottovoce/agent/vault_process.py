@@ -195,7 +195,8 @@ def _check_writers(path: Path, user: int) -> None:
             if owner == user or (mode & 0o022 and not mode & stat.S_ISVTX):
                 raise ConfigError(
                     f"{place} could be changed by user {user}, from whom the vault must be protected, which would "
-                    f"also replace {path}: make root or the vault's user its owner, and let no other user write to it (chmod go-w)"
+                    f"also replace {path}: make root or the vault's user its owner, and let no other user write to it "
+                    "(chmod go-w)"
                 )
 
 

@@ -50,7 +50,10 @@ def run_testbed(
         float | None, typer.Option(help="Total privacy budget ε; inf for no noise.", show_default="2; push-sum: inf")
     ] = None,
     delta: Annotated[float, typer.Option(help="Total privacy budget δ.")] = 1e-5,
-    cycles: Annotated[int, typer.Option(help="Number of cycles per agent.")] = 60,
+    cycles: Annotated[
+        int | None,
+        typer.Option(help="Number of cycles per agent.", show_default="60, or as many as the learner's steps need"),
+    ] = None,
     period: Annotated[float, typer.Option(help="Seconds between cycles.")] = 0.5,
     topology: Annotated[
         str | None,
@@ -133,7 +136,7 @@ def run_testbed(
         isolate=isolate,
         settings={**settings(set_ or []), **({} if noise is None else {"privacy.noise": noise})},
     ).options()
-    if trace is not None and (transport != "memory" or agents * cycles > _LARGEST_TRACE):
+    if trace is not None and (transport != "memory" or agents * options.cycles > _LARGEST_TRACE):
         raise UsageError(
             f"--trace requires --transport memory, and a product of agents and cycles of at most {_LARGEST_TRACE}"
         )

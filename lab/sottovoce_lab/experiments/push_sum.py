@@ -8,8 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 from sottovoce.algorithms.family import records_of, settings_of
 from sottovoce.algorithms.pairwise.public.machine import Pairwise
-from sottovoce.algorithms.push_sum.parts import INITIAL_SEED, max_steps, reach_of, schedule_of
+from sottovoce.algorithms.push_sum.parts import INITIAL_SEED, reach_of, schedule_of
 from sottovoce.algorithms.push_sum.settings import PushSumSettings
+from sottovoce.algorithms.push_sum.step_count import max_steps
 from sottovoce.errors import UsageError
 from sottovoce.kernels import Kernel
 from sottovoce.vault import Ledger, SeededNoise, build

@@ -36,7 +36,7 @@ class _Fleet(BaseEstimator):  # type: ignore[misc]
         bounds: the publicly known lowest and highest feature values, each a single number or one number per feature.
             If None, the range of the training records is used and a PrivacyWarning is issued, since that range reveals
             information about single records.
-        cycles: number of cycles of each device.
+        cycles: number of cycles of each device; by default 60, or as many as the learner's steps need.
         settings: additional keys of a device's configuration.
         random_state: seed of the partition, the network and the simulated noise; this noise protects nothing.
     """
@@ -49,7 +49,7 @@ class _Fleet(BaseEstimator):  # type: ignore[misc]
         epsilon: float = 2.0,
         delta: float = 1e-5,
         bounds: tuple[ArrayLike, ArrayLike] | None = None,
-        cycles: int = 60,
+        cycles: int | None = None,
         settings: Mapping[str, Any] | None = None,
         random_state: int = 0,
     ) -> None:
@@ -68,7 +68,7 @@ class _Fleet(BaseEstimator):  # type: ignore[misc]
             "agents": min(self.agents, len(data.records)),
             "epsilon": self.epsilon,
             "delta": self.delta,
-            "cycles": self.cycles,
+            **({} if self.cycles is None else {"cycles": self.cycles}),
             "seed": self.random_state,
             "data": ARRAYS,
             **(self.settings or {}),
@@ -77,7 +77,7 @@ class _Fleet(BaseEstimator):  # type: ignore[misc]
         run = simulate_plan(planned)
         self.model_ = run.models[0]
         self.privacy_ = dict(run.privacy)
-        self.n_iter_ = self.cycles
+        self.n_iter_ = planned.options.cycles
         self._transform, self._kernel, self._bounds = planned.transform, planned.family.model, planned.bounds
 
     def _ranges(self, features: Floats, bounds: tuple[ArrayLike, ArrayLike] | None, what: str) -> tuple[Floats, Floats]:
@@ -154,7 +154,7 @@ class FleetRegressor(RegressorMixin, _Fleet):  # type: ignore[misc]
         delta: float = 1e-5,
         bounds: tuple[ArrayLike, ArrayLike] | None = None,
         target_bounds: tuple[float, float] | None = None,
-        cycles: int = 60,
+        cycles: int | None = None,
         settings: Mapping[str, Any] | None = None,
         random_state: int = 0,
     ) -> None:

@@ -55,7 +55,7 @@ def simulate(
     agents: int = 12,
     epsilon: float | Sequence[float] = 2.0,
     delta: float = 1e-5,
-    cycles: int = 60,
+    cycles: int | None = None,
     seed: int | Iterable[int] = 0,
     bounds: tuple[ArrayLike, ArrayLike] | None = None,
     test: tuple[ArrayLike, ArrayLike] | None = None,
@@ -71,7 +71,7 @@ def simulate(
         agents: number of devices among which the records are divided.
         epsilon: total ε of each device's budget, one or more values; infinity for no noise.
         delta: total δ of each device's budget.
-        cycles: number of cycles of each device.
+        cycles: number of cycles of each device; by default 60, or as many as the learner's steps need.
         seed: seed of the data split, the network and the noise, one or more values.
         bounds: for arrays, the publicly known lowest and highest feature values, each a single number or one number per
             feature.
@@ -97,7 +97,7 @@ def simulate(
             "agents": agents,
             "epsilon": budget,
             "delta": delta,
-            "cycles": cycles,
+            **({} if cycles is None else {"cycles": cycles}),
             "seed": one,
             "data": data if isinstance(data, str) else ARRAYS,
             **(settings or {}),

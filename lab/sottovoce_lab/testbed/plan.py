@@ -7,6 +7,7 @@ from sottovoce.algorithms.assembly import family_of
 from sottovoce.algorithms.family import Family, kernel_of, records_of, settings_of
 from sottovoce.algorithms.push_sum.parts import contributors, step_size
 from sottovoce.algorithms.push_sum.settings import ConstD2pSettings, PushSumSettings
+from sottovoce.algorithms.push_sum.step_count import default_steps, steps_of
 from sottovoce.config import AgentConfig
 from sottovoce.data import (
     Bounds,
@@ -157,6 +158,9 @@ def plan(options: Options, data: DataSet | None = None) -> Plan:
         },
     }
     config = options.configuration(**tables, learner=_own_learner_keys(options, 1, peers))
+    if options.fits_steps and (cycles := _cycles_for_steps(options, config)) > options.cycles:
+        options = replace(options, cycles=cycles)
+        config = options.configuration(**tables, learner=_own_learner_keys(options, 1, peers))
     _check_cell(options, config)
     _check_contributors(options, config)
     data_section = config.data
@@ -191,6 +195,14 @@ def plan(options: Options, data: DataSet | None = None) -> Plan:
         apart=apart,
         gradient_bound=bound,
     )
+
+
+def _cycles_for_steps(options: Options, config: AgentConfig) -> int:
+    """Return the smallest number of cycles in which all devices take the default number of steps and then mix."""
+    if "learner.steps" in options.settings or not isinstance(config.learner, PushSumSettings):
+        return options.cycles
+    steps = default_steps(config)
+    return next(n for n in range(options.cycles, 3 * steps + 1) if replace(options, cycles=n).steps >= steps)
 
 
 def _check_cell(options: Options, config: AgentConfig) -> None:
@@ -269,7 +281,7 @@ def _gradient_bound(options: Options, config: AgentConfig, records: Records) -> 
         records.features,
         records.labels,
         agents=options.agents,
-        steps=learner.steps,
+        steps=steps_of(config),
         step_size=step_size(config, kernel.size),
         seed=options.seed,
     )

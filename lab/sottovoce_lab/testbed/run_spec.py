@@ -41,12 +41,18 @@ _LISTS = ("faults", "data.bounds", "data.windows", "transport.use", "transport.p
 """Keys whose value is a list; a list as the value of any other key is a sweep."""
 
 
+_CYCLES = 60
+
+
 class RunSpec(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """The description of a run."""
 
     engine: Annotated[Engine, Meta(description="engine that executes the run")] = "events"
     agents: Annotated[int, Meta(ge=1, le=10_000_000, description="number of devices")] = 12
-    cycles: Annotated[int, Meta(ge=1, le=10_000_000, description="number of cycles per device")] = 60
+    cycles: Annotated[
+        Annotated[int, Meta(ge=1, le=10_000_000)] | None,
+        Meta(description="number of cycles per device; by default 60, or as many as the learner's steps need"),
+    ] = None
     period: Annotated[float, Meta(ge=0.001, le=3600, description="seconds between cycles")] = 1.0
     seed: Annotated[int, Meta(ge=0, le=2**62, description="seed for everything that is simulated")] = 0
     learner: Annotated[str, Meta(description="name of the algorithm")] = DEFAULT
@@ -85,7 +91,7 @@ class RunSpec(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
             transport="memory" if self.engine in ("vector", "events", "memory") else self.engine,
             epsilon=None if math.isinf(epsilon) else epsilon,
             delta=self.delta,
-            cycles=self.cycles,
+            cycles=_CYCLES if self.cycles is None else self.cycles,
             period=self.period,
             topology=topology,
             seed=self.seed,
@@ -93,6 +99,7 @@ class RunSpec(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
             fault_words=list(self.faults),
             settings=self.settings,
             isolate=self.isolate,
+            fits_steps=self.cycles is None,
         )
 
 

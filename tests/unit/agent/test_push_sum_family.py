@@ -7,6 +7,7 @@ import pytest
 from sottovoce.algorithms.assembly import family_of
 from sottovoce.algorithms.push_sum.parts import contributors, schedule_of
 from sottovoce.algorithms.push_sum.published import published_sigma, true_epsilon
+from sottovoce.algorithms.push_sum.step_count import max_steps, steps_of
 from sottovoce.config import AgentConfig, config_from_tables
 from sottovoce.errors import ConfigError
 from sottovoce.vault import gaussian_mu
@@ -204,3 +205,37 @@ def test_only_contributions_go_to_two_peers_and_are_rounded_by_their_noise(
 ) -> None:
     chosen = schedule_of(config("clipd2p", **learner), SIZE)
     assert (chosen.fanout, chosen.share_bits) == (fanout, share_bits)
+
+
+def with_records(records: float, *, features: int = 64, task: dict[str, Any] | None = None, **more: Any) -> AgentConfig:
+    data = {"source": "digits", "features": features, "classes": 10, "expected_records": records}
+    epsilon = more.pop("epsilon", 2.0)
+    tables = {"agent": {"state": "."}, "data": data, "privacy": {"epsilon": epsilon}, "task": task or {}}
+    return config_from_tables({**tables, "learner": {"name": "clipd2p", **more}}, "test")
+
+
+def test_devices_with_many_records_take_more_steps() -> None:
+    counts = [steps_of(with_records(records)) for records in (100, 1000, 2000, 3000, 100_000)]
+    assert counts == [48, 48, 74, 110, 144]
+    assert steps_of(with_records(2000, features=784)) == 48, "a larger model has more noise"
+    chosen = with_records(3000)
+    assert schedule_of(chosen, SIZE).steps == 110
+    terms = family_of(chosen).terms
+    assert isinstance(terms, GradientTerms)
+    assert terms.releases == 110, "the budget is divided among the same number of steps"
+
+
+def test_the_default_number_of_steps_is_the_same_for_all_devices_of_a_fleet() -> None:
+    assert {steps_of(with_records(3000, epsilon=epsilon)) for epsilon in (0.1, 2.0, 50.0, math.inf)} == {110}
+    assert max_steps(with_records(3000)) == 110
+    limited = with_records(3000, task={"steps": 60})
+    assert (steps_of(limited), max_steps(limited)) == (60, 60)
+
+
+@pytest.mark.parametrize(
+    "learner",
+    [{"mixing": "pairwise"}, {"mixing": "push-sum"}, {"step_size": 5.0}, {"sampling": "poisson"}, {"model": "mlp"}],
+)
+def test_other_steps_follow_no_such_rule(learner: dict[str, Any]) -> None:
+    assert steps_of(with_records(100_000, **learner)) == 48
+    assert steps_of(with_records(100_000, steps=7, **learner)) == 7

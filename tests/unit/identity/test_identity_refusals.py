@@ -140,7 +140,10 @@ def test_peers_are_told_apart_by_their_certificates(
 ) -> None:
     peer = enrol(fleet, tmp_path / "peer")
     assert verify_peer_certificate(peer.tls_cert_pem, device).node_id == peer.node_id
-    for other, explanation in ((expired, "the peer's certificate expired"), (early, "the peer's certificate is not valid before")):
+    for other, explanation in (
+        (expired, "the peer's certificate expired"),
+        (early, "the peer's certificate is not valid before"),
+    ):
         with pytest.raises(IdentityError, match=explanation):
             verify_peer_certificate(other.tls_cert_pem, device)
     for nonsense in (b"", peer.tls_cert_pem[:99], device.ca_pem):

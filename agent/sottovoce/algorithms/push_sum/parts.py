@@ -15,8 +15,16 @@ from sottovoce.algorithms.family import (
 )
 from sottovoce.algorithms.pairwise import MAX_NUMBERS
 from sottovoce.algorithms.push_sum.published import published_terms
-from sottovoce.algorithms.push_sum.settings import ConstD2pSettings, PushSumSettings
+from sottovoce.algorithms.push_sum.settings import PushSumSettings
 from sottovoce.algorithms.push_sum.signal import max_units, signal_and_noise
+from sottovoce.algorithms.push_sum.step_count import (
+    BOUNDED_NOISY,
+    LARGEST_BOUNDED,
+    clip_of,
+    has_noise_rule,
+    max_steps,
+    steps_of,
+)
 from sottovoce.config import AgentConfig
 from sottovoce.errors import ConfigError
 from sottovoce.kernels.decentralised.normalisation import Rule
@@ -37,8 +45,7 @@ _USUAL_CONTRIBUTORS = 64
 _HELD_NUMBERS = 2**22
 """Maximum total size of contributions: 32 MiB, and five times as much while their mean is computed."""
 
-_LARGEST, _LARGEST_BOUNDED = 2.0, 8.0  # relative to the default step size; the second for bounded contributions
-_BOUNDED_NOISY = 150.0  # for contributions, whose steps shrink more
+_LARGEST = 2.0  # in default step sizes
 _LAST = 0.25  # largest last step size of contributions, relative to the default: longer steps oscillate
 _REGRESSION, _NOISY_REGRESSION = 4.0, 1.5  # docs/decisions/0023-forecast-windows.md
 _WHOLE_REGRESSION = 0.08  # per expected record, if the unit is the device
@@ -88,7 +95,7 @@ def family(config: AgentConfig) -> Family:
     terms = published_terms(config) if learner.fidelity == "paper" else _terms(config)
 
     def signal() -> SignalAndNoise | None:
-        return signal_and_noise(config, schedule_of(config, kernel.size), _clip(config))
+        return signal_and_noise(config, schedule_of(config, kernel.size), clip_of(config))
 
     return Family(kernel, kernel, terms, make_learner, signal=signal)
 
@@ -125,15 +132,6 @@ def contributors(learner: PushSumSettings, size: int) -> int:
     return held
 
 
-def max_steps(config: AgentConfig) -> int:
-    """Return the maximum number of private steps of any device in the fleet, plus one per followed window."""
-    steps = settings_of(config, PushSumSettings).steps if config.task.steps is None else config.task.steps
-    if config.followed_days is None or config.unit == "device":
-        return steps
-    first, last = config.followed_days
-    return steps + last - first + 1
-
-
 def reach_of(config: AgentConfig, schedule: "Schedule") -> float:
     """Return the length of the longest typical step: a full batch of gradients plus noise; infinity without clipping.
 
@@ -142,7 +140,7 @@ def reach_of(config: AgentConfig, schedule: "Schedule") -> float:
     """
     if settings_of(config, PushSumSettings).algorithm.noiseless:
         return math.inf
-    longest = schedule.step_size / schedule.expected_records * max_units(config, schedule) * _clip(config)
+    longest = schedule.step_size / schedule.expected_records * max_units(config, schedule) * clip_of(config)
     pace = min(schedule.step_size / schedule.expected_records, schedule.longest)
     return longest + _noise(config, pace) * math.sqrt(schedule.width)
 
@@ -152,7 +150,7 @@ def _reach_per_rate(config: AgentConfig, schedule: "Schedule") -> float:
     if settings_of(config, PushSumSettings).algorithm.noiseless:
         return 0.0
     pace = 1 / schedule.expected_records
-    return max_units(config, schedule) * pace * _clip(config) + _noise(config, pace) * math.sqrt(schedule.width)
+    return max_units(config, schedule) * pace * clip_of(config) + _noise(config, pace) * math.sqrt(schedule.width)
 
 
 def _noise(config: AgentConfig, pace: float) -> float:
@@ -160,7 +158,7 @@ def _noise(config: AgentConfig, pace: float) -> float:
     if math.isinf(config.privacy.epsilon):
         return 0.0
     mu = gaussian_mu(config.privacy.epsilon, config.privacy.delta)
-    return pace * _clip(config) * math.sqrt(settings_of(config, PushSumSettings).steps) / mu
+    return pace * clip_of(config) * math.sqrt(steps_of(config)) / mu
 
 
 def schedule_of(config: AgentConfig, size: int) -> "Schedule":
@@ -174,17 +172,17 @@ def schedule_of(config: AgentConfig, size: int) -> "Schedule":
         learner=learner.name,
         size=size,
         period=learner.period,
-        steps=learner.steps,
+        steps=steps_of(config),
         step_size=largest,
         step_decay=_step_decay(config, largest),
         expected_records=1.0 if paper else _batch(config),
         fanout=learner.fanout or (2 if learner.mixing == "contributions" else 1),
         thresholds=None
         if paper or rule is None
-        else Thresholds(rule, _clip(config), learner.clip_decay, learner.clip_quantile),
+        else Thresholds(rule, clip_of(config), learner.clip_decay, learner.clip_quantile),
         share_bits=_share_bits(config, size),
         follows=_follows_windows(config),
-        every=math.ceil(_YEAR / max(1, learner.steps)) if config.follows and config.unit == "device" else 0,
+        every=math.ceil(_YEAR / max(1, steps_of(config))) if config.follows and config.unit == "device" else 0,
         longest=_largest_pace(config, size) if _follows_windows(config) else math.inf,
         steps_first=paper,
         damping=_damping(config),
@@ -197,16 +195,10 @@ def _damping(config: AgentConfig) -> "Damping | None":
 
     learner = settings_of(config, PushSumSettings)
     classifies = config.data.classes > 1 and not learner.algorithm.noiseless
-    if not classifies or learner.mixing != "contributions" or not _has_noise_rule(config) or config.follows:
+    if not classifies or learner.mixing != "contributions" or not has_noise_rule(config) or config.follows:
         return None
     clip = _released_clip(config)
-    return Damping(longest=_batch(config) * clip, noise=_noise(config, clip / _clip(config)))
-
-
-def _has_noise_rule(config: AgentConfig) -> bool:
-    """Return whether γ is computed from the noise on whole batches of records, because no step size is configured."""
-    learner = settings_of(config, PushSumSettings)
-    return learner.step_size is None and learner.sampling != "poisson" and config.unit == "record"
+    return Damping(longest=_batch(config) * clip, noise=_noise(config, clip / clip_of(config)))
 
 
 def _share_bits(config: AgentConfig, size: int) -> int:
@@ -219,7 +211,7 @@ def _share_bits(config: AgentConfig, size: int) -> int:
     if learner.fidelity == "paper":
         return _EXACT_SHARE_BITS
     noisy = not (
-        learner.algorithm.noiseless or math.isinf(config.privacy.epsilon) or learner.steps == 0 or config.follows
+        learner.algorithm.noiseless or math.isinf(config.privacy.epsilon) or steps_of(config) == 0 or config.follows
     )
     if learner.mixing != "contributions" or not noisy:
         return SHARE_BITS
@@ -236,7 +228,7 @@ def _terms(config: AgentConfig) -> Terms:
     learner, data, rule = settings_of(config, PushSumSettings), config.data, _rule(config)
     sums = GradientTerms(
         learner=learner.name,
-        releases=learner.steps,
+        releases=steps_of(config),
         clip=None if learner.algorithm.noiseless else _released_clip(config),
         windows=data.windows,
         sampling=learner.sampling,
@@ -252,17 +244,9 @@ def _rule(config: AgentConfig) -> Rule | None:
     return None if learner.clipping == "constant" or learner.algorithm.noiseless else learner.clipping
 
 
-def _clip(config: AgentConfig) -> float:
-    """Return C, or C_0 if it changes. constd2p clips at the bound that its paper merely assumes."""
-    learner = settings_of(config, PushSumSettings)
-    if isinstance(learner, ConstD2pSettings) and learner.gradient_bound is not None:
-        return learner.gradient_bound
-    return learner.clip
-
-
 def _released_clip(config: AgentConfig) -> float:
     """Return C in units of a release: 1 if the threshold changes, since releases are then in units of the threshold."""
-    return _clip(config) if _rule(config) is None else 1.0
+    return clip_of(config) if _rule(config) is None else 1.0
 
 
 def _expected_records(config: AgentConfig) -> int:
@@ -298,11 +282,11 @@ def step_size(config: AgentConfig, size: int) -> float:
     if learner.name == "push-sum" and learner.step_size is None:
         usual = _UNCLIPPED_GRAPH if has_graph(learner.chosen_model) else learner.rate
         return _UNCLIPPED.get(learner.chosen_model, usual)
-    if not _has_noise_rule(config):
+    if not has_noise_rule(config):
         return learner.rate
     if learner.mixing != "contributions" or math.isinf(config.privacy.epsilon):
         return _bounded_step(config, size, NOISY, _LARGEST * learner.rate)
-    return _bounded_step(config, size, _BOUNDED_NOISY, _LARGEST_BOUNDED * learner.rate)
+    return _bounded_step(config, size, BOUNDED_NOISY, LARGEST_BOUNDED * learner.rate)
 
 
 def _step_decay(config: AgentConfig, step_size: float) -> float:
@@ -322,7 +306,7 @@ def _largest_pace(config: AgentConfig, size: int) -> float:
 
 def _bounded_step(config: AgentConfig, size: int, noisy: float, largest: float) -> float:
     """Return `largest`, or the γ at which noise moves a model by `noisy` if that is smaller."""
-    steps, records = settings_of(config, PushSumSettings).steps, config.data.expected_records
+    steps, records = steps_of(config), config.data.expected_records
     return noise_bounded_step(
-        config, size, steps=steps, clip=_clip(config), records=records, noisy=noisy, largest=largest
+        config, size, steps=steps, clip=clip_of(config), records=records, noisy=noisy, largest=largest
     )

@@ -7,6 +7,7 @@ from sottovoce.accounting.gaussian import MAX_EPSILON
 from sottovoce.accounting.sampled import SampledGaussian, sampled_epsilon
 from sottovoce.algorithms.family import settings_of
 from sottovoce.algorithms.push_sum.settings import ClipD2pSettings, ConstD2pSettings
+from sottovoce.algorithms.push_sum.step_count import steps_of
 from sottovoce.config import AgentConfig
 from sottovoce.errors import ConfigError
 from sottovoce.vault.sampling import FixedSize
@@ -75,7 +76,7 @@ def true_epsilon(sigma: float, steps: int, records: int, delta: float) -> float:
 
 def _formula(config: AgentConfig, value: float) -> float:
     """Return σ for a given ε, or ε for a given σ, since the formula is its own inverse."""
-    steps, records = settings_of(config, ClipD2pSettings).steps, config.data.expected_records
+    steps, records = steps_of(config), config.data.expected_records
     return math.sqrt(max(1, steps) * math.log(1 / config.privacy.delta)) / (records * value)
 
 
@@ -99,6 +100,6 @@ def _reason(config: AgentConfig, sigma: float) -> str:
         return f"refuted: G is an estimate from private records, and nothing keeps a gradient below it; {_PAGE}"
     if sigma == 0:
         return "the noiseless baseline"
-    true = true_epsilon(sigma, learner.steps, round(data.expected_records), config.privacy.delta)
+    true = true_epsilon(sigma, steps_of(config), round(data.expected_records), config.privacy.delta)
     worth = f"ε = {true:.4g}" if true <= MAX_EPSILON else f"more than ε = {MAX_EPSILON:g}"
     return f"the mechanism is right and its constant is not: σ = {sigma:.4g} costs {worth} in truth; {_PAGE}"

@@ -7,7 +7,7 @@ from msgspec import Meta
 from msgspec.structs import force_setattr, replace
 
 from sottovoce.invalid_key import LARGEST, invalid_key
-from sottovoce.learner_settings import Fanout, LongestPeriod, ScheduledSettings, ShareBits
+from sottovoce.learner_settings import Fanout, LongestPeriod, ScheduledSettings, ShareBits, Steps
 
 Mixing = Annotated[
     Literal["pairwise", "push-sum", "contributions"] | None,
@@ -35,6 +35,13 @@ class PushSumSettings(ScheduledSettings, frozen=True, tag="push-sum"):
         "dishonest": ("mixing", ("contributions",)),
     }
 
+    steps: Annotated[
+        Steps | None,
+        Meta(
+            description="number of private gradient releases, one per cycle from the first cycle on; by default 48, or "
+            "up to 144 if devices have so many records that noise leaves room for more"
+        ),
+    ] = None
     longest_period: LongestPeriod = 3_600.0
     fanout: Annotated[
         Fanout | None,

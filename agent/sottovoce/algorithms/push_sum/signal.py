@@ -34,7 +34,7 @@ def signal_and_noise(config: AgentConfig, schedule: "Schedule", clip: float) -> 
     from sottovoce.algorithms.steps.public.descent import expected_batch, rate
 
     learner, privacy = settings_of(config, PushSumSettings), config.privacy
-    if learner.sampling != "full" or learner.fidelity == "paper" or learner.algorithm.noiseless or learner.steps == 0:
+    if learner.sampling != "full" or learner.fidelity == "paper" or learner.algorithm.noiseless or schedule.steps == 0:
         return None
     windows = schedule.steps if schedule.follows else 1
     paces = [rate(schedule, done, windows) / expected_batch(schedule, windows) for done in range(schedule.steps)]

@@ -6,7 +6,7 @@ from typing import Annotated, ClassVar, Literal
 from msgspec import Meta
 
 from sottovoce.invalid_key import invalid_key
-from sottovoce.learner_settings import Batch, Deadline, Sampling, ScheduledSettings
+from sottovoce.learner_settings import STEPS, Batch, Deadline, Sampling, ScheduledSettings, Steps
 
 Momentum = Annotated[float, Meta(ge=0, lt=1, description="fraction of the previous direction that is retained")]
 Answers = Annotated[
@@ -21,6 +21,7 @@ Answers = Annotated[
 class RoundsSettings(ScheduledSettings, frozen=True):
     """Settings shared by all algorithms in rounds."""
 
+    steps: Steps = STEPS
     sampling: Sampling = "poisson"
     batch: Batch = 128
     deadline: Deadline = 3.0

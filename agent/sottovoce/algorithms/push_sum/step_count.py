@@ -1,0 +1,67 @@
+"""Number of private steps that push-sum learners take, and the limits on their step size from which it follows."""
+
+import math
+
+from sottovoce.algorithms.family import settings_of
+from sottovoce.algorithms.push_sum.settings import ConstD2pSettings, PushSumSettings
+from sottovoce.config import AgentConfig
+from sottovoce.data import width
+from sottovoce.learner_settings import STEPS
+from sottovoce.vault import gaussian_mu
+
+LARGEST_BOUNDED = 8.0
+"""Largest step size of contributions, whose mean is bounded, in default step sizes."""
+BOUNDED_NOISY = 150.0
+"""Distance that noise may move a model of contributions; more than with push-sum, because their steps shrink more."""
+_MOST_STEPS = 144
+_USUAL_BUDGET = (2.0, 1e-5)
+
+
+def steps_of(config: AgentConfig) -> int:
+    """Return the number of private steps K: as configured, or by default_steps, within the task's limit."""
+    steps = settings_of(config, PushSumSettings).steps
+    if steps is not None:
+        return steps
+    return default_steps(config) if config.task.steps is None else min(default_steps(config), config.task.steps)
+
+
+def default_steps(config: AgentConfig) -> int:
+    """Return the default number of private steps K, an even number from 48 to 144.
+
+    With K steps, noise limits the step size to a value proportional to 1/K, and more steps gain nothing. If devices
+    have many records for a model of that size, the largest step size is reached first, and more steps gain one to two
+    points of accuracy. So K is the number of steps at which both limits meet. It assumes the default budget, so that it
+    is the same for all devices in a fleet, even if their budgets differ.
+    """
+    learner, data = settings_of(config, PushSumSettings), config.data
+    if learner.mixing != "contributions" or learner.chosen_model != "softmax" or not has_noise_rule(config):
+        return STEPS
+    if config.follows or data.classes == 1 or learner.algorithm.noiseless:
+        return STEPS
+    size = width(data.transform, data.features) * data.classes
+    noisy = BOUNDED_NOISY * data.expected_records * gaussian_mu(*_USUAL_BUDGET) / (math.sqrt(size) * clip_of(config))
+    pairs = round(min(noisy / (LARGEST_BOUNDED * learner.own_rate), _MOST_STEPS) / 2)
+    return max(STEPS, 2 * pairs)
+
+
+def max_steps(config: AgentConfig) -> int:
+    """Return the maximum number of private steps of any device in the fleet, plus one per followed window."""
+    steps = steps_of(config) if config.task.steps is None else config.task.steps
+    if config.followed_days is None or config.unit == "device":
+        return steps
+    first, last = config.followed_days
+    return steps + last - first + 1
+
+
+def has_noise_rule(config: AgentConfig) -> bool:
+    """Return whether γ is computed from the noise on whole batches of records, because no step size is configured."""
+    learner = settings_of(config, PushSumSettings)
+    return learner.step_size is None and learner.sampling != "poisson" and config.unit == "record"
+
+
+def clip_of(config: AgentConfig) -> float:
+    """Return C, or C_0 if it changes. constd2p clips at the bound that its paper merely assumes."""
+    learner = settings_of(config, PushSumSettings)
+    if isinstance(learner, ConstD2pSettings) and learner.gradient_bound is not None:
+        return learner.gradient_bound
+    return learner.clip

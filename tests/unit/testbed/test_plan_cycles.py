@@ -1,0 +1,37 @@
+"""Number of cycles of a testbed: 60, or as many as the learner's default number of steps needs."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from sottovoce.data import DataSet
+from sottovoce.data.dataset import assemble_dataset
+from sottovoce_lab.testbed.plan import plan
+from sottovoce_lab.testbed.run_spec import run_spec
+
+
+def records(count: int) -> DataSet:
+    draw = np.random.default_rng(1)
+    labels = draw.integers(0, 2, count)
+    features = draw.random((count, 4))
+    return assemble_dataset("made", (features, labels), bounds=(np.zeros(4), np.ones(4)), origin="made")
+
+
+@pytest.mark.parametrize(
+    "keys, cycles, steps",
+    [
+        ({}, 112, 90),
+        ({"cycles": 60}, 60, 48),
+        ({"learner.steps": 30}, 60, 30),
+        ({"learner.mixing": "push-sum"}, 60, 48),
+        ({"learner": "pdsl"}, 60, 48),
+    ],
+)
+def test_cycles_follow_the_steps_unless_one_of_them_is_set(keys: dict[str, Any], cycles: int, steps: int) -> None:
+    planned = plan(run_spec({"agents": 4, "data": "made", **keys}, "test").options(), records(1500))
+    assert planned.options.cycles == cycles
+    assert getattr(planned.config.learner, "steps", None) == steps
+
+
+def test_few_records_need_no_more_cycles() -> None:
+    assert plan(run_spec({"agents": 4, "data": "made"}, "test").options(), records(200)).options.cycles == 60
