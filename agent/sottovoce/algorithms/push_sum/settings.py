@@ -39,7 +39,7 @@ class PushSumSettings(ScheduledSettings, frozen=True, tag="push-sum"):
         Steps | None,
         Meta(
             description="number of private gradient releases, one per cycle from the first cycle on; by default 48, or "
-            "up to 144 if devices have so many records that noise leaves room for more"
+            "up to 144 if devices have enough records"
         ),
     ] = None
     longest_period: LongestPeriod = 3_600.0
