@@ -26,9 +26,9 @@ def parse_assignments(texts: Sequence[str], example: str, aliases: Mapping[str, 
         written, equals, value = text.partition("=")
         key = aliases.get(written, written)
         if not equals or not value:
-            raise UsageError(f"--set {text} is not an assignment: use --set KEY=VALUE, for example --set {example}")
+            raise UsageError(f"--set {text} is not an assignment; use --set KEY=VALUE, for example --set {example}")
         if key in values:
-            raise UsageError(f"--set {text}: {key} is already set to {values[key]!r}; remove one of the two")
+            raise UsageError(f"--set {text}: {key} is already set to {values[key]!r}; remove one of the assignments")
         values[key] = _value(value)
     return values
 

@@ -26,10 +26,10 @@ class Cell:
     def defect(self) -> tuple[str, str] | None:
         """Return the invalid key and why a roster could not be opened or would hide no device; None if all is valid."""
         if self.least > self.most:
-            return "min", f"{self.least} is greater than max, {self.most}, so no round is large enough; lower min"
+            return "min", f"{self.least} exceeds max, which is {self.most}, so no round can be large enough; reduce min"
         if any(self.opens_at(size) > size or self.honest_shares(size) < 1 for size in (self.least, self.least + 1)):
             what = f"{self.colluding} of {self.least} devices leave too few honest devices"
-            return "colluding", f"{what}; lower colluding, or raise min"
+            return "colluding", f"{what}; reduce colluding, or increase min"
         return None
 
     @property

@@ -41,7 +41,7 @@ def listening_error(address: str) -> OSError | None:
 def cannot_listen(key: str, address: str, error: Exception) -> NetworkError:
     """Return the error for an address that a configuration key specifies."""
     if isinstance(error, socket.gaierror | UnicodeError):
-        return NetworkError(f"{key}: cannot listen on {address}: the host name is unknown: correct it")
+        return NetworkError(f"{key}: cannot listen on {address}, because the host name is unknown; correct it")
     number = error.errno if isinstance(error, OSError) and error.errno else 0
     why = os.strerror(number).lower() if number else "the address cannot be used"
     return NetworkError(f"{key}: cannot listen on {address}: {why}: {_REMEDIES.get(number, 'correct it')}")

@@ -62,8 +62,8 @@ class Schema:
         version = int(connection.execute("PRAGMA user_version").fetchone()[0])
         if version > len(self.steps):
             raise DataError(
-                f"{path}: a newer version of the program wrote this file (schema {version}, this one supports up to "
-                f"{len(self.steps)}), and the file is not damaged: run that version again, or {self.otherwise}"
+                f"{path}: a newer version of the program wrote this file (schema {version}, this one supports up "
+                f"to {len(self.steps)}), and the file is intact; run that version again, or {self.otherwise}"
             )
         if version < 1:
             raise ValueError(f"the file has schema version {version}, which never existed")

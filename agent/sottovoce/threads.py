@@ -38,7 +38,7 @@ class Background:
         self._began, self._ended = threading.Event(), threading.Event()
         _thread.start_new_thread(self._run, ())
         if not self._began.wait(_START_SECONDS):
-            raise MemoryError("a thread did not start")
+            raise MemoryError("a thread failed to start")
 
     def join(self) -> None:
         """Wait until the function has returned."""

@@ -33,7 +33,7 @@ SCHEMA = Schema(
     0x50FFB00C,
     "a Sottovoce address book",
     (_VERSION_1,),
-    "move peers.db, peers.db-wal and peers.db-shm away: the device then starts from its seeds",
+    "move peers.db, peers.db-wal and peers.db-shm away; the device then starts from its seeds",
 )
 
 
@@ -62,7 +62,9 @@ class AddressBook:
             except (sqlite3.DatabaseError, ValueError) as error:
                 if is_disk_error(error):
                     raise
-                self.replaced = f"{path}: the address book was damaged ({error}) and was reset: trying the seeds"
+                self.replaced = (
+                    f"{path}: the address book was corrupt ({error}) and has been reset; the device will try its seeds"
+                )
                 SCHEMA.begin(self._path)
                 self._connection, self._seconds = self._open()
         except (sqlite3.DatabaseError, OSError) as error:

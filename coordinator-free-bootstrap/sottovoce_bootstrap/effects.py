@@ -33,8 +33,9 @@ class DuplicateIdentity:
     def __str__(self) -> str:
         """Return the warning as one sentence for the log."""
         return (
-            "another device uses this device's identity, or its boot counter was lost: if no state was lost, find the "
-            "copy, stop it, and enrol it as a separate device with `sottovoce fleet join`"
+            "another device uses this device's identity, or this device's boot counter was lost; if no "
+            "state was lost, find the copy, stop it, and enrol it as a separate device with `sottovoce fleet "
+            "join`"
         )
 
 

@@ -29,7 +29,7 @@ class Entry:
     def __post_init__(self) -> None:
         """Check that the age is a finite number of seconds and not negative."""
         if not (math.isfinite(self.age) and self.age >= 0):
-            raise MessageRefused("record", "an age must be a finite number of seconds that is not negative")
+            raise MessageRefused("record", "an age must be a finite, non-negative number of seconds")
 
 
 @dataclass(frozen=True, slots=True)

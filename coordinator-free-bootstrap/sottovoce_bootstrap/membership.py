@@ -353,7 +353,9 @@ class Membership:
     def _request(self, peer: str, redraws: int, now: float) -> Request:
         contact = self.find(peer)
         if contact is None:
-            raise InternalError(f"{peer} was chosen but has no known address: report this defect")
+            raise InternalError(
+                f"{peer} was selected but does not have a known address: this is a bug; please report it"
+            )
         self._pending[peer] = _Pending(now + self._settings.period, redraws)
         self.traffic["sent"] += 1
         return Request(contact, self._exchange(peer, None, now))

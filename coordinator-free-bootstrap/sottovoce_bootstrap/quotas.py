@@ -31,7 +31,9 @@ class Quotas:
         """
         self._start_period(now)
         if self._requests[sender] >= REQUESTS_OF_ONE or self._requests.total() >= REQUESTS_OF_ALL:
-            raise MessageRefused("rate", "this device's quota of exchanges for this period is used up: try the next")
+            raise MessageRefused(
+                "rate", "this device has used up its exchange quota for this period; try again in the next period"
+            )
         self._requests[sender] += 1
 
     def may_introduce(self, introducer: str, now: float) -> bool:

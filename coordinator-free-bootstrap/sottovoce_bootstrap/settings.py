@@ -32,11 +32,13 @@ class Settings:
     def __post_init__(self) -> None:
         """Check that every value is in its range."""
         if not 0 < self.period <= 86_400:
-            raise ConfigError("membership.period: choose more than 0 and at most 86400 seconds")
+            raise ConfigError("membership.period: must be positive and at most 86400 seconds")
         if self.view_size not in _VIEW_SIZES:
-            raise ConfigError("membership.view_size: choose 20 to 100; a fleet with smaller views can fall apart")
+            raise ConfigError(
+                "membership.view_size: must be from 20 to 100; a fleet with smaller views can become disconnected"
+            )
         if self.warm_size not in _WARM_SIZES:
-            raise ConfigError("membership.warm_size: choose 1 to 12 channels")
+            raise ConfigError("membership.warm_size: must be from 1 to 12 channels")
 
     @property
     def horizon(self) -> float:

@@ -45,7 +45,7 @@ class Verifier:
                 valid), `sender` (the certificate belongs to another device) or `signature`.
         """
         if record.fleet != self._trust.identity.fleet:
-            raise MessageRefused("fleet", f"a record of {record.node_id} is for a different fleet from this device's")
+            raise MessageRefused("fleet", f"a record for {record.node_id} belongs to a different fleet")
         if self._trust.refuses(record.node_id):
             raise MessageRefused("revoked", f"device {record.node_id} is revoked by its fleet")
         subject = self._subject(record)

@@ -32,7 +32,7 @@ def test_a_vault_that_cannot_charge_waits_for_room_and_goes_on(disk: Path, tmp_p
         until(lambda: agent.status()["steps_done"] >= 5, "some steps are done")
         filler = fill(disk)
         until(lambda: agent.lines("fault-passes", "kind=disk"), "it says what it waits for")
-        assert agent.lines("make room")
+        assert agent.lines("free up disk space")
         assert len(agent.lines("fault-passes")) == 1, "once a minute"
         before = spending(device)
         assert 5 <= before.releases <= before.charges <= before.releases + 1
@@ -88,7 +88,7 @@ def test_a_share_that_cannot_be_kept_is_not_confirmed_and_taken_when_there_is_ro
         filler = fill(disk)
         sequence, outcome = _until_refused(sender)
         assert outcome.details == "the device failed: see its log"
-        until(lambda: agent.lines("fault-passes", "kind=disk", "state.db cannot be written"), "it says why")
+        until(lambda: agent.lines("fault-passes", "kind=disk", "cannot write"), "it says why")
         filler.unlink()
         until(lambda: at_work(agent), "it is at work again")
         before = sender.envelope(sequence=sequence - 1)

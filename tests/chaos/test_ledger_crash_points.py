@@ -145,7 +145,7 @@ def _restored(image: Image, directory: Path) -> Path:
 def _is_missed_and_made_again(image: Image, directory: Path) -> None:
     """Check that a ledger that was never made is reported missing, and can be made over the remains of an attempt."""
     path = _restored(image, directory)
-    with pytest.raises(LedgerError, match=r"the privacy ledger is missing.*Restore this very file") as caught:
+    with pytest.raises(LedgerError, match=r"the privacy ledger is missing.*Restore this exact file") as caught:
         Ledger.open(path, life.OWNER, life.BUDGET)
     assert str(path) in str(caught.value)
     assert {file.name: file.read_bytes() for file in path.parent.iterdir()} == image

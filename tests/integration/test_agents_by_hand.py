@@ -194,7 +194,7 @@ def test_a_share_for_a_peer_no_longer_listed_waits_until_it_is_listed_again(flee
     with running(device.configure()) as (agent,):
         until(lambda: agent.lines("share-stranded"), "it says so")
         (line,) = agent.lines("share-stranded")
-        assert f"peer={peer.id} its address is no longer known" in line
+        assert f"peer={peer.id} the peer's address is no longer known" in line
         until(lambda: agent.status()["state"] == "mixing", "it learns on its own")
         assert agent.status()["push_sum_weight"] == 0.5
         assert agent.end() == 0

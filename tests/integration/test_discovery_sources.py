@@ -60,7 +60,7 @@ async def test_a_device_that_says_goodbye_is_seen_no_more() -> None:
 async def test_a_host_name_is_announced_by_its_addresses() -> None:
     one, other = source(ONE, "10.0.0.1:7401"), source(OTHER, "a-name.invalid:7402")
     async with opened(one):
-        with pytest.raises(NetworkError, match="cannot be queried by mDNS"):
+        with pytest.raises(NetworkError, match="cannot query the local network by mDNS"):
             await other.look()
         await other.close()
 

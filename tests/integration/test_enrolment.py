@@ -71,7 +71,7 @@ def inviting(
 def arrives(token: str, state: Path, *how: object) -> Any:
     """Join with a token, once its enroller listens."""
     ended = here("fleet", "join", "--token", token, "--state", state, *how)
-    return None if "no enroller answers" in ended.err else ended
+    return None if "no enroller responds" in ended.err else ended
 
 
 def test_a_device_joins_from_a_bundle_that_is_then_used_up(authority: Path, tmp_path: Path) -> None:
@@ -87,7 +87,7 @@ def test_a_device_joins_from_a_bundle_that_is_then_used_up(authority: Path, tmp_
     assert second.identity.not_after - datetime.now(UTC) < timedelta(days=30)
     assert "PRIVATE" not in bundle.read_text()
     again = here("fleet", "join", "--bundle", bundle, "--state", tmp_path / "third")
-    assert (again.code, f"device {second.id} has already used this bundle" in again.err) == (6, True)
+    assert (again.code, f"device {second.id} has already used it" in again.err) == (6, True)
     assert sorted(path.name for path in tmp_path.glob("third*")) == []
     sampled = {**QUICK, "membership": {"sampling": "newscast", "period": 0.2}, "ledger": {"alone": True}}
     they_learn(first.configure(**sampled), second.configure(**sampled))
@@ -158,7 +158,7 @@ def test_a_device_without_a_clock_joins_and_says_at_its_start_that_it_has_none(
 
         def came() -> Any:
             ended = run("fleet", "join", "--token", token, "--state", tmp_path / "pi")
-            return None if "no enroller answers" in ended.stderr else ended
+            return None if "no enroller responds" in ended.stderr else ended
 
         ended = until(came, "the enroller answers")
     assert (ended.returncode, ended.stderr) == (0, "")
@@ -183,7 +183,7 @@ def test_a_device_whose_clock_has_gone_back_waits_until_it_is_set(fleet: Fleet, 
     (device.state / "clock").write_text(seen_by_two_boots)
     with AgentProcess(device) as waits:
         until(lambda: waits.lines("fault-passes", "kind=clock"), "it waits for the clock")
-        assert waits.lines(f"but this device was already running at {ahead:%Y-%m-%d %H:%M}: set the clock")
+        assert waits.lines(f"but this device was already running at {ahead:%Y-%m-%d %H:%M}; set the clock")
         (device.state / "clock").write_text(datetime.now(UTC).isoformat())
         until(lambda: waits.lines("ready id="), "it is at work")
         assert waits.end() == 0
@@ -252,7 +252,7 @@ def test_a_token_ends_with_its_time_by_the_enroller_s_own_clock(
     enroller = enrolling.Enroller(open_fleet(authority), "127.0.0.1:9", revoked=tuple)
     token = enroller.invite(300)
     now[0] += 300
-    assert "has expired: ask for a new one" in enroller_says(enroller, token)
+    assert "has already been used; request a new one" in enroller_says(enroller, token)
     now[0] -= 1
     assert json.loads(enroller_says(enroller, token))["type"] == "issued"
     assert "has been used" in enroller_says(enroller, token)
@@ -262,7 +262,7 @@ def test_an_invitation_that_nobody_takes_ends(authority: Path) -> None:
     with inviting(authority, seconds=0.2) as (_, process):
         _, err = process.communicate(timeout=PATIENCE)
         assert process.returncode == 7
-        assert "no device joined within 0.2s, so the token is void" in err
+        assert "no device joined within 0.2s, so the token is no longer valid" in err
 
 
 def test_an_invitation_that_is_terminated_is_open_no_more(authority: Path) -> None:
@@ -292,12 +292,12 @@ def test_a_qr_code_holds_the_token_and_its_package_is_named_when_missing(
 @pytest.mark.parametrize(
     "how, words",
     [
-        (("--bundle", "b", "--token", "t"), "a device joins in only one way"),
+        (("--bundle", "b", "--token", "t"), "a device can join in only one way"),
         (("--name", "x"), "--name is only valid with --pinned"),
         (("--pinned", "--issuer", "x"), "--issuer is only valid with --external"),
         (("--pinned",), "use --name NAME to create a device"),
         (("--external",), "--external: first use --name NAME --request FILE"),
-        (("--token", "t", "--valid", "3d"), "the issuer of the certificate sets --valid"),
+        (("--token", "t", "--valid", "3d"), "the certificate issuer sets the validity"),
         (("--valid", "3 weeks"), "use, for example, 30s, 5m, 12h or 90d"),
     ],
 )

@@ -82,7 +82,7 @@ def test_devices_of_another_ca_learn_together(tmp_path: Path) -> None:
     two.configure([one.entry()], **settings)
     they_learn(one, two)
     with running(one) as (agent,):
-        for stranger, words in ((another_fleet, "names a device or fleet that does not match"), (another_ca, "")):
+        for stranger, words in ((another_fleet, "identifies a device or fleet that does not match"), (another_ca, "")):
             with Attacker(one, stranger.identity) as attacker:
                 outcome = attacker.deliver(attacker.envelope(sequence=1))
                 assert outcome.duplicate is None
@@ -98,7 +98,7 @@ def test_devices_of_another_ca_learn_together(tmp_path: Path) -> None:
     new_fleet(tmp_path / "authority", "plant")
     assert here("fleet", "revoke", "--fleet", tmp_path / "authority", two.id, "--out", revoked).code == 0
     ended = here("fleet", "revoke", "--state", one.state, "--install", revoked)
-    assert (ended.code, "has no revocation lists: make sure that the CA does not renew" in ended.err) == (6, True)
+    assert (ended.code, "does not use revocation lists; make sure that the CA does not renew" in ended.err) == (6, True)
 
 
 def test_an_external_certificate_without_the_binding_is_refused_and_can_be_asked_for_again(tmp_path: Path) -> None:
@@ -109,4 +109,4 @@ def test_an_external_certificate_without_the_binding_is_refused_and_can_be_asked
     leafless = here(
         "fleet", "join", "--external", "--state", tmp_path / "b", "--certificate", __file__, "--issuer", __file__
     )
-    assert (leafless.code, "no keys there" in leafless.err) == (6, True)
+    assert (leafless.code, "the directory has no keys" in leafless.err) == (6, True)

@@ -66,11 +66,11 @@ def test_pinned_fails_closed(fleet: Fleet, tmp_path: Path) -> None:
         return f"{ended.code} {ended.err}"
 
     assert "6 sottovoce: " in start(one, **settings)
-    assert "is pinned but trusts no device" in start(one, **settings)
+    assert "is pinned but does not trust any device" in start(one, **settings)
     assert 'identity.mode is "fleet-ca", but this device joined as "pinned"' in start(one, **QUICK)
     assert 'identity.mode is "pinned", but this device joined as "fleet-ca"' in start(member, **settings)
     for other, words in (
-        (elsewhere, "names a device or fleet that does not match"),
+        (elsewhere, "identifies a device or fleet that does not match"),
         (member, "is not self-signed"),
         (one, "is this device's own certificate"),
     ):

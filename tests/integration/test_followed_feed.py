@@ -103,7 +103,9 @@ def test_a_day_is_learnt_from_when_it_is_over_without_a_restart(fleet: Fleet, tm
             until(lambda agent=agent: steps(agent) == STEPS // 2 + 2, "days that are missed are learnt from")  # type: ignore[misc]
             assert agent.status()["privacy"]["spent_epsilon"] < 2.0
             words = sottovoce("agent", "status", "--state", agent.device.state).stdout
-            assert f"learnt from up to {datetime.fromtimestamp((TODAY + AFTER - 1) * DAY, UTC).date()}" in words, words
+            assert f"learnt from data up to {datetime.fromtimestamp((TODAY + AFTER - 1) * DAY, UTC).date()}" in words, (
+                words
+            )
             assert agent.end() == 0
             assert "Traceback" not in agent.log()
     at_once = [Units(((FIRST, TODAY - 1),))] * (STEPS // 2)

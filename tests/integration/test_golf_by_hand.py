@@ -161,7 +161,7 @@ def test_golf_wants_a_ledger_for_replacing_records(fleet: Fleet, tmp_path: Path)
     device = new_device(fleet, tmp_path / "d").configure(learner=GOLF)
     ended = sottovoce("agent", "run", "--config", device.config)
     assert ended.returncode == 5
-    assert "the ledger was made for" in ended.stderr
+    assert "the ledger was created for" in ended.stderr
     chosen = device.configure(learner=GOLF, privacy={"neighbouring": "add-remove"})
     ended = sottovoce("agent", "run", "--config", chosen.config)
     assert ended.returncode == 5

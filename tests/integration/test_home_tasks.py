@@ -103,4 +103,4 @@ def test_a_feed_that_may_not_read_the_task_says_so(device: Device, tmp_path: Pat
         with FeedProcess(config) as feed:
             assert feed.process.wait(60) != 0
             assert "feed.home_assistant.tasks: " in feed.log()
-            assert "run the feed as the agent's user, or remove this setting" in feed.log()
+            assert "run the feed as the agent's user, or remove this key" in feed.log()

@@ -55,12 +55,12 @@ def test_a_restored_copy_learns_from_its_peer_that_it_is_old(pair: tuple[Device,
         restored(device, copy)
         with AgentProcess(device) as back:
             assert back.ended() == 5
-        (line,) = back.lines("sottovoce: this ledger is older than the one that this device has reported to others")
+        (line,) = back.lines("sottovoce: this ledger is older than the one this device has already reported to others")
         assert f"peer {other.device.id} knows of charge" in line
-        assert "Nothing more is released. Remedy: stop every other device" in line
+        assert "Nothing more will be released. Stop every other device" in line
         assert spending(device).charges == old, "it has released nothing"
         assert other.status()["refused"]["messages"]["ledger"] >= 1
-        assert "was restored from a copy, or two devices have its keys" in other.told("reason=ledger")
+        assert "was restored from a copy, or two devices have the same keys" in other.told("reason=ledger")
         assert "Traceback" not in back.log()
 
 
@@ -105,7 +105,7 @@ def test_without_an_answer_it_waits_and_says_why(fleet: Fleet, tmp_path: Path) -
     with running(device.configure([peer.entry()])) as (agent,):
         until(lambda: agent.status()["failures"].get("unreachable", 0) >= 3, "it has tried again and again")
         (wait,) = [wait for wait in agent.status()["waiting"] if wait["name"] == "ledger"]
-        assert "1 of 1 peers to confirm that they know no newer ledger of this device" in wait["reason"]
+        assert "1 of 1 peers to confirm that they do not know a newer ledger from this device" in wait["reason"]
         assert wait["since_s"] > 0
         assert wait["left_s"] > 0
         told = sottovoce("agent", "status", "--state", device.state, "--why").stdout
@@ -193,7 +193,7 @@ def test_a_lost_book_is_begun_anew_and_that_is_said(fleet: Fleet, tmp_path: Path
     with running(device) as (agent,):
         steps(agent, 2)
         assert agent.end() == 0
-    assert agent.lines("heads-forgotten", "the book was damaged")
+    assert agent.lines("heads-forgotten", "the database was corrupt")
 
 
 def test_the_testbed_lets_an_agent_without_peers_release_and_says_so() -> None:

@@ -71,7 +71,7 @@ def test_a_list_handed_to_one_device_reaches_all_and_the_revoked_one_stops(autho
             )
         again = here("agent", "run", "--config", d.config)
         assert again.code == 6
-        assert "otherwise enrol a new device" in again.err
+        assert "otherwise, enrol a new device" in again.err
 
 
 @pytest.mark.timeout(400)
@@ -151,7 +151,7 @@ def test_a_list_that_the_fleet_did_not_sign_changes_nothing(authority: Path, fle
         assert version(agent) == 0
         assert not (device.state / NAME).exists()
     file = tmp_path / "forged"
-    for content, words in ((b"nonsense", "is not a complete revocation list"), (out.read_bytes()[:-1], "revocation")):
+    for content, words in ((b"nonsense", "is an incomplete revocation list"), (out.read_bytes()[:-1], "revocation")):
         file.write_bytes(content)
         ended = here("fleet", "revoke", "--state", device.state, "--install", file)
         assert ended.code == 6
@@ -184,7 +184,7 @@ def test_a_revoked_device_gets_no_new_certificate(authority: Path, tmp_path: Pat
     revoke(authority, device, out=tmp_path / "list")
     ended = here("fleet", "renew", "--fleet", authority, "--state", device.state)
     assert ended.code == 6
-    assert f"{device.id} is revoked and cannot get a new certificate" in ended.err
+    assert f"{device.id} is revoked and cannot receive a new certificate" in ended.err
     shown = here("fleet", "show", "--fleet", authority)
     assert device.id in shown.out
 

@@ -198,4 +198,4 @@ def test_an_enroller_that_is_not_the_fleet_s_is_not_believed(authority: Path, fl
 
         refusal = until(asked, "something answers there")
     assert refusal.startswith("6 ")
-    assert "is not an enroller of this fleet" in refusal
+    assert "is not an enroller for this fleet" in refusal

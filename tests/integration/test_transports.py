@@ -166,5 +166,5 @@ async def test_a_device_with_two_ways_takes_the_one_that_works(tmp_path: Path, b
                     break
                 except DeliveryFailed:
                     await asyncio.sleep(0.1)
-        with pytest.raises(DeliveryFailed, match="no transport of this device can reach this peer"):
+        with pytest.raises(DeliveryFailed, match="none of this device's transports can reach this peer"):
             await nodes[0].transport.deliver(Peer(b.node_id, "mqtt:other", b.dns_name), b"", 1)

@@ -178,7 +178,7 @@ def test_a_second_ledger_beside_the_agent_stops_it(fleet: Fleet, tmp_path: Path)
     shutil.copy(vault_directory(device.state) / LEDGER, device.state / LEDGER)
     ran = sottovoce("agent", "run", "--config", device.config)
     assert ran.returncode == 5
-    assert "the agent has a ledger although there is a separate vault" in ran.stderr
+    assert "the agent has its own ledger as well as a separate vault" in ran.stderr
 
 
 @pytest.mark.parametrize(
@@ -213,7 +213,7 @@ def test_joining_makes_both_directories_or_none(tmp_path: Path) -> None:
     state, vault = tmp_path / "a", tmp_path / "a-vault"
     join = ("fleet", "join", "--fleet", tmp_path / "fleet", "--state", state, "--vault")
     inside = sottovoce(*join, state / "vault")
-    assert (inside.returncode, "choose a directory outside" in inside.stderr) == (6, True)
+    assert (inside.returncode, "specify a vault directory outside" in inside.stderr) == (6, True)
     assert not state.exists()
     joined = sottovoce(*join, vault)
     assert joined.returncode == 0

@@ -218,7 +218,9 @@ def test_whoever_is_not_the_agent_is_turned_away(scene: Scene) -> None:
         ran = subprocess.run(
             [scene.python, "-c", code, str(place)], capture_output=True, text=True, check=True, **as_user(user)
         )
-        assert re.search(rf"Failed\(kind='user', explanation='user {user} may not query this vault", ran.stdout)
+        assert re.search(
+            rf"Failed\(kind='user', explanation='user {user} is not authorised to query this vault", ran.stdout
+        )
     assert "user-refused" in scene.vault.log()
 
 

@@ -17,7 +17,9 @@ def test_what_is_no_assignment_is_refused_with_an_example(text: str) -> None:
 
 
 def test_a_key_is_set_once_by_whatever_name() -> None:
-    with pytest.raises(UsageError, match=r"--set epsilon=2: epsilon is already set to 1; remove one of the two"):
+    with pytest.raises(
+        UsageError, match=r"--set epsilon=2: epsilon is already set to 1; remove one of the assignments"
+    ):
         parse_assignments(["epsilon=1", "epsilon=2"], "a=1")
     with pytest.raises(UsageError, match=r"data\.source is already set to 'digits'"):
         parse_assignments(["data=digits", "data.source=iris"], "a=1", {"data": "data.source"})

@@ -31,7 +31,7 @@ def composed_epsilon(counts: Mapping[Pair, int], delta: float) -> float:
         ValueError: if δ is not in (0, 1).
     """
     if not 0 < delta < 1:
-        raise ValueError(f"delta must lie in (0, 1), got {delta}")
+        raise ValueError(f"delta must be in (0, 1), got {delta}")
     found = max((_epsilon(level, delta) for level in _levels(counts)), default=0.0)
     return found if found <= MAX_EPSILON else math.inf
 
@@ -43,7 +43,7 @@ def composed_delta(counts: Mapping[Pair, int], epsilon: float) -> float:
         ValueError: if ε is negative or not finite.
     """
     if not 0 <= epsilon < math.inf:
-        raise ValueError(f"epsilon must be finite and not negative, got {epsilon}")
+        raise ValueError(f"epsilon must be finite and non-negative, got {epsilon}")
     return max((_delta(level, epsilon) for level in _levels(counts)), default=0.0)
 
 

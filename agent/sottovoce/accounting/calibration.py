@@ -63,14 +63,17 @@ def calibrated(
         PrivacyError: if an argument is invalid, or if no amount of noise suffices or is proved to suffice.
     """
     if not 0 < sensitivity < math.inf or min(releases, dimensions) < 1 or not 0 < rate <= 1:
-        raise PrivacyError("choose a positive sensitivity, at least one release of one value, and a rate in (0, 1]")
+        raise PrivacyError(
+            "the sensitivity must be positive, the number of releases and values at least 1, and the rate in (0, 1]"
+        )
     if rate < 1 and mechanism != "gaussian":
         raise PrivacyError(
-            f"the accountant supports sampling with gaussian noise only, not with {mechanism}: leave the rate at 1"
+            f"the accountant supports sampling only with gaussian noise, not with {mechanism} noise; leave the "
+            "rate at 1"
         )
     if mechanism.startswith("discrete") and sensitivity != int(sensitivity):
         raise PrivacyError(
-            f"{mechanism} noise requires whole numbers: choose a whole-number sensitivity, in grid steps"
+            f"{mechanism} noise requires a whole-number sensitivity in grid steps; round the sensitivity up"
         )
     distance = sensitivity * (2 if neighbouring == "replace-one" else 1)
     if mechanism.endswith("laplace"):
@@ -88,7 +91,7 @@ def calibrated(
 
 def _laplace(epsilon: float, delta: float, distance: float, releases: int) -> Calibrated:
     if not 0 < epsilon < math.inf or not 0 <= delta < 1:
-        raise PrivacyError("choose a positive ε, and a δ that is at least 0 and less than 1")
+        raise PrivacyError("ε must be positive, and δ must be at least 0 and less than 1")
     pure = distance * releases / epsilon
     if releases == 1 or delta == 0:
         return Calibrated(pure, "pure: sensitivity / scale")
@@ -127,7 +130,7 @@ def _least(within: Callable[[float], bool], guess: float, precision: float = _PR
         high *= 2
         if high > _MAX:
             raise PrivacyError(
-                "no amount of noise keeps this many releases within the budget: make fewer, or choose a larger ε or δ"
+                "no noise scale keeps this many releases within the budget; make fewer releases, or set a larger ε or δ"
             )
     low = high / 2
     while within(low):

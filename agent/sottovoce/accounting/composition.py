@@ -57,7 +57,7 @@ def release_of(event: Event) -> Release:
         return Release(mu_squared=event.mu_squared)
     if event.epsilon > 0:
         return Release(pure=event.epsilon, pairs=(Pure(event.epsilon), Pure(event.epsilon)))
-    raise PrivacyError(f"the cost of the charge `{event.terms[:80]}` is unknown: use the program that wrote it")
+    raise PrivacyError(f"the cost of the charge `{event.terms[:80]}` is unknown; use the program version that wrote it")
 
 
 def compose(releases: Mapping[Release, int], delta: float) -> Composed:
@@ -67,10 +67,10 @@ def compose(releases: Mapping[Release, int], delta: float) -> Composed:
         PrivacyError: if δ is not in (0, 1).
     """
     if not 0 < delta < 1:
-        raise PrivacyError(f"delta must lie in (0, 1), got {delta}: for example, choose 1e-5")
+        raise PrivacyError(f"delta must be in (0, 1), got {delta}; try 1e-5")
     mu, pure, directions = _split_releases(releases)
     if math.isinf(pure) or math.isinf(mu):
-        return Composed(math.inf, delta, "none: nothing is promised")
+        return Composed(math.inf, delta, "none: there is no guarantee")
     if directions is None:
         return Composed(
             sum_epsilons(gaussian_epsilon(mu, delta), *([pure] if pure else [])), delta, _describe_closed_form(mu, pure)
@@ -88,10 +88,10 @@ def compose_delta(releases: Mapping[Release, int], epsilon: float) -> Composed:
         PrivacyError: if ε is negative or not finite.
     """
     if not 0 <= epsilon < math.inf:
-        raise PrivacyError(f"epsilon must be finite and not negative, got {epsilon}: for example, choose 1")
+        raise PrivacyError(f"epsilon must be finite and non-negative, got {epsilon}; try 1")
     mu, pure, directions = _split_releases(releases)
     if math.isinf(pure) or math.isinf(mu):
-        return Composed(epsilon, 1.0, "none: nothing is promised")
+        return Composed(epsilon, 1.0, "none: there is no guarantee")
     if directions is None:
         left = math.nextafter(epsilon - pure, -math.inf) if mu else epsilon - pure
         return Composed(epsilon, gaussian_delta(left, mu) if left >= 0 else 1.0, _describe_closed_form(mu, pure))
@@ -126,4 +126,4 @@ def _has_closed_form(releases: Mapping[Release, int]) -> bool:
 
 
 def _describe_closed_form(mu: float, pure: float) -> str:
-    return " + ".join(["Gaussian closed form"] * (mu > 0) + ["pure: added up"] * (pure > 0) or ["nothing was released"])
+    return " + ".join(["Gaussian closed form"] * (mu > 0) + ["pure: the ε are summed"] * (pure > 0) or ["no releases"])

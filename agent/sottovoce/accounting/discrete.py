@@ -30,9 +30,7 @@ def discrete_gaussian_delta(epsilon: float, sigma: float, sensitivity: int) -> f
         PrivacyError: if σ or the sensitivity is not positive.
     """
     if not 0 < sigma < math.inf or sensitivity < 1:
-        raise PrivacyError(
-            "the discrete Gaussian needs a positive σ and a positive whole-number sensitivity: correct them"
-        )
+        raise PrivacyError("the discrete Gaussian requires a positive σ and a positive whole-number sensitivity")
     if sigma > LARGEST_SUMMED:
         return vector_delta(epsilon, sigma, sensitivity)
     # P[k ≥ m] grows with the distance for every m, so the largest distance is the worst case.
@@ -56,8 +54,7 @@ def discrete_laplace_epsilon(sensitivity: int, scale: float) -> float:
     """Return ε = sensitivity / scale, exact for P[k] proportional to exp(-|k| / scale); rounded up."""
     if not 0 < scale < math.inf or sensitivity < 1:
         raise PrivacyError(
-            "the discrete Laplace distribution needs a positive scale and a positive whole-number sensitivity: "
-            "correct them"
+            "the discrete Laplace distribution requires a positive scale and a positive whole-number sensitivity"
         )
     return math.nextafter(sensitivity / scale, math.inf)
 

@@ -60,7 +60,7 @@ class GaussianSum:
         """Raise PrivacyError if the values are not a valid charge."""
         if self.sensitivity_squared < 1 or self.sigma < 0:
             raise PrivacyError(
-                "a charge needs a positive sensitivity and a σ of 0 or more: calibrate the mechanism again"
+                "a charge requires a positive sensitivity and a non-negative σ; recalibrate the mechanism"
             )
 
     @property
@@ -101,8 +101,8 @@ class CellSum:
         """Raise PrivacyError if the values are not a valid charge."""
         if self.sensitivity_squared < 1 or self.share < 0 or self.honest < 1:
             raise PrivacyError(
-                "a charge needs a positive sensitivity, a share of 0 or more and at least one honest share: "
-                "calibrate the mechanism again"
+                "a charge requires a positive sensitivity, a non-negative share and at least one honest share; "
+                "recalibrate the mechanism"
             )
 
     @property
@@ -150,7 +150,7 @@ class RecordReleased:
     def __post_init__(self) -> None:
         """Raise PrivacyError if the values are not a valid charge."""
         if self.record < 0 or not self.epsilon > 0:
-            raise PrivacyError("a charge needs a record index of 0 or more and an ε above 0: set privacy.epsilon")
+            raise PrivacyError("a charge requires a non-negative record index and a positive ε; set privacy.epsilon")
 
     @property
     def units(self) -> Units:
@@ -193,9 +193,9 @@ class PureRelease:
     def __post_init__(self) -> None:
         """Raise PrivacyError if the values are not a valid charge, or if the charge is too small."""
         if self.sensitivity < 1 or self.scale < 0 or not self.epsilon > 0:
-            raise PrivacyError("a charge needs a positive sensitivity and an ε above 0: calibrate the mechanism again")
+            raise PrivacyError("a charge requires a positive sensitivity and a positive ε; recalibrate the mechanism")
         if math.isfinite(self.epsilon) and Fraction(self.epsilon) * self.scale < self.sensitivity:
-            raise PrivacyError("the charge is smaller than the cost of the release: calibrate the mechanism again")
+            raise PrivacyError("the charge is smaller than the cost of the release; recalibrate the mechanism")
 
     @property
     def mu_squared(self) -> float:

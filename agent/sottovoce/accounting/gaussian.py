@@ -58,7 +58,7 @@ def gaussian_mu(epsilon: float, delta: float) -> float:
         ValueError: if ε is not in (0, MAX_EPSILON] or δ is not in (0, 1).
     """
     if not 0 < epsilon <= MAX_EPSILON or not 0 < delta < 1:
-        raise ValueError(f"epsilon must lie in (0, {MAX_EPSILON:g}] and delta in (0, 1), got {epsilon} and {delta}")
+        raise ValueError(f"epsilon must be in (0, {MAX_EPSILON:g}] and delta in (0, 1), got {epsilon} and {delta}")
     low, high = 0.0, 4 * math.sqrt(MAX_EPSILON)
     while low < (middle := (low + high) / 2) < high:
         low, high = (middle, high) if gaussian_delta(epsilon, middle) <= delta else (low, middle)

@@ -59,17 +59,17 @@ def charged_as(event: Event, made: Promise, kept: Promise) -> tuple[Event, int]:
     larger = made.unit == "device" and kept.unit in ("record", "window")
     if made.unit != kept.unit and not larger:
         raise TaskRefused(
-            f"a release that hides one {made.unit} guarantees nothing for one {kept.unit}, which is the unit of this "
-            f"device's ledger: use a task with privacy.unit = {_allowed_units(kept.unit)}"
+            f"a release that protects one {made.unit} does not protect one {kept.unit}, the privacy unit of this "
+            f"device's ledger; use a task with privacy.unit = {_allowed_units(kept.unit)}"
         )
     event = with_units(event, EVERY) if larger and kept.unit != "window" else event  # it may touch only past windows
     if made.neighbouring == REPLACE:
         if kept.neighbouring == REPLACE or larger:
             return event, 1
         raise TaskRefused(
-            "a release that hides the content of a record (replace-one) may reveal the number of records, but this "
-            "device's ledger guarantees that the presence of a record stays hidden (add-remove): for such tasks, use "
-            "a device that joined with --neighbouring replace-one"
+            "a release that hides only the content of a record (replace-one) may reveal the number of records, "
+            "but this device's ledger promises to hide whether a record is present (add-remove); run such tasks "
+            "on a device that joined with --neighbouring replace-one"
         )
     return event, 1 if kept.neighbouring == ADD and not larger else 2
 

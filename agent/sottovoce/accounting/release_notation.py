@@ -61,16 +61,16 @@ def parse_release(text: str) -> Written:
         return Written("charge", {}, count, None, json.dumps(found, sort_keys=True, separators=(",", ":")))
     mechanism = found.pop("mechanism", None)
     if mechanism not in _KEYS:
-        raise UsageError(f"unknown mechanism `{mechanism}`: choose one of {', '.join(_KEYS)}")
+        raise UsageError(f"unknown mechanism `{mechanism}`; use one of {', '.join(_KEYS)}")
     given: dict[str, float | str] = {}
     for written, value in found.items():
         key = _ALIASES.get(written, written)
         if key not in _KEYS[mechanism] | _ANY:
             raise UsageError(
-                f"{mechanism} has no key `{written}`: choose from {', '.join(sorted(_KEYS[mechanism] | _ANY))}"
+                f"{mechanism} has no key `{written}`; valid keys are {', '.join(sorted(_KEYS[mechanism] | _ANY))}"
             )
         if key in given:
-            raise UsageError(f"{mechanism}: `{key}` is set twice: remove one of them")
+            raise UsageError(f"{mechanism}: `{key}` is set twice; remove one")
         given[key] = _parse_choice(key, value) if key in _WORDS else _parse_number(key, value)
     count = _parse_whole_number("count", given.pop("count", 1))
     relation = given.pop("neighbouring", None)
@@ -87,7 +87,9 @@ def relation_of(events: Sequence[Written]) -> str:
     """
     named = {event.neighbouring for event in events if event.neighbouring}
     if len(named) > 1:
-        raise UsageError("add-remove and replace-one do not compose: set the same neighbouring= for all releases")
+        raise UsageError(
+            "releases under add-remove and under replace-one do not compose; set the same neighbouring= for all of them"
+        )
     return named.pop() if named else "add-remove"
 
 
@@ -139,7 +141,7 @@ def release(event: Written, neighbouring: str) -> "Release":
         2 if neighbouring == "replace-one" else 1
     )
     if event.mechanism.startswith("discrete") and distance != int(distance):
-        raise UsageError(f"{where}: sensitivity must be a whole number of grid steps")
+        raise UsageError(f"{where}: the sensitivity must be a whole number of grid steps")
     if event.mechanism == "discrete-laplace":
         return _pure(
             discrete.discrete_laplace_epsilon(int(distance), _required_value(given, "scale", where)), law=False
@@ -164,9 +166,7 @@ def release(event: Written, neighbouring: str) -> "Release":
     q = math.nextafter(float(rate), 1.0)
     if given.get("sampling", "without-replacement" if "batch" in given else "poisson") == "without-replacement":
         if neighbouring == "add-remove":
-            raise UsageError(
-                f"{where}: a batch of fixed size reveals the number of records: set neighbouring=replace-one"
-            )
+            raise UsageError(f"{where}: a fixed-size batch reveals the number of records; set neighbouring=replace-one")
         return composition.Release(pairs=(pairs.FixedSize(q, noise), pairs.FixedSize(q, noise)))
     if neighbouring == "replace-one":
         return composition.Release(pairs=(pairs.Replaced(q, noise), pairs.Replaced(q, noise)))
@@ -184,17 +184,17 @@ def _pure(epsilon: float, *, law: bool) -> "Release":
 def _rate(given: dict[str, float | str], where: str) -> Fraction:
     """Return the sampling rate; 1 without sampling."""
     if "rate" in given and ("batch" in given or "of" in given):
-        raise UsageError(f"{where}: set either rate, or batch and of, but not both")
+        raise UsageError(f"{where}: set either rate, or batch and of, not both")
     if ("batch" in given) != ("of" in given):
-        raise UsageError(f"{where}: set batch and of together, for example batch=10,of=1000")
+        raise UsageError(f"{where}: batch and of must be set together, for example batch=10,of=1000")
     if "batch" in given:
         rate = Fraction(_parse_whole_number("batch", given["batch"]), _parse_whole_number("of", given["of"]))
     else:
         rate = Fraction(_parse_positive(given.get("rate", 1.0), "rate", where))
     if not 0 < rate <= 1:
-        raise UsageError(f"{where}: the rate {float(rate):g} is not in (0, 1]: choose another rate")
+        raise UsageError(f"{where}: the rate must be in (0, 1], got {float(rate):g}")
     if "sampling" in given and "rate" not in given and "batch" not in given:
-        raise UsageError(f"{where}: sampling needs a rate: set rate, or batch and of")
+        raise UsageError(f"{where}: sampling requires a rate; set rate, or batch and of")
     return rate
 
 
@@ -204,9 +204,11 @@ def _parse_plain(text: str) -> dict[str, object]:
     for part in filter(None, parts):
         key, equals, value = part.partition("=")
         if not equals or not value:
-            raise UsageError(f"{name}: `{part}` is not of the form key=value, as in {name}:sigma=2,count=10")
+            raise UsageError(
+                f"{name}: `{part}` does not have the form key=value; an example is {name}:sigma=2,count=10"
+            )
         if key in found:
-            raise UsageError(f"{name}: `{key}` is set twice: remove one of them")
+            raise UsageError(f"{name}: `{key}` is set twice; remove one")
         found[key] = value
     return found
 
@@ -221,7 +223,7 @@ def _parse_json(text: str) -> dict[str, object]:
 
 def _parse_choice(key: str, value: object) -> str:
     if value not in _WORDS[key]:
-        raise UsageError(f"{key}={value} is not supported: choose {' or '.join(_WORDS[key])}")
+        raise UsageError(f"{key}={value} is not supported; use {' or '.join(_WORDS[key])}")
     return str(value)
 
 
@@ -231,26 +233,26 @@ def _parse_number(key: str, value: object) -> float:
             raise ValueError
         return float(value)  # type: ignore[arg-type]
     except (TypeError, ValueError) as error:
-        raise UsageError(f"{key}={value}: the value is not a number") from error
+        raise UsageError(f"{key}={value}: the value must be a number") from error
 
 
 def _parse_whole_number(key: str, value: object) -> int:
     number = _parse_number(key, value)
     if not (1 <= number < 2**53 and number == int(number)):
-        raise UsageError(f"{key}={value}: choose a whole number of 1 or more")
+        raise UsageError(f"{key}={value}: the value must be a whole number of at least 1")
     return int(number)
 
 
 def _parse_positive(value: float | str, key: str, where: str) -> float:
     number = float(value)
     if not 0 < number < math.inf:
-        raise UsageError(f"{where}: {key}={value}: choose a positive number")
+        raise UsageError(f"{where}: {key}={value}: the value must be a positive number")
     return number
 
 
 def _required_value(given: dict[str, float | str], key: str, where: str) -> float:
     if key not in given:
-        raise UsageError(f"{where}: {key} is missing: for example, use {where}:{key}=2")
+        raise UsageError(f"{where}: {key} is missing; an example is {where}:{key}=2")
     return _parse_positive(given[key], key, where)
 
 

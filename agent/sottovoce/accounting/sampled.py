@@ -59,16 +59,14 @@ class SampledGaussian:
         """Raise PrivacyError if the values are not a valid charge."""
         if self.sensitivity_squared < 1 or self.sigma < 0 or not 1 <= self.batch <= self.of:
             raise PrivacyError(
-                "a sampled charge needs a positive sensitivity, a σ of 0 or more and a rate in (0, 1]: calibrate again"
+                "a sampled charge requires a positive sensitivity, a non-negative σ and a rate in (0, 1]; recalibrate"
             )
         if self.sampling not in ("poisson", "without-replacement"):
-            raise PrivacyError(f"unknown sampling {self.sampling}: choose poisson or without-replacement")
+            raise PrivacyError(f"unknown sampling method {self.sampling}; use poisson or without-replacement")
         if self.neighbouring not in ("add-remove", "replace-one"):
-            raise PrivacyError(f"unknown relation {self.neighbouring}: choose add-remove or replace-one")
+            raise PrivacyError(f"unknown neighbouring relation {self.neighbouring}; use add-remove or replace-one")
         if (self.sampling, self.neighbouring) == ("without-replacement", "add-remove"):
-            raise PrivacyError(
-                "a batch of fixed size reveals the number of records: set privacy.neighbouring=replace-one"
-            )
+            raise PrivacyError("a fixed-size batch reveals the number of records; set privacy.neighbouring=replace-one")
 
     @property
     def mu_squared(self) -> float:
@@ -177,7 +175,7 @@ def _epsilon(mu_squared: float, counts: tuple[tuple[SampledGaussian, int], ...],
     from sottovoce.accounting.pairs import Gaussian
 
     if len({event.neighbouring for event, _ in counts}) > 1:
-        raise PrivacyError("charges under add-remove and under replace-one do not compose: use only one relation")
+        raise PrivacyError("charges under add-remove and under replace-one do not compose; use a single relation")
     if math.isinf(mu_squared):
         return math.inf
     gaussian: dict[Pair, int] = {Gaussian(math.nextafter(math.sqrt(mu_squared), math.inf)): 1} if mu_squared > 0 else {}

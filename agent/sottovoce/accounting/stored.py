@@ -35,7 +35,8 @@ def event_of(terms: str) -> Event:
             raise ValueError("not canonical")
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
         raise PrivacyError(
-            f"a charge has unknown terms, `{terms[:80]}`, so its cost is unknown here: use the program that wrote it"
+            f"a charge has unknown terms, `{terms[:80]}`, so its cost cannot be computed; use the program "
+            "version that wrote it"
         ) from error
     return event
 

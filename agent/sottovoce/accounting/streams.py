@@ -32,13 +32,11 @@ def coefficients(kind: Kind, band: int, bits: int = UNIT_BITS) -> tuple[int, ...
         PrivacyError: if `kind` is unknown or `band` is below 1.
     """
     if band < 1:
-        raise PrivacyError(
-            "a factorisation must have a band of 1 or more: choose the number of readings that each release includes"
-        )
+        raise PrivacyError("a factorisation requires a band of at least 1; set the number of readings in each release")
     if kind == "independent":
         return (1 << bits,)
     if kind != "square-root":
-        raise PrivacyError(f"unknown factorisation {kind}: choose independent or square-root")
+        raise PrivacyError(f"unknown factorisation {kind}; use independent or square-root")
     found, exact = [], 1 << (bits + _GUARD_BITS)
     for k in range(band):
         exact = exact * (2 * k - 1) // (2 * k) if k else exact

@@ -162,7 +162,8 @@ def part_of(event: Event, changes: int = 1) -> Part:
     closed = event.mu_squared > 0 or event.epsilon > 0 or isinstance(event, Moved)
     if not closed and changes > 1:
         raise TaskRefused(
-            "the cost of a sampled release for two changes is unknown: set the task's relation to that of the ledger"
+            "the cost of a sampled release for two changes is unknown; use a task with the ledger's "
+            "neighbouring relation"
         )
     sampled = None if closed else cast("SampledGaussian", with_units(event, EVERY))
     return changes * changes * event.mu_squared, changes * event.epsilon, sampled

@@ -28,12 +28,14 @@ class Units:
         for first, last in self.spans:
             if not after < first <= last <= LAST:
                 raise PrivacyError(
-                    "the runs of units that a charge touches must be in ascending order with gaps between them: "
-                    "correct the program"
+                    "the unit runs of a charge must be in ascending order with gaps between them; this is a "
+                    "bug; please report it"
                 )
             after = last + 1
         if not self.spans:
-            raise PrivacyError("a charge must touch at least one unit: every result computed from records has a cost")
+            raise PrivacyError(
+                "a charge must cover at least one unit, because every result computed from records has a cost"
+            )
 
     @property
     def count(self) -> int:

@@ -68,7 +68,8 @@ def views(mixing: Matrix, *, rounds: int, noise: Noise, of: int, seen_by: Sequen
     observers = sorted(set(seen_by))
     if rounds < 1 or not observers or of in observers or not all(0 <= agent < agents for agent in (of, *observers)):
         raise PrivacyError(
-            f"choose agents from 0 to {agents - 1}, observers other than the agent, and at least one round"
+            f"agents must be numbered from 0 to {agents - 1}, the agent cannot be its own observer, and there "
+            "must be at least one round"
         )
     heard = sorted({int(j) for agent in observers for j in np.flatnonzero(mixing[agent]) if j not in observers})
     if noise == "once":
@@ -96,7 +97,8 @@ def metropolis(edges: Sequence[tuple[int, int]], agents: int) -> Matrix:
     for a, b in edges:
         if a == b or not (0 <= a < agents and 0 <= b < agents):
             raise PrivacyError(
-                f"the edge {a}, {b} does not join two of the agents 0 to {agents - 1}: correct the topology"
+                f"the edge {a}, {b} does not connect two different agents numbered 0 to {agents - 1}; correct "
+                "the topology"
             )
         W[a, b] = W[b, a] = 1
     degrees = W.sum(axis=1)
@@ -112,7 +114,7 @@ def topology(name: str, agents: int) -> list[tuple[int, int]]:
         PrivacyError: if the topology is unknown or there are fewer than two agents.
     """
     if agents < 2:
-        raise PrivacyError("a network must have at least two agents: choose a larger number")
+        raise PrivacyError("a network requires at least two agents")
     path = [(i, i + 1) for i in range(agents - 1)]
     known = {
         "ring": [*path, (agents - 1, 0)] if agents > 2 else path,
@@ -121,7 +123,7 @@ def topology(name: str, agents: int) -> list[tuple[int, int]]:
         "star": [(0, i) for i in range(1, agents)],
     }
     if name not in known:
-        raise PrivacyError(f"unknown topology {name}: choose ring, complete, path or star")
+        raise PrivacyError(f"unknown topology {name}; use ring, complete, path or star")
     return known[name]
 
 

@@ -183,8 +183,8 @@ def _head_gossip(config: AgentConfig, identity: Identity, vault: VaultFront, voi
     book = HeadBook(config.agent.state / HEADS)
     if book.created_because is not None and vault.tip().charges > 0:
         _log.warning(
-            "heads-forgotten the ledger heads of other devices were reset because %s; until those devices send their "
-            "heads again, this device cannot detect restored copies of them",
+            "heads-forgotten other devices' ledger heads were reset because %s; until those devices resend "
+            "them, this device cannot detect a restored copy of their ledgers",
             book.created_because,
         )
     detector = RollbackDetector(config.ledger.echoes, config.ledger.alone)

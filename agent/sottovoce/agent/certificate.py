@@ -82,7 +82,7 @@ def verify(text: bytes, fleet_certificate: bytes, source: Path) -> dict[str, Any
         credential = b64decode(certificate.credential, validate=True)
         signature = b64decode(certificate.signature, validate=True)
     except (msgspec.MsgspecError, ValueError) as error:
-        raise LedgerError(f"{source}: not a complete privacy certificate ({error}); export it again") from error
+        raise LedgerError(f"{source}: incomplete privacy certificate ({error}); export it again") from error
     try:
         # The account outlives the device's certificate, so check who issued that certificate, but not its expiry.
         subject = subject_of(credential, fleet_certificate, now=None)
@@ -91,9 +91,11 @@ def verify(text: bytes, fleet_certificate: bytes, source: Path) -> dict[str, Any
     except IdentityError as error:
         raise IdentityError(f"{source}: {error}") from error
     except InvalidSignature as error:
-        raise IdentityError(f"{source}: not signed by the device that it names; export it again") from error
+        raise IdentityError(
+            f"{source}: the signature is not from the device in the certificate; export it again"
+        ) from error
     if (subject.node_id, subject.fleet) != (account.owner, certificate.fleet):
-        raise IdentityError(f"{source}: the account is for a different device or fleet from the one that signed it")
+        raise IdentityError(f"{source}: the account belongs to a different device or fleet than its signer")
     try:
         spending, head = audit_account(account)
     except LedgerError as error:

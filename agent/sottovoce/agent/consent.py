@@ -41,7 +41,7 @@ def save_consent(directory: Path, task: SignedTask, said: Said) -> None:
     """
     before, digest = _load_consents(directory), _digest(task)
     if read_consent(directory, task) == "withdrawn":
-        raise TaskRefused(f"epoch {task.epoch}: the owner has withdrawn from this task; a withdrawal cannot be undone")
+        raise TaskRefused(f"epoch {task.epoch}: the owner has withdrawn from this task, and a withdrawal is permanent")
     others = [one for one in before if one.document != digest][-_MAX:]
     replace(directory / NAME, json.encode([*others, _Consent(digest, said)]) + b"\n")
 
@@ -53,7 +53,7 @@ def _load_consents(directory: Path) -> list[_Consent]:
     except FileNotFoundError:
         return []
     except (OSError, DecodeError, ValidationError) as error:
-        raise IdentityError(f"{path}: the file cannot be read ({error}); delete it and answer again") from error
+        raise IdentityError(f"{path}: cannot read the file ({error}); delete it and answer again") from error
 
 
 def _digest(task: SignedTask) -> str:

@@ -105,13 +105,15 @@ class ControlServer:
         if question == b"status":
             return public_status(self._agent.status())
         return (
-            await self._answer(question) if question == b"model" else {"error": "unknown request: send status or model"}
+            await self._answer(question)
+            if question == b"model"
+            else {"error": "unknown request; the supported requests are status and model"}
         )
 
     async def _answer(self, question: bytes | None) -> dict[str, Any]:
         match question:
             case None:
-                return {"error": f"the request is longer than {LONGEST_QUESTION} bytes: send fewer records"}
+                return {"error": f"the request exceeds {LONGEST_QUESTION} bytes; send fewer records"}
             case b"leave":
                 return await self._agent.leave()
             case b"status":
@@ -132,7 +134,10 @@ class ControlServer:
             case line if line.startswith(b"{"):
                 return await self._prediction(line)
             case _:
-                return {"error": "unknown request: send status, fleet, model, describe, predict, look, stop or leave"}
+                return {
+                    "error": "unknown request; the supported requests are status, fleet, model, describe, predict, "
+                    "look, stop and leave"
+                }
 
     def _retry_fleet_tasks(self) -> dict[str, Any]:
         if "fault" not in self._agent.status():  # otherwise the agent looks once it runs again
@@ -164,7 +169,7 @@ class ControlServer:
                 model, cycle = self._agent.model, self._agent.cycle
                 return await asyncio.to_thread(self._predictor.answer, line, model, cycle)
         except TimeoutError:
-            return {"error": f"the prediction took more than {_PREDICTION_SECONDS:g} s: send fewer records"}
+            return {"error": f"the prediction took more than {_PREDICTION_SECONDS:g} s; send fewer records"}
 
 
 def public_status(status: dict[str, Any]) -> dict[str, Any]:
@@ -224,7 +229,7 @@ def ask(
         except (OSError, ValueError) as error:
             remedy = "start it with `sottovoce agent run --config FILE`"
             if read_only(state):  # the agent is waiting for the disk and cannot create its socket
-                remedy = "the disk is mounted read-only: find out why, and remount it read-write"
+                remedy = "the disk is mounted read-only; fix the cause and remount it read-write"
             raise NetworkError(f"{state}: no agent answers there; {remedy}") from error
     if "fault" in answer and not waiting:
         fault = Fault.of_status(answer["fault"])

@@ -197,8 +197,8 @@ class Core:
         if newest is not None and incarnation < newest.incarnation:
             raise MessageRefused(
                 "incarnation",
-                f"{sender} sent a message from incarnation {incarnation}, but incarnation {newest.incarnation} is "
-                "known: an old message was replayed, or the device was restored from a backup",
+                f"{sender} sent a message from incarnation {incarnation}, but has already reached incarnation "
+                f"{newest.incarnation}: an old message was replayed, or the sender was restored from a backup",
             )
 
     def was_applied(self, sender: str, incarnation: int, sequence: int) -> bool:

@@ -34,7 +34,7 @@ class DayWatch:
         """
         while not stopping.is_set():
             pause = await self.report_ended_day(tell)
-            self._waits.begin(_WAIT, "the day to end", pause, repeats=True)
+            self._waits.begin(_WAIT, "the end of the day", pause, repeats=True)
             try:
                 async with asyncio.timeout(pause):
                     await stopping.wait()

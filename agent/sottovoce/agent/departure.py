@@ -100,9 +100,12 @@ class Departure:
             return
         remainder = self._remainder()
         if remainder is None:
-            _log.info("left the other devices have everything that they need from this device")
+            _log.info("left the other devices have received everything they need from this device")
         else:
-            _log.warning("leave-incomplete %s: the rest is stored and will be sent after the next start", remainder)
+            _log.warning(
+                "leave-incomplete %s; the remaining messages are stored and will be sent after the next startup",
+                remainder,
+            )
         self._outcome.set_result({"stopping": True, "handed_over": remainder is None, "left": remainder or ""})
 
     def _remainder(self) -> str | None:

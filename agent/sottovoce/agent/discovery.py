@@ -169,14 +169,15 @@ def _announced_address(config: AgentConfig) -> str:
     """Return the address to announce on the local network."""
     if "grpc" not in config.transport.use:
         raise ConfigError(
-            "membership.mdns: without grpc in transport.use there is no address to announce; set mdns to false"
+            "membership.mdns: there is no address to announce, because transport.use does not include grpc; set "
+            "mdns to false"
         )
     address = config.transport.announce or config.transport.listen
     host = address.rpartition(":")[0].strip("[]")
     if host == "localhost" or host == "::1" or host.startswith("127."):
         raise ConfigError(
-            f"membership.mdns: other devices cannot reach {address}; set transport.listen to this device's address on "
-            "the network, or set transport.announce"
+            f"membership.mdns: other devices cannot reach {address}; set transport.listen or transport.announce "
+            "to this device's network address"
         )
     return address
 

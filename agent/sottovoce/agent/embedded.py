@@ -79,7 +79,7 @@ class Agent:
                 then.
         """
         if self._work is not None:
-            raise UsageError("this agent has already been started: open another one")
+            raise UsageError("this agent has already been started; open a new one")
         self._running = await asyncio.to_thread(assemble, self.config)
         self._work = asyncio.create_task(self._run(), name="sottovoce agent")
         return self
@@ -153,18 +153,21 @@ class Agent:
         """
         rows = np.asarray(features, dtype=np.float64)
         if rows.ndim != 2 or not np.isfinite(rows).all():
-            raise DataError(f"cannot use features of shape {rows.shape}: pass finite numbers, one row per record")
+            raise DataError(
+                f"invalid features of shape {rows.shape}; pass a two-dimensional array of finite numbers with one "
+                "row per record"
+            )
         return self._predictor.predict(rows, self.model)
 
     @property
     def _agent(self) -> runtime.Agent:
         if self._running is None:
-            raise UsageError("this agent is not running: use `async with Agent.open(…) as agent`")
+            raise UsageError("this agent is not running; use `async with Agent.open(…) as agent`")
         return self._running
 
     def _running_task(self) -> "asyncio.Task[None]":
         if self._work is None:
-            raise UsageError("this agent is not running: use `async with Agent.open(…) as agent`")
+            raise UsageError("this agent is not running; use `async with Agent.open(…) as agent`")
         return self._work
 
     def _event(self, kind: Literal["ready", "cycle", "stopped"]) -> AgentEvent:

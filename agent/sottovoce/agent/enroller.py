@@ -99,8 +99,8 @@ class Enroller:
             server = await asyncio.start_server(self._serve, host, port, ssl=self._context, limit=MAX_BYTES)
         except OSError as error:
             raise NetworkError(
-                f"cannot listen on {self._address} ({error.strerror or error}): specify an address of this machine "
-                "that the new device can reach, and a free port"
+                f"cannot listen on {self._address} ({error.strerror or error}); specify one of this machine's "
+                "addresses that the new device can reach, and a free port"
             ) from error
         async with server:
             listening()
@@ -132,15 +132,15 @@ class Enroller:
                 return self._join(question.secret, question.request)
             return self._renew(question.request)
         except msgspec.MsgspecError:
-            return Declined("the request is malformed: both sides must run the same version of Sottovoce")
+            return Declined("malformed request; both sides must run the same version of Sottovoce")
         except IdentityError as error:
             return Declined(str(error))
 
     def _join(self, secret: str, request: str) -> Answer:
         if self._token is None or not self._token.admits(secret):
-            return Declined("this enroller did not issue the token: check the token, or ask for a new one")
+            return Declined("this enroller did not issue the token; check the token, or request a new one")
         if self.joined is not None or time.clock_gettime(_CLOCK) >= self._ends:
-            return Declined("the token has already been used or has expired: ask for a new one")
+            return Declined("the token has expired or has already been used; request a new one")
         asked = read_request(request.encode(), "the request")
         self.joined = asked.node_id  # set before anything is issued: a token admits only one device
         return self._issued_answer(self._fleet.issue(asked, self._validity()), self._seeds)

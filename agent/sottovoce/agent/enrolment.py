@@ -83,9 +83,9 @@ def redeem(token: Token, request: bytes) -> Issued:
     def check_certificate(certificate: bytes) -> None:
         if not token.is_enroller(certificate):
             raise IdentityError(
-                f"the server at {token.address} is not the enroller that issued this token: check the token; if it is "
-                "correct, someone is intercepting the connection, or the enroller was restarted and has issued "
-                "another token"
+                f"the server at {token.address} is not the enroller that issued this token. Check the token; if "
+                "it is correct, either the connection is being intercepted, or the enroller was restarted and "
+                "has issued a new token"
             )
 
     return _ask(
@@ -117,17 +117,19 @@ def _ask(
         raw = _exchange(address, msgspec.json.encode(question) + b"\n", context, name, known)
     except ssl.SSLCertVerificationError as error:
         raise IdentityError(
-            f"the server at {address} is not an enroller of this fleet ({error.verify_message}): correct the address"
+            f"the server at {address} is not an enroller for this fleet ({error.verify_message}); correct the address"
         ) from error
     except (OSError, OverflowError, UnicodeError) as error:  # the last two are raised for an impossible port or name
         reason = getattr(error, "strerror", None) or error
-        raise NetworkError(f"no enroller answers at {address} ({reason}): start it, or correct the address") from error
+        raise NetworkError(
+            f"no enroller responds at {address} ({reason}); start the enroller, or correct the address"
+        ) from error
     try:
         answer: Answer = msgspec.json.decode(raw, type=Answer)
     except msgspec.MsgspecError as error:
-        raise NetworkError(f"the enroller at {address} sent an incomplete answer: try again") from error
+        raise NetworkError(f"the enroller at {address} sent an incomplete response; try again") from error
     if isinstance(answer, Declined):
-        raise IdentityError(f"the enroller at {address} declined the request: {answer.reason}")
+        raise IdentityError(f"the enroller at {address} rejected the request: {answer.reason}")
     return answer
 
 

@@ -26,7 +26,7 @@ STUCK_SECONDS = 5.0
 
 _PERSON_SECONDS = 600.0  # time between checks for whether a person has fixed the fault
 _RECORDS = "data"
-_NO_MEMORY = "there is not enough memory; check what else uses it, and the memory limits of this process"
+_NO_MEMORY = "not enough memory; check this process's memory limits and what other programs are using"
 """Replacement for numpy's message, which contains an array's shape and might thus reveal the number of records."""
 
 _OF_SQLITE = {
@@ -143,7 +143,7 @@ def unrecoverable_disk_error(directory: Path) -> DiskReadOnly | None:
     """
     if not (is_supervised() and read_only(directory)):
         return None
-    return DiskReadOnly(f"{directory}: its disk is mounted read-only; find out why, and remount it read-write")
+    return DiskReadOnly(f"{directory}: the disk is mounted read-only; fix the cause and remount it read-write")
 
 
 @contextmanager
@@ -180,7 +180,7 @@ class Patience:
             self._sparse_log.say(logging.ERROR, kind, "needs-a-person kind=%s %s", kind, reason)
             return _PERSON_SECONDS
         self._pause = min(2 * self._pause, self._longest) or _FIRST_PAUSE
-        said = "fault-passes kind=%s the agent retries until the fault has passed: %s"
+        said = "fault-passes kind=%s the agent retries until the fault clears: %s"
         self._sparse_log.say(logging.WARNING, kind, said, kind, reason)
         return self._pause
 

@@ -50,11 +50,13 @@ def fit(records: Sequence[PublishedRecord], model: str, epochs: int = 1) -> Fitt
         DataError: if there are no records, or they differ in their number of features or classes.
     """
     if not records:
-        raise DataError("there are no published records to learn from yet: let the agent collect some first")
+        raise DataError(
+            "there are no published records to learn from yet; let the agent run until it has collected some"
+        )
     shapes = {(record.perturbation.features, record.perturbation.classes) for record in records}
     if len(shapes) > 1:
         raise DataError(
-            "the published records have different features or classes: do not mix records from several fleets"
+            "the published records differ in their features or classes; do not mix records from different fleets"
         )
     ((features, classes),) = shapes
     grouped = _by_perturbation(records)

@@ -58,7 +58,7 @@ def kept_task(directory: Path, authority: Authority) -> SignedTask | None:
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise IdentityError(f"{path} cannot be read: {error.strerror}; correct the file's owner or mode") from error
+        raise IdentityError(f"cannot read {path}: {error.strerror}; fix the file's owner or mode") from error
     task = read_task(raw, path)
     try:
         task.verify(authority)
@@ -96,7 +96,9 @@ def propose(directory: Path, fleet: Fleet, tables: dict[str, dict[str, Any]], wh
     previous = kept_task(directory, fleet.authority)
     epoch, period = (1, 0) if previous is None else (previous.epoch + 1, previous.period)
     if (wanted := when.get("period", period)) < period:
-        raise IdentityError(f"task.period: period {wanted} has passed: the previous task belongs to period {period}")
+        raise IdentityError(
+            f"task.period: period {wanted} is over, because the previous task is already in period {period}"
+        )
     fields = {
         "fleet": fleet.name,
         "epoch": epoch,

@@ -24,10 +24,10 @@ CREATE TABLE head (owner TEXT PRIMARY KEY, came INTEGER NOT NULL, key BLOB NOT N
 """
 SCHEMA = Schema(
     0x50FF4EAD,
-    "a book of ledger heads",
+    "a ledger head database",
     (_VERSION_1,),
-    f"move {NAME}, {NAME}-wal and {NAME}-shm away: this device is then not a witness for other devices until they "
-    "have sent their heads again",
+    f"move {NAME}, {NAME}-wal and {NAME}-shm away; this device then cannot confirm other devices' ledger heads "
+    "until those devices resend them",
 )
 
 
@@ -62,14 +62,14 @@ class HeadBook:
         self.created_because: str | None = None
         try:
             if not path.exists():
-                self.created_because = "there was no book of heads"
+                self.created_because = "there was no ledger head database"
                 SCHEMA.begin(self._path)
             try:
                 self._connection = self._open()
             except (sqlite3.DatabaseError, ValueError) as error:
                 if is_disk_error(error):
                     raise
-                self.created_because = f"the book was damaged ({error})"
+                self.created_because = f"the database was corrupt ({error})"
                 SCHEMA.begin(self._path)
                 self._connection = self._open()
         except (sqlite3.DatabaseError, OSError) as error:
@@ -168,8 +168,8 @@ class HeadBook:
 
     def _unusable_error(self, error: Exception) -> DataError:
         return DataError(
-            f"{self._path}: the ledger heads of other devices cannot be used ({error}); free space on the disk and "
-            "check the file's permissions; if the file is damaged, move it away"
+            f"{self._path}: cannot use the stored ledger heads ({error}); free up disk space and check the "
+            "file's permissions, or move the file away if it is corrupt"
         )
 
 

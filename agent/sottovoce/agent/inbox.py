@@ -52,7 +52,7 @@ class Inbox:
             nonlocal receipt
             if not self._core.was_applied(*key):
                 if self._departure.closed:
-                    raise MessageRefused("leaving", "this device is leaving and does not accept any more messages")
+                    raise MessageRefused("leaving", "this device is leaving the fleet and no longer accepts messages")
                 self._quota.charge_share(sender)
                 if opened.task != self._tasks.own.digest:
                     self._core.refuse(*key, ANOTHER_TASK)

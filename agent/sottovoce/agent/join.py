@@ -139,7 +139,9 @@ def join_external(chain: bytes, issuer: bytes, state: Path, budget: Budget, *, v
     """
     beside = _request_directory(state)
     if not beside.is_dir():
-        raise IdentityError(f"{beside}: no keys there; start with `sottovoce fleet join --external --request FILE`")
+        raise IdentityError(
+            f"{beside}: the directory has no keys; start with `sottovoce fleet join --external --request FILE`"
+        )
     keys = DeviceKeys.read(beside)
 
     def make(draft: Path) -> Identity:
@@ -169,7 +171,7 @@ def _make_state(
         claim: called just before the draft is renamed; if it raises an error, the device does not join.
     """
     if vault is not None and state.absolute() in (vault.absolute(), *vault.absolute().parents):
-        raise IdentityError(f"{vault}: belongs to the agent; choose a directory outside {state} for the vault")
+        raise IdentityError(f"{vault}: this directory belongs to the agent; specify a vault directory outside {state}")
     draft, hidden = _draft(state), None if vault is None else _draft(vault)
     try:
         identity = make(draft)
@@ -202,7 +204,9 @@ def _request_directory(state: Path) -> Path:
 
 def _check_new(directory: Path) -> None:
     if directory.exists():
-        raise IdentityError(f"{directory}: already exists, and a device joins only once; choose another directory")
+        raise IdentityError(
+            f"{directory}: this directory already exists, and a device can join only once; specify a new directory"
+        )
 
 
 def _draft(directory: Path) -> Path:
@@ -216,6 +220,7 @@ def _draft(directory: Path) -> Path:
         draft.mkdir(mode=0o700)
     except OSError as error:
         raise IdentityError(
-            f"{directory}: cannot be created ({error.strerror}); choose a directory in which you may write"
+            f"{directory}: cannot create the directory ({error.strerror}); specify a location where you have "
+            "write permission"
         ) from error
     return draft

@@ -238,7 +238,7 @@ class LedgerHeadGossip:
         """
         heads = decode_heads(payload)
         if heads.head is None or heads.head.owner != sender:
-            raise MessageRefused("head", f"{sender} did not send its own ledger head")
+            raise MessageRefused("head", f"{sender} sent a ledger head that is not its own")
         head = heads.head
         head.verify(self._identity.fleet)
         kept = {self._identity.node_id, *self._peers()}
@@ -253,9 +253,9 @@ class LedgerHeadGossip:
                 self._rejected_heads.popitem(last=False)
             refusal = MessageRefused(
                 "ledger",
-                f"{sender} sent a ledger head with {head.charges} charges and {head.released} releases, which does "
-                f"not continue the known head with {taken.known.charges} charges and {taken.known.released} releases: "
-                "the device was restored from a copy, or two devices have its keys",
+                f"{sender} sent a ledger head with {head.charges} charges and {head.released} releases, which "
+                f"does not extend the known head with {taken.known.charges} charges and {taken.known.released} "
+                "releases: either the sender was restored from a copy, or two devices have the same keys",
             )
         answer = encode_heads(Heads(None, known))
         self._voice.counters.wire_bytes += len(answer)
@@ -299,21 +299,21 @@ class LedgerHeadGossip:
         have, needed, peers = self.detector.agreeing_count, self.detector.needed, len(self._peers())
         if self.detector.charged and self.keeping.nodes:
             return (
-                f"{max(1, needed - have)} of {len(self.keeping.nodes)} keepers of this ledger's head to confirm that "
-                f"no newer head exists, before anything is released ({abbreviate(self.keeping.nodes)} are asked "
-                "repeatedly; if they are gone for good, and this device was not restored from a copy, set "
-                "ledger.alone = true)"
+                f"{max(1, needed - have)} of {len(self.keeping.nodes)} keepers of this ledger's head to confirm "
+                f"that no newer head exists; nothing is released until then ({abbreviate(self.keeping.nodes)} "
+                "are asked repeatedly; if they are permanently gone and this device was not restored from a "
+                "copy, set ledger.alone = true)"
             )
         lonely = not self._contacts and not peers
-        way_out = "; if there are none, set ledger.alone = true" if lonely else ""
+        way_out = "; if there are no other devices, set ledger.alone = true" if lonely else ""
         if self.detector.may_release:
             return (
-                f"{needed - self.keeping.informed_count} of {needed} peers to store the head of this ledger, before "
-                f"anything is released ({peers} peers are asked repeatedly{way_out})"
+                f"{needed - self.keeping.informed_count} of {needed} peers to store this ledger's head; nothing "
+                f"is released until then ({peers} peers are asked repeatedly{way_out})"
             )
         return (
-            f"{needed - have} of {needed} peers to confirm that they know no newer ledger of this device, before "
-            f"anything is released ({peers} peers are asked repeatedly{way_out})"
+            f"{needed - have} of {needed} peers to confirm that they do not know a newer ledger from this "
+            f"device; nothing is released until then ({peers} peers are asked repeatedly{way_out})"
         )
 
 

@@ -45,5 +45,7 @@ def _stable_path(path: Path) -> Iterator[Path]:
                 if (one := path.with_name(path.name + suffix)).exists():
                     shutil.copyfile(one, copy.with_name(one.name))
         except OSError as error:
-            raise LedgerError(f"{path}: cannot be read ({error.strerror}); run this as the user who owns it") from error
+            raise LedgerError(
+                f"{path}: cannot read the file ({error.strerror}); run this command as the file's owner"
+            ) from error
         yield copy

@@ -156,7 +156,9 @@ class Link:
             except (DeliveryFailed, MessageRefused) as failure:
                 attempt += 1
                 pause = self._note_failure(failure, attempt)
-                self._waits.begin(name, f"pause before trying {self.peer.address} again: {failure}", pause)
+                self._waits.begin(
+                    name, f"the pause before the next attempt to reach {self.peer.address}: {failure}", pause
+                )
                 await self._sleep(pause)
                 continue
             finally:

@@ -84,8 +84,8 @@ class LinkTable:
             link = self.open(peer)
         if link is None:
             _log.warning(
-                "share-stranded peer=%s its address is no longer known: its share will be sent once the peer is "
-                "discovered again or listed under [transport]",
+                "share-stranded peer=%s the peer's address is no longer known; its share will be sent once the "
+                "peer is rediscovered or listed under [transport]",
                 recipient,
             )
             return

@@ -56,10 +56,11 @@ def move(state: Path, target: Path) -> Path:
             return _finish_move(draft, target)
     except OSError as error:
         raise LedgerError(
-            f"{target} cannot be written ({error.strerror or error}): make room on its disk, or choose another "
-            f"directory; `sottovoce ledger show --state {state}` shows whether the device is still in the old directory"
+            f"cannot write to {target} ({error.strerror or error}); free up disk space, or specify another "
+            f"directory. `sottovoce ledger show --state {state}` shows whether the device is still in the old "
+            "directory"
         ) from error
-    raise LedgerError(f"{ledger} has already been moved to {ended[1]}; the ledger left here is closed for good")
+    raise LedgerError(f"{ledger} has already been moved to {ended[1]}, and the copy left here is permanently closed")
 
 
 def _check_place(state: Path, target: Path, draft: Path, owner: str) -> None:
@@ -70,15 +71,15 @@ def _check_place(state: Path, target: Path, draft: Path, owner: str) -> None:
     """
     if target.is_relative_to(state) or state.is_relative_to(target):
         raise LedgerError(
-            f"{target}: one of the two directories is inside the other; choose one that is separate from {state}"
+            f"{target}: neither directory may contain the other; specify one that is separate from {state}"
         )
     if target.exists():
-        raise LedgerError(f"{target} already exists; choose a directory that does not exist yet")
+        raise LedgerError(f"{target} already exists; specify a directory that does not exist yet")
     mark = _mark(draft)
     if draft.exists() and (mark is None or mark.split()[0] != owner):
         raise LedgerError(
-            f"{draft} already exists and does not belong to this device. The move of another device may be unfinished; "
-            "choose another directory"
+            f"{draft} already exists and does not belong to this device, perhaps because another device's move "
+            "did not finish; specify another directory"
         )
 
 

@@ -97,7 +97,7 @@ async def _serve_pages(
         from sottovoce.observe.metrics import page
     except ModuleNotFoundError as error:
         raise ConfigError(
-            "observe.metrics needs the package prometheus-client: install sottovoce[metrics], or leave it out"
+            "observe.metrics requires the package prometheus-client; install sottovoce[metrics], or remove the key"
         ) from error
     began = time.monotonic()
 
@@ -141,14 +141,14 @@ def readiness(agent: Watched) -> dict[str, str]:
     up = not all(ways.values())
     return {
         "identity": _identity_finding(agent),
-        "ledger": "the vault process does not respond" if "vault-process" in agent.waits.current else "",
+        "ledger": "the vault process is not responding" if "vault-process" in agent.waits.current else "",
         "transport": "" if up else "; ".join(f"{name}: {trouble}" for name, trouble in ways.items()),
     }
 
 
 def _identity_finding(agent: Watched) -> str:
     if datetime.now(UTC) >= agent.identity.not_after:
-        return "this device's certificate has expired: run `sottovoce fleet renew`"
+        return "this device's certificate has expired; run `sottovoce fleet renew`"
     if agent.identity.node_id in agent.trust.revoked:
         return "this device is revoked by its fleet"
     return ""

@@ -21,4 +21,4 @@ def read_password(key: str, file: Path) -> str:
             raise ConfigError(f"{key}: {file} is open to other users; run chmod 600 on it")
         return file.read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{key}: {file} cannot be read; store the password there as UTF-8 text") from error
+        raise ConfigError(f"{key}: cannot read {file}; it must contain the password as UTF-8 text") from error

@@ -61,7 +61,7 @@ class Predictor:
             found = self.predict(rows, usable, transformed=question.transformed)
             return {"cycle": cycle, "values" if found.dtype.kind == "f" else "labels": found.tolist()}
         except msgspec.MsgspecError as error:
-            return {"error": f'{error}: send {{"predict": [[NUMBER, …], …]}}, with one list for each record'}
+            return {"error": f'{error}; send {{"predict": [[NUMBER, …], …]}}, with one list for each record'}
         except SottovoceError as error:
             return {"error": str(error)}
 
@@ -83,7 +83,7 @@ class Predictor:
             self._model = predictive_model(self._config)
         found = predict(self._model, usable, seen, description.classes)
         if not np.isfinite(found).all():
-            raise DataError("a prediction is not finite: the model has diverged, or the features are too large")
+            raise DataError("a prediction is not finite, because the model has diverged or the features are too large")
         return found
 
 
@@ -94,9 +94,9 @@ def _usable_parameters(parameters: Floats | None) -> Floats:
         DataError: if there is no model yet, or it has diverged.
     """
     if parameters is None:
-        raise DataError("there is no model yet: try again after the first cycle")
+        raise DataError("there is no model yet; try again after the first cycle")
     if not np.isfinite(parameters).all():
-        raise DataError("the model has diverged and cannot make predictions: lower learner.step_size")
+        raise DataError("the model has diverged and cannot make predictions; reduce learner.step_size")
     return parameters
 
 
@@ -107,7 +107,9 @@ def predictive_model(config: AgentConfig) -> Model:
         ConfigError: if the model cannot make predictions.
     """
     if config.learner.chosen_model == "mean":
-        raise ConfigError("learner.model: mean is the average of a fleet and cannot make predictions; use `model`")
+        raise ConfigError(
+            "learner.model: mean is the fleet average and cannot make predictions; send the request `model` instead"
+        )
     return family_of(config).model
 
 
@@ -143,15 +145,12 @@ def prepare_rows(rows: Floats, description: Description, *, transformed: bool) -
     expected = description.columns if transformed else description.features
     if rows.shape[1] != expected:
         kind = "transformed" if transformed else "as measured"
-        raise DataError(
-            f"each record has {rows.shape[1]} features, but the model needs {expected} features, {kind}: "
-            "send exactly these"
-        )
+        raise DataError(f"each record has {rows.shape[1]} features, but the model expects {expected} features {kind}")
     if transformed:
         return rows
     if description.ranges == "unknown" and description.transform != "none":
         raise DataError(
-            "the agent does not know the declared feature ranges, because only its vault reads them: set data.bounds, "
+            "the agent does not know the declared feature ranges, because only its vault reads them; set data.bounds, "
             'or send transformed features with "transformed": true'
         )
     return apply(description.transform, rows, description.declared_bounds())
@@ -165,10 +164,10 @@ def _parse_rows(question: Question) -> Floats:
     """
     rows = question.predict
     if not 1 <= len(rows) <= MAX_ROWS:
-        raise DataError(f"{len(rows)} records: send 1 to {MAX_ROWS} at a time")
+        raise DataError(f"the request contains {len(rows)} records; send 1 to {MAX_ROWS} at a time")
     if len({len(row) for row in rows}) > 1:
-        raise DataError("the records have different numbers of features: send every feature of each record")
+        raise DataError("the records differ in their number of features; send all features of every record")
     array = np.array(rows, dtype=np.float64)
     if not np.isfinite(array).all():
-        raise DataError("a feature is not a finite number: omit that record")
+        raise DataError("every feature must be a finite number; omit records that have other values")
     return array

@@ -42,7 +42,7 @@ def read_promise(fleet: Path) -> Promised | None:
     try:
         return msgspec.json.decode(read(path), type=Promised)
     except msgspec.MsgspecError as error:
-        raise IdentityError(f"{path} is damaged ({error}): restore it from a backup") from error
+        raise IdentityError(f"{path} is corrupt ({error}); restore it from a backup") from error
 
 
 def agreed_budget(promised: Promised | None, **chosen: Any) -> Budget:
@@ -59,7 +59,7 @@ def agreed_budget(promised: Promised | None, **chosen: Any) -> Budget:
     budget = replace(common, **{name: value for name, value in chosen.items() if value is not None})
     if promised is not None and (budget.unit != common.unit or not budget.is_at_least_as_strict_as(common)):
         raise IdentityError(
-            f"the devices of this fleet promise {common.words}, but this device would promise {budget.words}: omit "
-            "the options that differ; only --epsilon and --delta may be lower"
+            f"this fleet's devices promise {common.words}, but this device would promise {budget.words}; omit "
+            "the options that differ (only --epsilon and --delta may be lower)"
         )
     return budget

@@ -44,9 +44,9 @@ class Witness:
         try:
             subject = self._subject(published.credential)
         except IdentityError as error:
-            raise MessageRefused("provenance", f"a published document cannot be verified: {error}") from error
+            raise MessageRefused("provenance", f"cannot verify a published document: {error}") from error
         if subject.node_id != published.owner:
-            raise MessageRefused("provenance", "a published document carries another device's certificate")
+            raise MessageRefused("provenance", "a published document contains another device's certificate")
         try:
             key = Ed25519PublicKey.from_public_bytes(subject.public_key)
             key.verify(published.signature, published.signed_bytes(self._authority.fleet, self._task))
@@ -62,7 +62,7 @@ class Witness:
         self.verify(published)
         subject, at = self._subject(published.credential), datetime.fromtimestamp(now, UTC)
         if not subject.not_before <= at <= subject.not_after:
-            raise MessageRefused("certificate", f"the certificate of device {published.owner} is not valid now")
+            raise MessageRefused("certificate", f"the certificate of device {published.owner} is not currently valid")
 
     def _subject(self, credential: bytes) -> Subject:
         """Return the content of a certificate; the newest few thousand are cached."""

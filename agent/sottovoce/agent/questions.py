@@ -78,8 +78,8 @@ class Questions:
             self._waits.end(_WAIT)
             if isinstance(answer, Refused) and answer.reason == "terms":  # the learner cannot continue
                 raise PrivacyError(
-                    f"the vault refused {name}: {answer.explanation}. Restore the previous settings under [learner], "
-                    "[data] and [privacy] in both the agent's and the vault's configuration"
+                    f"the vault refused {name}: {answer.explanation}. In the configurations of both the agent "
+                    "and the vault, restore the previous settings under [learner], [data] and [privacy]"
                 )
             loop = asyncio.get_running_loop()
             self.spending, tip = await loop.run_in_executor(None, lambda: (self._vault.spending(), self._vault.tip()))

@@ -103,8 +103,8 @@ class Reception:
             raise
         if receipt.refused:
             why = (
-                "the sender's task differs from this device's: no part of the message is applied, and the sender keeps "
-                "what it sent"
+                "the sender has a different task from this device: the message is not applied, and the sender "
+                "keeps the mass it sent"
             )
             self._refusals.note(sender, MessageRefused("task", why))
         else:
@@ -127,15 +127,13 @@ class Reception:
     def _open_envelope(self, sender: str, raw: bytes | None) -> VerifiedMessage:
         """Return the content of an envelope after checking that it is for this device and signed by its sender."""
         if raw is None:
-            raise MessageRefused("incomplete", "the message exceeded the size limit, or its sender gave up")
+            raise MessageRefused("incomplete", "the message exceeded the size limit, or the sender aborted it")
         own = self._trust.identity
         opened = unseal(raw, fleet=own.fleet, recipient=own.node_id)
         if opened.sender != sender:
             raise MessageRefused("sender", f"{sender} sent a message signed by {opened.sender}")
         if opened.heads is not None and opened.payload_type in _NO_SHARE:
-            raise MessageRefused(
-                "malformed", "ledger heads may accompany only a share, but this message is not a share"
-            )
+            raise MessageRefused("malformed", "only a share may include ledger heads, but this message is not a share")
         if max(opened.incarnation, opened.sequence) > _LARGEST_NUMBER:
             raise MessageRefused("range", "the message's incarnation or sequence number is too large")
         return opened
@@ -143,7 +141,7 @@ class Reception:
     def _answer_exchange(self, sender: str, payload: bytes) -> bytes:
         """Answer a peer's request to exchange views."""
         if self._peer_sampling is None:
-            raise MessageRefused("membership", "this device accepts only the peers in its configuration")
+            raise MessageRefused("membership", "this device accepts messages only from the peers in its configuration")
         reply = self._peer_sampling.receive(sender, payload)
         self._counters.wire_bytes += len(reply)
         return reply

@@ -24,9 +24,9 @@ INSERT INTO task VALUES (0);
 """
 SCHEMA = Schema(
     0x50FF4EC0,
-    "a book of published records",
+    "a published record database",
     (_VERSION_1, _VERSION_2),
-    f"move {NAME}, {NAME}-wal and {NAME}-shm away: the device receives the records again",
+    f"move {NAME}, {NAME}-wal and {NAME}-shm away; peers will send the records again",
 )
 
 
@@ -47,7 +47,7 @@ class RecordBook:
         try:
             self._connection = _open_connection(path, epoch)
         except (sqlite3.DatabaseError, ValueError) as error:
-            _log.warning("records-lost %s: the book could not be read and was reset (%s)", path, error)
+            _log.warning("records-lost %s: the record database could not be read and was reset (%s)", path, error)
             self._connection = self._recreate()
 
     def load(self) -> tuple[PublishedRecord, ...]:
@@ -55,7 +55,7 @@ class RecordBook:
         try:
             return tuple(_decode_records(self._connection))
         except (sqlite3.DatabaseError, DecodeError, MessageRefused) as error:
-            _log.warning("records-lost %s: the book could not be read and was reset (%s)", self._path, error)
+            _log.warning("records-lost %s: the record database could not be read and was reset (%s)", self._path, error)
             self._connection.close()
             self._connection = self._recreate()
             return ()
@@ -78,7 +78,7 @@ class RecordBook:
         except sqlite3.DatabaseError as error:
             if self._connection.in_transaction:
                 execute("ROLLBACK")
-            raise DataError(f"{self._path} cannot be written ({error}); make room on its disk") from error
+            raise DataError(f"cannot write {self._path} ({error}); free up disk space") from error
 
     def close(self) -> None:
         """Close the database file."""
@@ -89,7 +89,9 @@ class RecordBook:
             SCHEMA.begin(self._path)
             return _open_connection(self._path, self._epoch)
         except (sqlite3.DatabaseError, OSError) as error:
-            raise DataError(f"{self._path} cannot be created ({error}); make room and check its permissions") from error
+            raise DataError(
+                f"cannot create {self._path} ({error}); free up disk space and check the directory's permissions"
+            ) from error
 
 
 def read(path: Path) -> tuple[PublishedRecord, ...]:
@@ -99,7 +101,7 @@ def read(path: Path) -> tuple[PublishedRecord, ...]:
         DataError: if there is no book, or it is damaged.
     """
     if not path.is_file():
-        raise DataError(f"{path}: no published records are stored here; specify the state directory of a golf agent")
+        raise DataError(f"{path}: no published records are stored here; specify a golf agent's state directory")
     try:
         connection = sqlite3.connect(f"file:{path.absolute()}?mode=ro", uri=True, timeout=10)
         try:
@@ -109,7 +111,7 @@ def read(path: Path) -> tuple[PublishedRecord, ...]:
             connection.close()
     except (sqlite3.DatabaseError, DecodeError, MessageRefused, ValueError) as error:
         raise DataError(
-            f"{path}: the published records are damaged ({error}); specify the state directory of another agent"
+            f"{path}: the published records are corrupt ({error}); specify another agent's state directory"
         ) from error
 
 

@@ -104,7 +104,7 @@ class Renewal:
                 return
             self._trust.renew(identity)
         except IdentityError as error:
-            _log.error("identity-not-taken the agent keeps its present identity: %s", error)
+            _log.error("identity-not-taken the agent keeps its current identity: %s", error)
             return
         _log.info("identity-renewed expires=%s", identity.not_after.isoformat())
 
@@ -155,13 +155,12 @@ def overdue_warning(identity: Identity, now: datetime) -> str:
     """Return the warning for the operator of a device whose certificate was not renewed in time."""
     if now >= identity.not_after:
         return (
-            f"this device's certificate expired on {identity.not_after:%Y-%m-%d %H:%M} UTC, and peers refuse it: "
-            "renew it with `sottovoce fleet renew`; the agent then resumes"
+            f"this device's certificate expired on {identity.not_after:%Y-%m-%d %H:%M} UTC, and peers reject it; "
+            "renew it with `sottovoce fleet renew`, and the agent will resume"
         )
     return (
-        f"this device's certificate should have been renewed by now and expires on "
-        f"{identity.not_after:%Y-%m-%d %H:%M} UTC: renew it with `sottovoce fleet renew`; the agent keeps "
-        "working meanwhile"
+        f"this device's certificate is overdue for renewal and expires on {identity.not_after:%Y-%m-%d %H:%M} "
+        "UTC; renew it with `sottovoce fleet renew` (the agent continues to work until then)"
     )
 
 

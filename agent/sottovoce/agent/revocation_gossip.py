@@ -207,8 +207,8 @@ class RevocationGossip:
         if own in revoked.node_ids:
             raise IdentityError(
                 f"this device ({own}) was revoked by fleet {revoked.fleet!r} in version {revoked.version} of its "
-                "revocation list, and no longer takes part. If this is an error, ask the fleet's key holder; "
-                "otherwise enrol a new device with `sottovoce fleet join`"
+                "revocation list and no longer takes part. If this is a mistake, contact the fleet's key "
+                "holder; otherwise, enrol a new device with `sottovoce fleet join`"
             )
         self._trust.revoke(revoked.node_ids)
 

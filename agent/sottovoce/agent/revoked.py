@@ -28,7 +28,7 @@ def read_list(raw: bytes, authority: Authority, source: object) -> RevocationLis
         revoked = decode_list(raw)
     except MessageRefused as error:
         raise IdentityError(
-            f"{source} is not a complete revocation list ({error}): install it again with `sottovoce fleet revoke "
+            f"{source} is an incomplete revocation list ({error}); install it again with `sottovoce fleet revoke "
             "--state DIR --install FILE`"
         ) from error
     revoked.verify(authority)
@@ -47,7 +47,7 @@ def load_revocation_list(state: Path, authority: Authority) -> RevocationList | 
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise IdentityError(f"{path} cannot be read: {error.strerror}; fix its owner or mode") from error
+        raise IdentityError(f"cannot read {path}: {error.strerror}; fix the file's owner or mode") from error
     return read_list(raw, authority, path)
 
 
@@ -127,7 +127,7 @@ class RevokedHere:
         except FileNotFoundError:
             seen = (0, 0, 0)
         except OSError as error:
-            raise MessageRefused("revoked", f"the revocation list cannot be read: {error.strerror}") from error
+            raise MessageRefused("revoked", f"cannot read the revocation list: {error.strerror}") from error
         if seen != self._seen:
             try:
                 kept = load_revocation_list(self._directory, self._authority)

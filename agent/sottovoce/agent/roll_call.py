@@ -81,7 +81,7 @@ class RollCall:
         peers = [peer for node in nodes if (peer := self._find(node)) is not None]
         asking = [asyncio.ensure_future(ask(peer)) for peer in peers]
         if asking:
-            self._voice.waits.begin(_WAIT, "the devices of the fleet to answer a roll call", _WHOLE_SECONDS)
+            self._voice.waits.begin(_WAIT, "the fleet's devices to answer a roll call", _WHOLE_SECONDS)
             _, late = await asyncio.wait(asking, timeout=_WHOLE_SECONDS)
             for one in late:
                 one.cancel()
@@ -114,4 +114,4 @@ def _decoded(raw: bytes) -> Condition:
             raise ValidationError(f"{len(raw)} bytes")
         return json.decode(raw, type=Condition)
     except (DecodeError, ValidationError, UnicodeError, RecursionError) as error:
-        raise MessageRefused("malformed", f"the answer to the roll call is malformed: {error}") from error
+        raise MessageRefused("malformed", f"malformed answer to the roll call: {error}") from error

@@ -14,8 +14,9 @@ from sottovoce.errors import LedgerError
 from sottovoce.wire import SignedHead
 
 _REMEDY = (
-    "Nothing more is released. Remedy: stop every other device that has these keys, and restore this device's newest "
-    "ledger. If that ledger is lost, this identity can never release again, and a new device has to join"
+    "Nothing more will be released. Stop every other device that has these keys, and restore this device's "
+    "newest ledger. If that ledger is lost, this identity can never release anything again, and a new device "
+    "must join"
 )
 _MAX_LATE = 1  # tolerates one message from an earlier life that was in transit when that life ended
 
@@ -100,7 +101,8 @@ class RollbackDetector:
             state.late += 1
             if state.late > _MAX_LATE:
                 raise LedgerError(
-                    f"another copy of this device is running: {peer} receives messages from both in turn. {_REMEDY}"
+                    f"another copy of this device is running, because {peer} receives messages from both copies "
+                    f"in turn. {_REMEDY}"
                 )
         state.acknowledged_head = sent_head
 
@@ -123,12 +125,13 @@ def check_known_head(where: str, own: SignedHead, known: SignedHead, mark: bytes
     """
     if known.charges > own.charges or known.released > own.released:
         raise LedgerError(
-            f"this ledger is older than the one that this device has reported to others: {where} knows of charge "
-            f"{known.charges} and release {known.released}, but this ledger ends at {own.charges} and {own.released}. "
-            f"Either this ledger is a restored copy, or another copy of this device is running. {_REMEDY}"
+            f"this ledger is older than the one this device has already reported to others: {where} knows of "
+            f"charge {known.charges} and release {known.released}, but this ledger ends at charge {own.charges} "
+            f"and release {own.released}. Either this ledger is a restored copy, or another copy of this device "
+            f"is running. {_REMEDY}"
         )
     if known.mark != mark:
         raise LedgerError(
-            f"another copy of this device has released something: charge {known.charges} and release "
-            f"{known.released}, as known to {where}, differ from those of this ledger. {_REMEDY}"
+            f"another copy of this device has released data: charge {known.charges} and release "
+            f"{known.released}, known to {where}, differ from those in this ledger. {_REMEDY}"
         )

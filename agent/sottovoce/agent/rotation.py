@@ -64,8 +64,8 @@ def rotate_by_spare(directory: Path, spare: Path, state: Path | None, accept: in
     if not (directory / FLEET_CERTIFICATE).exists():
         if state is None:
             raise IdentityError(
-                f"{directory} has no {FLEET_CERTIFICATE}: restore it from a backup, or specify the state directory "
-                "of any device with --state"
+                f"{directory} does not contain {FLEET_CERTIFICATE}; restore the file from a backup, or specify "
+                "any device's state directory with --state"
             )
         make_private_directory(directory)
         source = state / IDENTITY
@@ -73,7 +73,8 @@ def rotate_by_spare(directory: Path, spare: Path, state: Path | None, accept: in
     key = decode_tls_key(read_private(spare / FLEET_KEY), spare / FLEET_KEY)
     if authority.spare is None or authority.spare.public_key() != key.public_key():
         raise IdentityError(
-            f"{spare / FLEET_KEY} is not the spare key of fleet {authority.fleet!r}: specify the right directory"
+            f"{spare / FLEET_KEY} is not the spare key of fleet {authority.fleet!r}; specify the directory that "
+            "contains it"
         )
     new_spare_key, new_spare = new_key(authority.fleet)
     change = _make_key_change(authority.certificate, Anchors(authority.spare, new_spare), accept, "spare")
@@ -96,8 +97,8 @@ def _write(
     """Write the new key, and the revocation list and the task signed with it; write either all of them or none."""
     if len(fleet.changes) > MAX_CHANGES:
         raise IdentityError(
-            f"fleet {fleet.name!r} has changed its keys {MAX_CHANGES} times, which is the limit: create a new fleet, "
-            "and enrol again"
+            f"fleet {fleet.name!r} has changed its keys {MAX_CHANGES} times, which is the limit; create a new "
+            "fleet and enrol the devices again"
         )
     known = known or directory
     revoked, task = load_revocation_list(known, before), kept_task(known, before)
@@ -118,7 +119,7 @@ def _write(
         files[TASK] = structs.replace(task, keys=fleet.changes, signature="").signed(fleet.sign).encoded
     if spare_files:
         if (directory / SPARE).exists() and any((directory / SPARE).iterdir()):
-            raise IdentityError(f"{directory / SPARE} contains a key that a new one would replace: move it away first")
+            raise IdentityError(f"{directory / SPARE} contains a key that would be overwritten; move it away first")
         make_private_directory(directory / SPARE)
         write_new({directory / SPARE / name: content for name, content in spare_files.items()})
     move_in(directory, files)

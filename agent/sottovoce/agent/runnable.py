@@ -20,7 +20,7 @@ def check_state(state: Path) -> None:
         IdentityError: if it does not exist.
     """
     if not state.is_dir():
-        raise IdentityError(f"{state}: no such state directory; create it with `sottovoce fleet join`")
+        raise IdentityError(f"{state}: the state directory does not exist; create it with `sottovoce fleet join`")
 
 
 def check_mode(config: AgentConfig, identity: Identity) -> None:
@@ -31,7 +31,7 @@ def check_mode(config: AgentConfig, identity: Identity) -> None:
     """
     mode = config.identity.mode
     if identity.mode != mode:
-        raise ConfigError(f'identity.mode is "{mode}", but this device joined as "{identity.mode}": correct it')
+        raise ConfigError(f'identity.mode is "{mode}", but this device joined as "{identity.mode}"; correct the key')
 
 
 def check_socket(state: Path) -> None:
@@ -42,8 +42,8 @@ def check_socket(state: Path) -> None:
     """
     if len(str(state / "agent.sock")) > _LONGEST_SOCKET_PATH:
         raise ConfigError(
-            f"agent.state: {state} is too long for a local socket; choose a path of fewer than 90 characters "
-            "(in a testbed: --set testbed.directory=…)"
+            f"agent.state: the path {state} is too long for a local socket; use fewer than 90 characters (in a "
+            "testbed: --set testbed.directory=…)"
         )
 
 
@@ -58,10 +58,12 @@ def check_readers(config: AgentConfig) -> None:
         return
     if len(str(path)) > _LONGEST_SOCKET_PATH:
         raise ConfigError(
-            f"agent.readers_socket: {path} is too long for a local socket; choose a path of fewer than 90 characters"
+            f"agent.readers_socket: the path {path} is too long for a local socket; use fewer than 90 characters"
         )
     if not path.absolute().parent.is_dir():
-        raise ConfigError(f"agent.readers_socket: {path.parent} does not exist; create it, or leave the key out")
+        raise ConfigError(
+            f"agent.readers_socket: {path.parent} does not exist; create the directory, or remove this key"
+        )
 
 
 def check_peers(config: AgentConfig, identity: Identity) -> None:
@@ -71,7 +73,7 @@ def check_peers(config: AgentConfig, identity: Identity) -> None:
         ConfigError: if it does.
     """
     if identity.node_id in (peer.id for peer in config.transport.peers):
-        raise ConfigError(f"transport.peers: {identity.node_id} is this device itself; list only others")
+        raise ConfigError(f"transport.peers: {identity.node_id} is this device itself; list only other devices")
 
 
 def check_cell(config: AgentConfig) -> None:
@@ -84,8 +86,8 @@ def check_cell(config: AgentConfig) -> None:
     if config.cell is not None and config.membership.sampling == "static" and devices < config.cell.least:
         smaller = f", or set privacy.cell.min to {devices} on all devices" if devices > 2 else ""
         raise ConfigError(
-            f"privacy.cell.min: a secure sum needs at least {config.cell.least} devices, but this device and its "
-            f"transport.peers are only {devices}: list more peers{smaller}"
+            f"privacy.cell.min: a secure sum requires at least {config.cell.least} devices, but this device and "
+            f"its transport.peers number only {devices}; list more peers{smaller}"
         )
 
 
@@ -103,7 +105,7 @@ def runnable_family(config: AgentConfig) -> Family:
     family.check()
     if family.model.size > MAX_PARAMETERS:
         raise ConfigError(
-            f"learner.model: a model of {family.model.size} parameters does not fit into a message, whose limit is "
-            f"{MAX_PARAMETERS}; choose a smaller model, or declare fewer features or classes"
+            f"learner.model: a model with {family.model.size} parameters does not fit in a message, whose limit "
+            f"is {MAX_PARAMETERS} parameters; use a smaller model, or declare fewer features or classes"
         )
     return family

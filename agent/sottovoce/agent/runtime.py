@@ -190,7 +190,7 @@ class Agent:
             self._spawn(self.tasks.fleets.run(self._stopping))
             if self._day_watch is not None:
                 self._spawn(self._day_watch.run(self._stopping, self._end_day))
-            at_work = f"device {self.identity.node_id} is at work"
+            at_work = f"device {self.identity.node_id} is running"
             self._spawn(notify_while_running(self._stopping, self._core_thread, at_work, lambda: self._failure is None))
             self.has_worked = True
             release_free_memory()
@@ -232,7 +232,7 @@ class Agent:
     async def _depart(self) -> None:
         self._timers.cancel()
         self.head_gossip.stop()
-        self.waits.begin("leave", "a peer to take over this device's part", 2 * LEAVE_SECONDS)
+        self.waits.begin("leave", "a peer to take over this device's share", 2 * LEAVE_SECONDS)
         with contextlib.suppress(TimeoutError):  # a pending answer is part of what is handed over
             async with asyncio.timeout(LEAVE_SECONDS):
                 await self._questions.wait_until_idle()

@@ -43,7 +43,7 @@ def saved_model(config: AgentConfig) -> tuple[NDArray[np.float64] | None, int]:
         if sqlite_code(error) not in _NOT_OPENED:
             raise _mismatch_error(path, error) from error
         raise DataError(
-            f"{path} cannot be read ({error}): run this command as the agent's user, and make sure that the disk is "
+            f"cannot read {path} ({error}); run this command as the agent's user, and make sure that the disk is "
             "writable and has free space"
         ) from error
     except (sqlite3.DatabaseError, DecodeError, ValueError, TypeError) as error:
@@ -53,7 +53,7 @@ def saved_model(config: AgentConfig) -> tuple[NDArray[np.float64] | None, int]:
 
 
 def _mismatch_error(path: Path, error: Exception) -> DataError:
-    return DataError(f"{path} cannot be read ({error}); specify this agent's own configuration and state")
+    return DataError(f"cannot read {path} ({error}); specify this agent's own configuration and state directory")
 
 
 def _published_model(learner: Learner[Any], state: Any) -> PublishModel | None:
@@ -71,7 +71,7 @@ def _model_in(effects: list[Effect]) -> PublishModel | None:
 
 def _read_saved_state(path: Path) -> bytes:
     if not path.is_file():
-        raise DataError(f"{path}: this device has no model yet; start its agent with `sottovoce agent run`")
+        raise DataError(f"{path}: this device does not have a model yet; start its agent with `sottovoce agent run`")
     connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=10)
     try:
         SCHEMA.version(connection, path)

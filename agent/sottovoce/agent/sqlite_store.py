@@ -48,10 +48,10 @@ ALTER TABLE life ADD COLUMN epoch INTEGER NOT NULL DEFAULT 0;
 _LARGE_STATE, _LARGE_PAGE_BYTES = 2**16, 4096  # a large state fills whole pages anyway; larger pages are faster
 SCHEMA = Schema(
     0x50FF57A7,
-    "a Sottovoce state",
+    "a Sottovoce state database",
     (_VERSION_1, _VERSION_2, _VERSION_3, _VERSION_4, _VERSION_5),
-    "move state.db, state.db-wal and state.db-shm away: the device rejoins without state, in a new incarnation; its "
-    "ledger is kept",
+    "move state.db, state.db-wal and state.db-shm away; the device then rejoins without its state, in a new "
+    "incarnation, and keeps its ledger",
 )
 
 
@@ -93,7 +93,9 @@ class SqliteStore:
         except (sqlite3.DatabaseError, ValueError) as error:
             raise self._unusable_error(error) from error
         except OSError as error:
-            raise DataError(f"{self._path}: {error.strerror}; make room and check its permissions") from error
+            raise DataError(
+                f"{self._path}: {error.strerror}; free up disk space and check the file's permissions"
+            ) from error
 
     def load(self) -> Saved:
         """Return the most recently committed data."""
@@ -146,7 +148,7 @@ class SqliteStore:
                 raise
         except sqlite3.DatabaseError as error:
             raise DataError(
-                f"{self._path} cannot be written ({error}); make room on its disk and start again"
+                f"cannot write {self._path} ({error}); free up disk space and start the agent again"
             ) from error
 
     def close(self) -> None:
@@ -193,10 +195,11 @@ class SqliteStore:
 
     def _unusable_error(self, error: Exception) -> DataError:
         if is_disk_error(error):
-            return DataError(f"{self._path} cannot be used ({error}); make room on its disk and check its permissions")
+            return DataError(f"cannot use {self._path} ({error}); free up disk space and check the file's permissions")
         return DataError(
-            f"{self._path}: the agent's state is damaged ({error}). Move state.db, state.db-wal and state.db-shm away "
-            "and start again: the device rejoins without state, in a new incarnation; its ledger is kept"
+            f"{self._path}: the agent's state is corrupt ({error}). Move state.db, state.db-wal and state.db-shm "
+            "away and start the agent again; the device then rejoins without its state, in a new incarnation, "
+            "and keeps its ledger"
         )
 
 
@@ -215,7 +218,7 @@ def _read_counter(counter: Path) -> int | None:
         return None
     except ValueError as error:
         raise DataError(
-            f"{counter} is damaged; remove it and start again: the agent recreates it and keeps state.db"
+            f"{counter} is corrupt; delete it and start the agent again, which then recreates it and keeps state.db"
         ) from error
 
 

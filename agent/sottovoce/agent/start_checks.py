@@ -41,7 +41,12 @@ def doubts(config: AgentConfig) -> list[tuple[str, str]]:
         return []
     data, found = config.data, load_configured_records(config.data)
     if not len(found):
-        return [(f"data.source: {data.source} has no records", "add records; without them this device learns nothing")]
+        return [
+            (
+                f"data.source: {data.source} does not contain any records",
+                "add records; this device cannot learn without them",
+            )
+        ]
     said = []
     if not 0.1 <= len(found) / data.expected_records <= 10:
         said.append(
@@ -51,8 +56,8 @@ def doubts(config: AgentConfig) -> list[tuple[str, str]]:
             )
         )
     if data.bounds is not None and (column := _first_clamped_column(config)) is not None:
-        where = f"data.bounds: no value of column {column} lies within {list(data.bounds)}"
-        said.append((where, "declare the real range; values are clamped to it"))
+        where = f"data.bounds: every value in column {column} is outside {list(data.bounds)}"
+        said.append((where, "declare the actual range, because values are clamped to it"))
     return said
 
 

@@ -61,7 +61,7 @@ class TaskActivator:
             raise TaskRefused(str(error)) from error
         present = self.ledger.mandate
         if present is not None and task.epoch <= present.epoch:
-            raise TaskRefused(f"epoch {task.epoch} has passed: this device is in epoch {present.epoch}")
+            raise TaskRefused(f"epoch {task.epoch} is over, because this device is already in epoch {present.epoch}")
         if self.clock() < task.begins - _EARLY_SECONDS:
             raise TaskRefused("the task has not begun")
         if task.ends is not None and self.clock() >= task.ends:
@@ -99,7 +99,7 @@ def _check_shape(own: AgentConfig, config: AgentConfig) -> None:
     for key in ("features", "classes"):
         declared, wanted = getattr(own.data, key), getattr(config.data, key)
         if declared != wanted:
-            raise ConfigError(f"data.{key}: the task has {wanted}, but this device has declared {declared}")
+            raise ConfigError(f"data.{key}: the task specifies {wanted}, but this device declares {declared}")
 
 
 def make_closing_check(
@@ -128,13 +128,13 @@ def make_closing_check(
 
     def closed() -> str | None:
         if task.ends is not None and clock() >= task.ends:
-            return f"the task of epoch {task.epoch} has ended"
+            return f"the task for epoch {task.epoch} has ended"
         try:
             said = read_consent(directory, task)
         except IdentityError as error:
             return str(error)
         if said in ("refused", "withdrawn"):
-            return f"the owner no longer takes part in the task of epoch {task.epoch}"
+            return f"the owner no longer takes part in the task for epoch {task.epoch}"
         return forbidden
 
     return closed

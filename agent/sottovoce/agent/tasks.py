@@ -187,5 +187,5 @@ class Tasks:
         self._differences[digest] = self.own.differences(document)
         while len(self._differences) > _MAX_DOCUMENTS:
             self._differences.popitem(last=False)
-        text = "another-task peer=%s has a different task; no model is exchanged with devices that have that task: %s"
+        text = "another-task peer=%s has a different task, so no models are exchanged with devices that have it: %s"
         self._sparse_log.say(logging.WARNING, peer.id, text, peer.id, "; ".join(self._differences[digest]))

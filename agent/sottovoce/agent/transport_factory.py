@@ -95,7 +95,7 @@ def _load_plugin(name: str) -> "tuple[Plugin, TransportPlugin]":
 
     plugin = find(TRANSPORT, name, OWN)
     if plugin is None:
-        raise ConfigError(f"transport.use: no transport is named {name}")
+        raise ConfigError(f"transport.use: there is no transport named {name}")
     return plugin, load(plugin, TransportPlugin)
 
 
@@ -138,7 +138,7 @@ def _tls_context_factory(section: MqttSection, directory: Path) -> Callable[[], 
             made.load_cert_chain(directory / TLS_CERTIFICATE, directory / TLS_KEY)
         except (OSError, ssl.SSLError) as error:
             raise ConfigError(
-                f"transport.mqtt.ca: {authority} and the device's certificate cannot be loaded: {error}"
+                f"transport.mqtt.ca: cannot load {authority} and the device's certificate: {error}"
             ) from error
         return made
 

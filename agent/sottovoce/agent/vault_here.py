@@ -89,8 +89,8 @@ def _apply_limits(config: AgentConfig, ledger: Ledger) -> None:
     policy, unit = read_policy(config.vault.policy), ledger.own_budget.unit
     if policy.renews != "never" and unit != "device":
         raise ConfigError(
-            f"vault.policy: {config.vault.policy}: renews: a budget for each {unit} is never renewed, because each "
-            f"{unit} is charged separately and only once: leave this key out"
+            f"vault.policy: {config.vault.policy}: renews: the budget for a {unit} is never renewed, because "
+            f"each {unit} is charged separately and only once; remove this key"
         )
     ledger.periods.allow_renewal(policy.renews)
     if policy.limits:
@@ -124,8 +124,8 @@ def load_configured_records(data: DataSection) -> Records:
         raw = raw.at(np.flatnonzero((raw.windows >= first) & (raw.windows <= last)))
     if found.classes != data.classes:
         raise DataError(
-            f"{data.source}: the class numbers assume a count other than data.classes = {data.classes}; use an npz "
-            "file with a `classes` array, so that every device numbers the classes in the same way"
+            f"{data.source}: the class numbers do not match data.classes = {data.classes}; use an npz file with "
+            "a `classes` array, which makes every device number the classes in the same way"
         )
     bounds = found.bounds
     if data.bounds is not None:

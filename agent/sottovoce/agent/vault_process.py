@@ -49,12 +49,12 @@ def serve_vault(config: AgentConfig, file: Path) -> ExitCode:
     """
     user = _user_id(config.vault.agent_user)
     if user == os.getuid():
-        _log.warning("same-user the agent can read the records and the ledger directly: set vault.agent_user")
+        _log.warning("same-user the agent can read the records and the ledger directly; set vault.agent_user")
     hide_memory()
     if not forbid_network():
         _log.warning(
-            "network-not-forbidden the system calls of this machine are not known; let the service manager forbid "
-            "network access"
+            "network-not-forbidden this machine's system calls are unknown, so the vault cannot block network "
+            "access itself; configure the service manager to block it"
         )
     patience, directory = Patience(_LONGEST_PAUSE), config.vault.directory
     while True:
@@ -148,7 +148,7 @@ def _authority(directory: Path) -> "Authority":
     from sottovoce.identity.identity import FLEET_CERTIFICATE, fleet_authority
 
     if not (directory / FLEET_CERTIFICATE).exists():
-        raise TaskRefused("the vault has no fleet certificate: copy the fleet's ca.pem into vault.directory")
+        raise TaskRefused("the vault does not have a fleet certificate; copy the fleet's ca.pem into vault.directory")
     return fleet_authority(directory)
 
 
@@ -160,8 +160,8 @@ def _check_readers(path: Path, user: int) -> None:
         if not place.stat().st_mode & needed:
             return
     raise ConfigError(
-        f"data.source: {path}: user {user}, from whom the vault must be protected, could read these records: run "
-        "chmod o-r on them, and make the vault's user their owner"
+        f"data.source: {path}: user {user}, from whom the vault must be protected, could read these records; "
+        "run chmod o-r on the file, and make the vault's user its owner"
     )
 
 
@@ -180,7 +180,9 @@ def _user_id(user: str | None) -> int:
     try:
         return pwd.getpwnam(user).pw_uid
     except KeyError as error:
-        raise ConfigError(f"vault.agent_user: there is no user `{user}`; specify a name or a number") from error
+        raise ConfigError(
+            f"vault.agent_user: there is no user `{user}`; specify an existing user's name or number"
+        ) from error
 
 
 def _check_writers(path: Path, user: int) -> None:
@@ -194,9 +196,9 @@ def _check_writers(path: Path, user: int) -> None:
             mode, owner = place.stat().st_mode, place.stat().st_uid
             if owner == user or (mode & 0o022 and not mode & stat.S_ISVTX):
                 raise ConfigError(
-                    f"{place} could be changed by user {user}, from whom the vault must be protected, which would "
-                    f"also replace {path}: make root or the vault's user its owner, and let no other user write to it "
-                    "(chmod go-w)"
+                    f"{place} could be changed by user {user}, from whom the vault must be protected, and {path} "
+                    "could then be replaced; make root or the vault's user the owner, and remove write access "
+                    "for others (chmod go-w)"
                 )
 
 

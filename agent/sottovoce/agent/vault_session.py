@@ -102,9 +102,9 @@ def open_remote_vault(config: AgentConfig, identity: Identity, waits: Waits) -> 
     path, socket = config.agent.state / LEDGER, config.vault.socket or Path()
     if path.exists():
         raise LedgerError(
-            f"{path}: a ledger exists beside the agent although vault.socket is set: there must be only one. If it "
-            "belongs to this device, move it into vault.directory, together with the files of the same name beside it; "
-            "see docs/explanation/separate-vault.md"
+            f"{path}: the agent has its own ledger although vault.socket is set, but there must be only one "
+            "ledger. If this ledger belongs to this device, move it into vault.directory, together with the "
+            "adjacent files of the same name; see docs/explanation/separate-vault.md"
         )
     family, budget = runnable_family(config), budget_of(config)
     vault = RemoteVault(socket, owner=identity.node_id, budget=budget, patience=config.vault.patience, waits=waits)
@@ -118,8 +118,8 @@ def open_remote_vault(config: AgentConfig, identity: Identity, waits: Waits) -> 
         if vault.follows != config.follows:
             does = "follows a feed" if vault.follows else "follows no feed"
             raise PrivacyError(
-                f"{socket}: the vault {does}, but the agent's configuration says otherwise: use the same [data] and "
-                "[privacy] tables for both, and start the vault again"
+                f"{socket}: the vault {does}, but the agent's configuration differs; use the same [data] and "
+                "[privacy] tables for both, and restart the vault"
             )
 
         def take_up(document: bytes) -> None:

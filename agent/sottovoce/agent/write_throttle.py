@@ -82,9 +82,13 @@ def ledger_throttle(most: int, written: Callable[[], int], waits: Waits, stoppin
     """Return the throttle for the ledger's writes."""
 
     def tell(count: int) -> None:
-        _log.warning("ledger-rests the ledger has written %d bytes today and slows down: ledger.bytes_per_day", count)
+        _log.warning(
+            "ledger-rests the ledger has written %d bytes today and is slowing down to stay within "
+            "ledger.bytes_per_day",
+            count,
+        )
 
-    reason = "the ledger to be allowed to write more: ledger.bytes_per_day"
+    reason = "the ledger's write quota to refill (ledger.bytes_per_day)"
     return WriteThrottle(most, written, waits, stopping, wait="wear", reason=reason, tell=tell)
 
 
@@ -92,9 +96,12 @@ def file_throttle(most: int, written: Callable[[], int], waits: Waits, stopping:
     """Return the throttle for the agent's file writes."""
 
     def tell(count: int) -> None:
-        _log.warning("device-rests the agent has written %d bytes today and slows down: agent.bytes_per_day", count)
+        _log.warning(
+            "device-rests the agent has written %d bytes today and is slowing down to stay within agent.bytes_per_day",
+            count,
+        )
 
-    reason = "this device to be allowed to write more: agent.bytes_per_day"
+    reason = "this device's write quota to refill (agent.bytes_per_day)"
     return WriteThrottle(most, written, waits, stopping, wait="disk-wear", reason=reason, tell=tell)
 
 

@@ -61,7 +61,7 @@ def stop(
     config: Config = None,
     state: State = None,
     leave: Annotated[
-        bool, typer.Option("--leave", help="First hand this device's share of the average to a peer.")
+        bool, typer.Option("--leave", help="Before stopping, transfer this device's share of the average to a peer.")
     ] = False,
 ) -> None:
     """Stop a running agent cleanly."""
@@ -100,7 +100,7 @@ def _person(config: Path) -> list[dict[str, Any]]:
 def _renewal_advice(answer: dict[str, Any]) -> str:
     """Return advice about a certificate that was not renewed in time, or an empty string."""
     if datetime.fromisoformat(answer["certificate_expires"]) <= datetime.now(UTC):
-        return ": it has expired, and peers refuse it; renew it now with `sottovoce fleet renew`"
+        return ": it has expired, and peers reject it; renew it now with `sottovoce fleet renew`"
     return ": renew it now with `sottovoce fleet renew`" if answer["certificate"]["overdue"] else ""
 
 
@@ -109,7 +109,7 @@ def _waiting_lines(answer: dict[str, Any]) -> list[str]:
     waiting = []
     for wait in answer["waiting"]:
         left = f"{wait['left_s']:.1f} s"
-        until = f"next check in {left}" if wait["repeats"] else f"at most {left} more"
+        until = f"next check in {left}" if wait["repeats"] else f"for up to {left} more"
         waiting.append(f"waiting for {wait['reason']}: since {wait['since_s']:.1f} s, {until}")
     failing = [peer for peer in answer["peers"] if peer["failures_in_a_row"]]
     return [*waiting, *(f"not reached {peer['address']}: {peer['last_failure']}" for peer in failing)]
@@ -120,8 +120,8 @@ def _fault_lines(fault: dict[str, Any]) -> list[str]:
     from sottovoce.agent.faults import Fault
 
     return [
-        f"agent    {Fault.of_status(fault).current_action} ({fault['kind']}), "
-        f"and tries again in {fault['tries_again_s']:.0f} s",
+        f"agent    {Fault.of_status(fault).current_action} ({fault['kind']}), and will retry in "
+        f"{fault['tries_again_s']:.0f} s",
         f"because  {fault['reason']}",
     ]
 
@@ -129,8 +129,8 @@ def _fault_lines(fault: dict[str, Any]) -> list[str]:
 def _describe_days(day: int) -> str:
     date = datetime.fromtimestamp(day * DAY, UTC).date()
     return (
-        f"learnt from up to {date}; each day is charged separately after it ends, and the privacy spent is that of "
-        "the most expensive day"
+        f"learnt from data up to {date}; each day is charged separately after it ends, and the privacy spent is "
+        "that of the most expensive day"
     )
 
 

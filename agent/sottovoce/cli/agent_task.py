@@ -61,7 +61,7 @@ def _record_answer(epoch: int, path: Path, said: "Said") -> None:
     task = next((one for one in _known_tasks(settings) if one.epoch == epoch), None)
     if task is None:
         known = " and ".join(f"epoch {one.epoch}" for one in _known_tasks(settings)) or "none"
-        raise UsageError(f"this device has no task with epoch {epoch} that could be {said}; known tasks: {known}")
+        raise UsageError(f"this device has no task with epoch {epoch} that can be {said}; known tasks: {known}")
     record_consent(settings, task, said)
     typer.echo(f"epoch {epoch}: {said}")
 

@@ -54,7 +54,7 @@ def _find_page(pages: dict[str, Path], asked: str) -> Path:
         return ends[0]
     if ends:
         several = ", ".join(known for known, path in pages.items() if path in ends)
-        raise UsageError(f"{asked}: several pages match: {several}")
+        raise UsageError(f"{asked}: multiple pages match: {several}")
     near = suggestion(name, pages) or suggestion(name, [known.rpartition("/")[2] for known in pages])
     raise UsageError(f"{asked}: no such page{f'; did you mean {near}?' if near else ';'} `sottovoce docs` lists them")
 

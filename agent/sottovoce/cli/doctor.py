@@ -20,9 +20,7 @@ _COLOURS = {"ok": typer.colors.GREEN, "warning": typer.colors.YELLOW, "problem":
 def run_doctor(
     config: Annotated[
         Path | None,
-        typer.Option(
-            help="The agent's configuration file.", show_default=f"{INSTALLED}, if it is there", readable=False
-        ),
+        typer.Option(help="The agent's configuration file.", show_default=f"{INSTALLED}, if it exists", readable=False),
     ] = None,
     state: Annotated[
         Path | None,

@@ -51,7 +51,7 @@ def init(
     chosen = {name: value for name, value in chosen.items() if value is not None}
     if chosen and purpose is None:
         raise UsageError(
-            f"--{next(iter(chosen))} is part of a guarantee that all devices share: add --for, such as --for meters"
+            f"--{next(iter(chosen))} is part of the fleet-wide guarantee and requires --for, for example --for meters"
         )
     create_fleet(fleet, name)
     if purpose is not None:
@@ -62,8 +62,8 @@ def init(
         promised = msgspec.structs.replace(PURPOSES[purpose], **chosen)
         save_promise(fleet, promised)
         typer.echo(
-            f"every device in this fleet promises {agreed_budget(promised).words}: "
-            "every invitation states this promise, and every ledger enforces it"
+            f"every device in this fleet promises {agreed_budget(promised).words}; every invitation contains "
+            "this promise, and every ledger enforces it"
         )
     typer.echo(f"fleet {name}: made in {fleet}. Keep {fleet / 'ca.key'} offline; anyone who has it can add devices.")
     typer.echo(f"Move {fleet / SPARE}, the spare key, to another medium: it replaces ca.key if that is lost or stolen.")

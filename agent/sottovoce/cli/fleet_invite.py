@@ -67,7 +67,8 @@ def invite(
         raise UsageError("use either --out FILE to write a bundle or --serve HOST:PORT to offer a token")
     if out is not None and (qr or expires is not None):
         raise UsageError(
-            "--qr and --expires apply only to tokens; a bundle is valid as long as its certificate: use --valid"
+            "--qr and --expires apply only to tokens; for a bundle, which is valid as long as its certificate, "
+            "use --valid"
         )
     if count is not None and manifest is None:
         raise UsageError("--count requires --manifest, the file in which the devices are listed")
@@ -119,7 +120,9 @@ def _serve(
 
     seconds = seconds_of(expires, "--expires")
     if seconds > _LONGEST_SECONDS:
-        raise UsageError(f"--expires: {expires} is too long, because anyone who sees the token can use it; at most 1d")
+        raise UsageError(
+            f"--expires: {expires} is too long; the limit is 1d, because anyone who sees the token can use it"
+        )
 
     async def wait() -> str | None:
         enroller = enroller_of(directory, fleet, address, seeds, valid)
@@ -140,7 +143,7 @@ def _serve(
         joined = asyncio.run(wait())
     if joined is None:
         raise NetworkError(
-            f"no device joined within {expires}, so the token is void; invite again, with a longer --expires"
+            f"no device joined within {expires}, so the token is no longer valid; invite again with a longer --expires"
         )
     typer.echo(joined)
 
@@ -174,7 +177,7 @@ def _printer(qr: bool) -> Callable[[str], None]:
     try:
         import segno
     except ImportError as error:
-        raise ConfigError("--qr requires the package segno: install sottovoce[qr], or omit --qr") from error
+        raise ConfigError("--qr requires the package segno; install sottovoce[qr], or omit --qr") from error
 
     def show(token: str) -> None:
         segno.make(token, micro=False).terminal(compact=True)
@@ -210,7 +213,7 @@ def _seeds(seeds: list[str], broker: str | None, realm: str) -> "Seeds":
         msgspec.convert({"url": broker, "realm": realm, "plaintext": True}, MqttSection)
     except msgspec.ValidationError as error:
         raise UsageError(
-            f"--broker {broker or ''}, --realm {realm!r}: no device could use these; set --broker to "
+            f"--broker {broker or ''}, --realm {realm!r}: no device can use these values; set --broker to "
             "mqtts://HOST:PORT, and --realm to at most 32 lowercase letters, digits and dashes"
         ) from error
     return Seeds(

@@ -61,10 +61,10 @@ def join(
 
     check_budget(epsilon, delta)
     if sum((fleet is not None, bundle is not None, token is not None, pinned, external)) > 1:
-        raise UsageError(f"a device joins in only one way; use one of {_WAYS}")
+        raise UsageError(f"a device can join in only one way; use one of {_WAYS}")
     if valid is not None and (bundle is not None or token is not None or external):
         raise UsageError(
-            "the issuer of the certificate sets --valid: pass it to `sottovoce fleet invite`, or ask your CA"
+            "the certificate issuer sets the validity; pass --valid to `sottovoce fleet invite`, or ask your CA"
         )
     _check_belonging(pinned, external, name=name, pin=pin, request=request, certificate=certificate, issuer=issuer)
     budget = partial(agreed_budget, epsilon=epsilon, delta=delta, unit=unit, neighbouring=neighbouring)
@@ -84,7 +84,7 @@ def join(
             from sottovoce.identity.files import write_new
 
             write_new({request: joining.request_external(name, state)})
-            typer.echo(f"{request}: have your CA sign this request in full, then join with --certificate")
+            typer.echo(f"{request}: have your CA sign this request without changing it, then join with --certificate")
             return
         if certificate is None or issuer is None:
             raise UsageError("--external: first use --name NAME --request FILE, then --certificate FILE --issuer FILE")
@@ -94,7 +94,7 @@ def join(
 
         if fleet is None and not Path("fleet").is_dir():
             raise UsageError(
-                f"specify how this device joins: {_WAYS}; to create a new fleet, run `sottovoce fleet init`"
+                f"specify how this device should join: {_WAYS}; to create a new fleet, run `sottovoce fleet init`"
             )
         directory = fleet or Path("fleet")
         opened = open_fleet(directory)
@@ -133,7 +133,9 @@ def _token(text: str) -> "Token":
     if text == "-":
         text = typer.prompt("token", err=True) if sys.stdin.isatty() else sys.stdin.readline()
         if not text.strip():
-            raise UsageError("--token -: standard input contains no token; enter the one that `fleet invite` printed")
+            raise UsageError(
+                "--token -: standard input does not contain a token; enter the one printed by `fleet invite`"
+            )
     return Token.decode(text)
 
 

@@ -49,7 +49,7 @@ def bundles(
         raise UsageError(f"--count {count}: {manifest} lists {len(rows)} devices; omit --count, or correct the number")
     files = [out / f"{row['name']}.bundle" for row in rows]
     if (there := next((file for file in files if file.exists()), None)) is not None:
-        raise UsageError(f"{there} already exists and is never overwritten: set --out to another directory")
+        raise UsageError(f"{there} already exists and will not be overwritten; set --out to another directory")
     made = [new_bundle(fleet, seeds, validity) for _ in rows]
     complete = [_with_contacts(made, rows, place, seeds) for place in range(len(rows))]
     out.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -74,7 +74,7 @@ def _with_contacts(made: "list[Bundle]", rows: list[dict[str, str]], place: int,
 
 def _new(manifest: Path, count: int | None) -> list[dict[str, str]]:
     if count is None:
-        raise UsageError(f"{manifest} does not exist: write it with a column `name`, or use --count N to create it")
+        raise UsageError(f"{manifest} does not exist; create it with a column `name`, or let --count N create it")
     if not 1 <= count <= _MAX_DEVICES:
         raise UsageError(f"--count {count}: must be from 1 to {_MAX_DEVICES} devices")
     digits = len(str(count))
@@ -97,7 +97,7 @@ def _read_rows(manifest: Path) -> list[dict[str, str]]:
         reader = csv.DictReader(io.StringIO(manifest.read_text(encoding="utf-8-sig")), strict=True)
         found = list(reader)
     except (OSError, UnicodeError, csv.Error) as error:
-        raise UsageError(f"{manifest} is not a device list ({error}): use CSV with a column `name`") from error
+        raise UsageError(f"{manifest} is not a device list ({error}); use CSV with a column `name`") from error
     unknown = set(reader.fieldnames or ()) - set(_COLUMNS)
     if unknown or "name" not in (reader.fieldnames or ()):
         raise UsageError(f"{manifest}: the header may contain only {', '.join(_COLUMNS)}, and `name` is required")
@@ -109,13 +109,13 @@ def _read_rows(manifest: Path) -> list[dict[str, str]]:
         name, address = row["name"], row["address"]
         if None in found[line - 2] or not _NAME.fullmatch(name) or name in seen:
             raise UsageError(
-                f"{manifest}, line {line}: {name!r} is not a valid device name, or appears twice: use up to 64 "
+                f"{manifest}, line {line}: {name!r} is not a valid device name, or appears twice; use up to 64 "
                 "letters, digits, `-` and `_`"
             )
         seen.add(name)
         if row["id"]:
             raise UsageError(
-                f"{manifest}, line {line}: {name} has already been invited: list new devices in a separate file"
+                f"{manifest}, line {line}: {name} has already been invited; list new devices in a separate file"
             )
         try:
             if address:

@@ -72,7 +72,9 @@ def _request(state: Path, request: Path) -> None:
     from sottovoce.identity.renewal import renewal_request
 
     write_new({request: renewal_request(_identity_directory(state))})
-    typer.echo(f"{request}: public; sign this request where the fleet's key is, with `sottovoce fleet renew --sign`")
+    typer.echo(
+        f"{request}: this file is public; where the fleet's key is stored, sign it with `sottovoce fleet renew --sign`"
+    )
 
 
 def _sign(fleet: Path, sign: Path, out: Path, valid: str | None) -> None:

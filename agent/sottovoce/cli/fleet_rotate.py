@@ -13,9 +13,7 @@ _MIN_SECONDS = 3600
 
 def rotate(
     fleet: FleetDirectory = Path("fleet"),
-    spare: Annotated[
-        Path | None, typer.Option(help="The spare key's directory: use the spare key because the current key is lost.")
-    ] = None,
+    spare: Annotated[Path | None, typer.Option(help="The spare key's directory, if the current key is lost.")] = None,
     state: Annotated[
         Path | None,
         typer.Option("--state", help="With --spare: any device's state directory, if the fleet directory is lost too."),
@@ -32,7 +30,7 @@ def rotate(
 
     if state is not None and spare is None:
         raise UsageError(
-            "--state requires --spare: without --spare, everything the fleet has signed is in the fleet's directory"
+            "--state requires --spare: without --spare, the fleet's directory contains everything the fleet has signed"
         )
     seconds = int(seconds_of(accept, "--accept"))
     if seconds < _MIN_SECONDS:

@@ -27,7 +27,9 @@ def status(
 
     found = ask(state, "fleet", _PATIENCE_SECONDS)
     if "error" in found:
-        raise NetworkError(f"{state}: the agent there runs an older release that cannot list the fleet: restart it")
+        raise NetworkError(
+            f"{state}: the agent there is running an older release that cannot list the fleet; restart it"
+        )
     for device in found["devices"]:
         for name in _SAID:
             device.setdefault(name, None)  # an agent of an older release does not report it
@@ -84,10 +86,10 @@ def _judge_device(
         return "answers", None
     by_broker = any(one.startswith("mqtt:") for one in device["endpoints"])
     if device["heard_s"] is None and by_broker:
-        return "heard", why or "reachable only through a broker, and no device mentions it: see `agent status`"
+        return "heard", why or "reachable only through a broker, and not mentioned by any device; see `agent status`"
     if by_broker and device["heard_s"] <= _HORIZON_PERIODS * found["period_s"]:
         return "heard", why
-    return "silent", why or "no device has mentioned it for longer than devices forward news"
+    return "silent", why or "not mentioned by any device for longer than devices forward news"
 
 
 def _lines(found: dict[str, Any]) -> list[str]:

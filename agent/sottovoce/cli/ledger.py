@@ -47,7 +47,7 @@ def verify(
         return
     if certificate is None or fleet_certificate is None:
         raise UsageError(
-            "a certificate is only as trustworthy as its fleet: set --fleet-certificate to the ca.pem you trust"
+            "a certificate is only as trustworthy as its fleet; set --fleet-certificate to the ca.pem you trust"
         )
     from sottovoce.agent.certificate import verify as verified
 
@@ -63,7 +63,9 @@ def move(
     from sottovoce.agent.migration import move as moved
 
     typer.echo(moved(state, target))
-    typer.echo("the ledger here is closed; start the device there, and delete the files left here", err=True)
+    typer.echo(
+        "the ledger here is closed; start the device in the new directory, and delete the files left here", err=True
+    )
 
 
 @app.command()
@@ -127,8 +129,8 @@ def _check_owner(state: Path, owner: str) -> None:
     identity, ledger = state_files(state)
     if identity.is_dir() and (device := load(identity).node_id) != owner:
         raise LedgerError(
-            f"{ledger}: this ledger belongs to device {owner}, but the keys in the same directory belong to {device}: "
-            "restore the device's own ledger"
+            f"{ledger}: this ledger belongs to device {owner}, but the keys in the same directory belong to "
+            f"{device}; restore the device's own ledger"
         )
 
 

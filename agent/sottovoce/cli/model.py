@@ -61,7 +61,7 @@ def fit(
         for record in records:
             provenance.verify(record)
     except MessageRefused as error:
-        raise DataError(f"{book}: {error}; no model was fitted, because the file has been altered") from error
+        raise DataError(f"{book}: {error}; the file has been modified, so no model was fitted") from error
     fitted = fit_model(records, model, epochs)
     facts: dict[str, str | float | int | None] = {
         "model": model,
@@ -101,7 +101,7 @@ def _accuracy(weights: NDArray[np.float64], classes: int, test: str, transform: 
     if features.shape[1] != weights.shape[1]:
         raise DataError(
             f"--test {test}: {features.shape[1]} features after the transform, but the records have "
-            f"{weights.shape[1]}: use the fleet's own --transform and columns"
+            f"{weights.shape[1]}; use the fleet's --transform and columns"
         )
     model = OneVsAll(weights.shape[1], classes)
     return float((model.predict(weights.reshape(1, -1), features)[0] == records.labels).mean())

@@ -46,7 +46,7 @@ def predict(
     if (model is None) == (state is None):
         raise UsageError("specify the model with either --model FILE or --state DIRECTORY")
     if state is not None and transform is not None:
-        raise UsageError("--transform: omit it with --state, because an agent knows its own transform")
+        raise UsageError("--transform: omit this option with --state, because an agent knows its own transform")
     if out is not None:
         check_writable("--out", out)
     from sottovoce.data import load
@@ -81,8 +81,8 @@ def _predict_with_file(
     facts = inference.facts
     if facts and found.classes != facts["classes"]:
         raise DataError(
-            f"{found.name}: the data set has {found.classes} classes, but the model has {facts['classes']}: choose "
-            "data that fits the model"
+            f"{found.name}: the data set has {found.classes} classes, but the model has {facts['classes']}; use "
+            "data that matches the model"
         )
     rows = _without_target(found, records)
     if transform is not None or not facts or not facts["transform_included"]:
@@ -123,7 +123,7 @@ def _questions(rows: "NDArray[np.float64]", description: "Description") -> list[
 
     size = min(MAX_ROWS, LONGEST_QUESTION // (_NUMBER * description.columns + 64))
     if size == 0:
-        raise DataError("a record is too long to send to an agent: export the model, and use --model")
+        raise DataError("a record is too long to send to an agent; export the model, and use --model")
     parts = [rows[start : start + size] for start in range(0, len(rows), size)]
     return [json.dumps({"predict": part.tolist(), "transformed": True}) for part in parts]
 
@@ -133,7 +133,7 @@ def _ask_agent(state: Path, question: str) -> list[Any]:
 
     answer = ask(state, question, _PATIENCE)
     if "error" in answer:
-        raise NetworkError(f"{state}: the agent refused the request: {answer['error']}")
+        raise NetworkError(f"{state}: the agent rejected the request: {answer['error']}")
     found: list[Any] = answer["labels" if "labels" in answer else "values"]
     return found
 
@@ -162,7 +162,7 @@ def _score(found: "DataSet", records: "Records", predictions: "NDArray[np.generi
 
     regression = found.classes == 1
     if not len(records) or regression != (predictions.dtype.kind == "f"):
-        raise DataError(f"{found.name}: the data set has no targets for these predictions: omit --score")
+        raise DataError(f"{found.name}: the data set has no targets for these predictions; omit --score")
     if not regression:
         return {"accuracy": float((predictions == records.labels).mean())}
     wanted, said, unit = records.features[:, -1], predictions.astype(np.float64), ""

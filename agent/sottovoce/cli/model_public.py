@@ -52,12 +52,12 @@ def public_model(state: Path, config: Path | None) -> Found:
         answer, model = ask(state, "describe"), ask(state, "model")
     except NetworkError as error:
         if config is None:
-            raise UsageError(f"{state}: no agent is running there: start it, or use --config FILE") from error
+            raise UsageError(f"{state}: no agent is running there; start it, or use --config FILE") from error
         return _saved_public_model(state, config)
     try:
         description = msgspec.convert(answer, Description)
     except msgspec.ValidationError as error:
-        raise NetworkError(f"{state}: the agent there runs another version: restart it") from error
+        raise NetworkError(f"{state}: the agent there is running a different version; restart it") from error
     return Found(description, _require_model(decode_parameters(model), state), model["cycle"], None)
 
 
@@ -77,7 +77,7 @@ def _saved_public_model(state: Path, file: Path) -> Found:
 
 def _require_model(parameters: "NDArray[np.float64] | None", state: Path) -> "NDArray[np.float64]":
     if parameters is None:
-        raise DataError(f"{state}: this device has no model yet; let the agent run for some cycles")
+        raise DataError(f"{state}: this device does not have a model yet; let the agent run for a few cycles")
     return parameters
 
 

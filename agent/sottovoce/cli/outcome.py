@@ -31,12 +31,12 @@ def run_to_exit_code(work: Callable[[], object]) -> int:
         return _report_error(of_plugin or error)
     except Exception as error:  # noqa: BLE001 - outermost handler: any other exception is a defect
         if isinstance(error, OSError) and error.errno in _FULL:
-            _say(f"{error.strerror}: free some space where this command writes its output")
+            _say(f"{error.strerror}: free up space where this command writes its output")
             return ExitCode.DATA
         if (of_plugin := attribute_to_plugin(error)) is not None:
             return _report_error(of_plugin)
         traceback.print_exc()
-        _say("internal error: this is a defect; please report the lines above")
+        _say("internal error: this is a bug; please report the lines above")
         return ExitCode.INTERNAL
     if code == ExitCode.INTERRUPTED:
         _say("interrupted")
@@ -47,7 +47,7 @@ def _report_error(error: SottovoceError) -> int:
     if isinstance(error, PluginError) and os.environ.get(_TRACEBACK):
         traceback.print_exc()
     asks = isinstance(error, PluginError) and _TRACEBACK not in str(error)
-    hint = f"; {_TRACEBACK}=1 prints its traceback" if asks else ""
+    hint = f"; set {_TRACEBACK}=1 to print the traceback" if asks else ""
     _say(f"{error}{hint}")
     return error.exit_code
 

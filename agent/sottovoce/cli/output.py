@@ -22,7 +22,9 @@ def check_writable(option: str, path: Path) -> None:
     if not made:
         raise UsageError(f"{option} {path}: no such directory; create it first")
     if not free:
-        raise UsageError(f"{option} {path}: cannot be written; choose a file in a directory where you may write")
+        raise UsageError(
+            f"{option} {path}: cannot be written; specify a file in a directory where you have write permission"
+        )
 
 
 def write_text_file(option: str, path: Path, text: str) -> None:

@@ -43,7 +43,9 @@ def explain(
     from sottovoce.agent.explain import explanation
 
     if (config is None) == (learner is None):
-        raise UsageError("use either --config FILE for a device's promise or --learner NAME for a learner's in general")
+        raise UsageError(
+            "use either --config FILE to explain a device's promise, or --learner NAME to explain a learner in general"
+        )
     if config is not None:
         from sottovoce.config import load
 
@@ -127,7 +129,7 @@ def _lines(found: dict[str, Any]) -> list[str]:
     if left["ledger"] is None:
         lines.append("left          no ledger was read; use --config to read a device's ledger")
     elif left["epsilon"] is None:
-        lines.append("left          there is no budget: nothing is promised")
+        lines.append("left          there is no budget, so nothing is promised")
     else:
         lines.append(f"left          ε = {left['epsilon']:.4g} after {left['charges']} charges, by {left['ledger']}")
     if found["all_tasks"] is not None:

@@ -32,7 +32,7 @@ def views(
     ] = None,
     rounds: Annotated[int, typer.Option(help="Number of gossip rounds.")] = 10,
     noise: Annotated[
-        Literal["fresh", "once"], typer.Option(help="Add fresh noise in every round, or add noise only once.")
+        Literal["fresh", "once"], typer.Option(help="Add fresh noise in every round, or add noise once.")
     ] = "fresh",
     sigma: Annotated[
         float | None, typer.Option(help="Noise scale of one release, in units of the sensitivity; 1 by default.")
@@ -46,7 +46,7 @@ def views(
     from sottovoce.accounting.gaussian import gaussian_epsilon, gaussian_mu
 
     if sigma is not None and epsilon is not None:
-        raise UsageError("--sigma and --epsilon both set the amount of noise: use only one of them")
+        raise UsageError("--sigma and --epsilon both set the noise scale; use only one of them")
     if not 0 < delta < 1:
         raise UsageError(f"--delta {delta:g}: must be between 0 and 1")
     if sigma is not None and not 0 < sigma < math.inf:
@@ -103,7 +103,7 @@ def _edges(name: str, agents: int | None) -> tuple[list[tuple[int, int]], int]:
 
 def _check_agent_count(agents: int) -> int:
     if not 1 <= agents <= _MAX_AGENTS:
-        raise UsageError(f"--agents {agents}: must be from 1 to {_MAX_AGENTS}, because views are computed exactly")
+        raise UsageError(f"--agents {agents}: must be from 1 to {_MAX_AGENTS}, because the views are computed exactly")
     return agents
 
 

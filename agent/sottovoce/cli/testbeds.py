@@ -41,7 +41,7 @@ def newest_testbed(processes: Path = Path("/proc")) -> Path:
     found = [directory for directory in _directories(processes) if directory.is_dir()]
     if not found:
         raise NetworkError(
-            "none of your testbeds is running here: start one with `sottovoce testbed`, or specify its directory"
+            "none of your testbeds is running here; start one with `sottovoce testbed`, or specify its directory"
         )
     return max(found, key=lambda directory: directory.stat().st_ctime)
 

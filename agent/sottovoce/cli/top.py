@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 def run_top(
     directory: Annotated[
         Path | None,
-        typer.Argument(metavar="[DIRECTORY]", help="With --testbed: its directory.", show_default="your newest"),
+        typer.Argument(
+            metavar="[DIRECTORY]", help="With --testbed: its directory.", show_default="your most recent testbed"
+        ),
     ] = None,
     config: Annotated[
         Path | None,
-        typer.Option(
-            help="The agent's configuration file.", show_default=f"{INSTALLED}, if it is there", readable=False
-        ),
+        typer.Option(help="The agent's configuration file.", show_default=f"{INSTALLED}, if it exists", readable=False),
     ] = None,
     state: Annotated[
         Path | None, typer.Option(help="The agent's state directory, instead of --config.", readable=False)
@@ -77,18 +77,22 @@ def _devices(directory: Path | None, config: Path | None, state: Path | None, te
     from sottovoce.cli.top_devices import Devices
 
     if directory is not None and not testbed:
-        raise UsageError(f"{directory}: a directory requires --testbed; specify a device with --config or --state")
+        raise UsageError(
+            f"{directory}: a directory can only be given with --testbed; specify a device with --config or --state"
+        )
     if testbed:
         if config is not None or state is not None:
             raise UsageError("--testbed shows all agents of the testbed: omit --config and --state")
         directory = newest_testbed() if directory is None else directory
         if not (members := state_directories(directory)):
-            raise UsageError(f"{directory}: contains no testbed agents; use the value of testbed.directory")
+            raise UsageError(
+                f"{directory}: the directory does not contain any testbed agents; use the value of testbed.directory"
+            )
         return Devices(members, directory)
     if config is None and state is None and INSTALLED.exists():
         config = INSTALLED
     if (config is None) == (state is None):
-        raise UsageError("specify what to watch with --config FILE or --state DIRECTORY of a device, or --testbed")
+        raise UsageError("specify what to watch: --config FILE or --state DIRECTORY for a device, or --testbed")
     if state is None:
         from sottovoce.config import load
 

@@ -217,7 +217,7 @@ def _device(device: Device, at: str, width: int) -> RenderableType:
 
 
 def _away_rows(device: Device) -> list[tuple[str, Text | str]]:
-    return [("", f"no agent answers in {device['state_directory']}: it was stopped, or has not been started")]
+    return [("", f"no agent responds in {device['state_directory']}; it was stopped, or has not been started")]
 
 
 def _facts(device: Device) -> Iterator[tuple[str, Text | str]]:

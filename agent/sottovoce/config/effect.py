@@ -33,7 +33,7 @@ def contradicting_keys(tables: Mapping[str, Any], config: AgentConfig) -> Iterat
     learner, data = config.learner, config.data
     written = tables.get("learner", {})
     if "longest_period" in written and learner.longest_pause < learner.period:
-        yield ("learner", "longest_period"), f"shorter than learner.period ({learner.period:g} s); choose at least that"
+        yield ("learner", "longest_period"), f"shorter than learner.period ({learner.period:g} s); set at least that"
     batch = getattr(learner, "batch", None)
     drawn = learner.unused("batch") is None and learner.draws
     if drawn and batch is not None and batch > data.expected_records and "batch" in written:

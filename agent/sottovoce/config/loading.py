@@ -54,8 +54,8 @@ def load(path: Path) -> AgentConfig:
     if math.isinf(config.privacy.epsilon):
         line = line_of(text, ("privacy", "epsilon"))
         raise ConfigError(
-            f"{path}, line {line}: privacy.epsilon: inf would publish without noise, which is allowed only in the "
-            "testbed; choose a finite ε, for example 2.0"
+            f"{path}, line {line}: privacy.epsilon: inf would publish without noise, which is allowed only in "
+            "the testbed; set a finite ε, for example 2.0"
         )
     if config.data.ranges == "training":
         line = line_of(text, ("data", "ranges"))

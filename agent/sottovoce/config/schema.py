@@ -193,7 +193,7 @@ class PrivacySection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     def __post_init__(self) -> None:
         """Check the budget and the cell; an infinite ε, which promises nothing, is accepted for testbeds."""
         if _MAX_EPSILON < self.epsilon < float("inf"):
-            raise invalid_key("epsilon", f"nothing is promised above {_MAX_EPSILON:g}; choose a smaller ε")
+            raise invalid_key("epsilon", f"nothing is promised above {_MAX_EPSILON:g}; set a smaller ε")
         if self.cell is not None and self.noise == "local":
             raise invalid_key("cell", 'requires noise = "cell"; set noise, or remove this table')
 
@@ -383,13 +383,13 @@ class WholeConfig(Struct, Generic[Learner], frozen=True, forbid_unknown_fields=T
     def _check_ceilings(self) -> None:
         most, steps = self.task, getattr(self.learner, "steps", None)
         if most.epsilon is not None and self.privacy.epsilon > most.epsilon:
-            raise invalid_key("privacy.epsilon", f"the task allows at most {most.epsilon:g}; choose a smaller ε")
+            raise invalid_key("privacy.epsilon", f"the task allows at most {most.epsilon:g}; set a smaller ε")
         if most.steps is not None and not self.learner.fewer_steps:
             raise invalid_key(
                 "task.steps", f"all devices with learner {self.learner.name} take the same steps; remove this key"
             )
         if most.steps is not None and steps is not None and steps > most.steps:
-            raise invalid_key("learner.steps", f"the task allows at most {most.steps}; choose fewer steps")
+            raise invalid_key("learner.steps", f"the task allows at most {most.steps}; set fewer steps")
 
     def _check_regression(self) -> None:
         learner, why = self.learner, "data.classes = 1 is a regression"

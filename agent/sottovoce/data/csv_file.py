@@ -121,13 +121,15 @@ def _parse_table(path: Path, lines: Iterator[tuple[int, list[str]]], form: _Form
         for option, place in places.items():
             words[option].append(cells[place].strip())
             if not words[option][-1]:
-                raise DataError(f"{path}: line {number} has an empty {option}. Fill it in or remove the record.")
+                raise DataError(
+                    f"{path}: line {number} has an empty {option}. Fill in the value, or remove the record."
+                )
         for column in columns:
             value = _parse_finite(cells[column])
             if value is None:
                 raise DataError(
                     f"{path}: line {number}, column {column + 1} is not a finite number. Repair the value or "
-                    "remove the record" + ("; if it is a heading, drop header=no." if number == 1 else ".")
+                    "remove the record" + ("; if it is a heading, remove header=no." if number == 1 else ".")
                 )
             values.append(value)
     if not words["label"]:
@@ -145,7 +147,7 @@ def _column_by_name(path: Path, cells: list[str], option: str, column: str) -> i
     if names.count(column) == 1:
         return names.index(column)
     if column in names:
-        raise DataError(f"{path}: several columns are named {column!r}. Give every column its own name.")
+        raise DataError(f"{path}: several columns are named {column!r}. Column names must be unique.")
     if any(_MAY_BE_A_RECORD.search(name) for name in names):
         raise DataError(
             f"{path}: line 1 has no column {column!r}. If line 1 is a record, add &header=no and specify the {option} "

@@ -30,6 +30,6 @@ def open_for_reading(path: Path, remedy: str) -> Iterator[BinaryIO]:
     except FileNotFoundError:
         raise DataError(f"{path} does not exist. Check the path in the data SPEC. {remedy}") from None
     except (gzip.BadGzipFile, EOFError, zlib.error):
-        raise DataError(f"{path} is damaged or truncated. {remedy}") from None
+        raise DataError(f"{path} is corrupt or truncated. {remedy}") from None
     except OSError as error:
         raise DataError(f"{path} cannot be read: {error.strerror}. Check the path and its permissions.") from error

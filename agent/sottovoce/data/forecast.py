@@ -162,9 +162,7 @@ def energy_kwh(records: Floats, targets: Floats) -> Floats:
 def _half_hours(wh: NDArray[np.integer], first: int, seconds: int, origin: str) -> tuple[Integers, int]:
     """Return half-hour energies, int64[meters, n], -1 if incomplete, and the number of the first half hour."""
     if seconds < 1 or _SECONDS % seconds:
-        raise DataError(
-            f"{origin}: windows of {seconds} s cannot be combined into half hours: choose a divisor of 1800 s"
-        )
+        raise DataError(f"{origin}: windows of {seconds} s cannot be combined into half hours; use a divisor of 1800 s")
     parts = _SECONDS // seconds
     padded = _pad_to_multiple(wh, first, parts)
     split = padded.reshape(

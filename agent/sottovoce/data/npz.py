@@ -68,7 +68,9 @@ def arrays_of(path: Path, names: frozenset[str]) -> dict[str, NDArray[Any]]:
             if isinstance(archive, np.lib.npyio.NpzFile):
                 return {name: archive[name] for name in archive.files if name in names}
         except (ValueError, RuntimeError, zipfile.BadZipFile):
-            raise DataError(f"{path} is damaged, or contains pickled objects, which are refused. {_REMEDY}") from None
+            raise DataError(
+                f"{path} is corrupt, or contains pickled objects, which are not accepted. {_REMEDY}"
+            ) from None
     raise DataError(f"{path} is not an npz archive. {_REMEDY}")
 
 
@@ -89,7 +91,9 @@ def _split_test(whole: Arrays, arrays: Mapping[str, NDArray[Any]], origin: str) 
     apart = {"X_test", "y_test"} & arrays.keys()
     if "test" in arrays:
         if apart:
-            raise DataError(f"{origin}: the test split is defined twice. Keep either `test` or `X_test` and `y_test`.")
+            raise DataError(
+                f"{origin}: the test split is defined twice. Store either `test`, or `X_test` and `y_test`."
+            )
         mask = arrays["test"]
         if mask.dtype != np.bool_ or any(array.shape[:1] != mask.shape for array in whole):
             raise DataError(f"{origin}: `test` must be one boolean per record.")

@@ -88,7 +88,7 @@ def one_record(n: int, agents: int, seed: int) -> Indices:
         DataError: if there are fewer records than agents, or the seed is out of range.
     """
     if n < agents:
-        raise DataError(f"{n} records are too few to assign one to each of {agents} agents. Choose fewer agents.")
+        raise DataError(f"{n} records are too few to assign one to each of {agents} agents. Use fewer agents.")
     return _generator(seed).permutation(n)[:agents].astype(np.int64)
 
 
@@ -124,9 +124,7 @@ def _required_groups(name: str, groups: Indices | None) -> Indices:
 def _one_group(groups: Indices, agents: int, generator: "np.random.Generator") -> list[Indices]:
     found = np.unique(groups)
     if len(found) < agents:
-        raise DataError(
-            f"{len(found)} groups are too few to assign one to each of {agents} agents. Choose fewer agents."
-        )
+        raise DataError(f"{len(found)} groups are too few to assign one to each of {agents} agents. Use fewer agents.")
     return [np.flatnonzero(groups == group).astype(np.int64) for group in generator.permutation(found)[:agents]]
 
 
@@ -163,9 +161,7 @@ def _alpha(text: str) -> float:
 
 def _count(name: str, text: str, most: int) -> int:
     if not re.fullmatch(r"[0-9]{1,9}", text) or not 1 <= int(text) <= most:
-        raise DataError(
-            f"{name}: the number of records per agent must be from 1 to {most}, the largest possible number."
-        )
+        raise DataError(f"{name}: the number of records per agent must be from 1 to {most}.")
     return int(text)
 
 

@@ -97,8 +97,8 @@ def dct_width(features: int, side: int) -> int:
     pixels = math.isqrt(features)
     if pixels * pixels != features or pixels < side:
         raise DataError(
-            f"dct({side}): {features} features are not a square image with a side of {side} or more. Remove this step "
-            "from data.transform, or choose another number."
+            f"dct({side}): {features} features are not a square image with a side of at least {side}. Remove "
+            "this step from data.transform, or use a different number."
         )
     return side * side
 
@@ -153,8 +153,8 @@ def harmonics_width(features: int, count: int) -> int:
     """
     if 2 * count >= features:
         raise DataError(
-            f"harmonics({count}): {features} features have at most {max(0, (features - 1) // 2)}. "
-            "Choose fewer, or remove this step from data.transform."
+            f"harmonics({count}): {features} features support at most {max(0, (features - 1) // 2)} harmonics. "
+            "Use fewer, or remove this step from data.transform."
         )
     return 1 + 2 * count
 
@@ -192,8 +192,8 @@ def _cells_per_side(step: str, features: int, side: int) -> int:
     pixels = math.isqrt(features)
     if pixels * pixels != features or pixels % side:
         raise DataError(
-            f"{step}({side}): {features} features are not a square image whose side {side} divides. Remove this step "
-            "from data.transform, or choose another number."
+            f"{step}({side}): {features} features are not a square image whose side {side} divides. Remove this "
+            "step from data.transform, or use a different number."
         )
     return pixels // side
 

@@ -47,7 +47,9 @@ def agent(subject: Subject) -> Iterator[Finding]:
         )
     failing = [peer for peer in status["peers"] if peer["failures_in_a_row"]]
     for peer in failing:
-        yield warning(f"cannot reach {peer['last_failure']}", "check that device, and the network between the two")
+        yield warning(
+            f"cannot reach {peer['last_failure']}", "check that device and the network between the two devices"
+        )
     for wait in status["waiting"]:
         if wait["since_s"] > _LONG_SECONDS and not wait["name"].startswith("timer:"):
             yield warning(
@@ -60,7 +62,7 @@ def _no_answer_finding(subject: Subject) -> Finding:
     start = f"start it with `sottovoce agent run --config {subject.file or 'FILE'}`"
     if subject.state is not None and (subject.state / _SOCKET).exists():
         return warning(
-            "the agent's socket exists, but no agent answers: it was killed or is stuck",
-            f"end it if needed, and {start}",
+            "the agent's socket exists, but no agent responds, because it was killed or is stuck",
+            f"end it if necessary, and {start}",
         )
     return warning("none is running", start)

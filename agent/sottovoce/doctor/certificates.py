@@ -28,21 +28,21 @@ def certificates(subject: Subject) -> Iterator[Finding]:
     yield ok(f"{identity.node_id} of fleet {identity.fleet}: keys and certificates belong together")
     yield _validity(subject, identity)
     if directory.stat().st_mode & _OTHERS:
-        yield warning(f"{directory}: other users can enter it", f"chmod 700 {directory}")
+        yield warning(f"{directory}: other users can access this directory", f"chmod 700 {directory}")
     if config is not None:
         yield from refusal_findings(lambda: check_mode(config, identity))
         yield from refusal_findings(lambda: check_peers(config, identity))
     if config is not None and not identity.ca_pem:
         yield problem(
-            "this device is pinned and trusts no other",
+            "this device is pinned but does not trust any other device",
             "list its peers under transport.peers, and add their certificates with `sottovoce fleet join --pin`",
             ExitCode.IDENTITY,
         )
     revoked = load_revocation_list(subject.state, identity.authority)
     if revoked is not None and identity.node_id in revoked.node_ids:
         yield problem(
-            "the fleet has revoked this device: no other device communicates with it",
-            "join as a new device, in another state directory",
+            "the fleet has revoked this device, so no other device communicates with it",
+            "join as a new device in another state directory",
             ExitCode.IDENTITY,
         )
 

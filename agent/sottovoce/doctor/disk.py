@@ -14,7 +14,7 @@ _MIB = 2**20
 _NEEDED = 8 * _MIB
 _A_DAY = 64 * _MIB  # maximum that a ledger writes in a day, unless ledger.bytes_per_day is different
 _SLOW_SECONDS = 1.0
-_ROOM = "free some space on the disk, or move agent.state to a larger one"
+_ROOM = "free up disk space, or move agent.state to a larger one"
 
 
 def time_write(directory: Path) -> float:
@@ -38,7 +38,7 @@ def disk(
     state, system = subject.state, look(subject.state)
     if system.f_flag & os.ST_RDONLY:
         yield problem(
-            f"{state}: the disk is mounted read-only, so no charge can be stored",
+            f"{state}: the disk is mounted read-only, so charges cannot be stored",
             "mount it read-write; if the kernel made it read-only because of errors, check the disk (dmesg)",
             ExitCode.PRIVACY,
         )
@@ -47,7 +47,7 @@ def disk(
     plenty = _A_DAY if subject.config is None else subject.config.ledger.bytes_per_day
     words = f"{state}: {free / _MIB:,.0f} MiB free"
     if free < _NEEDED:
-        yield problem(f"{words}, but an agent needs {_NEEDED // _MIB}", _ROOM, ExitCode.DATA)
+        yield problem(f"{words}, but an agent requires {_NEEDED // _MIB} MiB", _ROOM, ExitCode.DATA)
     elif system.f_files and not system.f_favail:
         yield problem(f"{state}: no more files can be created there (no inodes left)", _ROOM, ExitCode.DATA)
     elif free < plenty:
@@ -58,8 +58,8 @@ def disk(
         seconds = write(state)
     except OSError as error:
         yield problem(
-            f"{state}: a file cannot be written there ({error.strerror})",
-            "let the agent's user own the directory; if it already does, free space on the disk or replace it",
+            f"{state}: cannot write a file there ({error.strerror})",
+            "let the agent's user own the directory; if it already does, free up disk space or replace it",
             ExitCode.DATA,
         )
         return

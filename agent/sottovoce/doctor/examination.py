@@ -64,7 +64,7 @@ def run_checks(subject: Subject) -> Iterator[Entry]:
         except SottovoceError as error:
             yield Entry(name, error_finding(error))
         except OSError as error:
-            what = f"{error.filename or name}: cannot be checked ({error.strerror})"
+            what = f"{error.filename or name}: the check failed ({error.strerror})"
             yield Entry(name, problem(what, "run the doctor as the file's owner, or check the disk", ExitCode.DATA))
 
 

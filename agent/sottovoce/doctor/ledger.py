@@ -25,7 +25,7 @@ def ledger(subject: Subject) -> Iterator[Finding]:
         return
     if separate and (beside := state_files(subject.state)[1]).exists():
         yield problem(
-            f"{beside}: the agent has a ledger although there is a separate vault, but there must be only one ledger",
+            f"{beside}: the agent has its own ledger as well as a separate vault, but there must be only one ledger",
             "move the ledger into vault.directory if it is this device's: docs/explanation/separate-vault.md",
             ExitCode.PRIVACY,
         )
@@ -41,8 +41,9 @@ def ledger(subject: Subject) -> Iterator[Finding]:
         budget, spending, owner = opened.own_budget, opened.spending(), opened.owner
     if damaged:
         yield problem(
-            f"{path}: the log is damaged in the middle: charges after that point are lost",
-            "leave the ledger unchanged and read docs/reference/exit-codes/5.md; this identity may never release again",
+            f"{path}: the log is corrupt in the middle: charges after that point are lost",
+            "leave the ledger unchanged and read docs/reference/exit-codes/5.md; this identity may never "
+            "release anything again",
             ExitCode.PRIVACY,
         )
         return

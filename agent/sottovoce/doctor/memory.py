@@ -30,7 +30,7 @@ def memory(subject: Subject, root: Path = Path("/")) -> Iterator[Finding]:
         words += f", in addition to an agent with {subject.status['resources']['rss_mib']:.0f} MiB"
     if subject.status is None and room < _NEEDED:
         yield problem(
-            f"{words}; an agent needs {_NEEDED // _MIB}",
+            f"{words}; an agent requires {_NEEDED // _MIB} MiB",
             "end other programs, raise the limit (systemd: MemoryMax=), or use a larger machine",
             ExitCode.CONFIGURATION,
         )

@@ -61,7 +61,7 @@ def packages(subject: Subject, found: Callable[[str], bool] = is_installed) -> I
     if missing:
         yield problem(
             f"not installed: {', '.join(missing)}",
-            "this installation is damaged: reinstall Sottovoce completely",
+            "this installation is incomplete; reinstall Sottovoce",
             ExitCode.CONFIGURATION,
         )
     needed = [] if subject.config is None else [extra for extra in EXTRAS if extra.needed(subject.config)]

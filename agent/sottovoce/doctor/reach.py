@@ -40,7 +40,7 @@ def peers(subject: Subject) -> Iterator[Finding]:
     except IdentityError:
         yield warning(
             "not contacted: this device cannot prove its identity",
-            "repair its certificates first, and then run the doctor again",
+            "fix its certificates first, then run the doctor again",
         )
         return
     asked = dict(list(contacts.items())[:_MAX])
@@ -58,7 +58,7 @@ def peers(subject: Subject) -> Iterator[Finding]:
         words, remedy = f"{node} at {address}: {what}", _TRUST if "certificate" in what else _SEE
         yield problem(words, remedy, ExitCode.NETWORK) if nobody else warning(words, remedy)
     if len(contacts) > _MAX:
-        yield ok(f"{len(contacts) - _MAX} more are listed and were not contacted")
+        yield ok(f"{len(contacts) - _MAX} more listed peers were not contacted")
 
 
 def broker(subject: Subject) -> Iterator[Finding]:

@@ -100,7 +100,7 @@ def check_signed(
     try:
         (authority.after_changes(changes) if changes else authority).verify_signature(message, signature)
     except IdentityError as error:
-        raise type(error)(f"{what} of {which} was rejected: {error}") from error
+        raise type(error)(f"{what} from {which} was rejected: {error}") from error
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -145,7 +145,7 @@ class FleetAuthority:
             issuer = retired.certificate
             if now is not None and now > retired.until:
                 raise IdentityError(
-                    f"{source} was issued by a key that fleet {self.fleet!r} has retired: renew it with "
+                    f"{source} was issued by a key that fleet {self.fleet!r} has retired; renew it with "
                     "`sottovoce fleet renew`"
                 )
         check_issuer(certificate, issuer, self.fleet, now, source)
@@ -158,12 +158,10 @@ class FleetAuthority:
             return
         if any(self._signed(one.certificate, message, signature) for one in self.retired):
             raise RetiredKey(
-                f"the signature was made with a key that fleet {self.fleet!r} has retired: sign the document with the "
-                "current key"
+                f"the signature was made with a key that fleet {self.fleet!r} has retired; sign the document "
+                "with the current key"
             )
-        raise IdentityError(
-            f"the document was not signed by fleet {self.fleet!r}: get it from the holder of the fleet's key"
-        )
+        raise IdentityError(f"the document was not signed by fleet {self.fleet!r}; get it from the fleet's key holder")
 
     def after_changes(self, changes: Sequence[KeyChange]) -> "FleetAuthority":
         """See Authority.after_changes."""
@@ -214,13 +212,13 @@ class IssuerAuthority:
     def verify_signature(self, message: bytes, signature: bytes) -> None:
         """See Authority.verify_signature. An external CA does not sign fleet documents."""
         raise IdentityError(
-            "a fleet with an external CA has no revocation lists: make sure that the CA does not renew the device's "
-            "certificate; the device is excluded once that certificate expires"
+            "a fleet with an external CA does not use revocation lists; make sure that the CA does not renew "
+            "the device's certificate, and the device is excluded once that certificate expires"
         )
 
     def after_changes(self, changes: Sequence[KeyChange]) -> "IssuerAuthority":
         """See Authority.after_changes. An external CA manages its own keys."""
-        raise IdentityError("the keys of a fleet with an external CA cannot be changed here: change them at the CA")
+        raise IdentityError("the keys of a fleet with an external CA cannot be changed here; change them at the CA")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -248,7 +246,7 @@ class PinnedAuthority:
         subject = verify_self_signed(certificate, self.fleet, now, source)
         if subject.node_id not in self.leaves:
             raise IdentityError(
-                f"{source} belongs to {subject.node_id}, which is not pinned: list that device under transport.peers"
+                f"{source} belongs to {subject.node_id}, which is not pinned; list that device under transport.peers"
             )
         return subject
 
@@ -287,9 +285,11 @@ def decode_issuer(pem: bytes, source: object) -> x509.Certificate:
         is_authority = certificate.extensions.get_extension_for_class(x509.BasicConstraints).value.ca
         may_sign = certificate.extensions.get_extension_for_class(x509.KeyUsage).value.key_cert_sign
     except UNREADABLE as error:
-        raise IdentityError(f"{source} is not a CA certificate: pass the one that signs device certificates") from error
+        raise IdentityError(
+            f"{source} is not a CA certificate; pass the certificate that signs device certificates"
+        ) from error
     if not (is_authority and may_sign):
-        raise IdentityError(f"{source} is not a CA certificate: pass the one that signs device certificates")
+        raise IdentityError(f"{source} is not a CA certificate; pass the certificate that signs device certificates")
     return certificate
 
 

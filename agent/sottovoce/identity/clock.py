@@ -92,14 +92,14 @@ class ClockFloor:
         if now < seen.certain - _TOLERANCE and not self._synchronised():
             raise ClockError(
                 f"this device's clock shows {now:%Y-%m-%d %H:%M} UTC, but this device was already running at "
-                f"{seen.certain:%Y-%m-%d %H:%M}: set the clock, or start the agent after time synchronisation "
+                f"{seen.certain:%Y-%m-%d %H:%M}; set the clock, or start the agent after time synchronisation "
                 "(systemd: After=time-sync.target). If the clock is correct now and was wrong before, delete "
                 f"{self._path}"
             )
         if now < seen.latest - _TOLERANCE:
             _log.warning(
-                "clock-taken-back the clock shows %s, but showed %s when this device last ran: the clock was ahead "
-                "then or is behind now",
+                "clock-taken-back the clock shows %s, but showed %s when this device last ran; it was ahead "
+                "then, or is behind now",
                 f"{now:%Y-%m-%d %H:%M} UTC",
                 f"{seen.latest:%Y-%m-%d %H:%M} UTC",
             )
@@ -134,11 +134,11 @@ class ClockFloor:
             return _Seen()
         except PermissionError as error:
             raise IdentityError(
-                f"this user has no permission to read {self._path}: run this command as the owner of its directory"
+                f"this user does not have permission to read {self._path}; run this command as the directory's owner"
             ) from error
         except (OSError, ValueError) as error:
             raise IdentityError(
-                f"{self._path} cannot be read ({error}): check the clock, then delete this file"
+                f"{self._path} cannot be read ({error}); check the clock, then delete this file"
             ) from error
 
 

@@ -30,10 +30,10 @@ def make_private_directory(directory: Path) -> None:
         sync(directory.parent)
     except OSError as error:
         raise IdentityError(
-            f"{directory} cannot be created: {error.strerror}; choose a directory that you can write to"
+            f"{directory} cannot be created: {error.strerror}; specify a directory that you can write to"
         ) from error
     if mode & _OTHERS:
-        raise IdentityError(f"{directory} is open to other users: run `chmod 700` on it, or choose a new directory")
+        raise IdentityError(f"{directory} is open to other users: run `chmod 700` on it, or specify a new directory")
 
 
 def check_new(paths: Iterable[Path]) -> None:
@@ -44,10 +44,12 @@ def check_new(paths: Iterable[Path]) -> None:
     """
     for path in paths:
         if os.path.lexists(path):
-            raise IdentityError(f"{path} exists and is never overwritten: move it away, or choose a new directory")
+            raise IdentityError(
+                f"{path} already exists and will not be overwritten; move it away, or specify a new directory"
+            )
         if not path.parent.is_dir():
             raise IdentityError(
-                f"{path} cannot be written: {path.parent} is not a directory; create it, or choose another"
+                f"{path} cannot be written: {path.parent} is not a directory; create it, or specify a different one"
             )
 
 
@@ -77,7 +79,9 @@ def replace(path: Path, content: bytes) -> None:
                 file.write(content)
             rename(draft, path)
     except OSError as error:
-        raise IdentityError(f"{path} cannot be written: {error.strerror}; free space or fix the disk") from error
+        raise IdentityError(
+            f"{path} cannot be written: {error.strerror}; free up disk space, or fix the disk"
+        ) from error
 
 
 def move_in(directory: Path, files: dict[str, bytes]) -> None:
@@ -98,7 +102,9 @@ def move_in(directory: Path, files: dict[str, bytes]) -> None:
             rename(draft, coming)
             _finish_move(directory)
     except OSError as error:
-        raise IdentityError(f"{directory} cannot be written: {error.strerror}; free space or fix the disk") from error
+        raise IdentityError(
+            f"{directory} cannot be written: {error.strerror}; free up disk space, or fix the disk"
+        ) from error
 
 
 def finish_move(directory: Path) -> None:
@@ -113,7 +119,9 @@ def finish_move(directory: Path) -> None:
         with _lock(directory):
             _finish_move(directory)
     except OSError as error:
-        raise IdentityError(f"{directory} cannot be written: {error.strerror}; free space or fix the disk") from error
+        raise IdentityError(
+            f"{directory} cannot be written: {error.strerror}; free up disk space, or fix the disk"
+        ) from error
 
 
 def _finish_move(directory: Path) -> None:
@@ -143,7 +151,7 @@ def _lock(directory: Path) -> Iterator[None]:
             except BlockingIOError:
                 if time.monotonic() > end:
                     raise IdentityError(
-                        f"{directory} is locked by another process: stop that process, and try again"
+                        f"{directory} is locked by another process; stop that process and try again"
                     ) from None
                 time.sleep(_RETRY_SECONDS)
         yield

@@ -79,14 +79,14 @@ class Fleet:
         """
         if request.present is None:
             raise IdentityError(
-                "the request does not include the current certificate: make it with `sottovoce fleet renew --request`"
+                "the request does not include the current certificate; create it with `sottovoce fleet renew --request`"
             )
         source = f"the current certificate of {request.node_id}"
         if self.authority.verify(request.present, None, source).node_id != request.node_id:
-            raise IdentityError(f"{source} belongs to another device: make the request again on the device")
+            raise IdentityError(f"{source} belongs to a different device; create a new request on the right device")
         if request.node_id in revoked:
             raise IdentityError(
-                f"{request.node_id} is revoked and cannot get a new certificate: enrol a new device instead"
+                f"{request.node_id} is revoked and cannot receive a new certificate; enrol a new device instead"
             )
         return self.issue(request, validity)
 
@@ -129,13 +129,13 @@ def open_fleet(directory: Path) -> Fleet:
     key_file, certificate_file = directory / FLEET_KEY, directory / FLEET_CERTIFICATE
     if not key_file.exists():
         raise IdentityError(
-            f"{key_file} is missing: restore it from a backup, create a fleet with `sottovoce fleet init`, or pass the "
-            "fleet's directory"
+            f"{key_file} is missing; restore it from a backup, create a fleet with `sottovoce fleet init`, or "
+            "pass the fleet's directory"
         )
     key = decode_tls_key(read_private(key_file), key_file)
     anchors = read_anchors(read(certificate_file), certificate_file)
     if anchors.current.public_key() != key.public_key():
-        raise IdentityError(f"{certificate_file} does not belong to {key_file}: restore both from the same backup")
+        raise IdentityError(f"{certificate_file} does not belong to {key_file}; restore both from the same backup")
     changed = directory / FLEET_KEYS
     changes = decode_changes(read(changed), changed) if changed.exists() else ()
     return Fleet(fleet_of(anchors.current), anchors.current, key, anchors.spare, changes)

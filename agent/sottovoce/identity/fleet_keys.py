@@ -32,8 +32,8 @@ _LARGEST_PEM = 2048
 _Pem = Annotated[str, Meta(max_length=_LARGEST_PEM)]
 _Time = Annotated[int, Meta(ge=0, le=2**53)]
 _NOT_FROM_HERE = (
-    "these fleet keys do not follow from those that this device trusts: get the list from the holder of the "
-    "fleet's key, and compare the fingerprint"
+    "these fleet keys do not follow from those that this device trusts: get the list from the fleet's key "
+    "holder, and compare the fingerprint"
 )
 
 
@@ -117,7 +117,7 @@ def read_anchors(pem: bytes, source: object) -> Anchors:
         raise IdentityError(f"{source} must contain one fleet certificate, or two (current and spare): {ENROL}")
     certificates = [decode_fleet_certificate(one, source) for one in found]
     if len({fleet_of(one) for one in certificates}) > 1:
-        raise IdentityError(f"{source} contains certificates of two different fleets: {ENROL}")
+        raise IdentityError(f"{source} contains certificates from two different fleets: {ENROL}")
     return Anchors(*certificates)
 
 
@@ -196,7 +196,7 @@ def decode_changes(raw: bytes, source: object) -> tuple[KeyChange, ...]:
         if len(changes) > MAX_CHANGES or encode_changes(changes) != raw:
             raise ValueError("there are too many, or the encoding is not canonical")
     except (ValidationError, ValueError, UnicodeError, RecursionError) as error:
-        raise IdentityError(f"{source} does not contain valid changes of a fleet's keys: {error}") from error
+        raise IdentityError(f"{source} does not contain valid changes to a fleet's keys: {error}") from error
     return changes
 
 

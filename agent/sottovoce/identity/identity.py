@@ -132,11 +132,11 @@ def load(directory: Path, now: datetime | None = None, peers: Iterable[str] = ()
         subject = authority.verify(certificate, moment, certificate_file)
     if certificate.public_key() != tls_key.public_key():
         raise IdentityError(
-            f"{certificate_file} does not belong to {tls_key_file}: restore both from a backup, or enrol again"
+            f"{certificate_file} does not belong to {tls_key_file}; restore both from a backup, or enrol again"
         )
     if subject.public_key != device_key.public_key().public_bytes_raw():
         raise IdentityError(
-            f"{certificate_file} does not belong to {device_key_file}: restore both from a backup, or enrol again"
+            f"{certificate_file} does not belong to {device_key_file}; restore both from a backup, or enrol again"
         )
     return Identity(
         node_id=subject.node_id,
@@ -229,7 +229,9 @@ def _subject(der: bytes, authority: Authority, now: datetime | None) -> Subject:
     try:
         certificate = x509.load_der_x509_certificate(der)
     except UNREADABLE as error:
-        raise IdentityError("the credential is not a certificate: the sender is not an agent of this fleet") from error
+        raise IdentityError(
+            "the credential is not a certificate, so the sender is not an agent in this fleet"
+        ) from error
     return authority.verify(certificate, now, "the credential")
 
 
@@ -239,12 +241,14 @@ def _own_fleet(certificate: x509.Certificate, source: Path) -> str:
         names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     except UNREADABLE as error:
         raise IdentityError(
-            f"{source} does not name a device: have the CA issue it with the names in the request"
+            f"{source} does not identify a device; have the CA issue it with the names in the request"
         ) from error
     for uri in names.get_values_for_type(x509.UniformResourceIdentifier):
         if (fleet := fleet_in_uri(uri)) is not None:
             return fleet
-    raise IdentityError(f"{source} has no device SPIFFE id: have the CA issue it with the names in the request")
+    raise IdentityError(
+        f"{source} does not contain a device SPIFFE id; have the CA issue it with the names in the request"
+    )
 
 
 def _pins(directory: Path) -> list[x509.Certificate]:

@@ -27,7 +27,7 @@ MAX_BUNDLE_BYTES = 64 * 2**10
 _SECRET_BYTES = 16
 _FINGERPRINT_BYTES = 16  # of SHA-256: enough to make finding a second certificate with the same prefix infeasible
 _TOKEN = re.compile(r"sottovoce1:(?P<address>(?:\[[0-9a-fA-F:]+\]|[^:\s/]+):[0-9]{1,5})/(?P<word>[a-z2-7]{52})")
-_AGAIN = "ask the holder of the fleet's key to make a new one with `sottovoce fleet invite`"
+_AGAIN = "ask the fleet's key holder to create a new one with `sottovoce fleet invite`"
 
 
 class Seed(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -196,7 +196,7 @@ def write_bundle(path: Path, bundle: Bundle) -> None:
         IdentityError: if the file exists or cannot be written.
     """
     if path.exists():
-        raise IdentityError(f"{path} exists and is never overwritten: choose another file name")
+        raise IdentityError(f"{path} already exists and will not be overwritten; specify a different file name")
     replace(path, msgspec.json.format(msgspec.json.encode(bundle), indent=2) + b"\n")
 
 
@@ -215,7 +215,7 @@ def read_bundle(path: Path) -> Bundle:
         raise IdentityError(f"{path} is incomplete or not a bundle ({error}): {_AGAIN}") from error
     if isinstance(bundle, Used):
         raise IdentityError(
-            f"{path}: device {bundle.id} has already used this bundle, which is for a single device: {_AGAIN}"
+            f"{path}: this bundle is for a single device, but device {bundle.id} has already used it; {_AGAIN}"
         )
     check_seeds(bundle.seeds)
     return bundle
@@ -231,7 +231,7 @@ def use_bundle(path: Path, bundle: Bundle) -> None:
         replace(path, msgspec.json.encode(Used(bundle.fleet, bundle.id)) + b"\n")
     except IdentityError as error:
         raise IdentityError(
-            f"{error}. A bundle must be in a directory where it can be marked as used: move it to a writable directory"
+            f"{error}. A bundle must be in a writable directory, where it can be marked as used; move it to one"
         ) from error
 
 
@@ -252,7 +252,7 @@ def read_seeds(state: Path) -> Seeds:
     try:
         seeds = msgspec.json.decode(read(path), type=Seeds)
     except msgspec.MsgspecError as error:
-        raise IdentityError(f"{path} is damaged ({error}): delete it, and list a peer under transport.peers") from error
+        raise IdentityError(f"{path} is corrupt ({error}); delete it, and list a peer under transport.peers") from error
     check_seeds(seeds)
     return seeds
 

@@ -54,8 +54,8 @@ def decode_device_key(pem: bytes, source: object) -> Ed25519PrivateKey:
     key = _decode(pem, source)
     if not isinstance(key, Ed25519PrivateKey):
         raise IdentityError(
-            f"{source} does not contain an Ed25519 key: restore it from a backup, or enrol again with "
-            "`sottovoce fleet join`"
+            f"{source} does not contain an Ed25519 key; restore it from a backup, or enrol again with `sottovoce "
+            "fleet join`"
         )
     return key
 
@@ -69,7 +69,7 @@ def decode_tls_key(pem: bytes, source: object) -> EllipticCurvePrivateKey:
     key = _decode(pem, source)
     if not isinstance(key, EllipticCurvePrivateKey) or not isinstance(key.curve, SECP256R1):
         raise IdentityError(
-            f"{source} does not contain an ECDSA P-256 key: restore it from a backup, or make a new one"
+            f"{source} does not contain an ECDSA P-256 key; restore it from a backup, or create a new one"
         )
     return key
 
@@ -78,4 +78,4 @@ def _decode(pem: bytes, source: object) -> PrivateKeyTypes:
     try:
         return serialization.load_pem_private_key(pem, password=None)
     except (ValueError, TypeError, UnsupportedAlgorithm) as error:
-        raise IdentityError(f"{source} is not an unencrypted PEM private key: restore it from a backup") from error
+        raise IdentityError(f"{source} is not an unencrypted PEM private key; restore it from a backup") from error

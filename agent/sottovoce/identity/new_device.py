@@ -130,5 +130,5 @@ def first_certificate(chain: bytes) -> bytes:
     _, begin, rest = chain.partition(b"-----BEGIN CERTIFICATE-----")
     body, end, _ = rest.partition(b"-----END CERTIFICATE-----")
     if not (begin and end):
-        raise IdentityError("the file from the CA is not a PEM certificate: pass the certificate that the CA issued")
+        raise IdentityError("the file from the CA is not a PEM certificate; pass the certificate issued by the CA")
     return begin + body + end + b"\n"

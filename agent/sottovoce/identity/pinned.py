@@ -65,16 +65,17 @@ def pin(directory: Path, certificate: bytes, source: object) -> str:
     identity = load(directory, dated=False)
     if identity.mode != "pinned":
         raise IdentityError(
-            f"{directory} belongs to a device whose fleet has a CA: only a pinned device can pin other devices"
+            f"{directory} belongs to a device whose fleet has a CA, but only a pinned device can pin other devices"
         )
     other = decode_certificate(certificate, source)
     node = verify_self_signed(other, identity.fleet, None, source).node_id
     if node == identity.node_id:
-        raise IdentityError(f"{source} is this device's own certificate: pass the certificate of another device")
+        raise IdentityError(f"{source} is this device's own certificate; pass another device's certificate")
     path = directory / PINS / f"{node}.pem"
     if not path.exists() and len(list(path.parent.glob("*.pem"))) >= MAX_PINS:
         raise IdentityError(
-            f"{path.parent} already contains {MAX_PINS} devices, which is the limit: for more, create a fleet with a CA"
+            f"{path.parent} already contains {MAX_PINS} devices, which is the limit; for more devices, create a "
+            "fleet with a CA"
         )
     replace(path, other.public_bytes(Encoding.PEM))
     return node

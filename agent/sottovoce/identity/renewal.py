@@ -42,7 +42,7 @@ def renewal_request(directory: Path) -> bytes:
     present = read(directory / TLS_CERTIFICATE)
     identity = load(directory, dated=False)
     if identity.mode == "pinned":
-        raise IdentityError(f"{directory}: a pinned device's certificate cannot be renewed: enrol a new device instead")
+        raise IdentityError(f"{directory}: a pinned device's certificate cannot be renewed; enrol a new device instead")
     return DeviceKeys.read(directory).request(fleet=identity.fleet, present=present)
 
 
@@ -67,8 +67,8 @@ def install_certificate(directory: Path, pem: bytes, source: object, now: dateti
     renewed = decode_certificate(pem, source)
     subject = identity.authority.verify(renewed, now or datetime.now(UTC), source)
     if subject.node_id != identity.node_id or renewed.public_key() != present.public_key():
-        raise IdentityError(f"{source} does not belong to this device ({identity.node_id}): make a new request here")
+        raise IdentityError(f"{source} does not belong to this device ({identity.node_id}); create a new request here")
     if renewed.not_valid_after_utc - present.not_valid_after_utc < timedelta(0):
-        raise IdentityError(f"{source} expires before the current certificate: make a new request")
+        raise IdentityError(f"{source} expires before the current certificate; create a new request")
     replace(path, pem)
     return subject.not_after

@@ -21,7 +21,7 @@ from sottovoce.identity.keys import node_id
 from sottovoce.identity.verification import UNREADABLE
 
 MAX_REQUEST_BYTES = 16 * 2**10
-_AGAIN = "make the request again on the device"
+_AGAIN = "create the request again on the device"
 
 
 @dataclass(frozen=True, slots=True, eq=False)

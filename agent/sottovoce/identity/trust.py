@@ -99,8 +99,8 @@ class Trust:
         _check_roots(identity)
         if (identity.node_id, identity.fleet) != (self._identity.node_id, self._identity.fleet):
             raise IdentityError(
-                f"the identity directory now belongs to {identity.node_id} of fleet {identity.fleet!r}: restart the "
-                "agent if this is intended"
+                f"the identity directory now belongs to {identity.node_id} in fleet {identity.fleet!r}; restart "
+                "the agent if this is intended"
             )
         self._identity = identity
         self._verified.clear()
@@ -153,6 +153,6 @@ def _check_roots(identity: Identity) -> None:
     """Raise IdentityError if an identity has no trusted roots, because TLS would then use the system's roots."""
     if not identity.ca_pem:
         raise IdentityError(
-            f"{identity.node_id} is pinned but trusts no device: list its peers under transport.peers, and add each "
-            "peer's certificate with `sottovoce fleet join --pinned --state DIR --pin FILE`"
+            f"{identity.node_id} is pinned but does not trust any device; list its peers under transport.peers, "
+            "and add each peer's certificate with `sottovoce fleet join --pinned --state DIR --pin FILE`"
         )

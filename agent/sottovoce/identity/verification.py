@@ -117,7 +117,7 @@ def subject_in(
             names.get_values_for_type(x509.UniformResourceIdentifier) == [device_uri(device, fleet)]
         )
     if not right:
-        raise IdentityError(f"{source} names a device or fleet that does not match its device key: {ENROL}")
+        raise IdentityError(f"{source} identifies a device or fleet that does not match its device key: {ENROL}")
     return Subject(
         node_id=device,
         fleet=fleet,
@@ -144,9 +144,9 @@ def check_validity(certificate: x509.Certificate, now: datetime, source: object)
     if now < certificate.not_valid_before_utc:
         begin = certificate.not_valid_before_utc
         raise ClockError(
-            f"{source} is not valid before {begin:%Y-%m-%d %H:%M} UTC: set this device's clock, which shows "
+            f"{source} is not valid before {begin:%Y-%m-%d %H:%M} UTC; set this device's clock, which shows "
             f"{now:%Y-%m-%d %H:%M}"
         )
     if now > certificate.not_valid_after_utc:
         end = certificate.not_valid_after_utc
-        raise IdentityError(f"{source} expired on {end:%Y-%m-%d %H:%M} UTC: {_RENEW}, or set this device's clock")
+        raise IdentityError(f"{source} expired on {end:%Y-%m-%d %H:%M} UTC; {_RENEW}, or set this device's clock")

@@ -118,13 +118,15 @@ class Answerer:
             async with asyncio.timeout(_SECONDS):
                 return await self.pages[path](), method == b"HEAD"
         except TimeoutError:
-            return text_page(503, f"this page could not be made within {_SECONDS:g} s"), False
+            return text_page(503, f"this page could not be generated within {_SECONDS:g} s"), False
         except Exception as defect:  # noqa: BLE001 - a failing page must not stop the device
-            self._sparse_log.say(logging.ERROR, path, "page-failed path=%s report this defect: %r", path, defect)
-            return text_page(500, "this page could not be made: see the log"), False
+            self._sparse_log.say(
+                logging.ERROR, path, "page-failed path=%s this is a bug; please report it: %r", path, defect
+            )
+            return text_page(500, "this page could not be generated; see the log"), False
 
     async def _answer(self, request: bytes | None) -> bytes:
         if request is None:
-            return text_page(431, f"a request must have at most {_MAX_BYTES} bytes").encoded()
+            return text_page(431, f"a request may contain at most {_MAX_BYTES} bytes").encoded()
         page, head_only = await self.page(request)
         return page.encoded(head_only=head_only)

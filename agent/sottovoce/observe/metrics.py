@@ -133,7 +133,7 @@ class _Values(Collector):
                 continue
             described = CATALOGUE.get(name)
             if described is None or isinstance(value, Mapping) != bool(described.label):
-                raise InternalError(f"{name} is unknown or has the wrong labels: report this defect")
+                raise InternalError(f"{name} is unknown or has the wrong labels: this is a bug; please report it")
             kind = CounterMetricFamily if described.kind == "counter" else GaugeMetricFamily
             if isinstance(value, Mapping):
                 family = kind(name, described.help, labels=[described.label])

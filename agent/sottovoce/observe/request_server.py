@@ -199,7 +199,11 @@ class RequestServer:
             pass  # the client has disconnected, or does not read
         except Exception as defect:  # noqa: BLE001 - one request must not stop the device, and the error is logged
             self._sparse_log.say(
-                logging.ERROR, type(defect).__name__, "request-failed at=%s no answer made: %r", self._place, defect
+                logging.ERROR,
+                type(defect).__name__,
+                "request-failed at=%s the request was not answered: %r",
+                self._place,
+                defect,
             )
 
     def _close(self, connection: _Connection) -> None:

@@ -38,22 +38,22 @@ def scheme(name: str, features: int, classes: int, epsilon: float | None) -> Sch
     """
     if features < 1 or classes < 2:
         raise PrivacyError(
-            f"records with {features} features and {classes} classes cannot be released: "
-            "set data.features to 1 or more and data.classes to 2 or more"
+            f"records with {features} features and {classes} classes cannot be released; set data.features to at "
+            "least 1 and data.classes to at least 2"
         )
     if (name == "exact") != (epsilon is None):
         raise PrivacyError(
-            f"scheme `{name}` and ε = {'none' if epsilon is None else format(epsilon, 'g')} cannot be combined: "
-            "`exact` does not accept an ε, and all other schemes require one"
+            f"scheme `{name}` and ε = {'none' if epsilon is None else format(epsilon, 'g')} cannot be combined, "
+            "because `exact` does not accept an ε and all other schemes require one"
         )
     if epsilon is None:
         return _check_width(Exact(features, classes))
     make = _SCHEMES.get(name) or _BROUGHT.get(name)
     if make is None:
-        raise PrivacyError(f"unknown scheme `{name}`: choose one of {', '.join(_SCHEMES)}, or exact")
+        raise PrivacyError(f"unknown scheme `{name}`; use one of {', '.join(_SCHEMES)}, or exact")
     if not MIN_EPSILON <= epsilon <= MAX_EPSILON:
         raise PrivacyError(
-            f"ε = {epsilon:g} is out of range: set privacy.epsilon between {MIN_EPSILON:g} and {MAX_EPSILON:g}"
+            f"ε = {epsilon:g} is out of range; set privacy.epsilon between {MIN_EPSILON:g} and {MAX_EPSILON:g}"
         )
     return _check_width(make(features, classes, epsilon))
 
@@ -81,7 +81,7 @@ def best(features: int, classes: int, epsilon: float | None) -> Scheme:
 def _check_width(candidate: Scheme) -> Scheme:
     if candidate.width > MAX_WIDTH:
         raise PrivacyError(
-            f"a record released by `{candidate.name}` would contain {candidate.width} numbers, but the maximum is "
-            f"{MAX_WIDTH}: choose `krr-privunit`, or use fewer features"
+            f"a record released by `{candidate.name}` would contain {candidate.width} numbers, but the maximum "
+            f"is {MAX_WIDTH}; use `krr-privunit`, or fewer features"
         )
     return candidate

@@ -189,4 +189,6 @@ def _dense_norm_ratio(features: int) -> float:
 
 def _check(scale: int, epsilon: float) -> None:
     if scale > _MAX_SCALE:
-        raise PrivacyError(f"ε = {epsilon:g} for a record needs more noise than the grid allows: raise privacy.epsilon")
+        raise PrivacyError(
+            f"ε = {epsilon:g} for a record requires more noise than the grid allows; increase privacy.epsilon"
+        )

@@ -40,5 +40,5 @@ def _check_version(plugin: Plugin) -> None:
         if wanted.name == "sottovoce" and not wanted.specifier.contains(sottovoce.__version__, prereleases=True):
             raise plugin.error(
                 f"the package requires sottovoce {wanted.specifier}, but this is {sottovoce.__version__}",
-                "install a matching version",
+                "install matching versions of both",
             )

@@ -196,7 +196,7 @@ def verify_opening(
         belongs(statement)
     members, needed = opening.members, cell.opens_at(len(roster))
     if list(members) != sorted(set(members)) or not members or members[-1] >= len(roster):
-        raise _invalid_opening("the members are not valid places in the roster")
+        raise _invalid_opening("the members are not valid roster positions")
     if len(opening.roots) != len(members) or not opening.stands:
         raise _invalid_opening("roots or confirmations are missing")
     h = round_digest(roster.digest, members, opening.roots)
@@ -214,7 +214,7 @@ def verify_opening(
         raise MessageRefused("cell", "too few devices confirmed the survivors of an opened sum")
     gone = [place for place in members if place not in survivors]
     if (len(opening.seeds), len(opening.mask_keys)) != (len(survivors), len(gone)):
-        raise _invalid_opening("the number of secrets is wrong")
+        raise _invalid_opening("the opening has the wrong number of secrets")
     if _cheated(roster, survivors, gone, opening.seeds, opening.mask_keys):
         raise _invalid_opening("a secret does not match its owner's offer")
     return Verified(opening, roster, h, survivors)

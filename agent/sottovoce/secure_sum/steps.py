@@ -161,7 +161,7 @@ def decode_question(raw: bytes) -> Question:
     try:
         return _QUESTIONS.decode(raw)
     except (DecodeError, UnicodeError) as error:
-        raise MessageRefused("malformed", "the bytes are not a question of a secure sum") from error
+        raise MessageRefused("malformed", "the bytes are not a secure sum question") from error
 
 
 def decode_answer(raw: bytes) -> Answer:

@@ -242,7 +242,7 @@ class Front:
     def _note_cut_off(self, error: OSError | MemoryError) -> None:
         """Report that connections do not reach gRPC, in the log and the health check, and start to probe gRPC."""
         why = str(error) or "no memory"
-        self.trouble = f"connections do not reach gRPC ({why}): if this persists, restart the agent"
+        self.trouble = f"connections do not reach gRPC ({why}): restart the agent if this persists"
         self._sparse_log.say(logging.ERROR, "cut-off", "peers-cut-off %s", self.trouble)
         if self._looking is None or self._looking.done():
             self._looking = asyncio.get_running_loop().create_task(self._probe_until_reachable())

@@ -46,7 +46,7 @@ class MemoryTransport:
     async def start(self, receive: Receive) -> None:
         """Listen for messages; see Transport.start."""
         if self._address in self._exchange.listening:
-            raise NetworkError(f"{self._address}: this address is already in use; choose another one")
+            raise NetworkError(f"{self._address}: this address is already in use; use a different one")
         self._receive = receive
         self._exchange.listening[self._address] = self
 

@@ -69,7 +69,7 @@ class MultiTransport:
             known = ", ".join((peer.address, *peer.others))
             raise DeliveryFailed(
                 "unreachable",
-                f"peer {peer.id} at {known}: no transport of this device can reach this peer; see transport.use",
+                f"peer {peer.id} at {known}: none of this device's transports can reach this peer; see transport.use",
             )
         deadline = time.monotonic() + timeout
         for left in range(len(routes), 0, -1):
@@ -83,7 +83,7 @@ class MultiTransport:
                 continue
             _remember(self._worked, peer.id, address, _MAX_REMEMBERED)
             return answer
-        raise InternalError("no route is left although none has failed: report this defect")
+        raise InternalError("no route is left although none has failed: this is a bug; please report it")
 
     def listener(self) -> Listener:
         """Return the combined counters and health of all transports' listening sides."""
@@ -135,7 +135,7 @@ class MultiTransport:
     async def _received(self, sender: str, raw: bytes | None) -> bytes:
         """Handle a message or a part from any transport, and return the answer or a receipt for the part."""
         if self._receive is None:
-            raise InternalError("a message arrived before the agent was ready: report this defect")
+            raise InternalError("a message arrived before the agent was ready: this is a bug; please report it")
         self._admit(sender, len(raw or b""))
         if raw is None or not is_part(raw):
             return await self._receive(sender, raw)

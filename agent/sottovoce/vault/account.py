@@ -84,14 +84,16 @@ def audit_account(account: Account) -> tuple[Spending, Head]:
     except PrivacyError as error:
         raise LedgerError(f"this account cannot be audited: {error}") from error
     if link.hex() != account.link:
-        raise LedgerError("this account's chain of charges does not end in its link: a charge was changed or removed")
+        raise LedgerError(
+            "this account's charge chain does not end at its link, because a charge was changed or removed"
+        )
     if len({charge.query for charge in account.charges}) != len(account.charges):
         raise LedgerError("this account charges the same query twice, which a ledger never does")
     if not 0 <= account.releases <= len(account.charges):
         raise LedgerError("this account reports more releases than charges")
     spending = Spending(spent.epsilon(), len(account.charges), account.releases)
     if budget.epsilon is not None and (most := spent.largest_period_epsilon()) > budget.epsilon:
-        raise LedgerError(f"this account spent ε = {most:g}, which is more than its budget of {budget.epsilon:g}")
+        raise LedgerError(f"this account has spent ε = {most:g}, which exceeds its budget of {budget.epsilon:g}")
     return spending, Head(len(account.charges), link)
 
 

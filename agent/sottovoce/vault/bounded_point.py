@@ -62,7 +62,7 @@ def calibrate_point(*, distance: float, size: int, releases: int, epsilon: float
     sigma = min_sigma(sensitivity * sensitivity, releases, epsilon, delta)
     if sigma > MAX_SIGMA or math.ldexp(_LARGEST, -exponent) > 2**52:
         raise PrivacyError(
-            f"ε = {epsilon:g} over {releases} releases of {size} numbers needs more noise than the grid allows: "
-            "raise privacy.epsilon or use fewer, larger batches"
+            f"ε = {epsilon:g} over {releases} releases of {size} numbers requires more noise than the grid "
+            "allows; increase privacy.epsilon, or use fewer, larger batches"
         )
     return BoundedPoint(size, exponent, sensitivity * sensitivity, sigma)

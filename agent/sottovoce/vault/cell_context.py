@@ -77,7 +77,7 @@ class CellContext:
         try:
             said = decode_question(query.said)
             if query.learner != self.learner:
-                raise MessageRefused("cell", "this vault takes part in the sums of a different learner")
+                raise MessageRefused("cell", "this vault takes part in a different learner's sums")
             answer = self._answered(said)
         except MessageRefused as refused:
             return Refused(query.id, "query", str(refused))

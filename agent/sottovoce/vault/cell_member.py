@@ -140,7 +140,7 @@ class Member:
         """
         secrets = self._current_secrets()
         if secrets.roster is not None:
-            raise _refusal("this device's offer is already in another roster")
+            raise _refusal("this device's offer is already in a different roster")
         if not self._cell.least <= len(said.roster) <= self._cell.most:
             raise _refusal(f"a roster of {len(said.roster)} devices does not have a size that this task allows")
         roster = roster_of(said.roster)

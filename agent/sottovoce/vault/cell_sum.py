@@ -138,10 +138,10 @@ def calibrate_cell(
     """
     if size < 1 or not CLIPS[0] < clip < CLIPS[1]:
         raise PrivacyError(
-            f"there is no grid for {size} numbers clipped at {clip:g}: set learner.clip to a positive number"
+            f"there is no grid for {size} numbers clipped at {clip:g}; set learner.clip to a positive number"
         )
     if sums < 1:
-        raise PrivacyError("a privacy budget must be spread over at least one sum: set learner.steps to 1 or more")
+        raise PrivacyError("a privacy budget must cover at least one sum; set learner.steps to at least 1")
     distance, rounds, clips = DISTANCES[neighbouring], sums + cell.spare, sum_error is not None
     if epsilon is None:
         exponent = exact(clip=clip, size=size).exponent
@@ -156,6 +156,7 @@ def calibrate_cell(
     found = CellMechanism(cell, rounds, size, exponent, clip_squared, sensitivity_squared, sigma, clips, rows)
     if sigma > MAX_SIGMA or clip_squared > MAX_SQUARED_UNITS:
         raise PrivacyError(
-            f"ε = {epsilon:g} for sums of {size} numbers needs more noise than the grid allows: raise privacy.epsilon"
+            f"ε = {epsilon:g} for sums of {size} numbers requires more noise than the grid allows; increase "
+            "privacy.epsilon"
         )
     return found

@@ -126,16 +126,16 @@ def calibrate(
         PrivacyError: if the budget, the relation or the clip norm is invalid, or outside the grid's range.
     """
     if releases < 1:
-        raise PrivacyError("a privacy budget must be spread over at least one release: set learner.steps to 1 or more")
+        raise PrivacyError("a privacy budget must cover at least one release; set learner.steps to at least 1")
     if neighbouring not in DISTANCES:
-        raise PrivacyError(f"unknown neighbouring relation `{neighbouring}`: choose one of {', '.join(DISTANCES)}")
+        raise PrivacyError(f"unknown neighbouring relation `{neighbouring}`; use one of {', '.join(DISTANCES)}")
     if size < 1 or not CLIPS[0] < clip < CLIPS[1]:
         raise PrivacyError(
-            f"there is no grid for {size} numbers clipped at {clip:g}: set learner.clip to a positive number"
+            f"there is no grid for {size} numbers clipped at {clip:g}; set learner.clip to a positive number"
         )
     excess = PrivacyError(
-        f"ε = {epsilon:g} over {releases} releases of {size} numbers needs more noise than the grid allows: "
-        "raise privacy.epsilon or lower learner.steps"
+        f"ε = {epsilon:g} over {releases} releases of {size} numbers requires more noise than the grid allows; "
+        "increase privacy.epsilon or reduce learner.steps"
     )
     mu = allowed_mu(epsilon, delta) / math.sqrt(releases)
     if mu * MAX_SIGMA < 1:
@@ -200,7 +200,7 @@ def exact(*, clip: float | None, size: int, sum_error: float | None = None) -> E
     if clip is None:
         return Exact(size, -30, None)
     if not CLIPS[0] < clip < CLIPS[1]:
-        raise PrivacyError(f"there is no grid for vectors clipped at {clip:g}: set learner.clip to a positive number")
+        raise PrivacyError(f"there is no grid for vectors clipped at {clip:g}; set learner.clip to a positive number")
     exponent = math.floor(math.log2(clip)) - 24
     return Exact(size, exponent, squared_units(clip, exponent) if sum_error is None else None)
 

@@ -73,6 +73,6 @@ def _prctl(option: int, value: int, pointer: int = 0) -> None:
     if process.prctl(option, *map(ctypes.c_ulong, (value, pointer, 0, 0))):
         reason = os.strerror(ctypes.get_errno())
         raise ConfigError(
-            f"vault: the kernel does not allow the vault's process to confine itself (prctl {option}: {reason}): run "
-            "it on a Linux kernel that supports seccomp filters and permits their use"
+            f"vault: the kernel does not allow the vault's process to confine itself (prctl {option}: {reason}): "
+            "run the vault on a Linux kernel that supports and permits seccomp filters"
         )

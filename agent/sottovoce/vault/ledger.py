@@ -90,7 +90,7 @@ class Ledger:
             try:
                 if path.exists() or path.with_name(path.name + "-wal").exists():
                     raise LedgerError(
-                        f"{path}: a ledger already exists; it records what was spent and is never replaced"
+                        f"{path}: a ledger already exists and is never replaced, because it records the budget spent"
                     )
                 draft.unlink(missing_ok=True)
                 with closing(sqlite3.connect(draft, isolation_level=None)) as connection:
@@ -136,7 +136,7 @@ class Ledger:
                     "there instead"
                 )
             if log_is_damaged(path):
-                raise sqlite3.DatabaseError("the log is damaged in the middle: charges after that point are lost")
+                raise sqlite3.DatabaseError("the log is corrupt in the middle: charges after that point are lost")
             check_owner(path, ledger.owner, owner)
             check_budget(path, ledger.own_budget, budget)
             # Closing a file releases all of the process's locks on it, and the log's index was read above. The
@@ -224,8 +224,8 @@ class Ledger:
             charged = self._terms(query)
             if charged is not None and charged != event.terms:
                 raise LedgerError(
-                    "this query was charged under other terms, which do not cover the current ones: restore the "
-                    "previous settings under [learner], [data] and [privacy]"
+                    "this query was charged under different terms, which do not cover the current ones; restore "
+                    "the previous settings under [learner], [data] and [privacy]"
                 )
             if charged is not None:
                 return True
@@ -260,7 +260,7 @@ class Ledger:
                 "SELECT number, link FROM charge WHERE query = ?", (self._id_of(query),)
             ).fetchone()
             if row is None:
-                raise LedgerError("a release was about to be stored without its charge; nothing left the device")
+                raise LedgerError("a release was about to be stored without its charge, so nothing has left the device")
             digest = release_digest(row[1], release.exponent, release.value, release.simulated)
             connection.execute(
                 "INSERT INTO release VALUES (?, ?, ?, ?, ?)",

@@ -15,8 +15,8 @@ def check_ledger_exists(path: Path) -> None:
     if not path.is_file():
         raise LedgerError(
             f"{path}: the privacy ledger is missing, so the ε already spent is unknown and nothing may be "
-            "released. Restore this very file, not an older copy; without it, this identity can never release "
-            "anything again, and a new device has to join"
+            "released. Restore this exact file, not an older copy; without it, this identity can never release "
+            "anything again, and a new device must join"
         )
 
 
@@ -38,7 +38,7 @@ def check_budget(path: Path, found: Budget, wanted: Budget) -> None:
     """
     if found != wanted:
         raise LedgerError(
-            f"{path}: the ledger was made for {found.words}, but the configuration says {wanted.words}; "
+            f"{path}: the ledger was created for {found.words}, but the configuration specifies {wanted.words}; "
             f"{_remedy(found, wanted)}"
         )
 
@@ -48,6 +48,6 @@ def _remedy(found: Budget, wanted: Budget) -> str:
     if found.is_at_least_as_strict_as(wanted):
         return "set the ledger's values under [privacy]"
     return (
-        "the ledger's budget would promise less, and a ledger's budget never changes: let a new device join with "
+        "the ledger's budget would promise less, and a ledger's budget never changes; enrol a new device with "
         f"`sottovoce fleet join {wanted.options}`"
     )

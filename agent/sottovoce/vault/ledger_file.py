@@ -298,11 +298,11 @@ def _is_disk_error(error: Exception) -> bool:
 def _remedy(error: Exception) -> str:
     code = sqlite_code(error)
     if _is_disk_error(error):
-        return "make room on its disk, or replace the disk"
+        return "free up disk space, or replace the disk"
     if getattr(error, "errno", None) in _DESCRIPTOR_ERRORS:
-        return "allow this process more file descriptors"
+        return "raise this process's file descriptor limit"
     if code in _ACCESS or isinstance(error, OSError):
-        return "give write access to the ledger and its directory to the agent's user only"
+        return "give only the agent's user write access to the ledger and its directory"
     if code in _BUSY:
         return "stop the other program that has the ledger open"
     return "restore the ledger from the device itself or retire this identity; an empty ledger never replaces it"

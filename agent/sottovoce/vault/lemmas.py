@@ -65,7 +65,7 @@ def smoothness_of(kernel: Kernel) -> Smooth:
         # Model k of c adds s_k x with |s_k| < 1: ‖s‖ ‖x‖ ≤ √c. The Hessian is xx' ⊗ diag s_k(1 - s_k), at most 1/4.
         return Smooth(math.nextafter(math.sqrt(copies(kernel.classes)), math.inf), 0.25)
     raise PrivacyError(
-        f"no bound is proved for the loss of {type(kernel).__name__}: use softmax or logistic regression with chains"
+        f"no bound is proved for the loss of {type(kernel).__name__}; use softmax or logistic regression with chains"
     )
 
 
@@ -84,7 +84,7 @@ def chain_sensitivity(loss: Smooth, *, step_size: float, batch: int, steps: int,
     """
     if neighbouring != "replace-one":
         raise PrivacyError(
-            f"chains of disjoint batches have no bound under {neighbouring}: set privacy.neighbouring=replace-one"
+            f"chains of disjoint batches do not have a bound under {neighbouring}; set privacy.neighbouring=replace-one"
         )
     if not 0 < step_size <= 1 / (2 * loss.smoothness):
         raise PrivacyError(
@@ -92,10 +92,11 @@ def chain_sensitivity(loss: Smooth, *, step_size: float, batch: int, steps: int,
             "could move two points farther apart; use a smaller step size"
         )
     if batch < 1 or not 1 <= steps <= MAX_STEPS:
-        raise PrivacyError(f"a chain must have 1 to {MAX_STEPS} steps of at least one record: correct the schedule")
+        raise PrivacyError(f"a chain must have 1 to {MAX_STEPS} steps of at least one record; correct the schedule")
     if LARGEST + steps * 2 * step_size * loss.lipschitz > _FARTHEST:
         raise PrivacyError(
-            f"weights in a chain of {steps} steps could exceed {_FARTHEST:g}: use a smaller step size or shorter period"
+            f"weights in a chain of {steps} steps could exceed {_FARTHEST:g}; use a smaller step size or a "
+            "shorter period"
         )
     return 2 * step_size * loss.lipschitz / batch
 

@@ -79,6 +79,6 @@ def read_stamp(stamp: str, own: Promise) -> Stamp:
             raise ValueError("not canonical")
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
         raise PrivacyError(
-            f"a charge with an unknown stamp, `{stamp[:80]}`: use the program version that wrote it"
+            f"a charge has an unknown stamp, `{stamp[:80]}`; use the program version that wrote it"
         ) from error
     return read

@@ -73,8 +73,8 @@ class Policy(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     def _check_cell(self, cell: Cell) -> None:
         if self.smallest_cell is None:
             raise TaskRefused(
-                "in this task, a device relies on other devices' noise, which the owner's policy does not allow: to "
-                "allow it, set smallest_cell to the smallest number of devices in a sum"
+                "in this task, a device relies on other devices' noise, which the owner's policy does not "
+                "allow; to allow it, set smallest_cell to the smallest number of devices in a sum"
             )
         if cell.least < self.smallest_cell or cell.colluding < self.colluding:
             raise TaskRefused(
@@ -96,7 +96,7 @@ def read_policy(path: Path | None) -> Policy:
         return msgspec.convert(tomllib.loads(path.read_text(encoding="utf-8")), Policy)
     except OSError as error:
         raise ConfigError(
-            f"vault.policy: {path}: the file cannot be read ({error.strerror}); specify a readable file"
+            f"vault.policy: {path}: cannot read the file ({error.strerror}); specify a readable file"
         ) from error
     except (UnicodeDecodeError, tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
         known = ", ".join(Policy.__struct_fields__)

@@ -112,8 +112,8 @@ def pure_sum(*, copies: int, features: int, law: Literal["copies", "joint"], eps
     if math.isinf(epsilon):
         return PureSum(copies, features, _EXACT_EXPONENT, "none", 0, charged)
     excess = PrivacyError(
-        f"ε = {epsilon:g} for one visit needs more noise than the grid allows: raise privacy.epsilon or lower "
-        "learner.visits"
+        f"ε = {epsilon:g} for one visit requires more noise than the grid allows; increase privacy.epsilon or "
+        "reduce learner.visits"
     )
     if epsilon < _MIN_EPSILON:
         raise excess

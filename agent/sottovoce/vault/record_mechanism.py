@@ -57,7 +57,9 @@ class RecordMechanism:
         """
         scheme = self.scheme
         if raw.features.shape != (1, scheme.features) or not 0 <= int(raw.labels[0]) < scheme.classes:
-            raise InternalError("a record that does not have the scheme's shape reached the vault: report this defect")
+            raise InternalError(
+                "a record that does not have the scheme's shape reached the vault: this is a bug; please report it"
+            )
         row, label = raw.features[0], int(raw.labels[0])
         match scheme:
             case LaplaceCopies():
@@ -76,7 +78,7 @@ class RecordMechanism:
             case Exact():
                 unit = l2_unit(row) or [Decimal(0)] * scheme.features
                 return np.array([label, *(round(number * (1 << -scheme.exponent)) for number in unit)], dtype=np.int64)
-        raise InternalError(f"there is no mechanism for scheme `{scheme.name}`: report this defect")
+        raise InternalError(f"there is no mechanism for scheme `{scheme.name}`: this is a bug; please report it")
 
 
 def _signs(classes: int, label: int) -> Values:

@@ -207,8 +207,9 @@ class RemoteVault:
                     ) from error
                 except PermissionError as error:
                     raise PrivacyError(
-                        f"{self._path}: this user may not open the vault's socket; set vault.agent_user to this user "
-                        "in the vault's configuration, and give the user access to the socket's directory"
+                        f"{self._path}: this user does not have permission to open the vault's socket; set "
+                        "vault.agent_user to this user in the vault's configuration, and give the user access "
+                        "to the socket's directory"
                     ) from error
                 except OSError as error:
                     until = until or self._note_away(error, patience)
@@ -243,7 +244,7 @@ class RemoteVault:
                 return received, protocol.decode_reply(received)
             except MalformedError as error:
                 raise PrivacyError(
-                    f"{self._path}: the program that answers on this socket is not a vault of this release: {error}"
+                    f"{self._path}: the program listening on this socket is not a vault from this release: {error}"
                 ) from error
             finally:
                 self._open.discard(connection)

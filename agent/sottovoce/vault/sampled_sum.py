@@ -54,13 +54,14 @@ def calibrate_sampled(
     """
     if releases < 1 or not 1 <= batch <= of:
         raise PrivacyError(
-            "sampled sums need at least one release, and a batch of 1 record to all records: set learner.batch"
+            "sampled sums require at least one release, and a batch of between 1 record and all records; set "
+            "learner.batch"
         )
     if neighbouring not in DISTANCES:
-        raise PrivacyError(f"unknown neighbouring relation `{neighbouring}`: choose one of {', '.join(DISTANCES)}")
+        raise PrivacyError(f"unknown neighbouring relation `{neighbouring}`; use one of {', '.join(DISTANCES)}")
     if size < 1 or not 2.0**-500 < clip < 2.0**500:
         raise PrivacyError(
-            f"there is no grid for {size} numbers clipped at {clip:g}: set learner.clip to a positive number"
+            f"there is no grid for {size} numbers clipped at {clip:g}; set learner.clip to a positive number"
         )
     relation = cast(Literal["add-remove", "replace-one"], neighbouring)
     multiplier = min_multiplier(releases, epsilon, delta, relation, batch, of)
@@ -69,8 +70,8 @@ def calibrate_sampled(
     sigma = math.ceil(multiplier * math.sqrt(clip_squared)) + 1
     if sigma > MAX_SIGMA or clip_squared > MAX_SQUARED_UNITS:
         raise PrivacyError(
-            f"ε = {epsilon:g} over {releases} releases of {size} numbers needs more noise than the grid allows: "
-            "raise privacy.epsilon or lower learner.steps"
+            f"ε = {epsilon:g} over {releases} releases of {size} numbers requires more noise than the grid "
+            "allows; increase privacy.epsilon or reduce learner.steps"
         )
     event = SampledGaussian(clip_squared, sigma, "poisson", batch, of, relation)
     while sampled_epsilon(0.0, 0.0, {event: releases}, delta) > epsilon:

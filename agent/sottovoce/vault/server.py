@@ -125,7 +125,7 @@ class VaultServer:
 
     def _turn_away(self, connection: socket.socket, user: int) -> None:
         self._note("user-refused", f"uid={user}")
-        words = f"user {user} may not query this vault; see vault.agent_user in its configuration"
+        words = f"user {user} is not authorised to query this vault; see vault.agent_user in its configuration"
         with suppress(OSError):  # the caller may not read the answer
             connection.send(protocol.framed(protocol.encoded(Failed("user", words))))
 
@@ -151,7 +151,7 @@ class VaultServer:
             self._note("question-failed", str(error))
             passes = isinstance(error.__cause__, sqlite3.OperationalError | OSError)
             return Failed(
-                "VaultAway" if passes else "DataError", "the vault cannot read its records at present: see its log"
+                "VaultAway" if passes else "DataError", "the vault cannot currently read its records; see its log"
             )
         except SottovoceError as error:
             self._note("question-failed", str(error))
@@ -163,7 +163,9 @@ class VaultServer:
             raise
         except Exception as error:  # noqa: BLE001 - a defect must not end the vault, and its text must not leave it
             self._note("question-failed", f"defect={type(error).__name__}")
-            return Failed("InternalError", "the vault failed on this question because of a defect; please report it")
+            return Failed(
+                "InternalError", "the vault failed to answer this question because of a bug; please report it"
+            )
 
     def _note(self, event: str, words: str) -> None:
         """Log an event at most once a minute per kind, because callers could otherwise fill a disk with log lines."""
@@ -234,7 +236,7 @@ def listening_socket(path: Path, *, shared: bool) -> Iterator[socket.socket]:
     """
     if sys.platform != "linux":
         raise ConfigError(
-            "vault.socket: a separate vault needs Linux, whose kernel identifies the connecting user; remove [vault]"
+            "vault.socket: a separate vault requires Linux, whose kernel identifies the connecting user; remove [vault]"
         )
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
         _bind(listener, path, 0o666 if shared else 0o600)
@@ -247,7 +249,7 @@ def listening_socket(path: Path, *, shared: bool) -> Iterator[socket.socket]:
 def _bind(listener: socket.socket, path: Path, mode: int) -> None:
     try:
         if path.exists() and not path.is_socket():
-            raise ConfigError(f"vault.socket: {path}: a file that is not a socket exists there; choose another path")
+            raise ConfigError(f"vault.socket: {path}: the existing file is not a socket; specify a different path")
         path.unlink(missing_ok=True)
         mask = os.umask(0o777 & ~mode)
         try:
@@ -257,6 +259,6 @@ def _bind(listener: socket.socket, path: Path, mode: int) -> None:
         listener.listen(_BACKLOG)
     except OSError as error:
         raise ConfigError(
-            f"vault.socket: {path}: the vault cannot listen there ({error.strerror or error}); choose a path of at "
-            "most 100 characters in a directory to which the vault's user may write"
+            f"vault.socket: {path}: the vault cannot listen there ({error.strerror or error}); specify a path of "
+            "at most 100 characters in a directory to which the vault's user may write"
         ) from error

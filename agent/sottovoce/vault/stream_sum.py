@@ -73,7 +73,7 @@ def calibrate_stream(
         PrivacyError: if an argument is invalid, or if the noise is outside the grid's range.
     """
     if not (math.isfinite(clip) and clip > 0 and size >= 1 and coefficients and neighbouring in DISTANCES):
-        raise PrivacyError("a stream needs a positive clip norm, a size, coefficients and a neighbouring relation")
+        raise PrivacyError("a stream requires a positive clip norm, a size, coefficients and a neighbouring relation")
     grid = math.floor(math.log2(clip / (2**8 * math.sqrt(size))))
     clip_squared = squared_units(clip, grid)
     norm_squared = sum(coefficient * coefficient for coefficient in coefficients)
@@ -81,7 +81,7 @@ def calibrate_stream(
     sigma = min_sigma(sensitivity_squared, 1, epsilon, delta)
     if sigma > MAX_SIGMA or clip_squared > MAX_SQUARED_UNITS:
         raise PrivacyError(
-            f"a stream of {size} numbers at ε = {epsilon:g} needs more noise than the grid allows: "
-            "raise ε or publish fewer numbers"
+            f"a stream of {size} numbers at ε = {epsilon:g} requires more noise than the grid allows; increase ε "
+            "or publish fewer numbers"
         )
     return StreamSum(size, grid - bits, coefficients, bits, clip_squared, sensitivity_squared, sigma)

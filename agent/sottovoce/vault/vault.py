@@ -73,7 +73,7 @@ class VaultContext:
     def __post_init__(self) -> None:
         """Raise InternalError if a vault with real noise has an observer."""
         if self.observer is not None and not self.noise.simulated:
-            raise InternalError("a vault with real noise must not have an observer: report this defect")
+            raise InternalError("a vault with real noise must not have an observer: this is a bug; please report it")
 
 
 class Vault:
@@ -194,7 +194,9 @@ class Vault:
                 return self._release(query_id, stored, event.units)
             if charged is None or not as_before or len(stored.value) != 8 * plan.mechanism.size:
                 return Refused(
-                    query_id, "terms", "this query was answered before, under different terms or for a different model"
+                    query_id,
+                    "terms",
+                    "this query has already been answered under different terms or for a different model",
                 )
             return self._release(query_id, stored, charged.units)
 

@@ -51,12 +51,12 @@ def encode(message: Message) -> tuple[str, bytes]:
         )
     codec = _codec(message.kind)
     if codec is None:
-        raise InternalError(f"no algorithm encodes {message.kind}: report this defect")
+        raise InternalError(f"no algorithm encodes {message.kind}: this is a bug; please report it")
     try:
         codec.check(message)
     except MessageRefused as error:
         raise InternalError(
-            f"this device encoded a message that every peer refuses ({error}): report this defect"
+            f"this device encoded a message that every peer refuses ({error}): this is a bug; please report it"
         ) from error
     return message.kind, codec.to_bytes(message)
 
@@ -121,7 +121,7 @@ def decode_receipt(raw: bytes) -> Receipt:
     if message.outcome == envelope_pb2.Receipt.OUTCOME_REFUSED:
         return Receipt(refused=message.reason if message.reason.isalpha() else "unknown", heads=heads)
     if message.outcome not in _OUTCOMES.values():
-        raise MessageRefused("malformed", "the receipt does not have an outcome that this version knows")
+        raise MessageRefused("malformed", "this version does not know the receipt's outcome")
     reply = (message.reply_type, message.reply) if message.HasField("reply") else None
     return Receipt(message.outcome == envelope_pb2.Receipt.OUTCOME_DUPLICATE, heads=heads, reply=reply)
 

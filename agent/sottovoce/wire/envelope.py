@@ -80,8 +80,8 @@ def seal(
     raw = envelope.SerializeToString(deterministic=True)
     if sequence < 1 or len(raw) > MAX_ENVELOPE_BYTES:
         raise InternalError(
-            f"this device sealed a message that every peer refuses (sequence {sequence}, {len(raw)} bytes): "
-            "report this defect"
+            f"this device sealed a message that every peer refuses (sequence {sequence}, {len(raw)} bytes): this "
+            "is a bug; please report it"
         )
     return raw
 

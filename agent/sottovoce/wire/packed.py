@@ -85,7 +85,7 @@ def unpack(packed: Packed) -> NDArray[np.int64]:
     if len(data) != -(-size * width // 8):
         raise MessageRefused("malformed", f"{size} packed numbers of {width} bits do not take {len(data)} bytes")
     if data[-1] & ((1 << (-size * width % 8)) - 1):
-        raise MessageRefused("malformed", "packed numbers end with bits that are not 0")
+        raise MessageRefused("malformed", "packed numbers end with non-zero bits")
     raw, numbers = np.frombuffer(data, dtype=np.uint8), np.empty(size, dtype=np.int64)
     for start in range(0, size, _ROWS):
         end = min(start + _ROWS, size)

@@ -52,7 +52,7 @@ class Cut:
             return None
         receipt = _decoded(PartReceipt, answer)
         if receipt.next >= self.count:
-            raise MessageRefused("malformed", "the answer asks for a part that does not exist")
+            raise MessageRefused("malformed", "the answer requests a part that does not exist")
         return int(receipt.next)
 
 

@@ -46,7 +46,7 @@ class DnsSource:
             import dns.name
         except ImportError as error:
             raise ConfigError(
-                "membership.dns needs the package dnspython: install sottovoce[discovery], or remove membership.dns"
+                "membership.dns requires the package dnspython; install sottovoce[discovery], or remove membership.dns"
             ) from error
         try:
             self._question = dns.name.from_text(f"_sottovoce._tcp.{domain.rstrip('.')}.")
@@ -71,8 +71,8 @@ class DnsSource:
         contacts = tuple(merged(contact for contact in named if contact is not None).values())
         if not contacts:
             raise NetworkError(
-                f"{self._question}: none of the {len(records)} SRV records names a device: each target must be "
-                "ID.DOMAIN, with the id that `sottovoce fleet show` prints"
+                f"{self._question}: none of the {len(records)} SRV records identifies a device; each target must "
+                "be ID.DOMAIN, with the id printed by `sottovoce fleet show`"
             )
         return contacts
 

@@ -66,8 +66,8 @@ class MdnsSource:
             import zeroconf.asyncio  # noqa: F401 - so a missing package is noticed at the start, not at the first query
         except ImportError as error:
             raise ConfigError(
-                "membership.mdns needs the package zeroconf: install sottovoce[discovery], or set membership.mdns to "
-                "false"
+                "membership.mdns requires the package zeroconf; install sottovoce[discovery], or set "
+                "membership.mdns to false"
             ) from error
         self._type = f"_{fingerprint[:_FINGERPRINT_CHARACTERS]}._sub.{SERVICE}"
         self._node_id = node_id
@@ -101,7 +101,7 @@ class MdnsSource:
             infos = await self._resolved(multicast.zeroconf, drawn)
         except (Error, OSError, RuntimeError) as error:  # zeroconf raises RuntimeError on a host without interfaces
             raise NetworkError(
-                f"the local network cannot be queried by mDNS ({error}): check that an interface with multicast is up"
+                f"cannot query the local network by mDNS ({error}); check that a multicast-capable interface is up"
             ) from error
         contacts = (_contact(info) for info in infos)
         return tuple(merged(contact for contact in contacts if contact is not None).values())

@@ -104,5 +104,5 @@ def test_extremes() -> None:
     [(0, 1e-5), (-1, 1e-5), (1000, 1e-5), (math.inf, 1e-5), (math.nan, 1e-5), (1, 0), (1, 1), (1, -1), (1, math.nan)],
 )
 def test_no_budget_is_no_mu(epsilon: float, delta: float) -> None:
-    with pytest.raises(ValueError, match="epsilon must lie"):
+    with pytest.raises(ValueError, match="epsilon must be"):
         gaussian_mu(epsilon, delta)

@@ -41,9 +41,9 @@ def test_changes_that_lead_from_one_neighbour_to_the_other(made: Promise, kept: 
 @pytest.mark.parametrize(
     "event, made, kept, words",
     [
-        (GAUSSIAN, Promise(RECORD, ADD), Promise(DEVICE, ADD), "guarantees nothing for one device"),
-        (GAUSSIAN, Promise(RECORD, ADD), Promise(WINDOW, ADD), "guarantees nothing for one window"),
-        (GAUSSIAN, Promise(WINDOW, ADD), Promise(RECORD, ADD), "guarantees nothing for one record"),
+        (GAUSSIAN, Promise(RECORD, ADD), Promise(DEVICE, ADD), "does not protect one device"),
+        (GAUSSIAN, Promise(RECORD, ADD), Promise(WINDOW, ADD), "does not protect one window"),
+        (GAUSSIAN, Promise(WINDOW, ADD), Promise(RECORD, ADD), "does not protect one record"),
         (GAUSSIAN, Promise(RECORD, REPLACE), Promise(RECORD, ADD), "may reveal the number of records"),
         (GAUSSIAN, Promise(DEVICE, REPLACE), Promise(DEVICE, ADD), "may reveal the number of records"),
         (ONE, Promise(RECORD, REPLACE), Promise(RECORD, ADD), "may reveal the number of records"),

@@ -68,7 +68,7 @@ def test_what_is_no_question(changes: dict[str, Any]) -> None:
 
 
 def test_what_is_no_network() -> None:
-    with pytest.raises(PrivacyError, match="choose ring"):
+    with pytest.raises(PrivacyError, match="use ring"):
         topology("torus", 9)
     with pytest.raises(PrivacyError, match="two agents"):
         topology("ring", 1)

@@ -93,7 +93,7 @@ async def test_readers_are_told_what_is_public_and_can_do_nothing(tmp_path: Path
     assert await read("status") == agent.status()
     assert await read("model") == {"cycle": 3, "parameters": None}
     for question in ("stop", "leave", "describe", '{"records": []}', "x" * (LONGEST_QUESTION + 1)):
-        assert await read(question) == {"error": "unknown request: send status or model"}
+        assert await read(question) == {"error": "unknown request; the supported requests are status and model"}
     assert not agent.stopped
     fault = {"kind": "data", "reason": "records.npz: row 17 is no number", "tries_again_s": 1.0, "needs_a_person": True}
     agent.status = lambda: {"state": "needs-a-person", "fault": fault}  # type: ignore[method-assign]
@@ -125,7 +125,8 @@ async def test_a_model_arrives_to_the_last_bit(tmp_path: Path, agent: Agent) -> 
 async def test_any_other_question_is_answered_too(tmp_path: Path, agent: Agent, question: str) -> None:
     async with serving(tmp_path, agent):
         assert await asked(tmp_path, question) == {
-            "error": "unknown request: send status, fleet, model, describe, predict, look, stop or leave"
+            "error": "unknown request; the supported requests are status, fleet, model, describe, predict, look, "
+            "stop and leave"
         }
     assert not agent.stopped
 
@@ -177,10 +178,10 @@ BAD_QUESTIONS = {
     "words": ('{"predict": [["1", "2"]]}', "Expected `float`"),
     "nothing": ('{"predict": []}', "0 records: send 1 to 1024 at a time"),
     "too many": (json.dumps({"predict": [[0, 0]] * 1025}), "1025 records: send 1 to 1024 at a time"),
-    "another number of features": ('{"predict": [[1, 2, 3]]}', "has 3 features, but the model needs 2"),
-    "rows of different lengths": ('{"predict": [[1, 2], [1]]}', "different numbers of features"),
+    "another number of features": ('{"predict": [[1, 2, 3]]}', "has 3 features, but the model expects 2"),
+    "rows of different lengths": ('{"predict": [[1, 2], [1]]}', "differ in their number of features"),
     "no features": ('{"predict": [[], []]}', "has 0 features"),
-    "infinity": ('{"predict": [[1, 1e999]]}', "not a finite number|out of range"),
+    "infinity": ('{"predict": [[1, 1e999]]}', "a finite number|out of range"),
     "a name that is no number": ('{"predict": [[1, NaN]]}', "send {"),
     "too long": (json.dumps({"predict": [[0.0] * 2] * (LONGEST_QUESTION // 8)}), "longer than 1048576 bytes"),
     "deep": ('{"predict": ' + "[" * 5000 + "]" * 5000 + "}", "send {"),

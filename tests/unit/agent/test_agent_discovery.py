@@ -141,7 +141,7 @@ async def test_a_defect_is_not_swallowed() -> None:
     rig = Rig(Scripted("dns", [SOMEBODY]))
 
     def learn(_: str, __: Sequence[Contact]) -> None:
-        raise InternalError("report this defect")
+        raise InternalError("please report it")
 
     with pytest.raises(InternalError):
         await rig.discovery.run(lambda: 0, learn, rig.waits)

@@ -58,7 +58,7 @@ def test_a_vault_that_follows_and_an_agent_that_does_not_are_no_pair(
     identity: Any = SimpleNamespace(node_id="meter-17")
     with serving(served(vault, "meter-17", budget), tmp_path / "v.sock"):
         does = "follows a feed" if turned else "follows no feed"
-        with pytest.raises(PrivacyError, match=f"the vault {does}, but the agent's configuration says otherwise"):
+        with pytest.raises(PrivacyError, match=f"the vault {does}, but the agent's configuration differs"):
             open_remote_vault(here, identity, Waits())
         open_remote_vault(there, identity, Waits()).vault.close()
 

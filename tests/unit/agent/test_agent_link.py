@@ -323,7 +323,9 @@ async def test_what_it_waits_for_is_told_with_reason_and_end(monkeypatch: pytest
     (attempt,) = seen
     assert attempt["reason"] == f"{PEER.address} to confirm share 7"
     assert attempt["left_s"] == 3.0
-    assert str(pause["reason"]).startswith(f"pause before trying {PEER.address} again: peer {PEER.id}: unreachable")
+    assert str(pause["reason"]).startswith(
+        f"the pause before the next attempt to reach {PEER.address}: peer {PEER.id}: unreachable"
+    )
     assert 100 <= float(pause["left_s"]) <= 1000
     assert bench.waits.document() == [], "stopped, it waits for nothing"
 

@@ -77,17 +77,17 @@ def test_a_device_is_ready_while_one_transport_is_up() -> None:
 
 
 def test_a_device_is_not_ready_without_identity_or_vault() -> None:
-    assert readiness(agent(days=-1))["identity"] == "this device's certificate has expired: run `sottovoce fleet renew`"
+    assert readiness(agent(days=-1))["identity"] == "this device's certificate has expired; run `sottovoce fleet renew`"
     assert readiness(agent(revoked=frozenset({ID})))["identity"] == "this device is revoked by its fleet"
     waits = Waits()
     waits.begin("vault-process", "the vault's process to answer", 60.0)
-    assert readiness(agent(waits=waits))["ledger"] == "the vault process does not respond"
+    assert readiness(agent(waits=waits))["ledger"] == "the vault process is not responding"
 
 
 async def test_without_its_package_nothing_begins_and_the_remedy_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "sottovoce.observe.metrics", raising=False)
     monkeypatch.setitem(sys.modules, "prometheus_client.exposition", None)
-    with pytest.raises(ConfigError, match=r"install sottovoce\[metrics\], or leave it out"):
+    with pytest.raises(ConfigError, match=r"install sottovoce\[metrics\], or remove the key"):
         async with serve_observation(agent()):
             pass
 

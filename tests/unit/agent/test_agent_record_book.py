@@ -73,7 +73,7 @@ def test_reading_what_is_not_there_or_not_a_book_is_one_clear_error(path: Path) 
     with pytest.raises(DataError, match=r"records\.db: no published records are stored here"):
         read(path)
     path.write_bytes(os.urandom(5000))
-    with pytest.raises(DataError, match="damaged"):
+    with pytest.raises(DataError, match="corrupt"):
         read(path)
 
 
@@ -81,7 +81,7 @@ def test_a_disk_that_fails_leaves_the_book_as_it_was(path: Path) -> None:
     book = RecordBook(path)
     book.shelve([record("a")], [])
     book._connection.execute("PRAGMA query_only = 1")
-    with pytest.raises(DataError, match="cannot be written"):
+    with pytest.raises(DataError, match="cannot write"):
         book.shelve([record("b")], [record("a")])
     book._connection.execute("PRAGMA query_only = 0")
     assert facts(book.load()) == facts((record("a"),))

@@ -33,7 +33,7 @@ def test_an_enroller_that_does_not_answer_is_waited_for_until_somebody_renews(
     )  # fmt: skip
 
     def nobody(*_: object) -> bytes:
-        raise NetworkError("no enroller answers at h:1")
+        raise NetworkError("no enroller responds at h:1")
 
     monkeypatch.setattr("sottovoce.agent.enrolment.ask_renewal", nobody)
 
@@ -54,5 +54,5 @@ def test_an_enroller_that_does_not_answer_is_waited_for_until_somebody_renews(
 def test_a_certificate_that_is_over_is_said_to_be(tmp_path: Path) -> None:
     identity = enrol(new_fleet(tmp_path / "fleet"), tmp_path / "a", validity=ending_in(60))
     now = datetime.now(UTC)
-    assert "the agent keeps working meanwhile" in overdue_warning(identity, now)
+    assert "the agent continues to work until then" in overdue_warning(identity, now)
     assert "expired on" in overdue_warning(identity, now + timedelta(hours=1))

@@ -193,5 +193,5 @@ def test_each_list_of_a_fleet_has_all_that_were_revoked_before(fleet: Fleet, tmp
     assert (second.version, second.node_ids) == (2, tuple(sorted((one.id, two.id))))
     second.verify(fleet.authority)
     (tmp_path / "authority" / "revoked").write_bytes(b"x")
-    with pytest.raises(IdentityError, match="is not a complete revocation list"):
+    with pytest.raises(IdentityError, match="is an incomplete revocation list"):
         listed(fleet, tmp_path, one)

@@ -50,7 +50,7 @@ def test_an_expired_device_is_in_no_roster(fleet: Fleet, tmp_path: Path) -> None
     own = Member(fleet, tmp_path / "own")
     assert isinstance(joined(own, others), steps.Sealed)
     own.now = 2 * DAYS
-    assert "is not valid now" in _why(joined(own, others))
+    assert "is not currently valid" in _why(joined(own, others))
 
 
 def test_a_device_of_another_fleet_is_in_no_roster(fleet: Fleet, tmp_path: Path) -> None:
@@ -64,7 +64,7 @@ def test_a_leader_admits_no_revoked_or_expired_device(fleet: Fleet, tmp_path: Pa
     past = Validity(now - timedelta(days=9), now - timedelta(days=1))
     one = Member(fleet, tmp_path / "one")
     gone = Member(fleet, tmp_path / "gone", past)
-    with pytest.raises(MessageRefused, match="is not valid now"):
+    with pytest.raises(MessageRefused, match="is not currently valid"):
         FleetProvenance(one.identity, TASK).admit(gone.offer())
     other = Member(fleet, tmp_path / "other")
     FleetProvenance(one.identity, TASK).admit(other.offer())

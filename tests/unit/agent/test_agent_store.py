@@ -70,7 +70,7 @@ def test_a_failed_commit_leaves_everything_as_it_was(tmp_path: Path) -> None:
     store = opened(tmp_path)
     store.commit(some_state(), [Outgoing("a", 1, b"first")], [], None)
     before = facts(store.load())
-    with pytest.raises(DataError, match=r"state\.db cannot be written .*make room on its disk and start again"):
+    with pytest.raises(DataError, match=r"cannot write .*state\.db .*free up disk space and start the agent again"):
         store.commit(some_state(9), [Outgoing("b", 1, b"x"), Outgoing("a", 2, b"second")], [], ("b", Seen(1, 1)))
     assert facts(store.load()) == before
     store.commit(some_state(9), [], ["a"], None)
@@ -173,7 +173,7 @@ def test_a_state_of_another_model_is_told(tmp_path: Path) -> None:
 def test_a_damaged_counter_stops_the_agent_until_it_is_removed(tmp_path: Path, text: str) -> None:
     opened(tmp_path).close()
     (tmp_path / "incarnation").write_text(text)
-    with pytest.raises(DataError, match=r"incarnation is damaged; remove it and start again"):
+    with pytest.raises(DataError, match=r"incarnation is corrupt; delete it and start the agent again"):
         opened(tmp_path)
     (tmp_path / "incarnation").unlink()
     opened(tmp_path).close()

@@ -41,7 +41,7 @@ def test_the_windows_of_the_records_reach_the_vault(tmp_path: Path, kept: bool) 
     family = family_of(config)
     ledger = Ledger.in_memory("meter-17", budget_of(config))
     if not kept:
-        with pytest.raises(DataError, match="do not say which window they belong to"):
+        with pytest.raises(DataError, match="do not specify their windows"):
             make_vault(config, family, ledger)
         return
     vault = make_vault(config, family, ledger)

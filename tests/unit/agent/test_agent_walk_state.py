@@ -71,6 +71,6 @@ def test_a_state_of_another_model_is_told(tmp_path: Path, held: bool) -> None:
 def test_a_model_that_is_no_number_is_damage(tmp_path: Path) -> None:
     store = opened(tmp_path)
     store.commit(replace(some_state(), walks=(Walk(np.full((2, 3), np.nan), 0),)), [], [], None)
-    with pytest.raises(DataError, match="the agent's state is damaged"):
+    with pytest.raises(DataError, match="the agent's state is corrupt"):
         store.load()
     store.close()

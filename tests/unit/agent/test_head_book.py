@@ -23,7 +23,7 @@ def devices(tmp_path_factory: pytest.TempPathFactory) -> list[Identity]:
 def test_it_keeps_the_highest_head_of_each_device_over_a_restart(devices: list[Identity], tmp_path: Path) -> None:
     one, other = devices[:2]
     book = HeadBook(tmp_path / "heads.db")
-    assert book.created_because == "there was no book of heads"
+    assert book.created_because == "there was no ledger head database"
     for number in (1, 2, 5):
         assert book.store_head(head(one, number), ()).fits
     assert book.store_head(head(other, 3), ()).known is None
@@ -116,13 +116,13 @@ def test_a_damaged_book_is_begun_anew_and_says_so(devices: list[Identity], tmp_p
     path.write_bytes(content)
     book = HeadBook(path)
     assert book.created_because is not None
-    assert book.created_because.startswith("the book was damaged (")
+    assert book.created_because.startswith("the database was corrupt (")
     assert book.store_head(head(devices[0], 1), ()).fits
     book.close()
 
 
 def test_a_book_that_cannot_be_made_is_named(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"heads\.db: the ledger heads of other devices cannot be used"):
+    with pytest.raises(DataError, match=r"heads\.db: cannot use the stored ledger heads"):
         HeadBook(tmp_path / "nowhere" / "heads.db")
 
 
@@ -131,5 +131,5 @@ def test_a_book_that_cannot_be_written_is_named_and_as_before(devices: list[Iden
     book.store_head(head(devices[0], 1), ())
     book.close()
     for act in (lambda: book.store_head(head(devices[0], 2), ()), lambda: book.known_head(devices[0].node_id)):
-        with pytest.raises(DataError, match="cannot be used"):
+        with pytest.raises(DataError, match="cannot use"):
             act()

@@ -107,7 +107,7 @@ async def test_a_restored_copy_is_named_by_its_keepers_though_nobody_else_knows_
     await fleet.live(device, past, charges)
     image = replace(past)
     await fleet.live(device, past, 40 - charges)
-    with pytest.raises(LedgerError, match="older than the one that this device has reported"):
+    with pytest.raises(LedgerError, match="older than the one this device has already reported"):
         await fleet.start(image).wait_for_permission()
 
 

@@ -17,7 +17,7 @@ from sottovoce.wire import Heads, decode_heads, encode_heads
 from tests.support.heads import Past, at, head, head_gossip
 from tests.support.waiting import PATIENCE
 
-OLDER = "older than the one that this device has reported to others"
+OLDER = "older than the one this device has already reported to others"
 COPY = "another copy of this device"
 
 
@@ -104,7 +104,7 @@ async def test_nothing_is_released_before_the_next_start_would_find_a_peer_that_
     assert device.detector.may_release
     await asyncio.sleep(0.05)
     assert (waiting.done(), past.named) == (False, ())
-    assert "1 of 1 peers to store the head of this ledger" in device._waiting_reason()
+    assert "1 of 1 peers to store this ledger's head" in device._waiting_reason()
     fleet.village |= {"0": answering, "1": away}
     await fleet.tell(device, 1)
     assert await asyncio.wait_for(waiting, PATIENCE)
@@ -215,7 +215,7 @@ async def test_two_at_once_that_release_nothing_hear_of_each_other(fleet: Fleet)
     await fleet.tell(clone)
     await fleet.tell(original)  # that one might have been late
     await fleet.tell(clone)
-    with pytest.raises(LedgerError, match="receives messages from both in turn"):
+    with pytest.raises(LedgerError, match="receives messages from both copies in turn"):
         await fleet.tell(original)
 
 
@@ -272,7 +272,7 @@ async def test_what_a_peer_forges_is_refused_and_counts_for_nothing(
 async def test_nobody_speaks_for_another(fleet: Fleet, identities: list[Identity]) -> None:
     device, speaker = fleet.start(Past()), identities[1].node_id
     for told in (head(identities[2], 1), None):
-        with pytest.raises(MessageRefused, match="did not send its own ledger head"):
+        with pytest.raises(MessageRefused, match="sent a ledger head that is not its own"):
             await device.receive(speaker, encode_heads(Heads(told, None)))
 
 
@@ -306,5 +306,5 @@ async def test_a_full_disk_is_named(fleet: Fleet) -> None:
     device = fleet.start(past)
     device.close()
     past.charges += 1
-    with pytest.raises(DataError, match="cannot be used"):
+    with pytest.raises(DataError, match="cannot use"):
         await device.advance(past.tip())

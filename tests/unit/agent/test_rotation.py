@@ -124,7 +124,7 @@ def test_the_spare_key_takes_over_when_the_first_is_destroyed(street: Street, tm
     street.nodes[11].down = True
     asyncio.run(street.gossip(node, revoked))
     shutil.rmtree(street.authority)
-    with pytest.raises(IdentityError, match="specify the state directory of any device"):
+    with pytest.raises(IdentityError, match="specify any device's state directory"):
         rotate_by_spare(street.authority, street.spare, None, MONTH)
     fleet = rotate_by_spare(street.authority, street.spare, node.state, MONTH)
     assert street.listed().node_ids == (street.nodes[11].id,), "who was revoked stays so"
@@ -232,7 +232,7 @@ def test_changes_are_read_in_their_one_form_and_in_order_alone(street: Street) -
         with pytest.raises(IdentityError):
             anchors.after_changes(changes)
     for bad in (b"[]", b"{}", raw + b" ", b"\xff", encode_changes(fleet.changes * 7)):
-        with pytest.raises(IdentityError, match="does not contain valid changes of a fleet's keys"):
+        with pytest.raises(IdentityError, match="does not contain valid changes to a fleet's keys"):
             decode_changes(bad, "it")
 
 

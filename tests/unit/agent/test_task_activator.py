@@ -102,7 +102,7 @@ def test_another_key_another_fleet_and_an_altered_document_are_refused(bench: Be
 @pytest.mark.parametrize("epoch", [1, 2])
 def test_an_older_epoch_and_the_same_again_are_refused(bench: Bench, epoch: int) -> None:
     bench.take_up(bench.signed(2))
-    with pytest.raises(TaskRefused, match=f"epoch {epoch} has passed: this device is in epoch 2"):
+    with pytest.raises(TaskRefused, match=f"epoch {epoch} is over, because this device is already in epoch 2"):
         bench.take_up(bench.signed(epoch))
 
 
@@ -115,7 +115,7 @@ def test_a_task_has_its_time(bench: Bench) -> None:
     vault = bench.vault()
     assert not isinstance(vault.answer(query()), Refused)
     bench.now += 20
-    assert vault.answer(query(1)).explanation == "the task of epoch 1 has ended"
+    assert vault.answer(query(1)).explanation == "the task for epoch 1 has ended"
     bench.now -= 20
     assert not isinstance(vault.answer(query(1)), Refused), "a clock that was ahead has locked nothing"
 
@@ -170,7 +170,7 @@ def test_consent_is_to_one_document(fleet: Fleet, tmp_path: Path) -> None:
     save_consent(tmp_path, task, "withdrawn")
     save_consent(tmp_path, bench.signed(2), "refused")
     assert "no longer takes part" in vault.answer(query()).explanation, "no to the next one is no yes to this one"
-    with pytest.raises(TaskRefused, match="a withdrawal cannot be undone"):
+    with pytest.raises(TaskRefused, match="a withdrawal is permanent"):
         save_consent(tmp_path, task, "approved")
 
 
@@ -185,8 +185,8 @@ def test_whether_a_task_is_taken_up_depends_on_no_record(bench: Bench, monkeypat
 @pytest.mark.parametrize(
     "changes, words",
     [
-        ({"data": {**DATA, "features": 65}}, "data.features: the task has 65, but this device has declared 64"),
-        ({"data": {**DATA, "classes": 9}}, "data.classes: the task has 9, but this device has declared 10"),
+        ({"data": {**DATA, "features": 65}}, "data.features: the task specifies 65, but this device declares 64"),
+        ({"data": {**DATA, "classes": 9}}, "data.classes: the task specifies 9, but this device declares 10"),
         ({"learner": {"name": "golf"}}, "joined with --neighbouring replace-one"),
         ({"learner": {"name": ["x"]}}, "learner.name"),
         ({"privacy": {"epsilon": "0.5"}}, "privacy.epsilon: must be a number"),
@@ -277,7 +277,7 @@ def test_whoever_asks_cannot_open_a_period_of_the_budget(fleet: Fleet, tmp_path:
 def test_what_pays_for_itself_once_is_not_there_anew(fleet: Fleet, tmp_path: Path, unit: str) -> None:
     bench = Bench(fleet, tmp_path, RENEWS)
     bench.ledger = Ledger.in_memory("meter-17", replace(budget_of(bench.config), unit=unit))
-    with pytest.raises(SottovoceError, match=f"renews: a budget for each {unit} is never renewed"):
+    with pytest.raises(SottovoceError, match=f"renews: the budget for a {unit} is never renewed"):
         bench.vault()
 
 

@@ -11,7 +11,7 @@ from sottovoce.errors import ConfigError
 def test_a_password_that_is_missing_or_open_to_others_is_named_by_its_key(tmp_path: Path) -> None:
     secret = tmp_path / "password"
     section = MqttSection(url="mqtt://127.0.0.1", username="me", password_file=secret)
-    with pytest.raises(ConfigError, match=r"transport\.mqtt\.password_file: .*cannot be read"):
+    with pytest.raises(ConfigError, match=r"transport\.mqtt\.password_file: .*cannot read"):
         _broker(section, tmp_path, 1.0)
     secret.write_text("hush\n")
     secret.chmod(0o644)

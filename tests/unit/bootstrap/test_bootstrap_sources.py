@@ -124,8 +124,8 @@ async def test_a_domain_that_names_thousands_gives_a_few_of_them() -> None:
         (_rcode(dns.rcode.NXDOMAIN), "does not exist"),
         (_rcode(dns.rcode.NOERROR), "does not contain an answer"),
         (_rcode(dns.rcode.REFUSED), "REFUSED"),
-        (_records("0 0 7400 gateway.example.org."), "none of the 1 SRV records names a device"),
-        (_records("0 0 0 ."), "none of the 1 SRV records names a device"),
+        (_records("0 0 7400 gateway.example.org."), "none of the 1 SRV records identifies a device"),
+        (_records("0 0 0 ."), "none of the 1 SRV records identifies a device"),
     ],
 )
 async def test_a_look_that_fails_says_where_and_why(answer: Answer, words: str) -> None:
@@ -143,9 +143,9 @@ def test_what_is_no_domain_is_named_at_the_start(domain: str) -> None:
 def test_without_its_package_a_source_is_refused_at_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "dns.asyncresolver", None)
     monkeypatch.setitem(sys.modules, "zeroconf.asyncio", None)
-    with pytest.raises(ConfigError, match=r"membership\.dns needs .* dnspython: install sottovoce\[discovery\]"):
+    with pytest.raises(ConfigError, match=r"membership\.dns requires .* dnspython; install sottovoce\[discovery\]"):
         DnsSource("example.org", random.Random(1))
     from sottovoce_bootstrap.sources.mdns import MdnsSource
 
-    with pytest.raises(ConfigError, match=r"membership\.mdns needs .* zeroconf: install sottovoce\[discovery\]"):
+    with pytest.raises(ConfigError, match=r"membership\.mdns requires .* zeroconf; install sottovoce\[discovery\]"):
         MdnsSource("a" * 32, "10.0.0.1:7400", "0" * 16, random.Random(1))

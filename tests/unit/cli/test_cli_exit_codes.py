@@ -68,7 +68,7 @@ def test_0_done() -> None:
         (("fleet", "join", "--state", "x", "--epsilon", "inf"), "--epsilon must be positive"),
         (("fleet", "join", "--state", "x", "--delta", "1"), "must be between 0 and 1"),
         (("privacy", "calibrate", "--epsilon", "0", "--delta", "1e-5"), "epsilon"),
-        (("privacy", "calibrate", "--epsilon", "1", "--delta", "1e-5", "--sensitivity", "-1"), "choose a positive"),
+        (("privacy", "calibrate", "--epsilon", "1", "--delta", "1e-5", "--sensitivity", "-1"), "must be positive"),
     ],
 )
 def test_2_usage(arguments: tuple[str, ...], words: str) -> None:
@@ -92,7 +92,7 @@ def test_3_configuration(device: Device) -> None:
 
 def test_3_configuration_of_what_cannot_be(device: Device) -> None:
     device.configure([device.entry()])
-    assert_ended(run(device), ExitCode.CONFIGURATION, "is this device itself; list only others")
+    assert_ended(run(device), ExitCode.CONFIGURATION, "is this device itself; list only other devices")
     device.configure(agent={"state": "x" * 100})
     (device.config.parent / ("x" * 100)).mkdir()
     assert_ended(run(device), ExitCode.CONFIGURATION, "too long for a local socket")
@@ -155,7 +155,7 @@ def test_5_ledger_of_another_device(fleet: Fleet, device: Device, tmp_path: Path
 )
 def test_5_ledger_made_for_another_budget(device: Device, key: str, value: Any, remedy: str) -> None:
     device.configure(privacy={key: value})
-    assert_ended(run(device), ExitCode.PRIVACY, "the ledger was made for ε = 2, δ = 1e-05", remedy)
+    assert_ended(run(device), ExitCode.PRIVACY, "the ledger was created for ε = 2, δ = 1e-05", remedy)
 
 
 def test_5_unproved(device: Device) -> None:
@@ -183,7 +183,7 @@ def test_5_a_budget_that_nothing_can_keep(device: Device) -> None:
 def test_6_identity(fleet: Fleet, device: Device, tmp_path: Path) -> None:
     nowhere = device.config.with_name("nowhere.toml")
     nowhere.write_text(device.config.read_text().replace('state = "a"', 'state = "nowhere"'))
-    words = "no such state directory; create it with `sottovoce fleet join`"
+    words = "the state directory does not exist; create it with `sottovoce fleet join`"
     assert_ended(here("agent", "run", "--config", nowhere), ExitCode.IDENTITY, words)
     expired = new_device(fleet, tmp_path / "expired", validity=ending_in(-60)).configure()
     assert_ended(run(expired), ExitCode.IDENTITY, "expired on", "fleet renew")
@@ -197,12 +197,14 @@ def test_6_identity(fleet: Fleet, device: Device, tmp_path: Path) -> None:
 def test_6_a_device_joins_once(tmp_path: Path) -> None:
     fleet, state = tmp_path / "fleet", tmp_path / "a"
     assert here("fleet", "init", "--name", "once", "--fleet", fleet).code == 0
-    assert_ended(here("fleet", "init", "--name", "once", "--fleet", fleet), ExitCode.IDENTITY, "never overwritten")
+    assert_ended(
+        here("fleet", "init", "--name", "once", "--fleet", fleet), ExitCode.IDENTITY, "will not be overwritten"
+    )
     first = here("fleet", "join", "--state", state, "--fleet", fleet)
     assert (first.code, first.err) == (0, "")
     before = {path: path.read_bytes() for path in state.rglob("*") if path.is_file()}
     again = here("fleet", "join", "--state", state, "--fleet", fleet)
-    assert_ended(again, ExitCode.IDENTITY, "already exists, and a device joins only once")
+    assert_ended(again, ExitCode.IDENTITY, "already exists, and a device can join only once")
     assert {path: path.read_bytes() for path in state.rglob("*") if path.is_file()} == before
 
 
@@ -224,7 +226,7 @@ def test_8_a_defect_shows_where_it_is(monkeypatch: pytest.MonkeyPatch, error: Ex
     assert (ended.code, ended.out) == (ExitCode.INTERNAL, "")
     assert ended.err.startswith("Traceback (most recent call last):\n")
     assert f"{type(error).__name__}: oops\n" in ended.err
-    assert ended.err.endswith("sottovoce: internal error: this is a defect; please report the lines above\n")
+    assert ended.err.endswith("sottovoce: internal error: this is a bug; please report the lines above\n")
 
 
 def test_4_standard_output_on_a_full_disk() -> None:
@@ -233,7 +235,7 @@ def test_4_standard_output_on_a_full_disk() -> None:
             [sys.executable, "-m", "sottovoce", "config", "schema"], stdout=full, stderr=subprocess.PIPE, text=True
         )
     assert ended.returncode == ExitCode.DATA
-    assert ended.stderr == "sottovoce: No space left on device: free some space where this command writes its output\n"
+    assert ended.stderr == "sottovoce: No space left on device: free up space where this command writes its output\n"
 
 
 def test_130_interrupted_while_the_command_is_read_from_the_disk() -> None:

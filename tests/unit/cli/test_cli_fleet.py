@@ -37,7 +37,7 @@ def test_an_enroller_s_address_is_checked(authority: Path, tmp_path: Path, addre
 def test_a_certificate_that_is_over_is_taken_to_the_enroller(authority: Path, tmp_path: Path) -> None:
     device = new_device(open_fleet(authority), tmp_path / "a", validity=ending_in(-60))
     ended = here("fleet", "renew", "--state", device.state, "--enroller", f"127.0.0.1:{free_port()}")
-    assert (ended.code, "no enroller answers" in ended.err) == (7, True), ended.err
+    assert (ended.code, "no enroller responds" in ended.err) == (7, True), ended.err
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,10 @@ def test_no_token_is_printed_where_nobody_can_listen(authority: Path) -> None:
 
 def test_nothing_is_revoked_when_the_list_cannot_be_written(authority: Path, tmp_path: Path) -> None:
     (tmp_path / "there").write_bytes(b"precious")
-    for out, words in ((tmp_path / "there", "is never overwritten"), (tmp_path / "no" / "list", "is not a directory")):
+    for out, words in (
+        (tmp_path / "there", "will not be overwritten"),
+        (tmp_path / "no" / "list", "is not a directory"),
+    ):
         ended = here("fleet", "revoke", "--fleet", authority, "a" * 32, "--out", out)
         assert (ended.code, words in ended.err) == (6, True), ended.err
         assert not (authority / NAME).exists()
@@ -93,7 +96,7 @@ def test_an_invitation_whose_process_was_killed_is_not_shown(tmp_path: Path) -> 
 def test_no_token_on_standard_input_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", io.StringIO(""))
     ended = here("fleet", "join", "--state", tmp_path / "a", "--token", "-")
-    assert (ended.code, "standard input contains no token" in ended.err) == (2, True), ended.err
+    assert (ended.code, "standard input does not contain a token" in ended.err) == (2, True), ended.err
     monkeypatch.setattr(sys, "stdin", io.StringIO("nonsense\n"))
     ended = here("fleet", "join", "--state", tmp_path / "a", "--token", "-")
     assert (ended.code, "the token is incomplete" in ended.err) == (6, True), ended.err
@@ -106,7 +109,7 @@ def test_a_certificate_that_is_over_is_not_just_late() -> None:
 
     assert words(9, overdue=False) == ""
     assert words(9, overdue=True) == ": renew it now with `sottovoce fleet renew`"
-    assert "it has expired, and peers refuse it" in words(-1, overdue=True)
+    assert "it has expired, and peers reject it" in words(-1, overdue=True)
 
 
 @pytest.mark.parametrize(

@@ -60,7 +60,7 @@ def test_devices_of_a_list_are_told_of_those_with_an_address(authority: Path, tm
 @pytest.mark.parametrize(
     "written, more, words",
     [
-        (None, (), "does not exist: write it"),
+        (None, (), "does not exist; create it"),
         (None, ("--count", 0), "1 to 10000 devices"),
         ("name\n", (), "lists 0 devices"),
         ("device\na\n", (), "the header may contain only"),
@@ -70,7 +70,7 @@ def test_devices_of_a_list_are_told_of_those_with_an_address(authority: Path, tm
         ("name\na,b\n", (), "line 2: 'a' is not a valid device name"),
         ("name,address\na,nowhere\n", (), "line 2: "),
         ('name\n"a\n', (), "is not a device list"),
-        ("name\ntaken\n", (), "taken.bundle already exists and is never overwritten"),
+        ("name\ntaken\n", (), "taken.bundle already exists and will not be overwritten"),
     ],
 )
 def test_a_list_that_is_none_writes_nothing(

@@ -69,7 +69,7 @@ def test_what_would_not_keep_the_promise_is_refused_before_the_bundle_is_used(
     for way in (("--bundle", file), ("--fleet", authority)):
         refused = here("fleet", "join", *way, "--state", tmp_path / "attic", *options)
         assert refused.code == 6
-        assert "the devices of this fleet promise ε = 2, δ = 1e-05, window level, add-remove" in refused.err
+        assert "this fleet's devices promise ε = 2, δ = 1e-05, window level, add-remove" in refused.err
         assert not (tmp_path / "attic").exists()
     assert here("fleet", "join", "--bundle", file, "--state", tmp_path / "attic", "--epsilon", "1").code == 0
     assert budget(tmp_path / "attic").epsilon == 1.0, "an owner may promise more"
@@ -86,7 +86,7 @@ def test_a_fleet_that_promises_nothing_leaves_it_to_its_devices(tmp_path: Path) 
 
 def test_a_promise_without_its_purpose_or_that_is_none_makes_no_fleet(tmp_path: Path) -> None:
     for options, words in (
-        (("--unit", "window"), "add --for, such as --for meters"),
+        (("--unit", "window"), "requires --for, for example --for meters"),
         (("--for", "meters", "--epsilon", "0"), "--epsilon must be positive"),
     ):
         refused = here("fleet", "init", "--name", "street", "--fleet", tmp_path / "authority", *options)
@@ -115,7 +115,7 @@ def test_a_damaged_promise_is_named(authority: Path, tmp_path: Path) -> None:
     ],
 )
 def test_no_advice_weakens_a_promise(found: Budget, wanted: Budget, advice: str) -> None:
-    with pytest.raises(Exception, match="the ledger was made for") as refused:
+    with pytest.raises(Exception, match="the ledger was created for") as refused:
         check_budget(Path("ledger.db"), found, wanted)
     assert advice in str(refused.value)
 

@@ -22,7 +22,7 @@ def test_a_directory_that_this_user_may_not_look_into_is_one_usage_error(
 
     closed.parent.mkdir()
     monkeypatch.setattr(Path, "stat", refused)
-    with pytest.raises(UsageError, match=r"--out .*page\.html: cannot be written; choose a file in a directory"):
+    with pytest.raises(UsageError, match=r"--out .*page\.html: cannot be written; specify a file in a directory"):
         check_writable("--out", closed)
 
 

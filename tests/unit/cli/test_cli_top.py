@@ -152,8 +152,8 @@ def test_nothing_promised_has_no_bar(answers: dict[str, dict[str, Any]]) -> None
     [
         ([], "--testbed"),
         (["--testbed", "--state", "x"], "omit --config and --state"),
-        (["somewhere"], "a directory requires --testbed"),
-        (["--testbed", "."], "contains no testbed agents"),
+        (["somewhere"], "a directory can only be given with --testbed"),
+        (["--testbed", "."], "does not contain any testbed agents"),
         (["--state", "no-such-directory"], "no such state directory"),
         (["--state", ".", "--every", "nan"], "--every nan"),
     ],

@@ -139,7 +139,7 @@ def test_a_wildcard_may_be_a_whole_level(tmp_path: Path) -> None:
 
 def test_a_password_is_its_owners_alone(tmp_path: Path) -> None:
     path = written(tmp_path, '[feed]\nusername = "me"\npassword_file = "secret"\n' + METER)
-    with pytest.raises(ConfigError, match="cannot be read"):
+    with pytest.raises(ConfigError, match="cannot read"):
         broker_settings(load(path), "abc")
     secret = tmp_path / "secret"
     secret.write_text("hush\n")

@@ -91,7 +91,7 @@ MISTAKES = {
     "negative": ("epsilon = 2.0", "epsilon = -1", 15, "privacy.epsilon", "Expected `float` > 0.0 (total ε)"),
     "zero": ("epsilon = 2.0", "epsilon = 0", 15, "privacy.epsilon", "Expected `float` > 0.0"),
     "nan": ("epsilon = 2.0", "epsilon = nan", 15, "privacy.epsilon", "Expected `float` > 0.0"),
-    "infinite": ("epsilon = 2.0", "epsilon = inf", 15, "privacy.epsilon", "choose a finite ε, for example 2.0"),
+    "infinite": ("epsilon = 2.0", "epsilon = inf", 15, "privacy.epsilon", "set a finite ε, for example 2.0"),
     "infinite period": ("period = 0.05", "period = inf", 12, "learner.period", "Expected `float` <= 86400.0"),
     "delta of one": ("epsilon = 2.0", "delta = 1", 15, "privacy.delta", "Expected `float` < 1.0"),
     "no feature": ("features = 4", "features = 0", 7, "data.features", "Expected `int` >= 1"),

@@ -31,5 +31,5 @@ def test_a_correct_file_is_called_correct(tmp_path: Path) -> None:
     path.write_text('agent = {state = "a"}\ndata = {source="digits", features=64, classes=10, expected_records=9}\n')
     ended = here("config", "check", path)
     assert (ended.code, ended.out) == (0, f"{path}: correct\n")
-    assert "no such state directory" in ended.err, "a file may be checked before the device joins"
+    assert "the state directory does not exist" in ended.err, "a file may be checked before the device joins"
     assert config_from_tables(tomllib.loads(path.read_text()), "x").learner.name == DEFAULT

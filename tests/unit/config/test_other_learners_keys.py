@@ -77,7 +77,7 @@ def test_a_repeated_assignment_is_refused() -> None:
     twice = ("--set", "learner.clip=1", "--set", "learner.clip=2")
     for command in (("testbed", "--transport", "memory"), ("simulate", "golf")):
         ended = here(*command, *twice)
-        assert (ended.code, "learner.clip is already set to 1; remove one of the two" in ended.err) == (2, True)
+        assert (ended.code, "learner.clip is already set to 1; remove one of the assignments" in ended.err) == (2, True)
 
 
 def test_the_page_has_every_learner_with_its_keys() -> None:

@@ -75,7 +75,7 @@ def test_gzip_is_read_and_damage_refused(tmp_path: Path) -> None:
     path.write_bytes(whole)
     assert load(f"csv:{path}#label=y").records.features.tolist() == [[1], [2]]
     path.write_bytes(whole[:-4])
-    with pytest.raises(DataError, match=r"table.csv.gz is damaged or truncated"):
+    with pytest.raises(DataError, match=r"table.csv.gz is corrupt or truncated"):
         load(f"csv:{path}#label=y")
 
 
@@ -109,7 +109,7 @@ def test_gzip_is_read_and_damage_refused(tmp_path: Path) -> None:
         ("1,2\n3,4\n", "label=y&header=no", "label=y is not a column index.*integer from 0 to 1"),
         ("1,2\n3,4\n", "label=2&header=no", "label=2 is not a column index"),
         ("1,2\n3,4\n", "label=-3&header=no", "label=-3 is not a column index"),
-        ("x,y\n3,4\n", "label=1&header=no", "line 1, column 1 .*if it is a heading, drop header=no"),
+        ("x,y\n3,4\n", "label=1&header=no", "line 1, column 1 .*if it is a heading, remove header=no"),
         ("y,x\n0,1\n1,2\n", "label=y&header=maybe", "header=maybe is neither yes nor no"),
         ("y,x\n0,1\n1,2\n", "label=y&delimiter=ab", "delimiter must be one character"),
         ("y,x\n0,1\n1,2\n", "label=y&bounds=5", "bounds=5 is not LOW:HIGH"),

@@ -80,7 +80,7 @@ def test_damaged_gzip_is_refused(tmp_path: Path) -> None:
     flipped[-6] ^= 0xFF  # within the CRC
     for content in (whole[:-9], whole[:5], b"plain text", bytes(flipped), whole[:10] + b"\xff" * 20):
         path.write_bytes(content)
-        with pytest.raises(DataError, match=r"train-labels-idx1-ubyte.gz is (damaged or )?truncated.*Download"):
+        with pytest.raises(DataError, match=r"train-labels-idx1-ubyte.gz is (corrupt or )?truncated.*Download"):
             load(f"idx:{tmp_path}")
 
 

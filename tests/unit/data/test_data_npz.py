@@ -142,10 +142,10 @@ class Trap:
 
 def test_pickled_objects_are_refused_and_never_run(archive: Path, tmp_path: Path) -> None:
     trap = np.array([Trap(tmp_path / "sprung")] * 4, dtype=object).reshape(4, 1)
-    with pytest.raises(DataError, match="contains pickled objects, which are refused"):
+    with pytest.raises(DataError, match="contains pickled objects, which are not accepted"):
         read(archive, X=trap, y=Y)
     archive.write_bytes(pickle.dumps(trap))
-    with pytest.raises(DataError, match="contains pickled objects, which are refused"):
+    with pytest.raises(DataError, match="contains pickled objects, which are not accepted"):
         load(f"npz:{archive}")
     assert not (tmp_path / "sprung").exists()
 

@@ -51,5 +51,5 @@ def test_one_record_each_is_what_the_partition_deals() -> None:
     assert len(set(dealt.tolist())) == 20
     parts = partition("one-record", np.zeros(50, dtype=np.int64), 20, 3)
     assert np.array_equal(np.concatenate(parts), dealt)
-    with pytest.raises(DataError, match="Choose fewer agents"):
+    with pytest.raises(DataError, match="Use fewer agents"):
         one_record(5, 6, 0)

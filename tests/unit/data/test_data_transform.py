@@ -179,7 +179,7 @@ def test_harmonics_are_the_level_and_the_slowest_waves_of_a_day() -> None:
     found = apply("harmonics(2)", day[np.newaxis], None)[0]
     np.testing.assert_allclose(found, [3 * 48**0.5, 2 * 24**0.5, 0, 0, -(24**0.5)], atol=1e-12)
     assert width("harmonics(3),unit", 48) == 7
-    with pytest.raises(DataError, match=r"harmonics\(24\): 48 features have at most 23"):
+    with pytest.raises(DataError, match=r"harmonics\(24\): 48 features support at most 23 harmonics"):
         apply("harmonics(24)", day[np.newaxis], None)
 
 

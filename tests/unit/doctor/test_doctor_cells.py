@@ -26,10 +26,10 @@ def test_a_list_of_too_few_peers_is_what_the_agent_ends_with(fleet: Fleet, devic
     in_cells(device, membership={"sampling": "static"}, transport={"peers": [other.entry()]})
     with pytest.raises(ConfigError) as refused:
         list(cells(subject(device)))
-    assert "needs at least 8 devices, but this device and its transport.peers are only 2" in str(refused.value)
+    assert "requires at least 8 devices, but this device and its transport.peers number only 2" in str(refused.value)
     ended = here("agent", "run", "--config", device.config)
     assert ended.code == ExitCode.CONFIGURATION
-    assert "a secure sum needs at least 8 devices" in ended.err
+    assert "a secure sum requires at least 8 devices" in ended.err
 
 
 def test_too_few_peers_and_a_liar_are_warned_of(device: Device) -> None:

@@ -79,7 +79,7 @@ def test_a_file_in_the_place_of_a_state_directory(tmp_path: Path) -> None:
     (tmp_path / "state").touch()
     (found,) = _documents("--state", tmp_path / "state")["configuration"]
     assert (found["what"], found["exit_code"]) == (
-        f"{tmp_path / 'state'}: no such state directory; create it with `sottovoce fleet join`",
+        f"{tmp_path / 'state'}: the state directory does not exist; create it with `sottovoce fleet join`",
         ExitCode.IDENTITY,
     )
 

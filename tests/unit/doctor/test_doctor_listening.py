@@ -34,7 +34,7 @@ def test_an_agent_that_listens_elsewhere(device: Device) -> None:
     "address, words",
     [
         ("192.0.2.1:7400", "cannot assign requested address: choose an address of this machine"),
-        ("no-such-host.invalid:7400", "the host name is unknown: correct it"),
+        ("no-such-host.invalid:7400", "the host name is unknown; correct it"),
     ],
 )
 def test_an_address_of_another_machine(address: str, words: str) -> None:

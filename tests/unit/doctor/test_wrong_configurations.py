@@ -192,9 +192,13 @@ def test_an_address_that_something_else_uses(device: Device) -> None:
 @pytest.mark.parametrize(
     "tables, act, words",
     [
-        ({"data": {"bounds": [5.0, 9.0]}}, lambda _: None, "no value of column 0 lies within [5.0, 9.0]"),
+        ({"data": {"bounds": [5.0, 9.0]}}, lambda _: None, "every value in column 0 is outside [5.0, 9.0]"),
         ({"data": {"expected_records": 6000}}, lambda _: None, "data.expected_records is 6000, but the source has 60"),
-        ({}, lambda device: records(X=np.empty((0, 4)), y=np.empty(0, dtype=int))(device), "has no records"),
+        (
+            {},
+            lambda device: records(X=np.empty((0, 4)), y=np.empty(0, dtype=int))(device),
+            "does not contain any records",
+        ),
     ],
 )
 def test_what_only_the_owner_may_know_is_a_warning(

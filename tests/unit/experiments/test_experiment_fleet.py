@@ -37,7 +37,7 @@ def test_an_official_test_split_is_used(tmp_path: Path) -> None:
     rows, labels = np.random.default_rng(0).normal(size=(30, 4)), np.arange(30) % 2
     np.savez(tmp_path / "t.npz", X=rows[:20], y=labels[:20], X_test=rows[20:], y_test=labels[20:])
     assert len(fleet(data=f"npz:{tmp_path / 't.npz'}").records) == 20
-    with pytest.raises(DataError, match="Choose fewer agents"):
+    with pytest.raises(DataError, match="Use fewer agents"):
         fleet(data=f"npz:{tmp_path / 't.npz'}", agents=21)
 
 

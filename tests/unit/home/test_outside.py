@@ -60,7 +60,7 @@ async def test_a_message_of_another_shape_is_a_defect(source: Callable[..., Outs
     async def messages(settings: Mapping[str, Any]) -> AsyncIterator[object]:
         yield message
 
-    with pytest.raises(PluginError, match=r"meter source serial .* must yield pairs \(topic, payload\)"):
+    with pytest.raises(PluginError, match=r"meter source serial .* must yield \(topic, payload\) pairs"):
         await source(messages).serve(lambda topic, payload: None)
 
 
@@ -80,5 +80,5 @@ async def test_an_error_of_its_own_is_a_defect_whose_words_are_not_printed(sourc
 
 
 def test_a_source_that_no_package_brings_is_an_error_of_the_configuration() -> None:
-    with pytest.raises(ConfigError, match=r"feed\.source: no package provides a meter source named serial"):
+    with pytest.raises(ConfigError, match=r"feed\.source: no installed package provides a meter source named serial"):
         Outside("serial", {})

@@ -64,10 +64,10 @@ def test_a_bundle_is_read_as_it_was_written_until_it_is_used(bundle: Bundle, tmp
     assert again == bundle
     assert again.keys.node_id == bundle.id
     assert "PRIVATE" not in repr(again)
-    with pytest.raises(IdentityError, match="never overwritten"):
+    with pytest.raises(IdentityError, match="will not be overwritten"):
         write_bundle(path, bundle)
     use_bundle(path, bundle)
-    with pytest.raises(IdentityError, match=f"device {bundle.id} has already used this bundle"):
+    with pytest.raises(IdentityError, match=f"device {bundle.id} has already used it"):
         read_bundle(path)
     assert bundle.tls_key not in path.read_text()
 
@@ -85,7 +85,7 @@ def test_a_damaged_bundle_is_refused(bundle: Bundle, tmp_path: Path) -> None:
 
 def test_a_bundle_that_cannot_be_marked_says_what_to_do(bundle: Bundle, tmp_path: Path) -> None:
     (tmp_path / ".b.new").mkdir()
-    with pytest.raises(IdentityError, match="must be in a directory where it can be marked as used"):
+    with pytest.raises(IdentityError, match="must be in a writable directory, where it can be marked as used"):
         use_bundle(tmp_path / "b", bundle)
 
 

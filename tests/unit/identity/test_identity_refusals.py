@@ -122,9 +122,9 @@ def test_certificates_hold_from_their_first_second_to_their_last(device: Identit
     begin = x509.load_pem_x509_certificate(device.tls_cert_pem).not_valid_before_utc
     tick = timedelta(microseconds=1)
     assert load(device_directory, begin).node_id == load(device_directory, device.not_after).node_id == device.node_id
-    with pytest.raises(IdentityError, match=r"tls\.pem is not valid before .*: set this device's clock"):
+    with pytest.raises(IdentityError, match=r"tls\.pem is not valid before .*; set this device's clock"):
         load(device_directory, begin - tick)
-    with pytest.raises(IdentityError, match=r"tls\.pem expired on .*: renew it with `sottovoce fleet renew`"):
+    with pytest.raises(IdentityError, match=r"tls\.pem expired on .*; renew it with `sottovoce fleet renew`"):
         load(device_directory, device.not_after + tick)
 
 
@@ -194,12 +194,12 @@ def test_a_binding_that_does_not_hold_is_refused(
             attempt(binding)
 
     another = bind(Ed25519PrivateKey.generate(), tls_key.public_key())
-    with pytest.raises(IdentityError, match="names a device or fleet that does not match"):
+    with pytest.raises(IdentityError, match="identifies a device or fleet that does not match"):
         attempt(another)
-    with pytest.raises(IdentityError, match="names a device or fleet that does not match"):
+    with pytest.raises(IdentityError, match="identifies a device or fleet that does not match"):
         attempt(good, name="a" * 32)
     for wrong in (device_names("a" * 32, device.fleet), device_names(device.node_id, "another")):
-        with pytest.raises(IdentityError, match="names a device or fleet that does not match"):
+        with pytest.raises(IdentityError, match="identifies a device or fleet that does not match"):
             attempt(good, names=wrong)
 
     for binding, explanation in ((None, "does not bind"), (good, None)):

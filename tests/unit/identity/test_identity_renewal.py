@@ -52,14 +52,14 @@ def test_only_devices_of_the_fleet_are_renewed(
     fleet: Fleet, namesake: Fleet, device_directory: Path, device: Identity, expired: Identity, tmp_path: Path
 ) -> None:
     own = read_request(renewal_request(device_directory), "r")
-    with pytest.raises(IdentityError, match="is revoked and cannot get a new certificate"):
+    with pytest.raises(IdentityError, match="is revoked and cannot receive a new certificate"):
         fleet.renew(own, {device.node_id})
     with pytest.raises(IdentityError, match="was not issued by fleet"):
         namesake.renew(own, ())
     bare = renewal_request(device_directory).partition(b"-----BEGIN CERTIFICATE-----")[0]
     with pytest.raises(IdentityError, match="does not include the current certificate"):
         fleet.renew(read_request(bare, "r"), ())
-    with pytest.raises(IdentityError, match="belongs to another device"):
+    with pytest.raises(IdentityError, match="belongs to a different device"):
         fleet.renew(read_request(bare + expired.tls_cert_pem, "r"), ())
     late = fleet.renew(read_request(renewal_request(tmp_path / "expired"), "r"), ())
     install_certificate(tmp_path / "expired", late, "c")
@@ -146,7 +146,7 @@ def test_only_the_newest_certificates_are_remembered(
 
 def test_who_trusts_nobody_has_no_trust(tmp_path: Path) -> None:
     enrol_pinned(tmp_path / "a", "home")
-    with pytest.raises(IdentityError, match="is pinned but trusts no device"):
+    with pytest.raises(IdentityError, match="is pinned but does not trust any device"):
         Trust(load(tmp_path / "a"))
 
 
@@ -155,7 +155,7 @@ def test_another_user_is_not_told_to_remove_the_clock_s_file(tmp_path: Path, mon
         raise PermissionError(13, "Permission denied", str(path))
 
     monkeypatch.setattr(Path, "read_text", refused)
-    with pytest.raises(IdentityError, match="run this command as the owner of its directory"):
+    with pytest.raises(IdentityError, match="run this command as the directory's owner"):
         ClockFloor(tmp_path / "clock").check(NOW)
 
 

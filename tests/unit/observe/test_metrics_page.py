@@ -38,7 +38,7 @@ def test_what_is_told_is_read_again() -> None:
     ],
 )
 def test_what_is_not_in_the_catalogue_is_a_defect(values: Values) -> None:
-    with pytest.raises(InternalError, match="report this defect"):
+    with pytest.raises(InternalError, match="please report it"):
         page(values)
 
 

@@ -163,7 +163,7 @@ def test_the_label_takes_a_third_of_epsilon_up_to_four() -> None:
         ("privunit", 3, 2, math.inf, "privacy.epsilon"),
         ("privunit", 3, 2, 501.0, "privacy.epsilon"),
         ("privunit", 200_000, 10, 1.0, "krr-privunit"),
-        ("laplace-copies", 50_000, 100, 2.0**-16, "raise privacy.epsilon"),
+        ("laplace-copies", 50_000, 100, 2.0**-16, "increase privacy.epsilon"),
     ],
 )
 def test_the_impossible_is_refused(name: str, features: int, classes: int, epsilon: float | None, words: str) -> None:

@@ -100,13 +100,13 @@ def test_certificates_expire_are_renewed_and_hold_by_each_ones_own_clock() -> No
     other.provenance.admit(statement)
     other.witness.verify(statement)
     days[0] = 7.0
-    with pytest.raises(MessageRefused, match="is not valid now"):
+    with pytest.raises(MessageRefused, match="is not currently valid"):
         other.provenance.admit(statement)
     other.provenance.verify(statement)
     one.renew()
     other.provenance.admit(signed(one))
     other.wrong = 40.0
-    with pytest.raises(MessageRefused, match="is not valid now"):
+    with pytest.raises(MessageRefused, match="is not currently valid"):
         other.witness.verify(signed(one))
     other.wrong = 0.0
     other.refused.add(one.node)

@@ -109,7 +109,7 @@ def test_a_device_joins_once_and_learns_its_address_in_every_life(asked: Asked, 
     config = join_and_configure(place, "10.0.0.7")
     assert (config.transport.listen, config.transport.announce) == ("0.0.0.0:7400", "10.0.0.7:7400")
     assert (place.state / "identity").is_dir()
-    with pytest.raises(IdentityError, match="has already used this bundle"):
+    with pytest.raises(IdentityError, match="has already used it"):
         read_bundle(place.bundle)
     assert join_and_configure(place, "10.0.0.8").transport.announce == "10.0.0.8:7400"
     assert load(place.config).agent.state == place.state

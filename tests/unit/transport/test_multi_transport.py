@@ -92,7 +92,7 @@ async def test_where_no_way_leads_nothing_is_sent() -> None:
     carrier = MultiTransport([Way("grpc")])
     assert carrier.reaches("grpc:1")
     assert not carrier.reaches("mqtt:main")
-    with pytest.raises(DeliveryFailed, match="no transport of this device can reach this peer") as failed:
+    with pytest.raises(DeliveryFailed, match="none of this device's transports can reach this peer") as failed:
         await carrier.deliver(Peer("b", "mqtt:main", "name"), b"one", 10)
     assert failed.value.cause == "unreachable"
 
@@ -182,7 +182,7 @@ async def test_a_sender_who_lies_is_refused_and_begins_anew() -> None:
 
 async def test_a_peer_that_asks_for_a_part_that_there_is_not_has_failed() -> None:
     way = Way("grpc", lambda _: PartReceipt(next=1000).SerializeToString())
-    with pytest.raises(DeliveryFailed, match="asks for a part that does not exist") as failed:
+    with pytest.raises(DeliveryFailed, match="requests a part that does not exist") as failed:
         await MultiTransport([way]).deliver(PEER, bytes(5000), 10)
     assert failed.value.cause == "other"
 

@@ -178,7 +178,7 @@ def test_a_separate_vault_says_that_records_cannot_be_read_and_not_what_is_wrong
     with serving(served(vault, "meter-17", home.ledger.budget), path):
         remote = RemoteVault(path, owner="meter-17", budget=home.ledger.budget, patience=1.0, waits=Waits())
         home.broken, home.cause = True, cause
-        with pytest.raises(told, match="cannot read its records at present: see its log") as refused:
+        with pytest.raises(told, match="cannot currently read its records; see its log") as refused:
             remote.answer(query(0))
         assert "windows.db" not in str(refused.value)
         home.broken = False

@@ -109,7 +109,7 @@ def test_any_path_will_do(tmp_path: Path, budget: Budget, name: str) -> None:
 def test_another_budget_is_refused(
     path: Path, epsilon: float | None, delta: float, unit: str, neighbouring: str
 ) -> None:
-    with pytest.raises(LedgerError, match="was made for"):
+    with pytest.raises(LedgerError, match="was created for"):
         Ledger.open(path, OWNER, Budget(epsilon, delta, unit, neighbouring))
 
 
@@ -176,7 +176,7 @@ def test_a_query_is_charged_once(ledger: Ledger) -> None:
 def test_a_charge_pays_for_nothing_else(ledger: Ledger, terms: tuple[int, int]) -> None:
     """A device that died between charge and release may come back with another clip, or with none."""
     ledger.charge(query(1), GaussianSum(100, 1000))
-    with pytest.raises(LedgerError, match="other terms"):
+    with pytest.raises(LedgerError, match="different terms"):
         ledger.charge(query(1), GaussianSum(*terms))
     assert ledger.spending().charges == 1
 

@@ -173,7 +173,7 @@ def test_a_full_disk_stops_releases_and_keeps_what_there_is(
 ) -> None:
     ledger = Ledger.open(path, OWNER, budget)
     ledger.charge(b"1" * 32, GaussianSum(100, 1000))
-    with disk(ledger), pytest.raises(LedgerError, match="make room on its disk"):
+    with disk(ledger), pytest.raises(LedgerError, match="free up disk space"):
         fill(ledger)
     charges = ledger.spending().charges
     assert charges < 200

@@ -51,7 +51,7 @@ def test_a_task_spends_its_own_and_the_same_question_is_asked_anew(path: Path) -
     account = account_of(again)
     assert audit_account(account)[0].epsilon == again.spending().epsilon == epsilon_history(again, 10)[-1][1]
     assert [charge.stamp != "" for charge in account.charges] == [False, True, True]
-    with pytest.raises(LedgerError, match="does not end in its link"):
+    with pytest.raises(LedgerError, match="does not end at its link"):
         audit_account(_stamped(account, 1, ""))
     again.close()
 

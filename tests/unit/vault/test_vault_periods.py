@@ -159,7 +159,7 @@ def test_the_period_stands_in_the_link_of_the_charge(device: Device) -> None:
         charges[1].query, charges[1].terms, charges[1].stamp.replace('"period":1', '"period":2')
     )
     fields = {name: getattr(account, name) for name in account.__struct_fields__}
-    with pytest.raises(LedgerError, match="does not end in its link"):
+    with pytest.raises(LedgerError, match="does not end at its link"):
         audit_account(type(account)(**fields | {"charges": tuple(charges)}))
 
 
@@ -175,7 +175,7 @@ def test_an_account_that_spends_a_period_s_budget_twice_is_refused(later: int, *
         owner=OWNER, epsilon=0.5, delta=1e-5, unit="device", neighbouring="add-remove", nonce=nonce.hex(),
         charges=tuple(charges), link=link.hex(), releases=2,
     )  # fmt: skip
-    with pytest.raises(LedgerError, match=r"more than its budget of 0\.5") if refused else nullcontext():
+    with pytest.raises(LedgerError, match=r"exceeds its budget of 0\.5") if refused else nullcontext():
         audit_account(account)
 
 

@@ -147,7 +147,7 @@ def test_nor_does_it_pay_for_other_terms(make: MakeVault, other: tuple[str, floa
     released(vault, 1)
     vault.close()
     vault = make(scheme(other[0], FEATURES, CLASSES, other[1]))
-    with pytest.raises(LedgerError, match="other terms"):
+    with pytest.raises(LedgerError, match="different terms"):
         vault.answer(ask(0))
     refusal = vault.answer(ask(1))  # stored, and as wide: but not what these terms say it is
     assert isinstance(refusal, Refused)

@@ -84,10 +84,13 @@ def test_the_vault_says_which_ranges_are_declared(make_vault: MakeVault, at: Pat
 
 def test_only_the_agent_s_user_is_answered(make_vault: MakeVault, at: Path, budget: Budget) -> None:
     with serving(served(make_vault(), OWNER, budget, user=os.getuid() + 1), at):
-        with pytest.raises(PrivacyError, match=f"user {os.getuid()} may not query this vault; see vault.agent_user"):
+        with pytest.raises(
+            PrivacyError, match=f"user {os.getuid()} is not authorised to query this vault; see vault.agent_user"
+        ):
             met(at, budget)
         assert sent(at, b"") == Failed(
-            "user", f"user {os.getuid()} may not query this vault; see vault.agent_user in its configuration"
+            "user",
+            f"user {os.getuid()} is not authorised to query this vault; see vault.agent_user in its configuration",
         )
 
 
@@ -106,7 +109,7 @@ def test_a_socket_left_behind_is_replaced_and_nothing_else_is(at: Path) -> None:
         pass
     at.write_text("letters")
     with (
-        pytest.raises(ConfigError, match="a file that is not a socket exists there"),
+        pytest.raises(ConfigError, match="the existing file is not a socket"),
         listening_socket(at, shared=False),
     ):
         pass
@@ -210,7 +213,7 @@ def test_a_defect_keeps_its_words_to_itself(
     monkeypatch.setattr(GradientSum, "compute", fails)
     vault = make_vault()
     with serving(served(vault, OWNER, budget), at), closing(met(at, budget)) as remote:
-        with pytest.raises(InternalError, match="a defect; please report") as failure:
+        with pytest.raises(InternalError, match="a bug; please report") as failure:
             remote.answer(question(0))
         assert "17.25" not in str(failure.value)
         assert remote.spending().charges == 1

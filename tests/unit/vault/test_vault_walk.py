@@ -165,7 +165,7 @@ def test_a_charge_whose_release_was_lost_pays_under_its_own_terms_alone() -> Non
     book = ledger()
     mechanism = pure_sum(copies=CLASSES, features=FEATURES, law="joint", epsilon=1.0, charged=1.0)
     assert book.charge(ask(0).id, mechanism.event)
-    with pytest.raises(LedgerError, match="charged under other terms"):
+    with pytest.raises(LedgerError, match="charged under different terms"):
         vault(book, terms(epsilons=(0.5, 0.5))).answer(ask(0))
     assert released(vault(book, terms(epsilons=(1.0,))), ask(0)).value.size == SIZE + 1
 
@@ -216,9 +216,9 @@ def test_promises_that_do_not_hold_are_not_made() -> None:
         vault(asked=terms(epsilons=(math.inf,)))
     with pytest.raises(PrivacyError, match="a release that no budget pays for"):
         vault(asked=terms(scaling="training-min-max"))
-    with pytest.raises(PrivacyError, match=r"more noise than the grid allows: raise privacy\.epsilon"):
+    with pytest.raises(PrivacyError, match=r"more noise than the grid allows; increase privacy\.epsilon"):
         vault(asked=terms(epsilons=visit_epsilons("halving", 60, 2.0)))
-    with pytest.raises(PrivacyError, match=r"more noise than the grid allows: raise privacy\.epsilon"):
+    with pytest.raises(PrivacyError, match=r"more noise than the grid allows; increase privacy\.epsilon"):
         vault(asked=terms(epsilons=visit_epsilons("halving", 5000, 2.0)))
     with pytest.raises(PrivacyError, match="smaller than the cost of the release"):
         PureSum(CLASSES, FEATURES, -20, "joint", 2**21, 0.99)

@@ -84,7 +84,7 @@ def test_what_no_device_says_is_refused(said: dict[str, object], reason: str) ->
 
 
 def test_nothing_is_sealed_that_would_be_refused_or_is_simulated() -> None:
-    with pytest.raises(InternalError, match="report this defect"):
+    with pytest.raises(InternalError, match="please report it"):
         encode(Contributions({}, (Contribution("a", 0, np.zeros(1, dtype=np.int64), b"", bytes(64)),)))
     with pytest.raises(PrivacyError, match="simulated noise protects no data"):
         encode(Contributions({}, (Contribution("a", 1, np.zeros(1, dtype=np.int64), b"", bytes(64), simulated=True),)))

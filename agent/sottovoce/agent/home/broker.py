@@ -158,7 +158,7 @@ async def session(
                 granted = await client.subscribe(topic_filter, qos=1)
                 if any(_reason_number(code) >= _REFUSED_SUBSCRIPTION for code in granted):
                     raise BrokerRefuses(
-                        f"the broker does not allow this user to subscribe to {topic_filter}; check the broker's rules"
+                        f"this user is not authorised to subscribe to {topic_filter}; check the broker's access rules"
                     )
         except aiomqtt.MqttError as error:
             raise _unreachable_error(error) from error
@@ -180,7 +180,7 @@ def tls_context(ca: Path | None) -> ssl.SSLContext:
     try:
         return ssl.create_default_context(cafile=ca)
     except (OSError, ssl.SSLError) as error:
-        raise ConfigError(f"feed.ca: {ca} contains no readable certificate; specify a PEM file") from error
+        raise ConfigError(f"feed.ca: {ca} does not contain a readable certificate; specify a PEM file") from error
 
 
 def _dropping_queue_type(dropped: Callable[[], None]) -> type[asyncio.Queue[aiomqtt.Message]]:
@@ -205,7 +205,7 @@ def _limits() -> Properties:
 
 def _raise_refusal(error: aiomqtt.MqttError) -> NoReturn:
     if isinstance(error, aiomqtt.MqttCodeError) and (code := _reason_number(error.rc)) in _REFUSALS:
-        raise BrokerRefuses(f"the broker refuses this client: {_REFUSALS[code]}") from error
+        raise BrokerRefuses(f"the broker refused the connection: {_REFUSALS[code]}") from error
     raise _unreachable_error(error) from error
 
 
@@ -215,4 +215,4 @@ def _reason_number(code: int | ReasonCode | None) -> int:
 
 
 def _unreachable_error(error: aiomqtt.MqttError) -> NetworkError:
-    return NetworkError(f"the broker cannot be reached ({error})")
+    return NetworkError(f"cannot reach the broker ({error})")

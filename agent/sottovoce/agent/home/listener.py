@@ -59,7 +59,8 @@ class Listener:
                 if meter.restarts > counts:
                     self._urgent = True
                     _log.warning(
-                        "meter-count-restarted meter=%s meter was reset or replaced; a window is missing", meter.name
+                        "meter-count-restarted meter=%s the meter was reset or replaced, so one window is missing",
+                        meter.name,
                     )
                 if meter.name in self._silent:
                     self._silent.remove(meter.name)
@@ -72,7 +73,7 @@ class Listener:
             self._told.add((meter, reason))
             self._urgent = True
             _log.warning(
-                "reading-refused meter=%s reason=%s %s; further ones are only counted", meter, reason, explanation
+                "reading-refused meter=%s reason=%s %s; further refusals are only counted", meter, reason, explanation
             )
 
     def save_if_due(self, *, idle: bool) -> bool:

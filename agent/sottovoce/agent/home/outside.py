@@ -29,7 +29,10 @@ class Outside:
     def __init__(self, name: str, settings: Mapping[str, Any]) -> None:
         plugin = find(METER_SOURCE, name, ())
         if plugin is None:
-            raise ConfigError(f"feed.source: no package provides a meter source named {name}; see `sottovoce plugins`")
+            raise ConfigError(
+                f"feed.source: no installed package provides a meter source named {name}; run `sottovoce plugins` to "
+                "list those available"
+            )
         self._plugin: Plugin = plugin
         self._source: MeterSource = load(plugin, MeterSource)
         self._settings = settings
@@ -69,4 +72,4 @@ class Outside:
                 case (str() as topic, bytes() as payload):
                     yield topic, payload
                 case _:
-                    raise self._plugin.error("messages() must yield pairs (topic, payload) of str and bytes")
+                    raise self._plugin.error("messages() must yield (topic, payload) pairs of type (str, bytes)")

@@ -44,8 +44,8 @@ async def run(config: AgentConfig) -> ExitCode:
     feed = config.feed
     if not feed.meters and not feed.home_assistant.enabled:
         raise ConfigError(
-            "feed.meters: no meter is listed and feed.home_assistant is not enabled, so there is nothing to do; add "
-            "a meter"
+            "feed.meters: the feed has nothing to do, because no meter is listed and feed.home_assistant is "
+            "disabled; add a meter"
         )
     stopping: asyncio.Future[ExitCode] = asyncio.get_running_loop().create_future()
     for number, code in ((signal.SIGTERM, ExitCode.DONE), (signal.SIGINT, ExitCode.INTERRUPTED)):
@@ -153,7 +153,7 @@ class _Home:
         return None if self._panel is None else self._panel.will
 
     def _count_dropped(self) -> None:
-        self._listener.count_rejection("-", "dropped", "more messages arrived than could be processed")
+        self._listener.count_rejection("-", "dropped", "messages arrived faster than they could be processed")
 
     async def _serve_session(self, connection: Session) -> None:
         """Serve one session until it ends with an error or is cancelled."""

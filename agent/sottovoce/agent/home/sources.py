@@ -23,7 +23,7 @@ def broker_url(config: AgentConfig) -> str:
     if kind == "feed" and location.startswith(("mqtt://", "mqtts://")):
         return location
     raise ConfigError(
-        "feed.broker: missing; specify the home's broker there, or in data.source as feed:mqtt://HOST:PORT"
+        "feed.broker: missing; specify the home's broker here, or in data.source as feed:mqtt://HOST:PORT"
     )
 
 

@@ -39,7 +39,7 @@ class TakingPart:
             read_consent(consent_directory(config), _NONE)
         except SottovoceError as error:
             raise ConfigError(
-                f"feed.home_assistant.tasks: {error}; run the feed as the agent's user, or remove this setting"
+                f"feed.home_assistant.tasks: {error}; run the feed as the agent's user, or remove this key"
             ) from error
 
     def state(self, status: dict[str, Any]) -> dict[str, Any]:
@@ -78,7 +78,7 @@ class TakingPart:
                 take_part_payload(task.epoch).encode(),
                 leave_payload(task.epoch).encode(),
             ):
-                _log.warning("switch-not-heard the switch does not refer to the newest task")
+                _log.warning("switch-not-heard the switch refers to an older task")
             elif payload == take_part_payload(task.epoch).encode():
                 record_consent(self._config, task, "approved")
             else:

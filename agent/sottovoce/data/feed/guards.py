@@ -27,7 +27,7 @@ class OneTopic:
         if self._topic is None:
             self._topic = topic
         elif topic != self._topic:
-            raise MessageRefused("another-topic", "the filter matches several topics; specify one of them")
+            raise MessageRefused("another-topic", "the filter matches multiple topics; specify one of them")
 
 
 class Fresh:

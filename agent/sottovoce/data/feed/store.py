@@ -30,7 +30,9 @@ CREATE TABLE heard (
     meter TEXT PRIMARY KEY, came INTEGER NOT NULL, kept INTEGER NOT NULL, refused TEXT NOT NULL, counts INTEGER NOT NULL
 );
 """
-SCHEMA = Schema(0x50FFFEED, "a store of windows", (_VERSION_1, _VERSION_2), "move the file away and collect again")
+SCHEMA = Schema(
+    0x50FFFEED, "a store of windows", (_VERSION_1, _VERSION_2), "move the file away and collect the data again"
+)
 _DAY = 86_400
 
 
@@ -79,8 +81,8 @@ class WindowStore:
             if found != seconds:
                 self.close()
                 raise DataError(
-                    f"{path}: the store has windows of {found} s, not of {seconds} s; restore feed.window, or choose "
-                    "another feed.store"
+                    f"{path}: the store contains windows of {found} s, not {seconds} s; restore feed.window, or "
+                    "set a different feed.store"
                 )
             self._execute("PRAGMA journal_mode = WAL")
             self._execute("PRAGMA synchronous = FULL")
@@ -135,7 +137,7 @@ class WindowStore:
                     execute("ROLLBACK")
                 raise
         except sqlite3.DatabaseError as error:
-            raise DataError(f"{self._path}: cannot be written ({error}); free some space on the disk") from error
+            raise DataError(f"{self._path}: cannot write to the store ({error}); free up disk space") from error
 
     def close(self) -> None:
         """Close the file and release its lock."""
@@ -255,7 +257,9 @@ def _acquire_lock(path: Path) -> int:
     try:
         descriptor = os.open(lock, os.O_RDWR | os.O_CREAT, 0o600)
     except OSError as error:
-        raise DataError(f"{lock}: {error.strerror}; set feed.store to a file in a directory you may write") from error
+        raise DataError(
+            f"{lock}: {error.strerror}; set feed.store to a file in a directory where you have write permission"
+        ) from error
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
@@ -283,6 +287,6 @@ def _window_seconds(connection: sqlite3.Connection) -> int:
 
 def _unusable_error(path: Path, error: Exception) -> DataError:
     return DataError(
-        f"{path}: these windows cannot be used ({error}); check the disk and the file's permissions, or move the file "
-        "away and collect again"
+        f"{path}: these windows cannot be used ({error}); check the disk and the file's permissions, or move the "
+        "file away and collect the data again"
     )

@@ -73,12 +73,12 @@ def write_broker(
 def _certificate(fleet: Fleet, hosts: Sequence[str], key: EllipticCurvePrivateKey) -> x509.Certificate:
     """Return a server certificate, which contains no device key binding and therefore does not identify a device."""
     if not hosts:
-        raise UsageError("no host was given: specify at least one host name or address through which devices connect")
+        raise UsageError("no host was specified; specify at least one host name or address to which devices connect")
     validity = Validity.from_now(_DAYS)
     try:
         names = x509.SubjectAlternativeName([_name(host) for host in hosts])
     except ValueError as error:
-        raise UsageError(f"{', '.join(hosts)}: not all of these are host names or addresses ({error})") from error
+        raise UsageError(f"{', '.join(hosts)}: these must all be host names or addresses ({error})") from error
     return (
         x509.CertificateBuilder()
         .subject_name(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "broker")]))

@@ -171,7 +171,7 @@ def _limit_broker(client: Client) -> None:
         if paho._in_messages:
             raise MqttError("the broker sent a message with a quality of service that was not requested")
         if len(paho._out_packet) > _MAX_REPLIES:
-            raise MqttError("the broker does not read what this device sends")
+            raise MqttError("the broker is not reading the data that this device sends")
         return receive(count)
 
     paho._sock_recv = received  # type: ignore[assignment, method-assign]

@@ -102,14 +102,14 @@ class Connection:
                     await cancel_and_wait({session}, _GOODBYE_SECONDS)
                     return
                 if (defect := session.exception()) is not None:
-                    self.problem = "an internal error occurred: report this defect, which is in the log"
+                    self.problem = "an internal error occurred (see the log): this is a bug; please report it"
                     self._sparse_log.say(
-                        logging.ERROR, "defect", "broker-connection-failed: report this defect: %r", defect
+                        logging.ERROR, "defect", "broker-connection-failed: this is a bug; please report it: %r", defect
                     )
                 failures = 1 if time.monotonic() - began > _STABLE_SECONDS else failures + 1
                 longest = min(_LONGEST_PAUSE, self._broker.longest_pause, _SHORTEST_PAUSE * 2 ** min(failures, 16))
                 pause = random.uniform(_SHORTEST_PAUSE, longest)  # noqa: S311 - jitter, not a secret
-                self._waiting.begin(_WAIT, f"pause before reconnecting to {self._endpoint}: {self.problem}", pause)
+                self._waiting.begin(_WAIT, f"the pause before reconnecting to {self._endpoint}: {self.problem}", pause)
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(self._closing.wait(), pause)
         finally:
@@ -212,9 +212,7 @@ class Connection:
         granted = await self._while_connected(client.subscribe(topic, QOS, timeout=CONNECT_SECONDS))
         codes = [getattr(code, "value", code) for code in granted]
         if any(code >= 0x80 for code in codes):
-            raise OSError(
-                f"the broker does not allow this device to subscribe to {topic}: correct the broker's access control"
-            )
+            raise OSError(f"this device is not authorised to subscribe to {topic}; correct the broker's access control")
 
     async def _while_connected(self, call: Coroutine[Any, Any, _T]) -> _T:
         """Wait for the broker's reply to a call, but only while connected; the client itself would keep waiting."""
@@ -235,7 +233,7 @@ class Connection:
         while isinstance(error, MqttError | OSError) and isinstance(error.__cause__, Exception):
             error = error.__cause__
         if not isinstance(error, MqttError | OSError | SottovoceError):
-            return "the broker sent something that is not MQTT"  # further details would contain the broker's own text
+            return "the broker sent data that is not valid MQTT"  # further details would contain the broker's own text
         code = getattr(error.rc, "value", error.rc) if isinstance(error, MqttCodeError) else None
         if code == _TAKEN_OVER:
             self.duplicates += 1
@@ -249,8 +247,8 @@ class Connection:
             return "another client connected with this device's id"
         if code in (4, 5, 0x86, 0x87):
             return (
-                "the broker does not accept this device: check the device's user and certificate and the broker's "
-                "access control"
+                "the broker does not accept this device; check the device's user and certificate, and the "
+                "broker's access control"
             )
         text = str(error)
         if "CERTIFICATE_VERIFY_FAILED" in text:

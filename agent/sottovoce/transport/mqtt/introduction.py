@@ -95,9 +95,11 @@ def read_claim(raw: bytes, fleet: str, device: str) -> Claim:
     if len(message.session_key) != KEY_BYTES or not all(1 <= number <= _LARGEST for number in version):
         raise MessageRefused("malformed", "an introduction must have a 32-byte key and version numbers of at least 1")
     if message.fleet != fleet:
-        raise MessageRefused("fleet", "an introduction is for a different fleet from this device's")
+        raise MessageRefused("fleet", "an introduction belongs to a different fleet")
     if message.node_id != device:
-        raise MessageRefused("sender", f"an introduction was sent under the name {device} but names another device")
+        raise MessageRefused(
+            "sender", f"an introduction was sent under the name {device} but identifies a different device"
+        )
     return Claim(device, version, message.session_key, message.gone, message)
 
 

@@ -109,7 +109,7 @@ class MqttTransport:
             InternalError: if the transport has not been started.
         """
         if self._connection is None:
-            raise InternalError("the transport was used before it was started: report this defect")
+            raise InternalError("the transport was used before it was started: this is a bug; please report it")
         return self._connection
 
     async def start(self, receive: Receive) -> None:

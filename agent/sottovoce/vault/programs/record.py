@@ -32,7 +32,7 @@ class RecordRelease:
         if query.kind != "record" or query.point.size:
             return Refused(query.id, "query", "the vault's program does not support this query")
         if not 0 <= query.slot < self.count:
-            return Refused(query.id, "record", "there is no record with this number")
+            return Refused(query.id, "record", "no record has this number")
         scheme = self.mechanism.scheme
         event = RecordReleased(query.slot, scheme.name, scheme.features, scheme.classes, self.epsilon)
         return Plan(event, self.mechanism)

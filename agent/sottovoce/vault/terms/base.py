@@ -47,7 +47,7 @@ def unit_records(records: Records, unit: str) -> Records:
         return replace(records, windows=None)
     if records.windows is None:
         raise DataError(
-            "the privacy unit is a window, but the records do not say which window they belong to: store the window "
+            "the privacy unit is a window, but the records do not specify their windows; store the window "
             "numbers as the array `windows` in an npz file, or set privacy.unit=record"
         )
     order = np.lexsort((records.labels, *records.features.T, records.windows))
@@ -63,5 +63,6 @@ def check_unit(learner: str, budget: Budget) -> None:
     """
     if budget.unit != "record":
         raise PrivacyError(
-            f"learner `{learner}` bounds what one record adds, not what a {budget.unit} adds: set privacy.unit=record"
+            f"learner `{learner}` bounds the contribution of one record, not of one {budget.unit}; set "
+            "privacy.unit=record"
         )

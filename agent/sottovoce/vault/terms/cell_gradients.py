@@ -44,11 +44,11 @@ class CellGradientTerms:
     def context(self, records: Records, kernel: Kernel | None, ledger: Ledger, noise: NoiseSource) -> VaultContext:
         """See Terms.context."""
         if kernel is None:
-            raise InternalError("a vault of gradient sums needs a kernel: report this defect")
+            raise InternalError("a vault of gradient sums needs a kernel: this is a bug; please report it")
         budget = ledger.budget
         if budget.unit == "window":
             raise PrivacyError(
-                f"learner `{self.learner}` sums over records or devices, not windows: set privacy.unit=record or device"
+                f"learner `{self.learner}` sums over records or devices, not windows; set privacy.unit=record or device"
             )
         by_kernel, held = kernel_clips_and_sums(kernel, budget, records), unit_records(records, budget.unit)
         mechanism = self.mechanism(kernel, budget, by_kernel=by_kernel)

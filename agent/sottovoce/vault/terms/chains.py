@@ -52,7 +52,7 @@ class ChainTerms:
     def context(self, records: Records, kernel: Kernel | None, ledger: Ledger, noise: NoiseSource) -> VaultContext:
         """See Terms.context. If no ε is set, the lemma's conditions are not needed and not checked."""
         if kernel is None:
-            raise InternalError("a vault of chains needs a kernel: report this defect")
+            raise InternalError("a vault of chains needs a kernel: this is a bug; please report it")
         budget = ledger.budget
         check_unit(self.learner, budget)
         mechanism = self._mechanism(budget, kernel, records.features.shape[1])
@@ -123,7 +123,7 @@ class PublishedChainTerms:
     def context(self, records: Records, kernel: Kernel | None, ledger: Ledger, noise: NoiseSource) -> VaultContext:
         """See Terms.context."""
         if kernel is None:
-            raise InternalError("a vault of chains needs a kernel: report this defect")
+            raise InternalError("a vault of chains needs a kernel: this is a bug; please report it")
         refuse_promise(self.learner, ledger.budget)
         steps = ChainSteps(kernel, self.sizes, self.batch)
         held = enrolled(
@@ -152,7 +152,8 @@ def refuse_promise(learner: str, budget: Budget) -> None:
     """
     if budget.epsilon is not None:
         raise PrivacyError(
-            f"learner `{learner}` with fidelity = paper has no proved ε, so it cannot promise one: use fidelity = sound"
+            f"learner `{learner}` with fidelity = paper does not have a proved ε, so it cannot promise one; use "
+            "fidelity = sound"
         )
 
 
@@ -166,8 +167,8 @@ def chain_count_check(learner: str, batch: int, period: int) -> Callable[[int], 
     def check(count: int) -> None:
         if 0 < count < batch * period:
             raise DataError(
-                f"learner `{learner}`: {count} records are too few for a chain of {period} batches of {batch}: use "
-                "smaller batches or a shorter period"
+                f"learner `{learner}`: {count} records are too few for a chain of {period} batches of {batch}; "
+                "use smaller batches or a shorter period"
             )
 
     return check

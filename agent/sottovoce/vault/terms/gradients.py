@@ -48,7 +48,7 @@ class GradientTerms:
     def context(self, records: Records, kernel: Kernel | None, ledger: Ledger, noise: NoiseSource) -> VaultContext:
         """See Terms.context."""
         if kernel is None:
-            raise InternalError("a vault of gradient sums needs a kernel: report this defect")
+            raise InternalError("a vault of gradient sums needs a kernel: this is a bug; please report it")
         budget = ledger.budget
         mechanism, program = self.program(
             kernel, budget, kernel.size, summed=kernel_clips_and_sums(kernel, budget, records)
@@ -94,8 +94,8 @@ class GradientTerms:
             return exact(clip=clip, size=size, sum_error=sum_error), Unproved("none")
         if clip is None:
             raise PrivacyError(
-                f"learner `{self.learner}` adds no noise, so no ε holds for it: use `clipd2p`, "
-                "or `--epsilon inf` in the testbed"
+                f"learner `{self.learner}` adds no noise, so no ε holds for it; use `clipd2p`, or "
+                "`--epsilon inf` in the testbed"
             )
         if self.sampling == "poisson":
             return calibrate_sampled(
@@ -144,5 +144,5 @@ def kernel_clips_and_sums(kernel: Kernel, budget: Budget, records: Records | Non
     if kernel.sum_error is None or budget.unit != "record":
         return False
     if records is not None and len(records) > MAX_SUMMED:
-        raise DataError(f"the error of this model's sums is proved for at most {MAX_SUMMED} records: use fewer records")
+        raise DataError(f"the error of this model's sums is proved for at most {MAX_SUMMED} records; use fewer records")
     return True

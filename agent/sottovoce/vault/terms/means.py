@@ -44,12 +44,12 @@ class MeanTerms:
         budget = ledger.budget
         if budget.unit != "device":
             raise PrivacyError(
-                f"learner `{self.learner}` bounds the vector of a whole device, not what a {budget.unit} adds to it: "
-                "set privacy.unit=device"
+                f"learner `{self.learner}` bounds the vector of a whole device, not the contribution of one "
+                f"{budget.unit}; set privacy.unit=device"
             )
         if records.features.shape[1] != self.profile.width:
             raise DataError(
-                f"the records do not have the declared {self.profile.width} features: correct data.features"
+                f"the records do not have the declared {self.profile.width} features; correct data.features"
             )
         own = unit_records(records, "device")
         if self.cell is not None:
@@ -97,7 +97,7 @@ class MeanTerms:
             PrivacyError: if the noise cannot be calibrated, or if there is no cell.
         """
         if self.cell is None:
-            raise PrivacyError("each device adds its own noise, so there is no cell: set privacy.noise=cell")
+            raise PrivacyError("each device adds its own noise, so there is no cell; set privacy.noise=cell")
         return calibrate_cell(
             self.cell,
             sums=1,

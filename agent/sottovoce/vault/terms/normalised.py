@@ -41,7 +41,7 @@ class NormalisedTerms:
     def context(self, records: Records, kernel: Kernel | None, ledger: Ledger, noise: NoiseSource) -> VaultContext:
         """See Terms.context."""
         if kernel is None:
-            raise InternalError("a vault of gradient sums needs a kernel: report this defect")
+            raise InternalError("a vault of gradient sums needs a kernel: this is a bug; please report it")
         budget, sums = ledger.budget, self.sums
         by_kernel = self.rule == "decay" and kernel_clips_and_sums(kernel, budget, records)
         mechanism, program = sums.program(kernel, budget, row_length(self.rule, kernel.size), summed=by_kernel)

@@ -81,12 +81,12 @@ class PublishedTerms:
     def context(self, records: Records, kernel: Kernel | None, ledger: Ledger, noise: NoiseSource) -> VaultContext:
         """See Terms.context."""
         if kernel is None:
-            raise InternalError("a vault of gradients needs a kernel: report this defect")
+            raise InternalError("a vault of gradients needs a kernel: this is a bug; please report it")
         budget = ledger.budget
         if budget.epsilon is not None:
             raise PrivacyError(
-                f"learner `{self.learner}` with fidelity = paper has no proved ε, so it cannot promise one: use "
-                "fidelity = sound"
+                f"learner `{self.learner}` with fidelity = paper does not have a proved ε, so it cannot promise "
+                "one; use fidelity = sound"
             )
         mechanism = PublishedGaussian(kernel.size, self.batch, self.clip, self.clipped, self.sigma, self.scaled)
         program = PublishedSum(kernel, mechanism, self.learner, self.sampling)

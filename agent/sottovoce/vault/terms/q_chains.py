@@ -44,7 +44,7 @@ class QChainTerms:
     def context(self, records: Records, kernel: Kernel | None, ledger: Ledger, noise: NoiseSource) -> VaultContext:
         """See Terms.context. One controller decides for all binary models together, using the vault's randomness."""
         if kernel is None:
-            raise InternalError("a vault of chains needs a kernel: report this defect")
+            raise InternalError("a vault of chains needs a kernel: this is a bug; please report it")
         # Imported here because numpy.random takes 7 MiB, and no other learner has a controller.
         from sottovoce.kernels.decentralised.controller import Controller, Terms
         from sottovoce.vault.programs.q_chain import QChain

@@ -82,8 +82,8 @@ def _check_promise(terms: RecordTerms, budget: Budget) -> None:
         return
     if (scheme.epsilon is None) != (budget.epsilon is None):
         raise PrivacyError(
-            f"learner `{terms.learner}` with scheme `{scheme.name}` does not fit this budget: releases without noise "
-            "require `--epsilon inf` in the testbed, and all others require an ε"
+            f"learner `{terms.learner}` with scheme `{scheme.name}` does not fit this budget: noise-free "
+            "releases require `--epsilon inf` in the testbed, and all others require an ε"
         )
     if scheme.epsilon is None or budget.epsilon is None:
         return
@@ -132,7 +132,7 @@ def _describe(scheme: Scheme) -> str:
         case OfPlugin():
             return f"{scheme.law}, from package {scheme.plugin.package}, on the grid 2^{scheme.exponent}"
         case _:
-            raise InternalError(f"there is no description for scheme `{scheme.name}`: report this defect")
+            raise InternalError(f"there is no description for scheme `{scheme.name}`: this is a bug; please report it")
     return f"{law} {where}, on the grid 2^{scheme.exponent}"
 
 

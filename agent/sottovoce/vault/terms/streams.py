@@ -41,10 +41,10 @@ class StreamTerms:
         budget = ledger.budget
         if budget.epsilon is None or budget.unit != "window":
             raise PrivacyError(
-                "a stream of totals needs a finite ε and a window as the privacy unit: set privacy.unit=window"
+                "a stream of totals requires a finite ε and a window as the privacy unit; set privacy.unit=window"
             )
         if records.features.shape[1] != self.features:
-            raise DataError(f"the records do not have the stream's {self.features} features: correct data.features")
+            raise DataError(f"the records do not have the stream's {self.features} features; correct data.features")
         mechanism = calibrate_stream(
             clip=self.clip,
             size=self.features,

@@ -88,8 +88,8 @@ def _check_promise(terms: WalkTerms, budget: Budget) -> None:
         return
     if math.isinf(terms.epsilon) != (budget.epsilon is None):
         raise PrivacyError(
-            f"learner `{terms.learner}` does not fit this budget: visits without noise require `--epsilon inf` in the "
-            "testbed, and all others require an ε"
+            f"learner `{terms.learner}` does not fit this budget: noise-free visits require `--epsilon inf` in "
+            "the testbed, and all others require an ε"
         )
     if budget.epsilon is None:
         return
@@ -100,8 +100,8 @@ def _check_promise(terms: WalkTerms, budget: Budget) -> None:
         )
     if sum(map(Fraction, terms.epsilons)) > Fraction(budget.epsilon):
         raise PrivacyError(
-            f"all visits together cost ε = {terms.epsilon:g}, but the budget is {budget.epsilon:g}: "
-            "divide the budget's ε among the visits"
+            f"all visits together cost ε = {terms.epsilon:g}, but the budget is {budget.epsilon:g}: split the "
+            "budget's ε among the visits"
         )
 
 

@@ -148,7 +148,7 @@ def test_a_full_disk_is_said_and_loses_nothing(tmp_path: Path) -> None:
     store = WindowStore(path, 1800, 400)
     pages = store._execute("PRAGMA page_count").fetchone()[0]
     store._execute(f"PRAGMA max_page_count = {pages}")
-    with pytest.raises(DataError, match="free some space"):
+    with pytest.raises(DataError, match="free up disk space"):
         store.write([Window("house", number, 7) for number in range(2000, 22000)], {})
     store._execute("PRAGMA max_page_count = 100000")
     store.write([Window("house", 1001, 6)], {})
