@@ -1,6 +1,6 @@
-"""Fleets on a workstation: simulations, testbeds, figures of the papers and audits. Devices never run this package.
+"""Simulate fleets, run testbeds, reproduce the papers' figures and audit releases. Devices never run this package.
 
-The public names are those of sottovoce_lab.library, which is imported when a public name is first accessed.
+The public names are those in sottovoce_lab.library, which is imported on first access to one of them.
 """
 
 from importlib import import_module
@@ -8,7 +8,7 @@ from typing import Any
 
 
 def __getattr__(name: str) -> Any:
-    """Return a public object of sottovoce_lab.library, or the list of all public names for `__all__`."""
+    """Return a public object from sottovoce_lab.library, or the list of all public names for `__all__`."""
     if name.startswith("_") and name != "__all__":
         raise AttributeError(f"module 'sottovoce_lab' has no attribute '{name}'")
     library = import_module("sottovoce_lab.library")

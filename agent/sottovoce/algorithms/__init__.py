@@ -1,1 +1,1 @@
-"""Algorithms. Each family has a folder with its public state machine, its wire payloads and its durable state."""
+"""Learning algorithms. Each family has its own package with a public state machine, wire payloads and a state codec."""

@@ -1,4 +1,4 @@
-"""Parts of the configured learner, which is either built into Sottovoce or provided by another package."""
+"""Build the parts of the configured learner, whether it is built into Sottovoce or comes from a plug-in."""
 
 from typing import cast
 
@@ -12,12 +12,12 @@ def family_of(config: AgentConfig, public: Records | None = None) -> Family:
     """Return the parts of the configured learner.
 
     Args:
-        config: configuration of an agent.
-        public: transformed records on which models are scored, instead of the records specified by data.public.
+        config: the agent configuration.
+        public: transformed records to score models on, used instead of the records in data.public.
 
     Raises:
-        PrivacyError: if the budget does not allow the learner's releases.
-        PluginError: if the learner comes from a broken plug-in.
+        PrivacyError: if the budget does not cover the learner's releases.
+        PluginError: if the learner comes from a plug-in that is broken.
     """
     parts, plugin = config.learner.algorithm.parts, plugin_of(config.learner.name)
     if plugin is None:

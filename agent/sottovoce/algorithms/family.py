@@ -1,7 +1,8 @@
-"""The parts in which learners differ. They are built from a configuration, for real and simulated agents.
+"""The parts in which learners differ, built from a configuration for both real and simulated agents.
 
-Codecs are imported only when a learner is created. A separate vault process creates no learner, so it does not need the
-wire code.
+Codecs are imported only when a learner is created. A separate vault process never creates a learner, so it does not
+need
+the wire code.
 """
 
 import math
@@ -25,16 +26,16 @@ Settings = TypeVar("Settings", bound=LearnerSettings)
 Kept: TypeAlias = "tuple[PublishedRecord, ...]"
 Made: TypeAlias = "tuple[Learner[Any], StateCodec]"
 NOISY = 120.0
-"""Distance moved by noise at which a classifier performs best (docs/explanation/push-sum.md)."""
+"""Distance that noise may move a model for a classifier to perform best (docs/explanation/push-sum.md)."""
 
 
 @dataclass(frozen=True, slots=True)
 class SignalAndNoise:
-    """Total effect of a device's own steps on a model, computed only from public facts.
+    """The total effect of a device's own steps on a model, computed only from public facts.
 
     Attributes:
-        signal: distance that the model moves if all records point in the same direction and only the clip limits them.
-        noise: distance that noise alone typically moves the model.
+        signal: how far the model moves if all records point in the same direction and only the clip limits them.
+        noise: how far noise alone typically moves the model.
     """
 
     signal: float
@@ -42,17 +43,17 @@ class SignalAndNoise:
 
     @property
     def inert(self) -> bool:
-        """Whether steps are too short, compared with typical parameters, to learn from any number of devices."""
+        """Whether the steps are too short, compared with typical parameters, for any fleet to learn from."""
         return self.signal < 0.1
 
     @property
     def devices(self) -> int:
-        """Number of releases at which signal equals noise, since averaging reduces noise; 0 if there is no signal."""
+        """The number of averaged releases at which signal equals noise; 0 if there is no signal."""
         return max(1, math.ceil((self.noise / self.signal) ** 2)) if self.signal > 0 else 0
 
     @property
     def words(self) -> str:
-        """Signal and noise as text."""
+        """The signal and noise as text."""
         if self.inert:
             return (
                 f"over all steps together, this device's records move the model by at most {self.signal:.2g}. This is "
@@ -75,14 +76,14 @@ class Family:
     """The parts of a learner.
 
     Attributes:
-        model: the public model, which defines the size, predictions and loss.
+        model: the public model, which defines the size, the predictions and the loss.
         kernel: the loss that the vault differentiates, if any.
-        terms: terms of the vault.
-        learner: function of (node id, provenance, stored published records) that makes the state machine and its codec.
+        terms: the vault's terms.
+        learner: creates the state machine and its codec from the node id, the provenance and the stored records.
         keeps_records: whether published records are stored on disk.
-        facts: additional facts about the algorithm for reports, JSON-serialisable.
-        check: raises ConfigError, before a learner is created, if the learner cannot run with the configuration.
-        signal: function that returns a device's signal and noise, or None if they are not known.
+        facts: further facts about the algorithm for reports, JSON-serialisable.
+        check: raises ConfigError, before a learner is created, if the learner cannot run with this configuration.
+        signal: returns a device's signal and noise, or None if they are unknown.
     """
 
     model: Model
@@ -99,22 +100,22 @@ def settings_of(config: AgentConfig, kind: type[Settings]) -> Settings:
     """Return the learner settings as an object of the family's settings type.
 
     Args:
-        config: configuration of an agent.
-        kind: settings type of the family.
+        config: the agent configuration.
+        kind: the family's settings type.
 
     Raises:
-        InternalError: if the settings have another type.
+        InternalError: if the settings have a different type.
     """
     if not isinstance(config.learner, kind):
-        raise InternalError(f"learner {config.learner.name} has no {kind.__name__}: report this")
+        raise InternalError(f"learner {config.learner.name} has no {kind.__name__}: this is a bug; please report it")
     return config.learner
 
 
 def kernel_of(config: AgentConfig) -> Kernel:
-    """Return the kernel of a model that is trained by its gradient.
+    """Return the kernel for a model trained by gradients.
 
     Raises:
-        ConfigError: if no kernel of that name fits the data, or if its graph may not be loaded or cannot run here.
+        ConfigError: if no kernel of that name fits the data, or its graph is not allowed or cannot run on this machine.
     """
     learner, data = config.learner, config.data
     return kernel_named(
@@ -128,10 +129,10 @@ def kernel_of(config: AgentConfig) -> Kernel:
 
 
 def try_graph(config: AgentConfig) -> None:
-    """Test the model's graph, if there is one, in a separate process, before this process is sandboxed.
+    """Test the model's graph, if it has one, in a separate process, before this process is sandboxed.
 
     Raises:
-        ConfigError: if the graph may not be loaded, or cannot run on this machine.
+        ConfigError: if the graph is not allowed, or cannot run on this machine.
     """
     learner = config.learner
     if has_graph(learner.chosen_model):
@@ -141,7 +142,7 @@ def try_graph(config: AgentConfig) -> None:
 
 
 def records_of(raw: Records, transform: TransformName, bounds: Bounds | None) -> Records:
-    """Return records in the form that the vault uses: clamped to the declared bounds, each transformed separately."""
+    """Return the records as the vault uses them: clamped to the declared bounds and transformed one by one."""
     prepared = f"transform {transform}" + (
         "" if bounds is None else f" within declared bounds of {len(bounds[0])} columns"
     )
@@ -149,12 +150,12 @@ def records_of(raw: Records, transform: TransformName, bounds: Bounds | None) ->
 
 
 def scaling_of(config: AgentConfig) -> Scaling:
-    """Return the scaling of features before they reach the vault."""
+    """Return how features are scaled before they reach the vault."""
     return "declared" if config.data.ranges == "declared" else "training-min-max"
 
 
 def budget_of(config: AgentConfig) -> Budget:
-    """Return the budget for which the ledger must have been created."""
+    """Return the budget that the ledger must have been created with."""
     privacy = config.privacy
     promised = math.isfinite(privacy.epsilon) and config.data.ranges == "declared" and not config.unproved
     epsilon = privacy.epsilon if promised else None
@@ -164,18 +165,18 @@ def budget_of(config: AgentConfig) -> Budget:
 def noise_bounded_step(
     config: AgentConfig, size: int, *, steps: int, clip: float, records: float, noisy: float, largest: float
 ) -> float:
-    """Return the step size γ at which noise moves a model by `noisy`, or `largest` if that is smaller.
+    """Return the step size γ at which noise moves a model by `noisy`, capped at `largest`.
 
     K steps with noise √K/μ per clip C move a model with P parameters by γ C K √P/(B μ).
 
     Args:
-        config: configuration of an agent.
-        size: number of parameters P.
-        steps: number of steps K; 0 for no noise.
-        clip: clip norm C.
-        records: number of records B in a sum.
-        noisy: distance that noise may move the model.
-        largest: maximum step size, which is also the step size without noise.
+        config: the agent configuration.
+        size: the number of parameters P.
+        steps: the number of steps K; 0 for no noise.
+        clip: the clip norm C.
+        records: the number of records B in a sum.
+        noisy: the distance that noise may move the model.
+        largest: the maximum step size, used unchanged in a noise-free run.
     """
     if math.isinf(config.privacy.epsilon) or steps == 0:
         return largest

@@ -1,6 +1,6 @@
-"""Checks of a plug-in's learner at every step: types, shapes, finite numbers, and the number of vault queries.
+"""Check a plug-in's learner at every step: types, shapes, finite numbers, and the number of vault queries.
 
-The vault needs no such checks, because it refuses every query that its own terms do not allow.
+The vault itself needs no such checks, because it refuses every query that its terms do not allow.
 """
 
 import math
@@ -21,18 +21,18 @@ _CODEC = ("encode", "decode")
 _MAX_QUESTIONS = 256
 """Maximum number of vault queries between two timers."""
 _MAX_TIMERS = 1000
-"""Maximum number of timers that are due within a second."""
+"""Maximum number of timers due within a second."""
 
 
 def guarded_family(plugin: Plugin, made: Callable[[], object]) -> Family:
     """Return the parts of a plug-in's learner, wrapped in checks.
 
     Args:
-        plugin: plug-in that provides the learner.
-        made: function that creates the parts.
+        plugin: the plug-in that provides the learner.
+        made: creates the parts.
 
     Raises:
-        PluginError: if the plug-in failed, or if the parts have the wrong types.
+        PluginError: if the plug-in failed, or returned parts with wrong types.
     """
     with guarded(plugin, "parts()"):
         family = made()
@@ -69,17 +69,17 @@ def guarded_family(plugin: Plugin, made: Callable[[], object]) -> Family:
 
 
 def _watch_own_model(plugin: Plugin, thing: Any) -> Any:
-    """Return a model that the plug-in defines in a watching proxy, and a Sottovoce model unchanged."""
+    """Wrap a model defined by the plug-in in a guarding proxy, and return a Sottovoce model unchanged."""
     return guarded_proxy(plugin, thing) if type(thing).__module__.partition(".")[0] == plugin.root else thing
 
 
 class GuardedLearner:
-    """Wrapper of a plug-in's learner that checks its results.
+    """A wrapper for a plug-in's learner that checks every result.
 
     Args:
-        plugin: plug-in that provides the learner.
+        plugin: the plug-in that provides the learner.
         learner: the plug-in's learner.
-        size: number of parameters in the learner's model.
+        size: the number of parameters in the learner's model.
     """
 
     def __init__(self, plugin: Plugin, learner: Learner[Any], size: int) -> None:
@@ -90,7 +90,7 @@ class GuardedLearner:
         self._since = -math.inf
 
     def wrapped_learner(self) -> Learner[Any]:
-        """Return a learner that has the plug-in's methods, each with checks."""
+        """Return a learner with the plug-in's methods, whose results are checked."""
         adapted = guarded_proxy(self._plugin, self._learner)
         calls: dict[str, Callable[..., Any]] = {"on": self._on, "progress": self._progress}
         calls |= {
@@ -143,7 +143,7 @@ class GuardedLearner:
         for effect in result[1]:
             if (problem := self._problem(effect)) is not None:
                 raise self._plugin.error(f"{name}() {problem}")
-        self._progress(result[0])  # otherwise a failure would only show up when the status is read
+        self._progress(result[0])  # without this check, a failure would only show up when the status is read
         return result
 
     def _problem(self, effect: object) -> str | None:
@@ -177,7 +177,7 @@ def _problem_of_numbers(values: object, shape: tuple[int, ...]) -> str | None:
 
 
 def _arrays(thing: object) -> Iterable[np.ndarray[Any, Any]]:
-    """Yield the arrays of a message by searching its fields recursively."""
+    """Yield all arrays in a message by searching its fields recursively."""
     if isinstance(thing, np.ndarray):
         yield thing
     elif is_dataclass(thing):

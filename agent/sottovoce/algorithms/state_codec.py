@@ -1,4 +1,4 @@
-"""Base class of every learner's state codec."""
+"""Base class for every learner's state codec."""
 
 from typing import Any, Protocol
 
@@ -7,33 +7,33 @@ from numpy.typing import NDArray
 
 
 class StateCodec(Protocol):
-    """Codec that converts one learner's states to bytes and back."""
+    """Converts a learner's states to bytes and back."""
 
     def encode(self, state: Any) -> bytes:
-        """Encode the part of a state that must survive a restart."""
+        """Encode the part of the state that must survive a restart."""
         ...
 
     def decode(self, raw: bytes) -> Any:
         """Decode a state.
 
         Raises:
-            DecodeError, ValueError: if the state is damaged or belongs to another model; the message says which.
+            DecodeError, ValueError: if the state is corrupt or belongs to a different model; the message says which.
         """
         ...
 
 
 class OtherModel(ValueError):
-    """Error for a saved model whose size differs from the configured one."""
+    """Raised when the size of a saved model differs from the configured size."""
 
     def __init__(self, found: int, expected: int) -> None:
         super().__init__(f"the saved state has a model of {found} parameters, but the configuration needs {expected}")
 
 
 def saved_model(raw: bytes, like: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return a saved model in the shape of `like`, decoded from little-endian float64 bytes.
+    """Return a saved model in the shape of `like`, decoded from little-endian float64 values.
 
     Raises:
-        ValueError: if the model has another size, or contains a NaN or an infinity.
+        ValueError: if the model has a different size, or contains a NaN or an infinity.
     """
     parameters = np.frombuffer(raw, dtype="<f8").astype(np.float64)
     if parameters.size != like.size:

@@ -1,7 +1,6 @@
 """Model steps as pure functions over arrays whose leading axis is the node.
 
-This package exports the default model and the parts that every vault needs. Import any other model from its own
-module.
+This package exports the default model and the parts that every vault needs. Import other models from their own modules.
 """
 
 from sottovoce.kernels.kernel import MAX_SUMMED, SAFETY, Kernel, Model

@@ -1,9 +1,10 @@
-"""Linear one-vs-all models trained by their gradients, with the flat parameter vector of OneVsAll.
+"""Linear one-vs-all models trained by gradients, with OneVsAll's flat parameter vector.
 
 N is the number of nodes, B the number of examples, k the number of binary models (`copies`) and d the number of
-features. The loss of an example is the sum of ℓ(s, y) over the binary models, where s = w'x and y in {-1, +1} comes
-from `targets`. Its gradient with respect to each binary model is ℓ'(s, y) x. Regularisers do not depend on records and
-are left to the learner.
+features.
+An example's loss is the sum of ℓ(s, y) over the binary models, where s = w'x, and y in {-1, +1} comes from `targets`.
+Its gradient with respect to each binary model is ℓ'(s, y) x. Regularisers do not depend on records and are left to the
+learner.
 """
 
 from abc import abstractmethod
@@ -24,18 +25,18 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class _Trained(OneVsAll, PerExample):
-    """Base class of these models. Subclasses define `_losses` and `_slopes`, elementwise in scores and targets."""
+    """Base class for these models. Subclasses define `_losses` and `_slopes`, elementwise in scores and targets."""
 
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]:
-        """Return the parameter shapes: one row per binary model."""
+        """The parameter shapes, with one row per binary model."""
         return {"weight": (copies(self.classes), self.features)}
 
     def initial(self, seed: int) -> Floats:
         """Return zeros, float64[P]. See Kernel.initial."""
         return np.zeros(self.size)
 
-    @np.errstate(over="ignore", invalid="ignore")  # a warning would reveal something about a record
+    @np.errstate(over="ignore", invalid="ignore")  # a warning would reveal information about a record
     def gradients(self, parameters: Parameters, features: Features, labels: Labels) -> Floats:
         """Return the per-example gradients ℓ'(s, y) ⊗ x, float64[N, B, P]. See Kernel.gradients."""
         nodes, batch = labels.shape
@@ -46,7 +47,7 @@ class _Trained(OneVsAll, PerExample):
 
     @np.errstate(over="ignore")
     def loss(self, parameters: Parameters, features: Features, labels: Labels) -> Floats:
-        """Return the loss summed over binary models and averaged over examples, float64[N]."""
+        """Return the loss, summed over binary models and averaged over examples, float64[N]."""
         losses = self._losses(scores(self._weights(parameters), features), targets(labels, self.classes))
         mean: Floats = losses.sum(axis=2).mean(axis=1)
         return mean
@@ -57,7 +58,7 @@ class _Trained(OneVsAll, PerExample):
 
     @abstractmethod
     def _slopes(self, given: Floats, signs: Floats) -> Floats:
-        """Return the slopes ℓ'(s, y), the derivative of the loss with respect to the score."""
+        """Return the slopes ℓ'(s, y), which are the derivatives of the loss with respect to the score."""
 
 
 class Logistic(_Trained):

@@ -1,12 +1,13 @@
-"""The update rules of gossip learning on perturbed records (Hegedűs & Jelasity 2017), and the merge.
+"""Update rules and merging for gossip learning on perturbed records (Hegedűs & Jelasity 2017).
 
-A model is a stack of k linear binary models, `weights[N,k,d]`, and a counter `steps[N]` that is sent with it: the
-number of updates t in the model's history, which determines its step size 1/(λt). A record is q[N,k,d], with
-q = y^(k)x + noise. Both rules need y and x only as their product, so it is enough to publish q once.
+A model is a stack of k linear binary models, `weights[N,k,d]`, and a counter `steps[N]` that travels with it: the
+number
+of updates t in the model's history, which determines its step size 1/(λt). A record is q[N,k,d], with q = y^(k)x +
+noise. Both rules use y and x only through their product, so it is enough to publish q once.
 
-Every operation is elementwise or a sum along one contiguous row. BLAS is not used, because its order of summation may
+Every operation is elementwise or a sum along one contiguous row. BLAS is not used, because its summation order may
 depend on an array's address. A node's result is therefore bit-identical whichever other nodes are computed in the same
-call. Results have the dtype of the weights.
+call. Results have the same dtype as the weights.
 """
 
 from collections.abc import Callable
@@ -26,13 +27,13 @@ Slope = Callable[[NDArray[Any]], NDArray[Any]]
 
 
 def hinge_slope(margins: NDArray[Float]) -> NDArray[Float]:
-    """Return 1[m < 1] for margins m = w'q, which is minus the derivative of the hinge loss."""
+    """Return 1[m < 1] for margins m = w'q, which is the negative derivative of the hinge loss."""
     return (margins < 1).astype(margins.dtype)
 
 
-@np.errstate(over="ignore")  # exp of a large margin overflows to infinity, and the slope is correctly 0
+@np.errstate(over="ignore")  # exp of a large margin overflows to infinity, for which the slope is correctly 0
 def logistic_slope(margins: NDArray[Float]) -> NDArray[Float]:
-    """Return 1 - 1/(1 + exp(-m)) = 1/(1 + exp(m)), which is minus the derivative of ln(1 + exp(-m))."""
+    """Return 1 - 1/(1 + exp(-m)) = 1/(1 + exp(m)), which is the negative derivative of ln(1 + exp(-m))."""
     slopes: NDArray[Float] = 1 / (1 + np.exp(margins))
     return slopes
 
@@ -42,7 +43,7 @@ def pegasos(weights: NDArray[Float], steps: NDArray[np.int64], records: NDArray[
 
     Args:
         weights: float[N,k,d].
-        steps: int64[N], t before the update, starting from 0.
+        steps: int64[N], t before the update, starting at 0.
         records: float[N,k,d], the records q.
 
     Returns:
@@ -67,9 +68,9 @@ SLOPES: dict[str, Slope] = {"pegasos": hinge_slope, "logistic": logistic_slope}
 def merge(
     weights: NDArray[Float], steps: NDArray[np.int64], others: NDArray[Float], other_steps: NDArray[np.int64]
 ) -> Model[Float]:
-    """Merge two models as in Algorithm 1: average the weights and keep the larger counter.
+    """Merge two models as in Algorithm 1, averaging the weights and keeping the larger counter.
 
-    The paper does not define the counter of the merged model. The larger one prevents step sizes from growing again.
+    The paper does not define the merged model's counter. The larger one prevents step sizes from growing again.
 
     Args:
         weights: float[N,k,d].

@@ -1,4 +1,4 @@
-"""The gradient perturbation step, a baseline of Hegedűs & Jelasity 2017. It adds noise to a gradient at every visit."""
+"""The gradient perturbation step, a baseline in Hegedűs & Jelasity 2017 which adds noise to a gradient per visit."""
 
 from typing import Any, TypeVar
 
@@ -12,14 +12,14 @@ Float = TypeVar("Float", bound=np.floating[Any])
 
 
 def descents(weights: NDArray[Float], batch: NDArray[Float], slope: Slope) -> NDArray[Float]:
-    """Return minus the loss (sub)gradient of each record, slope(w'q) · q, without the regulariser.
+    """Return each record's negative loss (sub)gradient, slope(w'q) · q, without the regulariser.
 
-    A slope lies between 0 and 1, so a descent vector is never longer than its record in any norm.
+    Slopes lie between 0 and 1, so a descent vector is never longer than its record in any norm.
 
     Args:
         weights: float[N,k,d].
-        batch: float[N,b,k,d], the records of each node as y^(k)x.
-        slope: minus the derivative of the loss with respect to the margin; see gossip_rules.
+        batch: float[N,b,k,d], each node's records as y^(k)x.
+        slope: the negative derivative of the loss with respect to the margin; see gossip_rules.
 
     Returns:
         float[N,b,k,d].
@@ -36,8 +36,8 @@ def descend(
 
     Args:
         weights: float[N,k,d].
-        steps: int64[N], t before the step, starting from 0.
-        noisy_gradients: float[N,k,d], the gradients g, with noise added.
+        steps: int64[N], t before the step, starting at 0.
+        noisy_gradients: float[N,k,d], the noisy gradients g.
 
     Returns:
         The new weights and steps, in new arrays.

@@ -1,4 +1,4 @@
-"""Harmonics of evenly spaced values, such as the half-hours of a day."""
+"""Harmonics for evenly spaced values, such as one value per half-hour of a day."""
 
 import math
 from functools import lru_cache
@@ -9,11 +9,11 @@ from numpy.typing import NDArray
 
 @lru_cache(maxsize=8)
 def harmonic_waves(width: int, count: int) -> NDArray[np.float64]:
-    """Return an orthonormal basis: the level, then cosine and sine of the first `count` frequencies.
+    """Return an orthonormal basis of the level, then the cosine and sine of each of the first `count` frequencies.
 
     Args:
-        width: number of values in a row, more than 2 count.
-        count: number of frequencies.
+        width: the number of values in a row, more than 2 count.
+        count: the number of frequencies.
 
     Returns:
         float64[1 + 2 count, width], read-only.

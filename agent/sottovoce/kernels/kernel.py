@@ -1,4 +1,4 @@
-"""Interfaces that models implement."""
+"""The interfaces that models implement."""
 
 from typing import Any, Protocol
 
@@ -11,10 +11,10 @@ Labels = NDArray[np.int64]
 
 
 SAFETY = 1 - 2.0**-16
-"""Factor that reduces clipping thresholds. The margin far exceeds the rounding error of a norm in float64."""
+"""Factor by which clipping thresholds are reduced, a margin far larger than the rounding error of a float64 norm."""
 
 MAX_SUMMED = 2**19
-"""Largest number of examples in one sum for which `Kernel.sum_error` holds."""
+"""Maximum number of examples in one sum for which `Kernel.sum_error` is valid."""
 
 
 class Model(Protocol):
@@ -25,7 +25,7 @@ class Model(Protocol):
 
     @property
     def size(self) -> int:
-        """Number of parameters P."""
+        """The number of parameters P."""
         ...
 
     def predict(self, parameters: Parameters, features: Features) -> Labels:
@@ -38,33 +38,33 @@ class Model(Protocol):
 
 
 class Kernel(Model, Protocol):
-    """A model trained by its gradient.
+    """A model trained by gradients.
 
     N is the number of nodes, B the number of examples and P the number of parameters.
     """
 
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]:
-        """Shapes of the tensors in the flat parameter vector, by name, in vector order, each in C order."""
+        """The shapes of the tensors in the flat parameter vector, keyed by name in vector order, each in C order."""
         ...
 
     @property
     def sum_error(self) -> float | None:
-        """Largest error of `clipped_gradient_sum`, as a multiple of the clip.
+        """The maximum error of `clipped_gradient_sum`, as a multiple of the clip.
 
-        None if this error does not matter, because the vault clips each row of `gradients` exactly, on its grid.
+        None if this error does not matter, because the vault clips each row of `gradients` exactly on its grid.
         """
         ...
 
     @property
     def precision(self) -> type[np.floating[Any]]:
-        """Dtype in which the kernel reads features. A wider dtype would waste a device's memory."""
+        """The dtype in which the kernel reads features. A wider dtype would waste memory on a device."""
         ...
 
     def initial(self, seed: int) -> Parameters:
-        """Return the fleet's common initial parameters, float64[P].
+        """Return the initial parameters that the whole fleet shares, float64[P].
 
-        The same public seed, 0 or more, always gives identical bits.
+        The same public seed, which is at least 0, always returns identical bits.
         """
         ...
 
@@ -83,7 +83,7 @@ class Kernel(Model, Protocol):
     def clipped_gradient_sum(
         self, parameters: Parameters, features: Features, labels: Labels, clip: float
     ) -> NDArray[np.float64]:
-        """Return Σ over examples of g · min(1, t/‖g‖), t = SAFETY · clip, so that rounded terms never exceed the clip.
+        """Return Σ over examples of g · min(1, t/‖g‖), where t = SAFETY · clip keeps rounded terms within the clip.
 
         An example whose gradient is not finite contributes 0.
 
@@ -91,7 +91,7 @@ class Kernel(Model, Protocol):
             parameters: float64[P].
             features: float64[B, d].
             labels: int64[B].
-            clip: L2 threshold C, positive; infinity disables clipping.
+            clip: the L2 threshold C, positive; infinity disables clipping.
 
         Returns:
             float64[P].

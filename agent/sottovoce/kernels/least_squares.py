@@ -1,4 +1,4 @@
-"""Linear regression trained by its gradient. The target is a number stored in the example itself."""
+"""Linear regression trained by gradients, where the target is a number stored in the example itself."""
 
 from dataclasses import dataclass
 
@@ -14,28 +14,30 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class LeastSquares(PerExample):
-    """Squared loss ℓ = (w'x - y)²/2 of an example (x, y), whose last column is the target y; its label is unused.
+    """Squared loss ℓ = (w'x - y)²/2 for an example (x, y), whose last column is the target y and whose label is unused.
 
-    There is no penalty, because a few steps of gradient descent from 0 shrink w as the penalty of ridge regression does
-    (Ali, Kolter & Tibshirani 2019). There is no bias either; a constant column can serve as one. The learners' default
-    steps suit an ‖x‖ of about ½.
+    There is no penalty, because a few gradient descent steps from 0 shrink w just as the ridge penalty does (Ali,
+    Kolter &
+    Tibshirani 2019). There is no bias either, but a constant column can serve as one. The learners' default steps suit
+    an
+    ‖x‖ of about ½.
 
     Attributes:
-        features: number of columns of an example, including its target, at least 2.
+        features: the number of columns in an example, including its target; at least 2.
     """
 
     features: int
 
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]:
-        """Shape of the weight vector: P = features - 1."""
+        """The shape of the weight vector, with P = features - 1."""
         return {"weight": (self.features - 1,)}
 
     def initial(self, seed: int) -> Floats:
         """Return zeros, float64[P]. See Kernel.initial."""
         return np.zeros(self.size)
 
-    @np.errstate(over="ignore", invalid="ignore")  # a warning would reveal something about a record
+    @np.errstate(over="ignore", invalid="ignore")  # a warning would reveal information about a record
     def gradients(self, parameters: Parameters, features: Features, labels: Labels) -> Floats:
         """Return the per-example gradients (w'x - y) x, float64[N, B, P]. See Kernel.gradients."""
         x = np.ascontiguousarray(features[:, :, :-1])
@@ -44,11 +46,11 @@ class LeastSquares(PerExample):
         return outer
 
     def predict(self, parameters: Parameters, features: Features) -> Labels:
-        """Return zeros, int64[N, M]: there are no classes to distinguish."""
+        """Return zeros, int64[N, M], because there are no classes to distinguish."""
         return np.zeros((len(parameters), len(features)), dtype=np.int64)
 
     def values(self, parameters: Parameters, features: Features) -> Floats:
-        """Return the predicted targets w'x, float64[N, M], of features float64[M, d]."""
+        """Return the predicted targets w'x, float64[N, M], for features float64[M, d]."""
         predicted: Floats = parameters @ features[:, :-1].T
         return predicted
 

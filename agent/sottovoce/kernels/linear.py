@@ -1,4 +1,4 @@
-"""A linear one-vs-all model as a flat parameter vector, the form that gossip learning publishes."""
+"""A linear one-vs-all model as a flat parameter vector, which is the form that gossip learning publishes."""
 
 from dataclasses import dataclass
 
@@ -11,13 +11,13 @@ from sottovoce.kernels.one_vs_all import copies, decide, scores, targets
 
 @dataclass(frozen=True, slots=True)
 class OneVsAll:
-    """Linear binary models: one for two classes, otherwise one per class.
+    """A set of linear binary models: one for two classes, and one per class for more.
 
     The flat vector is W[copies, features] in C order.
 
     Attributes:
-        features: number of columns of x, d.
-        classes: number of classes; labels are 0 … classes - 1.
+        features: the number of columns of x, d.
+        classes: the number of classes; labels are 0 … classes - 1.
     """
 
     features: int
@@ -25,7 +25,7 @@ class OneVsAll:
 
     @property
     def size(self) -> int:
-        """Number of parameters, P = copies × features."""
+        """The number of parameters, P = copies × features."""
         return copies(self.classes) * self.features
 
     def predict(self, parameters: Parameters, features: Features) -> Labels:

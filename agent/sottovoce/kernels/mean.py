@@ -1,4 +1,4 @@
-"""The mean of vectors, expressed as a model. It predicts nothing, and its loss is the distance from the vectors."""
+"""The mean of vectors as a model that predicts nothing and whose loss is the distance to the vectors."""
 
 from dataclasses import dataclass
 
@@ -13,22 +13,22 @@ class Mean:
     """A model whose parameters are an estimate of the mean vector.
 
     Attributes:
-        features: length of the vector.
+        features: the vector length.
     """
 
     features: int
 
     @property
     def size(self) -> int:
-        """Number of parameters, P = features."""
+        """The number of parameters, P = features."""
         return self.features
 
     def predict(self, parameters: Parameters, features: Features) -> Labels:
-        """Return zeros, int64[N, M]: there are no classes to distinguish."""
+        """Return zeros, int64[N, M], because there are no classes to distinguish."""
         return np.zeros((len(parameters), len(features)), dtype=np.int64)
 
     def loss(self, parameters: Parameters, features: Features, labels: Labels) -> NDArray[np.float64]:
-        """Return half the mean squared distance to the vectors, float64[N]. It is smallest at their mean."""
+        """Return half the mean squared distance to the vectors, float64[N], which is smallest at their mean."""
         away = parameters[:, np.newaxis] - features
         losses: NDArray[np.float64] = np.mean(np.add.reduce(away * away, axis=2), axis=1) / 2
         return losses

@@ -1,6 +1,6 @@
 """A perceptron with one hidden layer.
 
-The hidden units are tanh, which is bounded and smooth. Under clipped and noised gradients it learns better than ReLU,
+The hidden units are tanh, which is bounded and smooth. With clipped and noisy gradients it learns better than ReLU,
 whose activations grow until clipping removes most of the gradient (Papernot, Thakurta, Song, Chien & Erlingsson 2021).
 """
 
@@ -20,14 +20,14 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Perceptron(PerExample):
-    """A model with the cross-entropy loss of softmax(V tanh(Ux + a) + b).
+    """A perceptron with the cross-entropy loss of softmax(V tanh(Ux + a) + b).
 
     The flat parameter vector is U[hidden, features], a[hidden], V[classes, hidden], b[classes], each in C order.
 
     Attributes:
-        features: number of columns of x, d.
-        classes: number of classes; labels are 0 … classes - 1.
-        hidden: number of units in the hidden layer, h.
+        features: the number of columns of x, d.
+        classes: the number of classes; labels are 0 … classes - 1.
+        hidden: the number of units in the hidden layer, h.
     """
 
     features: int
@@ -36,7 +36,7 @@ class Perceptron(PerExample):
 
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]:
-        """Shapes of U, a, V and b: P = h (d + 1) + classes (h + 1)."""
+        """The shapes of U, a, V and b, with P = h (d + 1) + classes (h + 1)."""
         return {
             "hidden.weight": (self.hidden, self.features),
             "hidden.bias": (self.hidden,),
@@ -45,7 +45,7 @@ class Perceptron(PerExample):
         }
 
     def initial(self, seed: int) -> Floats:
-        """Return initial parameters: weights uniform in ±√(6/(inputs + outputs)), and biases of 0.
+        """Return the initial parameters, with uniform weights in ±√(6/(inputs + outputs)) and zero biases.
 
         See Glorot & Bengio 2010, eq. 16, and Kernel.initial.
         """
@@ -56,9 +56,9 @@ class Perceptron(PerExample):
         a[:] = b[:] = 0
         return start
 
-    @np.errstate(over="ignore", invalid="ignore")  # a warning would reveal something about a record
+    @np.errstate(over="ignore", invalid="ignore")  # a warning would reveal information about a record
     def gradients(self, parameters: Parameters, features: Features, labels: Labels) -> Floats:
-        """Return the per-example gradients by back-propagation, float64[N, B, P]. See Kernel.gradients."""
+        """Return the back-propagated per-example gradients, float64[N, B, P]. See Kernel.gradients."""
         U, a, V, b = (layer[:, np.newaxis] for layer in self._layers(parameters))
         units = np.tanh(inner(features[:, :, np.newaxis], U) + a)
         error = cross_entropy_slopes(inner(units[:, :, np.newaxis], V) + b, labels)
@@ -80,16 +80,16 @@ class Perceptron(PerExample):
         return mean_cross_entropy(self._logits(parameters, features), labels)
 
     def first_layer(self, parameters: Parameters, features: Features) -> Floats:
-        """Return Ux + a, float64[N, M, h], for features float64[M, d]. The result is linear in the parameters."""
+        """Return Ux + a, float64[N, M, h], for features float64[M, d], which is linear in the parameters."""
         U, a, _, _ = self._layers(parameters)
         return features @ U.swapaxes(1, 2) + a[:, np.newaxis]
 
     def logits_from_layer(self, layer: NDArray[Float], parameters: NDArray[Float]) -> NDArray[Float]:
-        """Return logits, float[N, M, classes], computed from a first layer float[N, M, h].
+        """Return the logits, float[N, M, classes], for a first layer float[N, M, h].
 
         Args:
-            layer: output of `first_layer`.
-            parameters: float[N, …]; only the last classes · (h + 1) values are used, V and b.
+            layer: the output of `first_layer`.
+            parameters: float[N, …], of which only the last classes · (h + 1) values, V and b, are used.
         """
         V, b = np.split(parameters[:, -self.classes * (self.hidden + 1) :], [self.classes * self.hidden], axis=1)
         V = V.reshape(len(V), self.classes, self.hidden)
@@ -100,7 +100,7 @@ class Perceptron(PerExample):
         return self.logits_from_layer(self.first_layer(parameters, features), parameters)
 
     def _layers(self, flat: Floats) -> tuple[Floats, Floats, Floats, Floats]:
-        """Return views of float64[…, P] as U[…, h, d], a[…, h], V[…, classes, h] and b[…, classes]."""
+        """Split float64[…, P] into views of U[…, h, d], a[…, h], V[…, classes, h] and b[…, classes]."""
         leading, h = flat.shape[:-1], self.hidden
         U, a, V, b = np.split(flat, np.cumsum([h * self.features, h, self.classes * h]), axis=-1)
         return U.reshape(*leading, h, self.features), a, V.reshape(*leading, self.classes, h), b

@@ -1,4 +1,4 @@
-"""One-vs-all linear models as a stack of weight vectors: one binary model for two classes, otherwise one per class.
+"""One-vs-all linear models as a stack of weight vectors: one model for two classes, and one per class for more.
 
 N is the number of nodes, k the number of binary models (`copies`) and d the number of features.
 """
@@ -12,19 +12,19 @@ Float = TypeVar("Float", bound=np.floating[Any])
 
 
 def copies(classes: int) -> int:
-    """Return k: two classes need a single model, and c > 2 classes need one model each."""
+    """Return k. Two classes need a single model, and c > 2 classes need one model each."""
     return 1 if classes == 2 else classes
 
 
 def targets(labels: NDArray[np.int64], classes: int) -> NDArray[np.float64]:
-    """Return the labels as targets of each binary model, y^(k) in {-1, +1}.
+    """Return the labels as targets for each binary model, y^(k) in {-1, +1}.
 
     Args:
         labels: int64[n], with values 0 … classes-1.
-        classes: number of classes c, at least 2.
+        classes: the number of classes c, at least 2.
 
     Returns:
-        float64[n,k]. With two classes, class 1 is +1; otherwise column j is +1 for class j.
+        float64[n,k]. With two classes, class 1 is +1; with more, column j is +1 for class j.
     """
     seen = np.array([1]) if classes == 2 else np.arange(classes)
     signs: NDArray[np.float64] = np.where(labels[:, np.newaxis] == seen, 1.0, -1.0)
@@ -47,7 +47,7 @@ def scores(weights: NDArray[Float], features: NDArray[Float]) -> NDArray[Float]:
 
 
 def predict(weights: NDArray[Float], features: NDArray[Float]) -> NDArray[np.int64]:
-    """Return each node's predicted label per example: the sign of a single score, or the class with the largest score.
+    """Return each node's predicted label per example, by the sign of a single score or by the largest score.
 
     Args:
         weights: float[N,k,d].

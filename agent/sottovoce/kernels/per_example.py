@@ -1,4 +1,4 @@
-"""Sums over examples whose gradients are computed one by one, as in the models written in NumPy."""
+"""Sums over examples whose gradients are computed one by one, as the NumPy models do."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
@@ -12,11 +12,11 @@ from sottovoce.kernels.kernel import SAFETY, Features, Labels, Parameters
 if TYPE_CHECKING:
     from sottovoce.kernels.kernel import Kernel
 
-_BATCH_NUMBERS = 2**17  # values in one batch of rows: 1 MiB, which stays in the cache
+_BATCH_NUMBERS = 2**17  # values in one batch of rows: 1 MiB, which fits into the cache
 
 
 class PerExample(ABC):
-    """Base class of models that implement `gradients`; see Kernel."""
+    """Base class for models that implement `gradients`; see Kernel."""
 
     __slots__ = ()
 
@@ -27,17 +27,17 @@ class PerExample(ABC):
 
     @property
     def size(self) -> int:
-        """Number of parameters P."""
+        """The number of parameters P."""
         return sum(int(np.prod(shape)) for shape in self.shapes.values())
 
     @property
     def sum_error(self) -> None:
-        """None: the error does not matter here; see Kernel.sum_error."""
+        """None, because this error does not matter here; see Kernel.sum_error."""
         return None
 
     @property
     def precision(self) -> type[np.float64]:
-        """Dtype in which features are read, float64; see Kernel.precision."""
+        """The dtype in which features are read, which is float64; see Kernel.precision."""
         return np.float64
 
     @abstractmethod
@@ -49,7 +49,7 @@ class PerExample(ABC):
     ) -> NDArray[np.float64]:
         """Return the sum of clipped gradients; see Kernel.clipped_gradient_sum."""
         threshold, total = SAFETY * clip, np.zeros(len(parameters))
-        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # a warning would reveal a record
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # a warning would reveal something
             for rows in gradients_at(self, parameters, features, labels):
                 norms = np.sqrt(np.add.reduce(rows * rows, axis=1))
                 rows[~np.isfinite(norms)] = 0.0
@@ -61,7 +61,7 @@ class PerExample(ABC):
 def gradients_at(
     kernel: "Kernel | PerExample", point: Parameters, features: Features, labels: Labels
 ) -> Iterator[NDArray[np.float64]]:
-    """Yield the gradients at a point float64[P], one row per example, in batches of about a megabyte."""
+    """Yield the gradients at a point, float64[P], one row per example, in batches of about a megabyte."""
     batch = max(1, _BATCH_NUMBERS // len(point))
     for start in range(0, len(labels), batch):
         part = slice(start, start + batch)

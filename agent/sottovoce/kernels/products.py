@@ -7,17 +7,18 @@ from numpy.typing import NDArray
 
 Float = TypeVar("Float", bound=np.floating[Any])
 
-_SPAN = 4096  # einsum splits rows longer than its buffer of 8192 values wherever the buffer happens to end
+_SPAN = 4096  # einsum splits rows longer than its buffer of 8192 values at an unpredictable position
 
 
 def inner(left: NDArray[Float], right: NDArray[Float]) -> NDArray[Float]:
     """Return Σ_i left[…, i] · right[…, i], with the leading axes broadcast against each other.
 
-    BLAS is not used, because its order of summation may depend on an array's address, and therefore on a record's
-    neighbours. Here the order depends only on the length of the last axis.
+    BLAS is not used, because its summation order may depend on an array's address and thus on a record's neighbours.
+    Here
+    the order depends only on the length of the last axis.
 
     Args:
-        left: float[…, d], d at least 1.
+        left: float[…, d], where d is at least 1.
         right: float[…, d].
 
     Returns:

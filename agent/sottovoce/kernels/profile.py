@@ -1,7 +1,7 @@
-"""The few coefficients that `average` releases for a device's vector, computed from its difference to a public profile.
+"""The few coefficients that `average` releases for a device's vector, based on its difference from a public profile.
 
-Much of a mean is public knowledge: load profiles of different countries have similar shapes, and a day's profile is
-smooth. Public knowledge costs no privacy, and a coefficient that is not released adds no noise.
+Much about a mean is publicly known: load profiles in different countries have similar shapes, and a day's profile is
+smooth. Using public knowledge costs no privacy, and a coefficient that is not released adds no noise.
 """
 
 import math
@@ -17,19 +17,19 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """Public map from a vector to coefficients and back, linear except for clipping.
+    """A public map between vectors and coefficients, which is linear except for clipping.
 
-    With harmonics, the coefficients belong to the orthonormal basis 1, cos and sin of the first K frequencies. The
-    first coefficient is the level and the others are the shape; level and shape are clipped separately. All
-    coefficients get the same noise, so the level is first scaled by λ = √(C_s / (√(2K) C_l)), which minimises the mean
-    squared error.
+    With harmonics, the coefficients are those of the orthonormal basis 1, cos and sin of the first K frequencies. The
+    first
+    coefficient is the level and the others are the shape, and the two are clipped separately. All coefficients get the
+    same noise, so the level is first scaled by λ = √(C_s / (√(2K) C_l)), which minimises the mean squared error.
 
     Attributes:
-        width: length of the vector, d.
-        clip: L2 bound on the difference from the prior; with harmonics, the bound C_l on its level.
-        prior: d numbers that are subtracted before clipping and added to the result; empty means zeros.
-        harmonics: number of frequencies K; None releases the d numbers themselves.
-        shape_clip: L2 bound C_s on the shape; only used with harmonics.
+        width: the vector length, d.
+        clip: the L2 bound on the difference from the prior; with harmonics, the bound C_l on its level.
+        prior: d numbers to subtract before clipping and to add to the result; empty means zeros.
+        harmonics: the number of frequencies K; None releases the d numbers themselves.
+        shape_clip: the L2 bound C_s on the shape, used only with harmonics.
     """
 
     width: int
@@ -40,25 +40,25 @@ class Profile:
 
     @property
     def size(self) -> int:
-        """Number of coefficients P: d without harmonics, 1 + 2K with them."""
+        """The number of coefficients P, which is d without harmonics and 1 + 2K with them."""
         return self.width if self.harmonics is None else 1 + 2 * self.harmonics
 
     @property
     def bound(self) -> float:
-        """L2 bound on the coefficients; with harmonics, √(λ² C_l² + C_s²)."""
+        """The L2 bound on the coefficients, which with harmonics is √(λ² C_l² + C_s²)."""
         stretch, shape = self._stretch_and_shape
         return math.hypot(stretch * self.clip, shape)
 
     @property
     def error(self) -> float:
-        """Root mean squared error of each number of the vector when each coefficient has noise with σ = 1."""
+        """The root mean squared error per number in the vector if each coefficient has noise with σ = 1."""
         stretch, _ = self._stretch_and_shape
         return math.sqrt((stretch**-2 + self.size - 1) / self.width)
 
     def coefficients(self, vector: Floats) -> Floats:
-        """Return the coefficients, float64[size], of a vector float64[width]; not finite where the vector is not.
+        """Return the coefficients, float64[size], of a vector, float64[width]; not finite if the vector is not.
 
-        With harmonics, level and shape are clipped here; the mechanism later clips all coefficients at `bound`.
+        With harmonics, level and shape are clipped here, and the mechanism later clips all coefficients at `bound`.
         """
         away = vector - self._public
         if self.harmonics is None:
@@ -68,7 +68,7 @@ class Profile:
         return np.append(stretch * level, shortened(shape, bound))
 
     def vector(self, coefficients: Floats) -> Floats:
-        """Return the vector that has these coefficients, float64[width]."""
+        """Return the vector with these coefficients, float64[width]."""
         if self.harmonics is None:
             return self._public + coefficients
         stretch, _ = self._stretch_and_shape
@@ -80,7 +80,7 @@ class Profile:
 
     @property
     def _stretch_and_shape(self) -> tuple[float, float]:
-        """Return λ and C_s; 1 and 0 without harmonics."""
+        """Return λ and C_s, or 1 and 0 without harmonics."""
         if self.harmonics is None or self.shape_clip is None:
             return 1.0, 0.0
         return math.sqrt(self.shape_clip / (math.sqrt(2 * self.harmonics) * self.clip)), self.shape_clip
@@ -91,5 +91,5 @@ class Profile:
 
 
 def shortened(numbers: Floats, bound: float) -> Floats:
-    """Return the vector, scaled down to the L2 norm `bound` if it is longer."""
+    """Return the vector, scaled down to the L2 norm `bound` if its norm is larger."""
     return numbers * min(1.0, bound / max(bound, math.sqrt(float(numbers @ numbers))))

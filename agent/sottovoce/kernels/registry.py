@@ -1,4 +1,4 @@
-"""Kernel lookup by name. A module is imported only when one of its kernels is requested, to save a device's memory."""
+"""Look up kernels by name. A module is imported only when one of its kernels is requested, which saves memory."""
 
 from collections.abc import Sequence
 from importlib import import_module
@@ -15,7 +15,7 @@ _KERNELS = {
 }
 _GRAPHS = "sottovoce.kernels.onnx.loading"
 REGRESSION = "ridge"
-"""The only model that can also predict numbers, as a regression."""
+"""The only model that can also predict numbers, in a regression."""
 
 
 def kernel_named(
@@ -24,17 +24,18 @@ def kernel_named(
     """Return the kernel with the given name.
 
     Args:
-        name: `softmax`, `logistic`, `pegasos`, `ridge` or `mlp`; or a graph, either one in the package, such as
+        name: `softmax`, `logistic`, `pegasos`, `ridge` or `mlp`; or a graph, which is either bundled, such as
             `mnist-cnn`, or the path of a file that ends in `.onnx`.
-        features: number of columns of x.
-        classes: number of classes; labels are 0 … classes - 1; 1 for a regression, whose target is the last column.
-        hidden: number of units in the hidden layer of `mlp`, at least 1; ignored by the other models.
-        graphs: `sha256:HEX` of each file that may be loaded in addition to the graphs in the package.
-        threads: number of threads that run a graph, 1 or 2.
+        features: the number of columns of x.
+        classes: the number of classes; labels are 0 … classes - 1; 1 for a regression, with its target in the last
+            column.
+        hidden: the number of hidden units in `mlp`, at least 1; other models ignore it.
+        graphs: `sha256:HEX` for each file that may be loaded in addition to the bundled graphs.
+        threads: the number of threads that run a graph, 1 or 2.
 
     Raises:
-        ConfigError: if there is no such kernel, if it does not support regression or this data, if its graph may not be
-            loaded, or if ONNX Runtime cannot run the graph on this machine.
+        ConfigError: if there is no such kernel, it supports neither regression nor this data, its graph may not be
+            loaded, or ONNX Runtime cannot run the graph on this machine.
     """
     if name not in _KERNELS:
         made: Kernel = import_module(_GRAPHS).graph_kernel(name, features, classes, graphs, threads, others=_KERNELS)

@@ -1,33 +1,36 @@
-"""Ridge regression on perturbed records: least squares computed from their debiased moments."""
+"""Ridge regression on perturbed records, which solves least squares from their debiased moments."""
 
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-if TYPE_CHECKING:  # not needed on a device that does not fit a ridge regression
+if TYPE_CHECKING:  # not needed on a device that fits no ridge regression
     from sottovoce.perturbation import Moments
 
-_PART = 0.7  # chosen on subsets of MNIST's training images: |e| and |e|/2 are worse with 50,000 records
+_PART = 0.7  # tuned on subsets of MNIST's training images: |e| and |e|/2 are worse with 50,000 records
 _LARGEST_SHARE = 0.05
 
 
 def ridge(moments: "Moments") -> NDArray[np.float64]:
     """Fit w^(k) = (S₂ + λI)⁻¹ S₁^(k), where S₁ and S₂ are the means of y^(k)x and xxᵀ over n records.
 
-    Unlike the loss of a model that walks over noisy records, both moments are unbiased: their noise averages out. Noise
-    may make S₂ indefinite, so negative eigenvalues are set to 0. The penalty λ follows from public quantities only:
+    Unlike the loss of a model that walks over noisy records, both moments are unbiased, so their noise averages out.
+    Noise
+    may make S₂ indefinite, so negative eigenvalues are set to 0. The penalty λ depends only on public quantities:
 
-    - 0.7 |e|, where |e| is the magnitude of the lowest eigenvalue if that is negative. Without noise the matrix has no
-      negative eigenvalue, so |e| shows how far noise has moved the spectrum. This part is at most 5 % of the trace,
-      since with a larger λ a model would only learn which class is more frequent.
-    - trace/n, the usual penalty without noise.
+    - 0.7 |e|, where |e| is the magnitude of the lowest eigenvalue if it is negative. A noise-free matrix has no
+    negative
+        eigenvalues, so |e| shows how far noise has shifted the spectrum. This term is at most 5 % of the trace, since
+        with
+        a larger λ a model would learn only which class is more frequent.
+    - trace/n, the usual penalty for noise-free data.
 
     Args:
-        moments: sums over n ≥ 1 records.
+        moments: the sums over n ≥ 1 records.
 
     Returns:
-        w, float64[copies,d]; all 0 if the records determine nothing.
+        w, float64[copies,d]; all 0 if the records do not determine any weights.
     """
     first, second = moments.first / moments.count, moments.second / moments.count
     values, vectors = np.linalg.eigh(second)

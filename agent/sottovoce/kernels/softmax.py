@@ -1,4 +1,4 @@
-"""Softmax (multinomial logistic) regression, and the cross-entropy functions that other kernels share with it."""
+"""Softmax (multinomial logistic) regression, and cross-entropy functions that other kernels also use."""
 
 from dataclasses import dataclass
 
@@ -12,11 +12,11 @@ from sottovoce.kernels.products import inner
 
 @dataclass(frozen=True, slots=True)
 class Softmax(PerExample):
-    """Model with the cross-entropy loss of softmax(xᵀW) and the flat parameter vector W[features, classes] in C order.
+    """Softmax regression with the cross-entropy loss of softmax(xᵀW), where W[features, classes] is flat in C order.
 
     Attributes:
-        features: number of columns of x, d.
-        classes: number of classes; labels are 0 … classes - 1.
+        features: the number of columns of x, d.
+        classes: the number of classes; labels are 0 … classes - 1.
     """
 
     features: int
@@ -24,14 +24,14 @@ class Softmax(PerExample):
 
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]:
-        """Shape of the weight matrix: P = features × classes."""
+        """The shape of the weight matrix, with P = features × classes."""
         return {"weight": (self.features, self.classes)}
 
     def initial(self, seed: int) -> NDArray[np.float64]:
         """Return zeros, float64[P]. See Kernel.initial."""
         return np.zeros(self.size)
 
-    @np.errstate(over="ignore", invalid="ignore")  # a warning would reveal something about a record
+    @np.errstate(over="ignore", invalid="ignore")  # a warning would reveal information about a record
     def gradients(self, parameters: Parameters, features: Features, labels: Labels) -> NDArray[np.float64]:
         """Return the per-example gradients x ⊗ (softmax(xᵀW) - e_y), float64[N, B, P]. See Kernel.gradients."""
         nodes, batch = labels.shape

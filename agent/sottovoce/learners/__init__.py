@@ -1,4 +1,4 @@
-"""Types and interfaces shared by all learners. The public half of a learner is a state machine without I/O."""
+"""Types and interfaces shared by all learners. A learner's public half is a state machine without I/O."""
 
 from sottovoce.learners.events import (
     Ask,

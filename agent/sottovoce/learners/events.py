@@ -1,4 +1,4 @@
-"""Events and effects of a learner. Times are in seconds on the driver's monotonic clock."""
+"""Events that a learner handles and effects that it returns. Times are in seconds on the driver's monotonic clock."""
 
 from dataclasses import dataclass
 
@@ -12,14 +12,14 @@ from sottovoce.learners.published import PublishedRecord
 
 @dataclass(frozen=True, slots=True)
 class Timer:
-    """Event that is raised when the timer `name` is due."""
+    """Raised when the timer `name` is due."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
 class Received:
-    """Event that is raised when an authenticated message from `sender` arrives for the first time."""
+    """Raised when an authenticated message from `sender` arrives for the first time."""
 
     sender: str
     message: Message
@@ -27,13 +27,13 @@ class Received:
 
 @dataclass(frozen=True, slots=True)
 class Delivered:
-    """Event that is raised when the last message to `recipient` has taken effect there.
+    """Raised when the last message to `recipient` has taken effect there.
 
-    The effect is durable there, unless the learner restates.
+    The effect is durable there, unless the learner restates its knowledge.
 
     Attributes:
-        recipient: node id of a peer.
-        reply: the answer of the peer's learner, if any.
+        recipient: a peer's node id.
+        reply: the reply from the peer's learner, if any.
     """
 
     recipient: str
@@ -42,7 +42,7 @@ class Delivered:
 
 @dataclass(frozen=True, slots=True)
 class Returned:
-    """Event that is raised when `recipient` has permanently refused the last message, whose mass has returned."""
+    """Raised when `recipient` has permanently refused the last message, whose mass is returned with this event."""
 
     recipient: str
     message: Message
@@ -50,7 +50,7 @@ class Returned:
 
 @dataclass(frozen=True, slots=True)
 class PeersChanged:
-    """Event that is raised when the possible recipients change; `peers` is in the order in which to contact them."""
+    """Raised when the possible recipients change; `peers` lists them in the order in which to contact them."""
 
     peers: tuple[str, ...]
 
@@ -60,7 +60,7 @@ Event = Timer | Received | Delivered | Returned | PeersChanged | Release | Refus
 
 @dataclass(frozen=True, slots=True)
 class Send:
-    """Effect that delivers `message` to `recipient` exactly once, with as many attempts as necessary."""
+    """Delivers `message` to `recipient` exactly once, with as many attempts as necessary."""
 
     recipient: str
     message: Message
@@ -68,10 +68,11 @@ class Send:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """Effect that replies to the sender of the message just received, along with the confirmation of receipt.
+    """Replies to the sender of the message just received, along with the confirmation of receipt.
 
     The reply is sent once. It is lost if this device crashes or the sender gives up, so only learners that restate
-    their knowledge may use it.
+    their
+    knowledge may use it.
     """
 
     message: Message
@@ -79,14 +80,14 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class Forget:
-    """Effect that stops sending the last message to `recipient`, which has left; dropping it loses nothing."""
+    """Stops sending the last message to `recipient`, which has left; dropping that message loses nothing."""
 
     recipient: str
 
 
 @dataclass(frozen=True, slots=True)
 class SetTimer:
-    """Effect that raises `Timer(name)` at time `at` and replaces any earlier timer with that name."""
+    """Raises `Timer(name)` at time `at`, replacing any earlier timer with that name."""
 
     name: str
     at: float
@@ -94,25 +95,25 @@ class SetTimer:
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """Effect that sends a query to the vault."""
+    """Sends a query to the vault."""
 
     query: Query
 
 
 @dataclass(frozen=True, slots=True)
 class TakePart:
-    """Effect that asks the vault for a step of a secure sum. Only a learner that implements TakingPart may use it."""
+    """Asks the vault for a step of a secure sum. Only learners that implement TakingPart may use it."""
 
     query: CellQuery
 
 
 @dataclass(frozen=True, slots=True)
 class PublishModel:
-    """Effect that publishes this device's current model, which contains only public values.
+    """Publishes this device's current model, which contains only public values.
 
     Attributes:
         parameters: float64[P].
-        cycle: number of cycles begun.
+        cycle: the number of cycles begun.
     """
 
     parameters: NDArray[np.float64]
@@ -121,7 +122,7 @@ class PublishModel:
 
 @dataclass(frozen=True, slots=True)
 class Shelve:
-    """Effect that stores newly received published records for the next start, and deletes the records they displace."""
+    """Stores newly received published records across restarts, and deletes the records they displace."""
 
     new: tuple[PublishedRecord, ...]
     gone: tuple[PublishedRecord, ...]

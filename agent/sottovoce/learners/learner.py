@@ -1,4 +1,4 @@
-"""Interface that every learner implements: a state machine without I/O."""
+"""The interface that every learner implements, which is a state machine without I/O."""
 
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol, TypeVar, runtime_checkable
@@ -11,33 +11,33 @@ from sottovoce.learners.events import Effect, Event
 
 
 class State(Protocol):
-    """The view of a learner's state that its driver needs."""
+    """The view of a learner's state that the driver needs."""
 
     @property
     def cycle(self) -> int:
-        """Number of cycles begun."""
+        """The number of cycles begun."""
         ...
 
     @property
     def pending(self) -> frozenset[str]:
-        """Peers that have not yet confirmed the last message."""
+        """The peers that have not yet confirmed the last message."""
         ...
 
     def traced(self) -> dict[str, Any]:
-        """Return the part of the state that a step-by-step comparison needs, as a JSON-serialisable dict."""
+        """Return the part of the state needed for step-by-step comparisons, as a JSON-serialisable dict."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """Progress of a learner. It contains only public values.
+    """A learner's progress, which contains only public values.
 
     Attributes:
         phase: `learning` while the learner queries the vault, then `mixing`.
-        steps_done: number of private steps finished.
-        steps: number of private steps planned; None if it depends on the records.
+        steps_done: the number of private steps finished.
+        steps: the number of private steps planned; None if it depends on the records.
         exhausted: whether the vault has permanently refused further queries.
-        details: additional details specific to the learner, JSON-serialisable.
+        details: further details specific to the learner, JSON-serialisable.
     """
 
     phase: str
@@ -51,14 +51,14 @@ S = TypeVar("S")
 
 
 class Learner(Protocol[S]):
-    """State machine that runs unchanged in an agent and in a simulation. States are never modified in place."""
+    """A state machine that runs unchanged in an agent and in a simulation, and never modifies a state in place."""
 
     def fresh(self) -> S:
-        """Return the initial state of a device that joins."""
+        """Return the initial state of a device that joins the fleet."""
         ...
 
     def without_state(self, releases: int) -> S:
-        """Return the state of a device that lost its state after its vault had given `releases` answers."""
+        """Return the state of a device that lost its own after its vault had returned `releases` answers."""
         ...
 
     def resumed(self, state: S, pending: frozenset[str]) -> S:
@@ -66,14 +66,14 @@ class Learner(Protocol[S]):
         ...
 
     def start(self, state: S, now: float) -> tuple[S, list[Effect]]:
-        """Begin, or continue after a restart, and return the next state and its effects."""
+        """Start or resume after a restart, and return the next state with its effects."""
         ...
 
     def on(self, state: S, event: Event, now: float) -> tuple[S, list[Effect]]:
-        """Handle an event, and return the next state and its effects.
+        """Handle an event, and return the next state with its effects.
 
         Raises:
-            MessageRefused: if a received message does not fit; the state remains unchanged.
+            MessageRefused: if a received message is invalid; the state is left unchanged.
         """
         ...
 
@@ -88,7 +88,7 @@ class Belief:
 
     Attributes:
         model: float64 values that eventually settle.
-        beside: any other data, compared for equality.
+        beside: further data, compared for equality.
     """
 
     model: NDArray[np.float64]
@@ -97,20 +97,22 @@ class Belief:
 
 @runtime_checkable
 class Settling(Protocol):
-    """Learner that never stops, although its result eventually settles."""
+    """A learner that never stops, but whose result eventually settles."""
 
     def belief(self, state: Any) -> Belief | None:
-        """Return the result, which contains only released values, or None while private steps remain."""
+        """Return the result, which contains only released values, or None while private steps are still to come."""
         ...
 
 
 @runtime_checkable
 class Restating(Protocol):
-    """Learner whose messages restate its device's knowledge, so that the next message makes up for a lost one.
+    """A learner whose messages restate what its device knows, so that the next message makes up for a lost one.
 
     A message that arrives twice changes little or nothing. A device therefore need not wait for its disk before it
-    sends or confirms a message. Its knowledge becomes durable on its next beat, and messages that have arrived since
-    then may arrive again after a crash.
+    sends
+    or confirms a message. Its knowledge becomes durable on its next beat, and messages that arrived after that may
+    arrive
+    again after a crash.
     """
 
     restates: ClassVar[bool]
@@ -118,16 +120,16 @@ class Restating(Protocol):
 
 @runtime_checkable
 class Following(Protocol):
-    """Learner that continues with each new window of the feed that it follows."""
+    """A learner that continues with each new window of the feed that it follows."""
 
     def over(self, state: Any, window: int, now: float) -> tuple[Any, list[Effect]]:
-        """Record that windows up to this one have ended and may be used for learning."""
+        """Record that all windows up to this one have ended and may be used for learning."""
         ...
 
 
 @runtime_checkable
 class TakingPart(Protocol):
-    """Learner whose device takes part in secure sums."""
+    """A learner whose device takes part in secure sums."""
 
     def stepped(self, state: Any, answer: CellAnswer | Refused, now: float) -> tuple[Any, list[Effect]]:
         """Handle the vault's answer to a step of a secure sum."""
@@ -136,15 +138,15 @@ class TakingPart(Protocol):
 
 @runtime_checkable
 class HandingOff(Protocol):
-    """Learner whose device must hand over part of its state before it leaves."""
+    """A learner whose device must hand over part of its state before it leaves."""
 
     def hand_off(self, state: Any, heir: str) -> tuple[Any, list[Effect]]:
-        """Send as much of that part as one message can carry to `heir`, which has confirmed all earlier messages.
+        """Send `heir`, which has confirmed all earlier messages, as much of that part as fits into one message.
 
-        A device that returns continues with the rest.
+        A device that returns continues with whatever is left.
         """
         ...
 
     def holds(self, state: Any) -> bool:
-        """Return whether any part of the state remains to be sent."""
+        """Return whether any of that part is still to be sent."""
         ...

@@ -1,4 +1,4 @@
-"""Messages between learners, before encoding."""
+"""Messages between learners, before they are encoded."""
 
 from typing import Any, ClassVar, Protocol
 
@@ -6,10 +6,10 @@ from sottovoce.errors import MessageRefused
 
 
 class Message(Protocol):
-    """Interface that every message implements."""
+    """The interface that every message implements."""
 
     kind: ClassVar[str]
-    """Payload type under which the message is sent; its encoding is in `wire.codec`."""
+    """The payload type under which the message is sent; its encoding is in `wire.codec`."""
 
     @property
     def simulated(self) -> bool:
@@ -18,7 +18,7 @@ class Message(Protocol):
 
     @property
     def numbers(self) -> int:
-        """Number of parameters in the message."""
+        """The number of parameters in the message."""
         ...
 
     def traced(self) -> dict[str, Any]:
@@ -27,11 +27,11 @@ class Message(Protocol):
 
 
 def shape_refusal(what: str) -> MessageRefused:
-    """Return the refusal for a vector whose shape does not fit this device's model.
+    """Return the refusal for a vector whose shape does not match this device's model.
 
     Args:
-        what: a sentence that states the number of parameters received and the number expected.
+        what: a clause that states the number of parameters received and the number expected.
     """
     return MessageRefused(
-        "shape", f"{what}: the sender runs another model; use the same [data] and [learner] tables on both devices"
+        "shape", f"{what}: the sender runs a different model; use the same [data] and [learner] tables on both devices"
     )

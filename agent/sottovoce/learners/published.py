@@ -1,6 +1,6 @@
-"""Published records. A noisy record is sent along with its owner's signature, so anyone may learn from it.
+"""Published records: noisy records sent along with their owner's signature, from which any device may learn.
 
-Hegedűs & Jelasity 2017: a record is perturbed once, and anything computed from it afterwards costs no more privacy.
+Hegedűs & Jelasity 2017: a record is perturbed once, and nothing computed from it afterwards costs any more privacy.
 """
 
 import hashlib
@@ -17,18 +17,18 @@ from numpy.typing import NDArray
 _DOMAIN = b"sottovoce/published-record/v1"
 
 Key = tuple[str, int]
-"""Owner and slot, which together identify exactly one record."""
+"""An owner and a slot, which together identify one record."""
 
 
 @dataclass(frozen=True, slots=True)
 class Perturbation:
-    """Description of how a record was perturbed, as needed to learn from it.
+    """Describes how a record was perturbed, in enough detail to learn from it.
 
     Attributes:
-        scheme: name of a sottovoce.perturbation scheme.
-        features: number of features d of the transformed record.
-        classes: number of classes c.
-        epsilon: ε of this single release, pure and replace-one; None if it has no noise.
+        scheme: the name of a sottovoce.perturbation scheme.
+        features: the number of features d in the transformed record.
+        classes: the number of classes c.
+        epsilon: ε for this single release, pure and replace-one; None if it is noise-free.
     """
 
     scheme: str
@@ -42,11 +42,11 @@ class PublishedRecord:
     """A perturbed record.
 
     Attributes:
-        owner: node id of the device that published the record.
-        slot: number of the record among its owner's records, from 0.
+        owner: the node id of the device that published the record.
+        slot: the number of the record among its owner's records, starting at 0.
         perturbation: how the record was perturbed.
         values: int64[width], the release on its scheme's grid, read-only.
-        credential: the owner's certificate, DER.
+        credential: the owner's certificate, in DER.
         signature: the owner's signature over `signed_bytes`.
         simulated: whether the noise came from a seeded stream; the wire codec refuses to encode such a record.
     """
@@ -61,11 +61,11 @@ class PublishedRecord:
 
     @property
     def key(self) -> Key:
-        """Owner and slot of the record."""
+        """The record's owner and slot."""
         return self.owner, self.slot
 
     def signed_bytes(self, fleet: str, task: bytes) -> bytes:
-        """Return the bytes to sign; see Signed.signed_bytes. The task is unused: the record states its perturbation."""
+        """Return the bytes to sign; see Signed.signed_bytes. They omit the task: the record states its perturbation."""
         del task
         how = self.perturbation
         epsilon = b"" if how.epsilon is None else struct.pack(">d", how.epsilon)
@@ -82,16 +82,16 @@ class PublishedRecord:
 
 
 class Signed(Protocol):
-    """Record that is signed by its owner and keeps that signature as it passes from device to device."""
+    """A document signed by its owner, which keeps that signature as it passes from device to device."""
 
     @property
     def owner(self) -> str:
-        """Node id of the owner."""
+        """The owner's node id."""
         ...
 
     @property
     def credential(self) -> bytes:
-        """The owner's certificate, DER."""
+        """The owner's certificate, in DER."""
         ...
 
     @property
@@ -100,11 +100,11 @@ class Signed(Protocol):
         ...
 
     def signed_bytes(self, fleet: str, task: bytes) -> bytes:
-        """Return the bytes that the owner signs: each field after its length, in a separate domain per record type.
+        """Return the bytes that the owner signs: length-prefixed fields, in a separate domain for each document type.
 
         Args:
-            fleet: fleet name.
-            task: digest of the fleet's task document.
+            fleet: the fleet name.
+            task: the digest of the fleet's task document.
         """
         ...
 
@@ -113,10 +113,10 @@ S = TypeVar("S", bound=Signed)
 
 
 class Provenance(Protocol):
-    """Interface that signs a device's own documents and verifies those of other devices."""
+    """Signs a device's own documents and verifies those of other devices."""
 
     def signed(self, own: S) -> S:
-        """Return the record with this device's credential and signature."""
+        """Return the document with this device's credential and signature."""
         ...
 
     def verify(self, published: Signed) -> None:
@@ -128,7 +128,7 @@ class Provenance(Protocol):
         ...
 
     def admit(self, published: Signed) -> None:
-        """Check that a document was published by its owner, and that the owner is now neither expired nor revoked.
+        """Check that a document was published by its owner, who is currently neither expired nor revoked.
 
         Raises:
             MessageRefused: if it was not, or if the owner is not currently in the fleet.
@@ -142,11 +142,11 @@ class Provenance(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Holding:
-    """Digest of a set of records. Two devices with equal digests need not send each other records.
+    """A digest of a set of records. Two devices with equal digests need not send each other any records.
 
     Attributes:
-        count: number of records.
-        checksum: XOR of the first 8 bytes of every key's SHA-256.
+        count: the number of records.
+        checksum: the XOR of the first 8 bytes of every key's SHA-256.
     """
 
     count: int = 0
@@ -159,13 +159,13 @@ def _rank(key: Key) -> int:
 
 @dataclass(frozen=True)
 class Shelf:
-    """Records that a device stores: the `capacity` records with the lowest key hashes. Never modified in place.
+    """The immutable set of records that a device stores: the `capacity` records with the lowest key hashes.
 
-    All devices with the same capacity therefore converge to the same records, a uniform sample of all published ones.
+    All devices with the same capacity therefore converge to the same records, a uniform sample of those published.
 
     Attributes:
-        capacity: maximum number of records.
-        ranked: the records by rank, where the rank is the key hash.
+        capacity: the maximum number of records.
+        ranked: the records, keyed by rank, which is the key hash.
     """
 
     capacity: int
@@ -173,7 +173,7 @@ class Shelf:
 
     @cached_property
     def holding(self) -> Holding:
-        """Digest of the records."""
+        """The digest of the records."""
         checksum = 0
         for rank in self.ranked:
             checksum ^= rank
@@ -194,12 +194,12 @@ class Shelf:
         return (self.ranked[rank] for rank in self._order)
 
     def wants(self, key: Key) -> bool:
-        """Return whether a record with this key would be stored and is not stored yet."""
+        """Return whether a record with this key would be stored but is not stored yet."""
         rank = _rank(key)
         return rank not in self.ranked and (len(self.ranked) < self.capacity or rank < self._order[-1])
 
     def added(self, records: Iterable[PublishedRecord]) -> tuple[Self, list[PublishedRecord], list[PublishedRecord]]:
-        """Return a shelf with these records added, the added records that it contains, and the records it dropped."""
+        """Return a shelf after adding these records, the ones it newly contains, and the records it dropped."""
         fresh = {_rank(record.key): record for record in records if record.key not in self}
         if not fresh:
             return self, [], []
@@ -211,7 +211,7 @@ class Shelf:
         return replace(self, ranked=ranked), new, gone
 
     def without(self, refused: Callable[[str], bool]) -> tuple[Self, list[PublishedRecord]]:
-        """Return a shelf without the records of refused owners, and the removed records."""
+        """Return a shelf without the refused owners' records, and the removed records."""
         owners = {owner for owner in {record.owner for record in self.ranked.values()} if refused(owner)}
         if not owners:
             return self, []

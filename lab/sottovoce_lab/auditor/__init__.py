@@ -1,6 +1,6 @@
 """Audit the privacy of releases by playing distinguishing games against the shipped release path.
 
-The auditor sees the same messages as a peer, chooses the records of two neighbouring worlds, and knows every public
+The auditor sees the same messages as a peer, chooses the records of two neighbouring worlds and knows every public
 parameter.
 """
 

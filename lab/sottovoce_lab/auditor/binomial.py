@@ -11,7 +11,7 @@ _BISECTIONS = 60
 
 
 def probability_at_least(count: int, trials: int, probability: float) -> float:
-    """Return P[X ≥ count] for a binomial X, computed as a sum of non-negative terms."""
+    """Return P[X ≥ count] for a binomial X, computed as a sum of nonnegative terms."""
     mean, far = _centre(trials, probability)
     first, last = max(count, 0, math.floor(mean - far)), math.ceil(max(count, mean) + far)
     return _sum(first, min(last, trials), trials, probability)
@@ -25,14 +25,14 @@ def probability_at_most(count: int, trials: int, probability: float) -> float:
 
 
 def two_sided_p_value(count: int, trials: int, probability: float) -> float:
-    """Return the two-sided p-value, twice the smaller tail, for a binomial with success probability `probability`."""
+    """Return the two-sided p-value, twice the smaller tail, for a binomial with the given success probability."""
     return min(
         1.0, 2 * min(probability_at_least(count, trials, probability), probability_at_most(count, trials, probability))
     )
 
 
 def lower_limit(count: int, trials: int, alpha: float) -> float:
-    """Return the lower confidence limit: the p with P[X ≥ count] = alpha.
+    """Return the lower confidence limit, which is the p with P[X ≥ count] = alpha.
 
     The true p lies below this limit with probability at most alpha.
     """
@@ -42,7 +42,7 @@ def lower_limit(count: int, trials: int, alpha: float) -> float:
 
 
 def upper_limit(count: int, trials: int, alpha: float) -> float:
-    """Return the upper confidence limit: the p with P[X ≤ count] = alpha."""
+    """Return the upper confidence limit, which is the p with P[X ≤ count] = alpha."""
     return 1.0 - lower_limit(trials - count, trials, alpha)
 
 
@@ -56,7 +56,7 @@ def quantile(share: float, trials: int, probability: float) -> int:
 
 
 def probabilities(counts: NDArray[np.int64], trials: int, probability: float) -> NDArray[np.float64]:
-    """Return P[X = count] for a binomial X and each of the int64 `counts`, as float64 of the same shape."""
+    """Return P[X = count] for a binomial X and each of the int64 `counts`, as float64 in the same shape."""
     if probability in (0.0, 1.0):
         sure: NDArray[np.float64] = (counts == trials * probability).astype(np.float64)
         return sure
@@ -74,9 +74,9 @@ def _log_factorials(most: int) -> NDArray[np.float64]:
 
 
 def _centre(trials: int, probability: float) -> tuple[float, float]:
-    """Return the mean and a cut-off distance for the sums.
+    """Return the mean, and a distance beyond which terms are negligible.
 
-    Terms farther than this distance from the mean or from the count sum to less than e^-700 of all other terms.
+    Terms farther than this from the mean and the count add up to less than e^-700 times all other terms.
     """
     mean = trials * probability
     return mean, 40 * math.sqrt(mean * (1 - probability)) + 60

@@ -1,11 +1,12 @@
-"""Lower bounds on ε from the success rate of an attack.
+"""Compute lower bounds on ε from an attack's success rate.
 
 - From two error rates (Jagielski, Ullman & Oprea 2020): P[answer D | D] ≤ e^ε P[answer D | D′] + δ, and the same
-  inequality with both answers exchanged. Each rate is replaced by its confidence limit. This bound makes no assumption
-  about the mechanism.
-- From the difference of the two rates, for a mechanism with a known shape but unknown noise (Nasr et al. 2023): see
-  `shapes`.
-- From one run with many canaries, whose releases need not be independent (Steinke, Nasr & Jagielski 2023, Theorem 5.2).
+  inequality with the two answers swapped. Each rate is replaced by its confidence limit. This bound makes no
+  assumptions about the mechanism.
+- From the difference between the two rates, for a mechanism with a known shape but unknown noise (Nasr et al. 2023):
+  see `shapes`.
+- From one run with many canaries, whose releases may depend on each other (Steinke, Nasr & Jagielski 2023, Theorem
+  5.2).
 """
 
 import math
@@ -29,10 +30,10 @@ class Rates:
     """How often an attack answered "first" in each world.
 
     Attributes:
-        hits: number of "first" answers in the first world.
-        first: number of trials in the first world.
-        alarms: number of "first" answers in the second world.
-        second: number of trials in the second world.
+        hits: the number of "first" answers in the first world.
+        first: the number of trials in the first world.
+        alarms: the number of "first" answers in the second world.
+        second: the number of trials in the second world.
     """
 
     hits: int
@@ -41,7 +42,7 @@ class Rates:
     second: int
 
     def epsilon(self, delta: float, alpha: float) -> float:
-        """Return a lower bound on ε with confidence 1 - alpha, valid for any mechanism.
+        """Return a lower bound on ε with confidence 1 - alpha, which is valid for any mechanism.
 
         Each of the four confidence limits uses alpha/4.
         """
@@ -54,7 +55,7 @@ class Rates:
         return max(0.0, *(math.log((true - delta) / false) for true, false in (caught, cleared) if true > delta))
 
     def advantage(self, alpha: float) -> float:
-        """Return a lower bound on the true minus the false positive rate, with confidence 1 - alpha.
+        """Return a lower bound, with confidence 1 - alpha, on the true positive rate minus the false positive rate.
 
         Each of the two confidence limits uses alpha/2.
         """
@@ -65,11 +66,11 @@ class Rates:
 def one_run_p(canaries: int, guesses: int, right: int, epsilon: float, delta: float) -> float:
     """Return an upper bound on the probability of at least `right` correct guesses under (ε, δ).
 
-    This is Theorem 5.2 of Steinke et al. 2023.
+    This is Theorem 5.2 in Steinke et al. 2023.
 
     Args:
-        canaries: m, the number of canaries; a fair coin assigns each to one of the two worlds.
-        guesses: r ≤ m, the number of guessed canaries, selected without knowledge of their coins.
+        canaries: m, the number of canaries, each assigned to one of the two worlds by a fair coin.
+        guesses: r ≤ m, the number of guesses, made for canaries that were chosen without knowing their coins.
         right: v, the number of correct guesses.
         epsilon: ε.
         delta: δ.
@@ -94,7 +95,7 @@ def one_run_epsilon(canaries: int, guesses: int, right: int, delta: float, alpha
 
 
 def sample_size(shape: Shape, epsilon: float, delta: float, alpha: float, factor: float = 2.0) -> int | None:
-    """Return the number of trials per world that refutes ε with power 0.9 if the true ε is `factor` times as large.
+    """Return the number of trials per world that refutes ε with power 0.9 if the true ε is `factor` times larger.
 
     The estimate assumes the best attack, with equal error rates in both worlds, and the bound `Rates.advantage`.
     """
@@ -104,7 +105,7 @@ def sample_size(shape: Shape, epsilon: float, delta: float, alpha: float, factor
 
 
 def pure_sample_size(epsilon: float, alpha: float, hit: float, factor: float = 2.0) -> int | None:
-    """Return the sample size for a pure ε.
+    """Return the sample size for refuting a pure ε.
 
     The attack has the hit rate `hit` and the false alarm rate `hit` e^-(factor · ε).
     """
@@ -112,7 +113,7 @@ def pure_sample_size(epsilon: float, alpha: float, hit: float, factor: float = 2
 
 
 def _sample_size(hit: float, alarm: float, refutes: Callable[[Rates], bool]) -> int | None:
-    """Return the smallest n, accurate to 2 %, that refutes even if both counts are at their unfavourable 95 % quantile.
+    """Return the smallest n, within 2 %, that refutes even if both counts are at their unfavourable 95 % quantiles.
 
     Return None if n would exceed 2^16.
     """

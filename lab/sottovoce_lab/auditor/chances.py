@@ -1,6 +1,6 @@
 """p-values for observations under a stated law, without SciPy.
 
-They are based on the gamma distribution, on Φ, and on the largest gap between two distribution functions.
+They use the gamma distribution, Φ, and the largest gap between two distribution functions.
 """
 
 import math
@@ -19,9 +19,9 @@ def phi(x: float) -> float:
 
 
 def gamma_two_sided(x: float, shape: float) -> float:
-    """Return the two-sided p-value, twice the smaller tail, of x under Γ(shape, 1).
+    """Return the two-sided p-value, which is twice the smaller tail, for x under Γ(shape, 1).
 
-    For n standard normal z, Σz²/2 has the shape n/2.
+    For n independent standard normal z, Σz²/2 has the shape n/2.
     """
     if x <= 0:
         return 0.0

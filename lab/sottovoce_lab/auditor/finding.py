@@ -6,24 +6,24 @@ from typing import Any
 from sottovoce.door import PrivacyStatement
 
 SIGNIFICANCE = 1e-6
-"""Significance level of a whole audit: a sound target is wrongly refuted in at most one of a million audits."""
+"""Significance level of a whole audit: at most one in a million audits wrongly refutes a sound target."""
 
 CONFIDENCE = 0.95
-"""Simultaneous confidence, over all games, of the lower bound on ε."""
+"""Simultaneous confidence of the lower bounds on ε, over all games."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """The outcome of one game.
+    """The outcome of a game.
 
     Attributes:
         game: the game's name.
         question: the question that the game answers.
-        trials: number of times the game was played.
+        trials: the number of times the game was played.
         facts: counts, measurements and stated values.
-        p_value: upper bound on the probability of a result at least this bad if the claim is true; None if the game
+        p_value: an upper bound on the probability of a result at least this bad if the claim is true; None if the game
             is decided by its lower bound on ε instead.
-        epsilon_lower_bound: lower bound on ε at the game's share of CONFIDENCE; None if the game does not bound ε.
+        epsilon_lower_bound: the lower bound on ε at the game's share of CONFIDENCE; None if the game does not bound ε.
         refuted: whether the claim is refuted at the game's share of SIGNIFICANCE.
     """
 
@@ -56,15 +56,15 @@ class Audit:
         kind: `mechanism` or `learner`.
         name: the target's name.
         fidelity: `sound` or `paper`.
-        seen: source of the auditor's observations: `wire` or `release`.
-        played: public parameters of the target.
+        seen: what the auditor observed: `wire` or `release`.
+        played: the target's public parameters.
         statement: the audited privacy claim.
-        delta: δ of the claim; 0 for a pure ε.
+        delta: the claim's δ; 0 for a pure ε.
         findings: one finding per game.
-        sample_size: number of trials per world that would refute the claim if the true ε were twice as large; None
-            if there is no claim or if the number is too large to compute.
-        trials: number of requested trials.
-        seconds: duration of the audit, in seconds.
+        sample_size: the number of trials per world that would refute the claim if the true ε were twice as large; None
+            if there is no claim or the number is too large to compute.
+        trials: the number of trials requested.
+        seconds: how long the audit took, in seconds.
     """
 
     kind: str
@@ -86,14 +86,14 @@ class Audit:
 
     @property
     def verdict(self) -> str:
-        """The verdict as text. An audit can refute a claim but not prove it, so the verdict is never "private"."""
+        """The verdict as text. An audit can refute a claim but never prove it, so the verdict is never "private"."""
         if self.refuted:
             return "refuted"
         return "no claim" if self.statement.epsilon is None else f"not refuted at {self.trials} trials"
 
     @property
     def epsilon_lower_bound(self) -> float:
-        """The largest lower bound on ε of all games, at the simultaneous confidence CONFIDENCE."""
+        """The largest lower bound on ε from any game, at the simultaneous confidence CONFIDENCE."""
         return max((finding.epsilon_lower_bound or 0.0 for finding in self.findings), default=0.0)
 
     def as_dict(self) -> dict[str, object]:

@@ -1,8 +1,8 @@
-"""The stated laws of releases, which the auditor computes only from public parameters.
+"""The stated laws of releases, which the auditor computes from public parameters alone.
 
 A law is the distribution of float64[n, P] releases whose exact values are known. The auditor has its own implementation
-of each law and takes nothing from the vault; otherwise, a faulty vault would be checked against its own rule. The grid
-steps are finer than a thousandth of the noise, so continuous laws are accurate enough.
+of each law and uses none of the vault's code, because a faulty vault would otherwise be checked against its own rule.
+The grid steps are finer than a thousandth of the noise, so continuous laws are accurate enough.
 """
 
 import math
@@ -23,13 +23,13 @@ Floats = NDArray[np.float64]
 
 
 def claimed_mu(budget: Budget) -> float:
-    """Return μ of the Gaussian mechanism that spends the whole budget, by the analytic formula (Balle & Wang 2018).
+    """Return μ for the Gaussian mechanism that spends the whole budget, by the analytic formula (Balle & Wang 2018).
 
     Raises:
         InternalError: if the budget has no finite ε.
     """
     if budget.epsilon is None:
-        raise InternalError("a mechanism without an ε guarantee has no σ: report this")
+        raise InternalError("a mechanism without an ε guarantee has no σ: this is a bug; please report it")
     return gaussian_mu(budget.epsilon, budget.delta)
 
 
@@ -37,7 +37,7 @@ class Law(Protocol):
     """The distribution of a release, given its exact value."""
 
     def p_values(self, values: Floats, exact: Floats) -> dict[str, float]:
-        """Return a p-value per test, by the test's name. Too much noise contradicts the law, as does too little.
+        """Return a p-value for each test, keyed by test name. Both too much and too little noise contradict the law.
 
         Args:
             values: the releases, float64[n, P].
@@ -47,11 +47,11 @@ class Law(Protocol):
 
     @property
     def hit(self) -> float:
-        """Probability of the highest score if the first of two distant values is true, for one coordinate group."""
+        """The probability of the highest score, per coordinate group, if the first of two distant values is true."""
         ...
 
     def score(self, values: Floats, first: Floats, second: Floats) -> Floats:
-        """Return the log density ratio of `first` to `second`, float64[n]; all arguments are float64[n, P]."""
+        """Return the log density ratio of `first` to `second`, float64[n]. All arguments are float64[n, P]."""
         ...
 
 
@@ -66,7 +66,7 @@ class Gaussian:
     sigma: float
 
     def p_values(self, values: Floats, exact: Floats) -> dict[str, float]:
-        """See Law.p_values."""
+        """Return the p-values; see Law.p_values."""
         z = (values - exact).ravel() / self.sigma
         return {
             "scale": gamma_two_sided(float(z @ z) / 2, z.size / 2),
@@ -75,7 +75,7 @@ class Gaussian:
         }
 
     def score(self, values: Floats, first: Floats, second: Floats) -> Floats:
-        """See Law.score."""
+        """Return the log density ratios; see Law.score."""
         far, near = ((values - second) ** 2).sum(axis=1), ((values - first) ** 2).sum(axis=1)
         ratios: Floats = (far - near) / (2 * self.sigma**2)
         return ratios
@@ -83,7 +83,7 @@ class Gaussian:
 
 @dataclass(frozen=True, slots=True)
 class MaxNorm:
-    """Noise with density ∝ exp(-max|zᵢ|/s) on each group of c coordinates; the Laplace law for c = 1.
+    """Noise with density ∝ exp(-max|zᵢ|/s) on each group of c coordinates, which is the Laplace law for c = 1.
 
     Attributes:
         scale: s, in the release's units.
@@ -95,11 +95,11 @@ class MaxNorm:
 
     @property
     def hit(self) -> float:
-        """See Law.hit."""
+        """The probability of the highest score; see Law.hit."""
         return 0.5
 
     def p_values(self, values: Floats, exact: Floats) -> dict[str, float]:
-        """See Law.p_values. The radii max|zᵢ| follow Γ(c, s)."""
+        """Return the p-values, using that the radii max|zᵢ| follow Γ(c, s); see Law.p_values."""
         residuals = self._groups(values - exact)
         radii = (np.abs(residuals).max(axis=1) / self.scale).ravel()
         found = {
@@ -113,7 +113,7 @@ class MaxNorm:
         return found
 
     def score(self, values: Floats, first: Floats, second: Floats) -> Floats:
-        """See Law.score."""
+        """Return the log density ratios; see Law.score."""
         far, near = (np.abs(self._groups(values - exact)).max(axis=1).sum(axis=1) for exact in (second, first))
         ratios: Floats = (far - near) / self.scale
         return ratios
@@ -125,12 +125,12 @@ class MaxNorm:
 
 @dataclass(frozen=True, slots=True)
 class OnSphere:
-    """PrivUnit: a point V on the unit sphere that lies in the cap ⟨V, u⟩ ≥ γ with probability p.
+    """PrivUnit, which releases a point V on the unit sphere that lies in the cap ⟨V, u⟩ ≥ γ with probability p.
 
     Attributes:
         cap: γ, p and E⟨V, u⟩.
         epsilon: ε.
-        tolerance: largest deviation of V's length from 1 that rounding can cause.
+        tolerance: the largest deviation of V's length from 1 that rounding can cause.
     """
 
     cap: Cap
@@ -139,11 +139,11 @@ class OnSphere:
 
     @property
     def hit(self) -> float:
-        """See Law.hit."""
+        """The probability of the highest score; see Law.hit."""
         return self.cap.probability
 
     def p_values(self, values: Floats, exact: Floats) -> dict[str, float]:
-        """See Law.p_values; `exact` contains unit vectors."""
+        """Return the p-values, where `exact` contains unit vectors; see Law.p_values."""
         heights = (values * exact).sum(axis=1)
         n = len(heights)
         off = float(np.abs(np.sqrt((values**2).sum(axis=1)) - 1).max())
@@ -155,7 +155,7 @@ class OnSphere:
         }
 
     def score(self, values: Floats, first: Floats, second: Floats) -> Floats:
-        """See Law.score. The density inside a cap is e^ε times the density outside it."""
+        """Return the log density ratios; see Law.score. The density in the cap is e^ε times the density outside."""
         inside = [(values * exact).sum(axis=1) >= self.cap.gamma for exact in (first, second)]
         ratios: Floats = self.epsilon * (inside[0].astype(np.float64) - inside[1])
         return ratios
@@ -163,11 +163,11 @@ class OnSphere:
 
 @dataclass(frozen=True, slots=True)
 class LabelThenSphere:
-    """Randomised response on the first coordinate, which is the label, and PrivUnit on the other coordinates.
+    """Randomised response on the first coordinate, which is the label, and PrivUnit on the others.
 
     Attributes:
         label: randomised response for the label.
-        sphere: law of the other coordinates.
+        sphere: the law of the other coordinates.
     """
 
     label: RandomisedLabel
@@ -175,11 +175,11 @@ class LabelThenSphere:
 
     @property
     def hit(self) -> float:
-        """See Law.hit."""
+        """The probability of the highest score; see Law.hit."""
         return self.label.true_weight / self.label.total * self.sphere.hit
 
     def p_values(self, values: Floats, exact: Floats) -> dict[str, float]:
-        """See Law.p_values."""
+        """Return the p-values of both parts; see Law.p_values."""
         true = int((values[:, 0] == exact[:, 0]).sum())
         chance = self.label.true_weight / self.label.total
         return {
@@ -188,7 +188,7 @@ class LabelThenSphere:
         }
 
     def score(self, values: Floats, first: Floats, second: Floats) -> Floats:
-        """See Law.score."""
+        """Return the log density ratios, summed over both parts; see Law.score."""
         says = (values[:, 0] == first[:, 0]).astype(np.float64) - (values[:, 0] == second[:, 0])
         ratios: Floats = self.label.epsilon * says + self.sphere.score(values[:, 1:], first[:, 1:], second[:, 1:])
         return ratios

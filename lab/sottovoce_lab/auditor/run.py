@@ -1,4 +1,4 @@
-"""Run an audit: play every game against one target."""
+"""Run an audit, which plays every game against one target."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -36,15 +36,15 @@ def audit(
     Args:
         kind: `mechanism` or `learner`.
         name: the target's name.
-        fidelity: `sound`, or `paper` for learners that have a variant faithful to the paper.
-        epsilon: ε of the target's budget; for a target whose claim is refuted, the claimed ε.
+        fidelity: `sound`, or `paper` for learners with a variant faithful to the paper.
+        epsilon: ε in the target's budget, or the claimed ε if the target's claim is refuted.
         delta: δ.
-        trials: number of canaries to distinguish; None for a default that takes a few seconds.
+        trials: the number of canaries to distinguish; None for a default that takes a few seconds.
         seed: seed for the auditor's coins; the noise comes from the operating system and is never seeded.
         progress: callback that receives the name of each game before it is played.
 
     Raises:
-        UsageError: if the target does not exist, or if ε or δ is out of range.
+        UsageError: if the target does not exist, or ε or δ is out of range.
         PrivacyError: if the target cannot be built for this budget.
     """
     if not (0 < epsilon <= MAX_EPSILON and 0 < delta < 1):
@@ -108,12 +108,12 @@ def _findings(
         progress(name)
         try:
             yield from play()
-        except PrivacyError as error:  # the device should have answered
+        except PrivacyError as error:  # the device should have answered this query
             yield Finding(name, "does a device answer every paid query?", 1, {"silent": str(error)}, 0.0, refuted=True)
 
 
 def _sample_size(subject: Subject, stated: float | None) -> int | None:
-    """Return the sample size for the canary game at its share of the significance level."""
+    """Return the canary game's sample size, at its share of the significance level."""
     if stated is None:
         return None
     alpha = SIGNIFICANCE / _TESTS

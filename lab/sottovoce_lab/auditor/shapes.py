@@ -1,8 +1,8 @@
-"""Mechanism families, which have one member per noise level, and the power of the best test against each member.
+"""Mechanism families with one member per noise level, and the power of the best test against each member.
 
-A test that answers "first" with probability t in one world and f in the other has the advantage t - f. The advantage of
-a test on two neighbours never exceeds the mechanism's δ at ε = 0. If a mechanism belongs to the claimed family, an
-observed advantage therefore bounds its noise from above, and hence its ε from below (Nasr et al. 2023).
+A test that answers "first" with probability t in one world and f in the other has the advantage t - f. Its advantage on
+two neighbours never exceeds the mechanism's δ at ε = 0. If a mechanism belongs to the claimed family, an observed
+advantage therefore bounds its noise from above, and hence its ε from below (Nasr et al. 2023).
 """
 
 import math
@@ -20,7 +20,7 @@ from sottovoce_lab.auditor.chances import phi
 
 _NORMAL = NormalDist()
 _MAX_NOISE = 2.0**16
-_BISECTIONS = 16  # accurate to less than a thousandth of the noise
+_BISECTIONS = 16  # accurate to less than a thousandth of the noise level
 
 
 class Shape(Protocol):
@@ -31,20 +31,20 @@ class Shape(Protocol):
         ...
 
     def epsilon(self, advantage: float, delta: float) -> float:
-        """Return ε at δ of the noisiest member against which a test can have this advantage; 0 for no advantage."""
+        """Return ε at δ for the noisiest member against which a test can have this advantage; 0 for no advantage."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Gaussians:
-    """Gaussian mechanisms under μ-GDP: two normal distributions whose means differ by μ."""
+    """Gaussian mechanisms under μ-GDP, which are pairs of normal distributions whose means differ by μ."""
 
     def advantage(self, epsilon: float, delta: float) -> float:
-        """See Shape.advantage."""
+        """Return the best test's advantage; see Shape.advantage."""
         return 2 * phi(gaussian_mu(epsilon, delta) / 2) - 1
 
     def epsilon(self, advantage: float, delta: float) -> float:
-        """See Shape.epsilon."""
+        """Return ε of the noisiest member; see Shape.epsilon."""
         if advantage <= 0:
             return 0.0
         return gaussian_epsilon(2 * _NORMAL.inv_cdf((1 + advantage) / 2), delta) if advantage < 1 else math.inf
@@ -55,9 +55,9 @@ class SampledGaussians:
     """Gaussian sums over secret random batches.
 
     Attributes:
-        rate: probability that a record is in a batch.
-        releases: number of released sums.
-        neighbouring: neighbouring relation between data sets.
+        rate: the probability that a record is in a batch.
+        releases: the number of released sums.
+        neighbouring: the neighbouring relation between data sets.
     """
 
     rate: float
@@ -65,7 +65,7 @@ class SampledGaussians:
     neighbouring: Neighbouring
 
     def advantage(self, epsilon: float, delta: float) -> float:
-        """See Shape.advantage."""
+        """Return the best test's advantage; see Shape.advantage."""
         return self._advantage(self.noise(epsilon, delta))
 
     def noise(self, epsilon: float, delta: float) -> float:
@@ -73,7 +73,7 @@ class SampledGaussians:
         return _noise(self, epsilon, delta)
 
     def epsilon(self, advantage: float, delta: float) -> float:
-        """See Shape.epsilon."""
+        """Return ε of the noisiest member; see Shape.epsilon."""
         if advantage <= 0 or self._advantage(_MAX_NOISE) >= advantage:
             return 0.0
         low, high = MIN_NOISE, _MAX_NOISE

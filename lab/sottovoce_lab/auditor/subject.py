@@ -1,4 +1,4 @@
-"""Audit subjects, which run devices one after another on the auditor's records and observe each one as a peer does."""
+"""Audit subjects, which run devices one after another on the auditor's records and observe each as a peer would."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -13,22 +13,22 @@ from sottovoce.vault import Budget, Ledger, Vault
 from sottovoce_lab.auditor.shapes import Shape
 
 AUDITED = "audited"
-"""Learner name in the auditor's queries to a vault."""
+"""The learner name used in the auditor's queries to a vault."""
 
 Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Sighting:
-    """Everything that one device released in a whole run, decoded as far as an observer can decode it.
+    """Everything that one device released in a whole run, as far as an observer can decode it.
 
     Attributes:
         values: the device's releases in their own unit, float64[n, P].
-        points: the points at which the releases were requested, which the observer knows, float64[n, P]; float64[n, 0]
+        points: float64[n, P], the points at which the releases were requested, which the observer knows; float64[n, 0]
             for releases without a point.
-        versions: largest number of different versions of one release; more than one means that noise was redrawn.
-        key: the key of the device's ledger. Peers never see it, but the privacy promise holds even against an observer
-            who knows the block of each record.
+        versions: the largest number of versions of the same release; more than 1 means that noise was redrawn.
+        key: the key in the device's ledger. Peers never see it, but the privacy promise must hold even against an
+            observer who knows every record's block.
     """
 
     values: Floats
@@ -42,9 +42,10 @@ Watch = Callable[[Vault, int], Sighting]
 
 
 class Subject(Protocol):
-    """An audited target, built for one pair of ε and δ.
+    """An audited target, built for given ε and δ.
 
-    The auditor chooses the records and knows the initial state and every public parameter, but otherwise sees only the
+    The auditor chooses the records and knows the initial state and every public parameter. Apart from that, it sees
+    only the
     device's messages.
     """
 
@@ -55,94 +56,94 @@ class Subject(Protocol):
 
     @property
     def budget(self) -> Budget:
-        """Budget of each device's ledger."""
+        """The budget in each device's ledger."""
         ...
 
     @property
     def delta(self) -> float:
-        """δ of the claim; 0 for a pure claim, regardless of the budget's δ."""
+        """The claim's δ, which is 0 for a pure claim regardless of the budget's δ."""
         ...
 
     @property
     def played(self) -> dict[str, Any]:
-        """Public parameters of the subject, as JSON-ready values."""
+        """The subject's public parameters as JSON-ready values."""
         ...
 
     @property
     def shape(self) -> Shape | None:
-        """Family of the claimed mechanism, used to bound its noise rather than ε directly; None without a family."""
+        """The family of the claimed mechanism, for bounding its noise instead of ε directly; None if it has none."""
         ...
 
     @property
     def threshold(self) -> float:
-        """Score above which an observer answers "first"; fixed before the observer sees anything."""
+        """The score above which the observer answers "first", fixed before it sees anything."""
         ...
 
     @property
     def hit(self) -> float:
-        """Probability of a score above the threshold in the first world, under the stated law."""
+        """The probability of a score above the threshold in the first world, under the stated law."""
         ...
 
     @property
     def enough(self) -> int:
-        """Default number of canaries, chosen so that the game takes a few seconds."""
+        """The default number of canaries, for which the game takes a few seconds."""
         ...
 
     @property
     def canaries(self) -> int:
-        """Number m of canaries in one device; the observer can score each of them from the device's messages."""
+        """The number m of canaries per device, each of which can be scored from the device's messages."""
         ...
 
     @property
     def grid(self) -> float | None:
-        """Public grid step of the observations; None if the observations do not lie on a known grid.
+        """The public grid step of the observations; None if they do not lie on a known grid.
 
-        That is the case, for example, if a learner computes with the values after they were rounded to the grid.
+        For example, they do not if a learner computes with the values after they were rounded to the grid.
         """
         ...
 
     def vault(self, records: Records, ledger: Ledger) -> Vault:
-        """Return a vault over these records whose noise comes from the operating system, as on a device."""
+        """Return a vault over these records that, like a device, takes its noise from the operating system."""
         ...
 
     def watch(self, vault: Vault, count: int) -> Sighting:
-        """Run a device with this vault over `count` records from start to end, and return a peer's view of it.
+        """Run a device with this vault over `count` records to the end, and return a peer's view of it.
 
         Raises:
-            PrivacyError: if the device did not release a value that it should have released.
+            PrivacyError: if the device did not make a release that it should have made.
         """
         ...
 
     def queries(self, records: Records) -> tuple[list[Query], Query]:
-        """Return all queries that a vault over these records answers, and one query that exceeds its budget."""
+        """Return all queries that a vault over these records answers, and one more that exceeds its budget."""
         ...
 
     def worlds(self) -> Mapping[str, Records]:
-        """Return data sets, by name, for which the noise must have the same law.
+        """Return named data sets for which the noise must have the same law.
 
-        They are chosen to reveal defects that depend on the data.
+        They are chosen to expose defects that depend on the data.
         """
         ...
 
     def p_values(self, records: Records, sighting: Sighting) -> dict[str, float]:
-        """Return p-values of the stated law, by the test's name."""
+        """Return p-values for the stated law, keyed by test name."""
         ...
 
     def canary_records(self, coins: NDArray[np.bool_]) -> Records:
-        """Return a device's records, with canary j in its first world if coins[j] is true, else in its second."""
+        """Return a device's records, with canary j from its first world if coins[j] is true, else from its second."""
         ...
 
     def single_number_variant(self) -> "Subject | None":
-        """Return a variant whose releases are single numbers, to test code that may treat them as scalars, or None."""
+        """Return a variant that releases single numbers, for testing code that may treat them as scalars, or None."""
         ...
 
     def scores(self, sighting: Sighting) -> Floats:
-        """Return a score per canary, float64[m]: the evidence for its first world under the stated law."""
+        """Return each canary's score, float64[m], which is the evidence for its first world under the stated law."""
         ...
 
 
 def watch_new_device(subject: Subject, records: Records) -> Sighting:
-    """Run a device with a new ledger from start to end, and return a peer's view of it."""
+    """Run a device with a new ledger to the end, and return a peer's view of it."""
     ledger = Ledger.in_memory("audited", subject.budget)
     key = ledger.numbers.key
     vault = subject.vault(records, ledger)

@@ -1,6 +1,6 @@
-"""Wiretap on a device with emulated peers: runs the shipped core, learner, vault and codec on the auditor's clock.
+"""A wiretap on a device with emulated peers, which runs the shipped core, learner, vault and codec in simulated time.
 
-Only messages are recorded. The other parts of a frame (sender, sequence number, signature) do not depend on the
+Only messages are recorded, because the other parts of a frame (sender, sequence number, signature) do not depend on the
 records.
 """
 
@@ -26,7 +26,7 @@ class Frame:
     """A message as decoded by its recipient.
 
     Attributes:
-        recipient: name of the peer that received the message.
+        recipient: the name of the peer that received the message.
         message: the message, decoded from its bytes.
     """
 
@@ -35,13 +35,13 @@ class Frame:
 
 
 Reply = Callable[[Message], Message | None]
-"""Function that returns a peer's reply to a message, or None for no reply."""
+"""Returns a peer's reply to a message, or None for no reply."""
 
 
 def overhear(learner: Learner[Any], vault: Vault, seconds: float, reply: Reply = lambda message: None) -> list[Frame]:
     """Run a new device for `seconds` on the auditor's clock, and return all frames that it sends.
 
-    The emulated peers confirm each frame, and answer it if `reply` returns a message.
+    The emulated peers confirm each frame, and reply if `reply` returns a message.
     """
     tap = _Tap(learner, vault, reply)
     tap.run(seconds)
@@ -94,6 +94,6 @@ def _sealed(recipient: str, sequence: int, message: Message) -> bytes:
 
 def _opened(parcel: Parcel) -> Message:
     if not isinstance(parcel, bytes):
-        raise InternalError("a parcel on the wire is not bytes: report this")
+        raise InternalError("a parcel on the wire is not bytes: this is a bug; please report it")
     payload_type, _, payload = parcel.partition(b"\0")
     return decode(payload_type.decode(), payload)

@@ -1,1 +1,1 @@
-"""The lab's commands, which `sottovoce` offers if the lab is installed."""
+"""The lab's commands, which are part of `sottovoce` if the lab is installed."""

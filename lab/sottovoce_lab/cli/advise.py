@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-if TYPE_CHECKING:  # this import loads the simulator
+if TYPE_CHECKING:  # importing this loads the simulator
     from sottovoce_lab.library.advice import Advised
 
 _OTHERS = 4

@@ -73,7 +73,7 @@ def _public(found: Found) -> "PublicModel":
 
 
 def _facts(found: Found) -> dict[str, Any]:
-    """Return the facts about the model to include in the exported file."""
+    """Return the facts about the model that the exported file includes."""
     import msgspec
 
     described: dict[str, Any] = msgspec.to_builtins(found.description)

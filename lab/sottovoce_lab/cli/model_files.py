@@ -1,4 +1,4 @@
-"""Load model files for the `sottovoce model` commands, and check that the required optional packages are installed."""
+"""Load model files for the `sottovoce model` commands, and check that the optional packages they need are installed."""
 
 from importlib.util import find_spec
 from pathlib import Path
@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 
 
 def require_models() -> None:
-    """Check that the packages of the extra `models` are installed.
+    """Check that the packages from the extra `models` are installed.
 
     Raises:
-        ConfigError: if a package is missing; the message names it and the remedy.
+        ConfigError: if a package is missing; the message names the package and the remedy.
     """
     missing = [name for name in ("onnx", "onnxruntime") if find_spec(name) is None]
     if missing:
@@ -27,7 +27,7 @@ def require_models() -> None:
 
 
 def graph_of(name: str) -> "GraphFile":
-    """Read and check the graph of a bundled model, by its name, or in a file.
+    """Read and check a graph, given the name of a bundled model or a file.
 
     Raises:
         ConfigError: if the graph does not exist or fails a check.
@@ -49,7 +49,7 @@ def inference_of(file: Path) -> "Inference":
     """Load a model for prediction from a file.
 
     Raises:
-        ConfigError: if the extra `models` is not installed, or if the file is not such a model.
+        ConfigError: if the extra `models` is not installed, or the file is not such a model.
     """
     require_models()
     from sottovoce_lab.models.checks import forward_file

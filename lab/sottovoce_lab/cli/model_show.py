@@ -64,7 +64,7 @@ def _facts(found: "GraphFile", origin: str) -> dict[str, Any]:
 
 
 def _layers(chain: "Chain", within: list[str]) -> Iterator[dict[str, Any]]:
-    """Yield each layer with its output shape; each block is followed by its inner layers."""
+    """Yield each layer with its output shape. A block is followed by its inner layers."""
     import msgspec
 
     from sottovoce_lab.models.layers.network import Residual
@@ -98,7 +98,7 @@ def _allowed(digest: str) -> str:
 
 
 def _try_to_run(found: "GraphFile", origin: str) -> str:
-    """Run the graph in a separate process, because ONNX Runtime crashes on some machines."""
+    """Try the graph in a separate process, because ONNX Runtime crashes on some machines."""
     from sottovoce.kernels.onnx.allowed import Graph
     from sottovoce.kernels.onnx.probe import probe_graph
 

@@ -1,4 +1,4 @@
-"""Names for shell completion; each function imports its dependencies only when it is called."""
+"""Names for shell completion. Each function imports its dependencies only when it is called."""
 
 
 def learners() -> list[str]:
@@ -37,14 +37,14 @@ def experiments() -> list[str]:
 
 
 def mechanisms() -> list[str]:
-    """Return the names of all mechanisms that can be audited."""
+    """Return the names of all auditable mechanisms."""
     from sottovoce_lab.auditor.targets import MECHANISMS
 
     return list(MECHANISMS)
 
 
 def reproductions() -> list[str]:
-    """Return the names of all papers and of their figures and tables."""
+    """Return the names of all papers, and of their figures and tables."""
     from sottovoce_lab.papers.specification import experiments, papers
 
     return [*papers(), *experiments()]

@@ -1,4 +1,4 @@
-"""Progress bar for many runs, with the completed runs, the total and the estimated remaining time."""
+"""A progress bar for many runs that shows the completed runs, the total and the estimated remaining time."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -8,8 +8,9 @@ from contextlib import contextmanager
 def run_bar() -> Iterator[Callable[[int, int, str], None]]:
     """Show a progress bar on standard error, and yield a function that updates it.
 
-    The function's arguments are the number of completed runs, the total number of runs, and the name of the last run.
-    If standard error is not a terminal, the function also prints a line for each completed run.
+    The function takes the number of completed runs, the total number of runs and the name of the last run. If standard
+    error
+    is not a terminal, it also prints a line for each completed run.
     """
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn

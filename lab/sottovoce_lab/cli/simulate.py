@@ -11,7 +11,7 @@ from sottovoce.errors import UsageError
 from sottovoce_lab.cli import names
 
 VECTOR = ("golf", "gradient-walk", "sequential-sgd")
-"""Learners with one record per device, for which a whole fleet fits into a few arrays."""
+"""Learners with one record per device, whose fleet fits into a few arrays."""
 
 
 def run_simulate(
@@ -70,7 +70,7 @@ def run_simulate(
 
 
 def print_summary(report: dict[str, Any]) -> None:
-    """Print the summary of a run on the vector engine."""
+    """Print the summary of a vector engine run."""
     run, privacy, final, traffic = report["run"], report["privacy"], report["final"], report["traffic"]
     lines = {
         "fleet": f"{run['agents']} agents, {run['learner']}, {run['model']}, {run['data']}, {run['topology']}",
@@ -88,7 +88,7 @@ def print_summary(report: dict[str, Any]) -> None:
 
 
 def limit_blas_threads() -> None:
-    """Limit BLAS to one thread, because matrices are small, work is parallelised elsewhere, and sums are reproducible.
+    """Limit BLAS to one thread: matrices are small, work is parallelised elsewhere, and sums become reproducible.
 
     The limit must be set before numpy is imported, so this function sets environment variables.
     """

@@ -14,12 +14,12 @@ from sottovoce_lab.testbed.progress import Moment, Watcher
 
 _ROWS = 12
 _CYCLES = "cycle"
-_PATIENCE_SECONDS = 5.0  # minimum time between two lines about one phase
+_PATIENCE_SECONDS = 5.0  # minimum time between two progress lines for the same phase
 _MIB = 2**20
 
 
 class ConsoleWatcher(Watcher):
-    """A watcher that displays a run as a live table and a progress bar, or as occasional lines without a terminal.
+    """A watcher that shows a run as a live table and a progress bar, or as occasional lines if there is no terminal.
 
     Args:
         quiet: whether to print to standard error, so that standard output contains only the JSON report.
@@ -73,7 +73,7 @@ class ConsoleWatcher(Watcher):
             self._live.update(Group(*table, self._progress), refresh=True)
 
     def print_summary(self, report: dict[str, Any]) -> None:
-        """Print the summary of a run."""
+        """Print a run's summary."""
         run, privacy, final, traffic = report["run"], report["privacy"], report["final"], report["traffic"]
         alive = sum(agent["alive"] for agent in report["agents"])
         table = Table(show_header=False, box=None, pad_edge=False)
@@ -124,7 +124,7 @@ class ConsoleWatcher(Watcher):
         self._console.print(table)
 
     def compare(self, report: dict[str, Any]) -> None:
-        """Print the run together with simulations on the same data, sorted by increasing accuracy."""
+        """Print the run together with simulations on the same data, in order of increasing accuracy."""
         run, rules, privacy = report["run"], report["baselines"], report["privacy"]
         budget = "no ε" if privacy["epsilon"] is None else f"ε = {privacy['epsilon']:g}"
         seen = privacy["threat_model"].removeprefix("local: ").partition(";")[0]

@@ -144,7 +144,7 @@ def run_testbed(
         if path is not None:
             check_writable(option, path)
     witness = None if trace is None else Trace()
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # otherwise the fleet's keys and records would remain
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # without this, the fleet's keys and records would remain
     with ConsoleWatcher(quiet=as_json) as watcher:
         planned = plan(options)
         result = memory.run(planned, watcher, witness) if transport == "memory" else processes.run(planned, watcher)

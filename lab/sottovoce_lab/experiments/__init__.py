@@ -1,4 +1,4 @@
-"""Simulated experiments, which turn declared settings into a report, and the figures of the papers."""
+"""Simulated experiments, which turn settings into a report, and the papers' figures."""
 
 from sottovoce_lab.experiments import events
 from sottovoce_lab.experiments.builtins import load_experiment, names

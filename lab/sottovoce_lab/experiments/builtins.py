@@ -1,4 +1,4 @@
-"""Built-in experiments, which are stored as TOML files, and every other learner with its default settings."""
+"""Built-in experiments, stored as TOML files, and every other learner with its default settings."""
 
 from collections.abc import Collection
 from importlib import resources
@@ -20,10 +20,10 @@ def names() -> list[str]:
 
 
 def load_experiment(name: str, known: Collection[str] | None = KEYS) -> dict[str, Any]:
-    """Return the dotted keys and values of a built-in experiment, of a learner with its defaults, or of a file.
+    """Return the dotted keys and values for a built-in experiment, a learner with its defaults, or a file.
 
     Args:
-        name: name of an experiment or a learner, or a path that ends in .toml.
+        name: the name of an experiment or a learner, or a path that ends in .toml.
         known: the valid keys; None to accept any key.
 
     Raises:

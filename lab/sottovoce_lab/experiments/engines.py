@@ -1,4 +1,4 @@
-"""Execution of a run on the engine that its description specifies."""
+"""Execute a run on the engine that its description specifies."""
 
 from typing import Any
 
@@ -26,12 +26,12 @@ def run(spec: RunSpec, watcher: Watcher, data: DataSet | None = None) -> dict[st
     """Execute a run on the engine that it specifies.
 
     Args:
-        spec: description of the run.
-        watcher: observer that receives progress updates.
-        data: the data set that `spec.data` specifies, if it is already loaded.
+        spec: the description of the run.
+        watcher: receives progress updates.
+        data: the data set in `spec.data`, if it is already loaded.
 
     Returns:
-        the report, `sottovoce.report/1`.
+        The report, `sottovoce.report/1`.
 
     Raises:
         SottovoceError: if the run is impossible; the message suggests a remedy.
@@ -55,7 +55,7 @@ def run(spec: RunSpec, watcher: Watcher, data: DataSet | None = None) -> dict[st
 
 
 def _request_document(spec: RunSpec) -> dict[str, Any]:
-    """Return the run description as JSON-ready values; an infinite ε is the string "inf", as JSON has no infinity."""
+    """Return the run description as JSON-ready values, with "inf" for an infinite ε, which JSON cannot represent."""
     asked = {key: value for key in spec.__struct_fields__ if (value := getattr(spec, key)) not in (None, (), {})}
     return {**asked, **({"epsilon": "inf"} if spec.epsilon == float("inf") else {})}
 

@@ -1,4 +1,4 @@
-"""Simulation of real agents under the virtual clock, with the keys of a vector run: `simulate --engine events`.
+"""Simulate real agents on the virtual clock, with the same keys as a vector run: `simulate --engine events`.
 
 An experiment file is a run description; see sottovoce_lab.testbed.run_spec.
 """
@@ -17,21 +17,21 @@ from sottovoce_lab.testbed.progress import Watcher
 from sottovoce_lab.testbed.run_spec import run_spec
 
 LARGEST_TRACE = 2000
-"""Maximum product of agents and cycles for a traced run, which records every state and message."""
+"""Maximum product of agents and cycles in a traced run, which records every state and message."""
 
 
 def options(values: Mapping[str, Any], origin: str, typed: Collection[str] = ()) -> Options:
-    """Build the options of a run from dotted keys.
+    """Build the options for a run from dotted keys.
 
     Args:
-        values: values by dotted key.
-        origin: experiment name, for error messages.
-        typed: keys that were specified on the command line rather than by the experiment.
+        values: the values, by dotted key.
+        origin: the experiment name, for error messages.
+        typed: the keys that were set on the command line rather than by the experiment.
 
     Raises:
         ConfigError: if a value is invalid, or the experiment contains an unknown key; the message names the key.
         PrivacyError: if no ε holds and the values do not allow a run without ε.
-        UsageError: if a key that was specified on the command line is unknown.
+        UsageError: if a key set on the command line is unknown.
     """
     try:
         return run_spec(values, origin, typed).options()
@@ -44,16 +44,16 @@ def options(values: Mapping[str, Any], origin: str, typed: Collection[str] = ())
 def run(
     asked: Options, watcher: Watcher, traced: bool = False, data: DataSet | None = None
 ) -> tuple[dict[str, Any], dict[str, Any] | None]:
-    """Simulate a fleet under the virtual clock.
+    """Simulate a fleet on the virtual clock.
 
     Args:
-        asked: options of the run.
-        watcher: observer that receives progress updates.
+        asked: the options for the run.
+        watcher: receives progress updates.
         traced: whether to record every state, message and private computation; only for small runs.
-        data: the data set that `asked.data` specifies, if it is already loaded.
+        data: the data set in `asked.data`, if it is already loaded.
 
     Returns:
-        the report, and the trace if one was requested.
+        The report, and the trace if one was requested.
 
     Raises:
         SottovoceError: if the fleet cannot run; the message suggests a remedy.

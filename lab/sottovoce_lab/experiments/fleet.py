@@ -1,4 +1,4 @@
-"""Preparation of a fleet of one-record devices: their records, the perturbation and the test set."""
+"""Prepare a fleet of one-record devices: their records, the perturbation and the test set."""
 
 import math
 from dataclasses import dataclass
@@ -36,17 +36,17 @@ _FEW = 8
 
 @dataclass(frozen=True, slots=True)
 class Fleet:
-    """A fleet with one record per device, and the public facts that apply to all devices.
+    """A fleet with one record per device, and the public facts that all devices share.
 
     Attributes:
-        settings: settings of the run.
-        name: data set name.
+        settings: the settings for the run.
+        name: the data set name.
         records: the transformed records, one per device, in device order; rows are not yet scaled to length 1.
-        test: transformed test records, which no device has.
+        test: the transformed test records, which no device has.
         classes: the number of classes, c.
-        model: model name.
-        scheme: perturbation scheme for the records.
-        transform: steps of the feature transform.
+        model: the model name.
+        scheme: the record perturbation scheme.
+        transform: the steps of the feature transform.
         training_bounds: whether the transform uses ranges computed from the training set.
     """
 
@@ -74,7 +74,7 @@ class Fleet:
         return q
 
     def released_values(self) -> NDArray[np.int64]:
-        """Return the devices' releases on the scheme's grid, int64[n, width], with the noise of `perturbed_records`."""
+        """Return the devices' releases on the scheme's grid, int64[n, width], with the noise in `perturbed_records`."""
         values = np.empty((len(self.records), self.scheme.width), dtype=np.int64)
         stream = generator(self.settings.seed, Stream.NOISE)
         for part in _chunks(len(values)):
@@ -85,7 +85,7 @@ class Fleet:
     def units(self, features: NDArray[np.float64]) -> NDArray[np.float64]:
         """Scale rows to length 1 in the learner's norm; zero rows stay zero.
 
-        The norm is L1 with fidelity `paper` and for the learner gradient-walk, and L2 otherwise.
+        The norm is L1 with fidelity `paper` and for the learner gradient-walk, and L2 in all other cases.
         """
         order = 1 if self.settings.fidelity == "paper" or self.settings.learner.name == "gradient-walk" else 2
         lengths = np.linalg.norm(features, ord=order, axis=1, keepdims=True)
@@ -97,16 +97,17 @@ def assemble(settings: Settings, data: DataSet | None = None) -> Fleet:
     """Load the data, hold out a test set, assign one record to each device, and transform the records.
 
     Args:
-        settings: settings of the run.
-        data: the data set that `settings.data.source` specifies, if it is already loaded.
+        settings: the settings for the run.
+        data: the data set in `settings.data.source`, if it is already loaded.
 
-    The official test split is used if it exists. Otherwise the test set consists of all records that no device gets,
-    or of a tenth of the records if the number of agents is not specified.
+    The official test split is used if there is one. If not, the test set consists of all records that no device gets,
+    or
+    of a tenth of the records if the number of agents is not specified.
 
     Raises:
         DataError: if the data cannot be read, or a transform does not apply to it.
-        PrivacyError: if no scheme exists for these data and this ε.
-        UsageError: if there are too few records for this number of agents and a test set.
+        PrivacyError: if there is no scheme for these data and this ε.
+        UsageError: if there are too few records for this many agents and a test set.
     """
     data = _load_data(settings) if data is None else data
     train, test, bounds = data.records, data.test, data.bounds
@@ -157,10 +158,10 @@ def _load_data(settings: Settings) -> DataSet:
 def _default_transform(settings: Settings, data: DataSet) -> str:
     """Return the default transform for these settings and data.
 
-    For fidelity `paper`, this is min-max scaling to [0, 1]. Otherwise, features are scaled by their declared bounds or
-    by a logarithm, and the mean of each record is subtracted. The mean is not subtracted from records with few
-    features, since it carries much of their information. Large images are pooled, which costs a linear model little
-    accuracy and reduces the size of every message by three quarters.
+    With fidelity `paper`, this is min-max scaling to [0, 1]. In all other cases, features are scaled by their declared
+    bounds or by a logarithm, and each record's mean is subtracted, except from records with few features, whose mean
+    carries much of their information. Large images are pooled, which costs a linear model little accuracy and makes
+    every message smaller by three quarters.
     """
     features = data.records.features.shape[1]
     if settings.fidelity == "paper":
@@ -176,10 +177,10 @@ def _default_transform(settings: Settings, data: DataSet) -> str:
 
 
 def _model(settings: Settings, agents: int) -> str:
-    """Return the chosen model; the default is ridge, which learns most from the releases.
+    """Return the chosen model; the default is ridge, which learns the most from the releases.
 
-    The default is the paper's model, pegasos, with fidelity `paper`, for walks, and for fleets that are too large for
-    every device to store every record.
+    With fidelity `paper`, for walks, and in fleets too large for every device to store every record, the default is
+    the paper's model, pegasos.
     """
     published = settings.fidelity == "paper" or settings.learner.name != "golf"
     return settings.learner.model or ("pegasos" if published or agents > MAX_STORES else "ridge")
@@ -197,7 +198,7 @@ def _scheme(settings: Settings, model: str, features: int, classes: int) -> Sche
 
 
 def _transformed(transform: str, features: NDArray[np.float64], bounds: Bounds | None) -> NDArray[np.float64]:
-    """Transform features in chunks, since transforms copy their input."""
+    """Transform features in chunks, because a transform copies its input."""
     rows = np.empty((len(features), width(transform, features.shape[1])))
     for part in _chunks(len(features)):
         rows[part] = apply(transform, features[part], bounds)

@@ -1,4 +1,4 @@
-"""Simulation of gossip learning on perturbed records, from a fleet to a report."""
+"""Simulate gossip learning on perturbed records, from a fleet to a report."""
 
 import resource
 import time
@@ -31,14 +31,14 @@ def run(fleet: Fleet, watcher: Watcher, traced: bool = False) -> tuple[Document,
 
     Args:
         fleet: the devices and their records.
-        watcher: observer that receives progress updates.
+        watcher: receives progress updates.
         traced: whether to record every message and state.
 
     Returns:
-        the report, and the trace if one was requested.
+        The report, and the trace if one was requested.
 
     Raises:
-        PrivacyError: if no ε holds, and the settings do not allow a run without ε.
+        PrivacyError: if no ε holds and the settings do not allow a run without ε.
         UsageError: if there are too many devices for a model that needs all records.
     """
     began = time.monotonic()
@@ -103,7 +103,7 @@ def run(fleet: Fleet, watcher: Watcher, traced: bool = False) -> tuple[Document,
 
 
 def _build_state(fleet: Fleet) -> tuple[TravellingModels | RecordStores | MixedSums, Models, float]:
-    """Return the engine state, the devices' models, and the bytes that one transferred record takes."""
+    """Return the engine state, the devices' models, and the size in bytes of one transferred record."""
     if fleet.model != "ridge":
         travelling = TravellingModels(fleet.perturbed_records(), RULES[fleet.model])
         return travelling, Travelling(travelling), 0.0
@@ -116,14 +116,14 @@ def _build_state(fleet: Fleet) -> tuple[TravellingModels | RecordStores | MixedS
 
 
 def _share_bytes(moments: PackedMoments, values: "np.ndarray[Any, np.dtype[np.int64]]") -> int:
-    """Return the size in bytes of a share of one device's sums, packed as on the wire."""
+    """Return the size in bytes of a share of a device's sums, packed as on the wire."""
     row = bounded(moments.packed(moments.scheme.moments(values)) * UNIT)
     numerator, _ = portion(row, WEIGHT_ONE, 2, SHARE_BITS)
     return len(pack(numerator).data)
 
 
 def _varint_bytes(values: "np.ndarray[Any, np.dtype[np.int64]]") -> float:
-    """Return the mean size of a record in bytes, encoded as protobuf zigzag varints with 7 bits per byte."""
+    """Return the mean record size in bytes, encoded as protobuf zigzag varints with 7 bits per byte."""
     total = 0
     for row in np.array_split(values, max(1, values.size // 2**20)):
         zigzag = (row << 1 ^ row >> 63).astype(np.uint64)

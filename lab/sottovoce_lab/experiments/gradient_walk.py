@@ -1,4 +1,4 @@
-"""Simulation of the gradient perturbation walk, from a fleet to a report."""
+"""Simulate the gradient perturbation walk, from a fleet to a report."""
 
 import resource
 import time
@@ -25,10 +25,10 @@ from sottovoce_lab.testbed.run_facts import SIMULATED
 
 
 def run(fleet: Fleet, watcher: Watcher) -> dict[str, Any]:
-    """Walk over a fleet until every device's budget is spent or all cycles are complete.
+    """Walk over a fleet until every device has spent its budget or all cycles are complete.
 
     Raises:
-        PrivacyError: if no ε holds, and the settings do not allow a run without ε.
+        PrivacyError: if no ε holds and the settings do not allow a run without ε.
         UsageError: if the batch size exceeds the number of records.
     """
     began = time.monotonic()
@@ -66,7 +66,7 @@ def run(fleet: Fleet, watcher: Watcher) -> dict[str, Any]:
 
 
 def walks(fleet: Fleet, epsilons: list[float]) -> GradientWalk:
-    """Return parallel walks over one fleet, with one walk for each total ε.
+    """Return parallel walks over the same fleet, one for each total ε.
 
     Raises:
         UsageError: if the batch size exceeds the number of records.
@@ -82,12 +82,12 @@ def walks(fleet: Fleet, epsilons: list[float]) -> GradientWalk:
 
 
 def _schedule(settings: Settings, epsilon: float) -> tuple[float, ...]:
-    """Return the ε of each visit to a device."""
+    """Return ε for each visit to a device."""
     return visit_epsilons(settings.learner.budget, settings.learner.visits, epsilon)
 
 
 def _batched(fleet: Fleet, size: int) -> NDArray[np.float64]:
-    """Return the records of each device in a walk, y^(k)x with L1 length 1, float64[devices, size, k, d].
+    """Return each device's records in a walk, y^(k)x with L1 length 1, float64[devices, size, k, d].
 
     Raises:
         UsageError: if there are fewer records than `size`.

@@ -1,4 +1,4 @@
-"""Storage of run results as soon as each run finishes, so an interrupted call can be resumed."""
+"""Save each run's results as soon as it finishes, so that an interrupted call can be resumed."""
 
 import json
 import multiprocessing
@@ -34,7 +34,7 @@ def digest(keys: Keys) -> str:
 
 
 def read_outcomes(file: Path) -> dict[str, Outcome]:
-    """Read the outcomes of earlier calls, by run digest; skip malformed lines, such as a truncated last line."""
+    """Read the outcomes of earlier calls, by run digest, skipping malformed lines such as a truncated last one."""
     found: dict[str, Outcome] = {}
     if not file.exists():
         return found
@@ -54,24 +54,24 @@ def guarantee(report: Mapping[str, Any]) -> dict[str, Any]:
 
 @lru_cache(maxsize=1)
 def load_cached(source: str) -> DataSet:
-    """Load a data set and cache it, since consecutive runs in a process often use the same one."""
+    """Load a data set and cache it, because consecutive runs in a process often use the same one."""
     return load(source)
 
 
 def run_remaining(
     left: Mapping[str, Keys], job: Callable[[Keys], Outcome], file: Path, pool: Executor
 ) -> Iterator[tuple[str, Outcome, float]]:
-    """Execute runs and save each outcome as soon as its run ends; yield digest, outcome and elapsed minutes per run.
+    """Execute runs, save each outcome as soon as its run ends, and yield its digest, outcome and elapsed minutes.
 
     Args:
-        left: keys of the runs that remain to be executed, by digest.
-        job: function that executes one run in the calling process.
-        file: path of a file with one JSON line per run, which is created if it does not exist.
+        left: the keys of the runs still to execute, by digest.
+        job: executes one run in the process that calls it.
+        file: the path of a file with one JSON line per run, created if it does not exist.
         pool: the pool that executes the runs.
     """
     began = time.monotonic()
     with file.open("a", encoding="utf-8") as lines:
-        lines.write("\n")  # end a truncated line
+        lines.write("\n")  # in case the last line is truncated
         waiting = {pool.submit(job, keys): key for key, keys in left.items()}
         try:
             for future in as_completed(waiting):
@@ -86,7 +86,7 @@ def run_remaining(
 
 @contextmanager
 def processes(most: int) -> Iterator[Executor]:
-    """Provide a pool with one process per processor, at most `most`; they end even if the calling process is killed."""
+    """Provide a pool with one process per processor, up to `most`. They end even if the calling process is killed."""
     context = multiprocessing.get_context("spawn")
     pool = ProcessPoolExecutor(min(most, AT_ONCE), mp_context=context, initializer=_end_with_parent)
     try:
@@ -100,10 +100,10 @@ def cluster(address: str) -> Iterator[Executor]:
     """Provide the workers of a Dask cluster, which must have this version of the package installed.
 
     Args:
-        address: address of the cluster's scheduler, `dask://HOST:PORT`.
+        address: the address of the cluster's scheduler, `dask://HOST:PORT`.
 
     Raises:
-        UsageError: if Dask is not installed, the address is malformed, or no scheduler answers at this address.
+        UsageError: if Dask is not installed, the address is malformed, or no scheduler answers at the address.
     """
     host = address.removeprefix("dask://")
     if not address.startswith("dask://") or not host.rpartition(":")[2].isdigit():

@@ -1,4 +1,4 @@
-"""Measurement of a fleet's models on random devices, with test records that no device has."""
+"""Measure a fleet's models on random devices, with test records that no device has."""
 
 from dataclasses import dataclass
 
@@ -15,18 +15,18 @@ _MAX_SCORES = 2**24
 
 @dataclass(frozen=True, slots=True)
 class Spread(Measures):
-    """Measures of several models, with their number and the standard deviation of their accuracy."""
+    """Measures over several models, with their number and the standard deviation of their accuracy."""
 
     accuracy_std: float
     models: int
 
 
 class Meter:
-    """A meter for one-vs-all models, which uses a fleet's test records.
+    """Measures one-vs-all models on a fleet's test records.
 
     Args:
-        fleet: fleet whose test records are used.
-        generator: random generator that selects the records, at most 2,000, for measurements during the run.
+        fleet: the fleet whose test records are used.
+        generator: selects the records, at most 2,000, for measurements during the run.
     """
 
     def __init__(self, fleet: Fleet, generator: np.random.Generator) -> None:

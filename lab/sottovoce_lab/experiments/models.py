@@ -1,4 +1,4 @@
-"""Models of measured devices: travelling models, or ridge models fitted from a device's records or sums."""
+"""Models of measured devices: travelling models, or ridge models fitted to a device's records or sums."""
 
 import hashlib
 from typing import Protocol
@@ -20,33 +20,33 @@ _CHUNK = 256
 
 
 class Models(Protocol):
-    """Access to the models of a fleet."""
+    """Access to a fleet's models."""
 
     def of(self, devices: NDArray[np.int64]) -> Chosen:
-        """Return the models of these devices, or of only some of them if fitting is expensive."""
+        """Return these devices' models, or only some of them if fitting is expensive."""
         ...
 
 
 class Travelling:
-    """Access to travelling models, where each device's model is its currentModel."""
+    """Access to travelling models, where a device's model is its currentModel."""
 
     def __init__(self, state: TravellingModels) -> None:
         self._state = state
 
     def of(self, devices: NDArray[np.int64]) -> Chosen:
-        """See Models.of."""
+        """Return the devices' models; see Models.of."""
         return self._state.weights[devices].astype(np.float64), np.arange(len(devices))
 
 
 class Fitted:
-    """Access to ridge models fitted from each device's published records; devices with equal records share a model.
+    """Access to ridge models fitted to each device's published records; devices with equal records share a model.
 
-    The number of models per cycle is limited such that fitting takes at most about 4·10¹⁰ multiplications, but at least
-    one model is fitted.
+    The number of models per cycle is limited so that fitting takes no more than about 4·10¹⁰ multiplications, but at
+    least one model is always fitted.
 
     Args:
         state: the record stores of all devices.
-        scheme: perturbation scheme of the records.
+        scheme: the record perturbation scheme.
         values: the published records, int64[nodes, width].
     """
 
@@ -59,7 +59,7 @@ class Fitted:
         self._most = max(1, int(_MAX_WORK / work))
 
     def of(self, devices: NDArray[np.int64]) -> Chosen:
-        """See Models.of. Every device has at least its own record."""
+        """Return the devices' models, where every device has at least its own record; see Models.of."""
         keys = [hashlib.sha256(self._state.bits[device].data).digest() for device in devices]
         fitted: dict[bytes, NDArray[np.float64]] = {}
         measured: list[bytes] = []
@@ -78,11 +78,11 @@ class Fitted:
 
 
 class FittedFromSums:
-    """Access to ridge models fitted from each device's mean of sums, for the first few devices only.
+    """Access to ridge models fitted to each device's mean of sums, for only the first few devices.
 
     Args:
-        state: source of the mixing weights of each device.
-        moments: converter from releases to rows, and from the mean of rows to a model.
+        state: provides each device's mixing weights.
+        moments: converts releases to rows, and the mean row to a model.
         values: the published records, int64[nodes, width].
     """
 
@@ -92,7 +92,7 @@ class FittedFromSums:
         self._values = values
 
     def of(self, devices: NDArray[np.int64]) -> Chosen:
-        """See Models.of."""
+        """Return the first devices' models; see Models.of."""
         devices = devices[:_MAX_OF_SUMS]
         parts = np.stack([self._state.mean_weights(int(device)) for device in devices])
         means = np.zeros((len(devices), self._moments.size))

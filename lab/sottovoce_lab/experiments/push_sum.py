@@ -1,4 +1,4 @@
-"""Simulation of push-sum SGD on the vector engine, from a plan to a report."""
+"""Simulate push-sum SGD on the vector engine, from a plan to a report."""
 
 import time
 from functools import partial
@@ -33,11 +33,11 @@ def run(plan: Plan, watcher: Watcher) -> dict[str, Any]:
     """Run a fleet for all its cycles.
 
     Args:
-        plan: plan of the run, with the devices' records and peers.
-        watcher: observer that receives progress updates.
+        plan: the plan for the run, with the devices' records and peers.
+        watcher: receives progress updates.
 
     Returns:
-        the report.
+        The report.
 
     Raises:
         UsageError: if the engine does not support the plan; the message names an engine that does.
@@ -81,7 +81,7 @@ def run(plan: Plan, watcher: Watcher) -> dict[str, Any]:
 
 
 def _fleet(plan: Plan, vaults: "_Vaults") -> tuple[PushSumFleet | PairwiseFleet, int]:
-    """Return the plan's fleet, and the number of values in one of its messages, including the answer."""
+    """Return the plan's fleet, and the number of values in each of its messages, including the answer."""
     size, initial = vaults.kernel.size, vaults.kernel.initial(INITIAL_SEED)
     loss, seed = plan.options.faults.loss, derive_seed(plan.options.seed, Stream.ENGINE)
     schedule = schedule_of(plan.config, size)
@@ -92,7 +92,7 @@ def _fleet(plan: Plan, vaults: "_Vaults") -> tuple[PushSumFleet | PairwiseFleet,
 
 
 class _Vaults:
-    """The vaults of a whole fleet, with one mechanism and one ledger, since all devices are charged equally."""
+    """The vaults of a whole fleet, with a single mechanism and ledger, since all devices are charged equally."""
 
     def __init__(self, plan: Plan) -> None:
         terms, budget = plan.family.terms, plan.options.budget
@@ -129,7 +129,7 @@ class _Vaults:
 
     @property
     def spent(self) -> float | None:
-        """Total ε that each device has spent so far."""
+        """The total ε that each device has spent so far."""
         return self._ledger.spending().promised_epsilon
 
     def released(self, points: NDArray[np.float64]) -> tuple[NDArray[np.int64], float]:

@@ -1,4 +1,4 @@
-"""Report of a vector run: `sottovoce.report/1` with a few additional fields."""
+"""The report for a vector run, which is `sottovoce.report/1` with a few additional fields."""
 
 from dataclasses import asdict
 from typing import Any
@@ -18,7 +18,7 @@ _MAX_AGENTS = 10_000
 
 
 def charged_epsilon(statement: PrivacyStatement) -> float | None:
-    """Return the ε that is charged to a record, or None (instead of infinity) if no ε is proved."""
+    """Return the ε charged to a record, or None (instead of infinity) if no ε is proved."""
     return statement.epsilon if statement.status is Status.PROVED else None
 
 
@@ -40,18 +40,18 @@ def report(
     facts: dict[str, Any],
     warnings: list[str],
 ) -> dict[str, Any]:
-    """Assemble the JSON document of a run.
+    """Assemble the JSON document for a run.
 
     Args:
         fleet: the fleet that ran.
-        statement: privacy statement of the run.
-        wall: duration of the run, in seconds.
+        statement: the run's privacy statement.
+        wall: how long the run took, in seconds.
         final: measures at the end of the run.
         curve: measures during the run.
-        traffic: number of messages and bytes sent.
-        online: whether each device is online at the end; with more than 10,000 devices, the report does not list them.
-        releases: number of noised releases per device.
-        facts: additional facts about the run.
+        traffic: the numbers of messages and bytes sent.
+        online: whether each device is online at the end; the report lists the devices only if there are at most 10,000.
+        releases: the number of noisy releases per device.
+        facts: further facts about the run.
         warnings: warnings for the reader.
     """
     settings = fleet.settings
@@ -101,7 +101,7 @@ def report(
 
 
 def _sampled_records(fleet: Fleet) -> list[Records]:
-    """Return the records of a sample of devices, each with its one record."""
+    """Return the records for a sample of devices, one record each."""
     return [
         fleet.records.at(np.array([row])) for row in range(0, len(fleet.records), max(1, len(fleet.records) // 200))
     ]

@@ -1,4 +1,4 @@
-"""Execution of a simulation on the vector engine, from settings to a report."""
+"""Execute a simulation on the vector engine, from settings to a report."""
 
 from typing import Any
 
@@ -10,19 +10,19 @@ from sottovoce_lab.experiments.settings import Settings
 from sottovoce_lab.testbed.progress import Watcher
 
 LARGEST_TRACE = 2000
-"""Maximum product of agents and cycles for a traced run, which records every state and message."""
+"""Maximum product of agents and cycles in a traced run, which records every state and message."""
 
 
 def run(settings: Settings, watcher: Watcher, traced: bool = False) -> tuple[dict[str, Any], dict[str, Any] | None]:
     """Run a simulation.
 
     Args:
-        settings: settings of the run.
-        watcher: observer that receives progress updates.
+        settings: the settings for the run.
+        watcher: receives progress updates.
         traced: whether to record every message and state; only for small runs of `golf`.
 
     Returns:
-        the report, and the trace if one was requested.
+        The report, and the trace if one was requested.
 
     Raises:
         DataError, PrivacyError, UsageError: if the simulation cannot run; the message suggests a remedy.
@@ -40,7 +40,7 @@ def run(settings: Settings, watcher: Watcher, traced: bool = False) -> tuple[dic
 
 
 def run_fleet(fleet: Fleet, watcher: Watcher, traced: bool = False) -> tuple[dict[str, Any], dict[str, Any] | None]:
-    """Run a fleet that has already been assembled."""
+    """Run a fleet that is already assembled."""
     settings = fleet.settings
     if settings.learner.name == "golf":
         return golf.run(fleet, watcher, traced)

@@ -1,4 +1,4 @@
-"""Independent random streams of a run, all derived from one seed."""
+"""Independent random streams for a run, all derived from one seed."""
 
 from enum import IntEnum
 
@@ -6,7 +6,7 @@ import numpy as np
 
 
 class Stream(IntEnum):
-    """The purpose of a random stream in a run."""
+    """The purpose of a random stream."""
 
     DATA = 0
     NOISE = 1
@@ -15,7 +15,7 @@ class Stream(IntEnum):
 
 
 def derive_seed(seed: int, stream: Stream) -> int:
-    """Derive a stream's seed from the seed of the run."""
+    """Derive a stream's seed from the run's seed."""
     return int(np.random.SeedSequence(seed, spawn_key=(stream,)).generate_state(1, np.uint64)[0])
 
 

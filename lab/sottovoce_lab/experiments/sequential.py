@@ -1,4 +1,4 @@
-"""Simulation of sequential descent over perturbed records, the baseline in Figure 5, from a fleet to a report."""
+"""Simulate sequential descent over perturbed records, the baseline in Figure 5, from a fleet to a report."""
 
 import resource
 import time
@@ -22,7 +22,7 @@ def run(fleet: Fleet, watcher: Watcher) -> dict[str, Any]:
     """Pass one model over all published records, `cycles` times.
 
     Raises:
-        PrivacyError: if no ε holds, and the settings do not allow a run without ε.
+        PrivacyError: if no ε holds and the settings do not allow a run without ε.
     """
     began = time.monotonic()
     settings, statement = fleet.settings, statement_of(fleet)

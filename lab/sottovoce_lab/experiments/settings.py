@@ -1,4 +1,4 @@
-"""Typed schema for the settings of `sottovoce simulate`, which are read from TOML files and `--set` options."""
+"""Typed schema for the `sottovoce simulate` settings, which come from TOML files and `--set` options."""
 
 import math
 import re
@@ -63,7 +63,7 @@ class LearnerSettings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     batch: Annotated[int, Meta(ge=1, le=1_000_000, description="number of records per update of a walk")] = 1
 
     def __post_init__(self) -> None:
-        """Check that halving ε at every visit leaves a positive ε for the last visit."""
+        """Check that halving ε on every visit leaves a positive ε for the last one."""
         if self.budget == "halving" and self.visits > _MAX_HALVINGS:
             raise ValueError(
                 f"halving must have at most {_MAX_HALVINGS} visits; after more, no ε is left - at `$.visits`"
@@ -71,7 +71,7 @@ class LearnerSettings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
 
 
 class FaultSettings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Table `[faults]`: faults of the network and of devices."""
+    """Table `[faults]`: network and device faults."""
 
     drop: Annotated[float, Meta(ge=0, lt=1, description="probability that a message is lost")] = 0.0
     delay: Annotated[
@@ -114,7 +114,7 @@ class FaultSettings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
 
 
 class EvaluationSettings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Table `[evaluate]`: how the fleet is evaluated."""
+    """Table `[evaluate]`: how to evaluate the fleet."""
 
     nodes: Annotated[
         int, Meta(ge=1, le=10_000, description="number of random devices that are measured in a cycle")
@@ -129,7 +129,7 @@ class PrivacySettings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
 
 
 class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """The settings of a whole simulation."""
+    """The settings for a whole simulation."""
 
     agents: Annotated[
         Annotated[int, Meta(ge=1, le=_MAX)] | None,
@@ -180,7 +180,7 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
     @property
     def noiseless(self) -> bool:
-        """Whether the run promises no privacy."""
+        """Whether the run adds no noise, and therefore promises no privacy."""
         return math.isinf(self.epsilon)
 
 
@@ -192,7 +192,7 @@ KEYS = tuple(
 
 
 def from_file(path: Path, known: Collection[str] | None = KEYS) -> dict[str, Any]:
-    """Read dotted keys and values from a TOML file; relative paths in a data SPEC are relative to the file.
+    """Read dotted keys and values from a TOML file. Relative paths in a data SPEC are relative to the file.
 
     Args:
         path: file path.
@@ -235,10 +235,10 @@ def flatten(tables: Mapping[str, Any], origin: str, known: Collection[str] | Non
 
 
 def from_assignments(assignments: Sequence[str], known: Collection[str] | None = KEYS) -> dict[str, Any]:
-    """Parse dotted keys and TOML values from `--set KEY=VALUE`; a value that is not TOML is used as a string.
+    """Parse dotted keys and TOML values from `--set KEY=VALUE`. A value that is not TOML is used as a string.
 
     Args:
-        assignments: strings of the form KEY=VALUE.
+        assignments: strings in the form KEY=VALUE.
         known: the valid keys; None to accept any key.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Privacy statement that a simulated run would have if its noise were real."""
+"""The privacy statement that a simulated run would have if its noise were real."""
 
 from sottovoce.door import PrivacyStatement, Status
 from sottovoce.errors import PrivacyError
@@ -24,10 +24,10 @@ _PROVED = "one release has pure ε, and everything learnt from it is post-proces
 
 
 def statement_of(fleet: Fleet) -> PrivacyStatement:
-    """Return the privacy statement of a simulated run.
+    """Return a simulated run's privacy statement.
 
     Raises:
-        PrivacyError: if no ε holds for the run, and the settings do not allow a run without ε.
+        PrivacyError: if no ε holds for the run and the settings do not allow a run without ε.
     """
     settings = fleet.settings
     if settings.noiseless:

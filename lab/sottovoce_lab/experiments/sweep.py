@@ -1,4 +1,4 @@
-"""Execution of a sweep, in which each run is saved when it finishes and all results are collected."""
+"""Execute a sweep, saving each run when it finishes and collecting all results."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -21,14 +21,14 @@ def sweep(
     """Execute one run for every combination of values.
 
     Args:
-        values: values by dotted key; a list contains the alternatives of a key.
-        origin: origin of the values, for error messages.
-        file: path of a file with one JSON line per run; runs that are already in the file are not repeated.
-        on: address of a Dask scheduler, `dask://HOST:PORT`; None for processes on this machine.
-        told: callback that receives the number of completed runs, the total number, and the label of the last run.
+        values: the values, by dotted key; a list contains a key's alternatives.
+        origin: where the values come from, for error messages.
+        file: the path of a file with one JSON line per run; runs already in the file are not repeated.
+        on: the address of a Dask scheduler, `dask://HOST:PORT`; None for processes on this machine.
+        told: receives the number of completed runs, the total number, and the label of the last run.
 
     Returns:
-        the document `sottovoce.sweep/1`, which does not depend on where the runs were executed.
+        The document `sottovoce.sweep/1`, which does not depend on where the runs were executed.
 
     Raises:
         SottovoceError: if a run is impossible or fails; completed runs stay in the file.
@@ -56,7 +56,7 @@ def sweep(
 
 
 def run_one(keys: Mapping[str, Any]) -> Outcome:
-    """Execute one run in this process; return the results that do not depend on the machine's speed."""
+    """Execute one run in this process, and return those results that do not depend on the machine's speed."""
     spec = run_spec(keys, "sweep")
     report = run(spec, Watcher(), kept_runs.load_cached(spec.data))
     curve = [{name: value for name, value in point.items() if name != "t_s"} for point in report["curve"]]

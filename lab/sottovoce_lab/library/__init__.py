@@ -1,4 +1,4 @@
-"""Public Python API of `import sottovoce_lab`: simulations, audits and estimators."""
+"""The public Python API, `import sottovoce_lab`, with simulations, audits and estimators."""
 
 from sottovoce_lab.auditor import Audit, Finding, audit
 from sottovoce_lab.library.estimators import FleetClassifier, FleetRegressor, PrivacyWarning

@@ -1,7 +1,7 @@
-"""Advice on which learner suits a fleet of a given shape, based on simulations with synthetic public data.
+"""Recommend a learner for a fleet of a given shape, based on simulations with synthetic public data.
 
-The separability of the classes in the private records is unknown, so the best learners are simulated on mixtures of
-three difficulties. The interval of the expected accuracy spans all three.
+How separable the classes in the private records are is unknown, so the best learners are simulated on mixtures of three
+difficulties, and the interval of the expected accuracy spans all three.
 """
 
 import itertools
@@ -23,20 +23,21 @@ from sottovoce_lab.testbed.plan import plan
 from sottovoce_lab.testbed.run_spec import run_spec
 
 _HARD, _USUAL = 0.7, 0.99
-"""Accuracies of the optimal classifier without noise, which determine the class separations."""
-# The easy separation, as a multiple of the usual one: real classes differ mostly along high-variance directions, so
-# they lose less accuracy from noise.
+"""Accuracies of the optimal noise-free classifier, which determine the class separations."""
+# The easy separation, as a multiple of the usual one. Real classes differ mostly along high-variance directions, so
+# they
+# lose less accuracy to noise.
 _EASIER = 1.6
 _BISECTIONS = 25
-_MIN_SPAN = 0.1  # minimum share of its declared range that a feature uses; real features seldom use all of it
-_SPANS = 1  # seed for the share of its declared range that each feature uses
+_MIN_SPAN = 0.1  # minimum fraction of its declared range that a feature uses; real features seldom use all of it
+_SPANS = 1  # seed for the fraction of its declared range that each feature uses
 MAX_AGENTS, MAX_RECORDS = 12, 3000
 """Maximum number of agents, and of records per agent, in a simulation; larger numbers are reduced to these."""
 _TEST = 1500
 _SEEDS = (0, 1)
 _UNLIKE = "dirichlet(0.25)"
 Floats = NDArray[np.float64]
-_BEST = 4  # number of learners that are simulated for every difficulty and seed
+_BEST = 4  # how many learners are simulated for every difficulty and seed
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,11 +45,11 @@ class Shape:
     """The shape of a fleet and its task, which contains only public facts.
 
     Attributes:
-        records: number of records per device.
-        agents: number of devices.
-        features: number of features per record.
-        classes: number of classes, at least 2.
-        epsilon: ε of each device's budget.
+        records: the number of records per device.
+        agents: the number of devices.
+        features: the number of features per record.
+        classes: the number of classes, at least 2.
+        epsilon: ε in each device's budget.
         unlike: whether the class distribution differs between devices.
 
     Raises:
@@ -77,7 +78,7 @@ class Shape:
 
     @property
     def simulated(self) -> tuple[int, int]:
-        """Number of devices in a simulation, and number of records per device."""
+        """The number of devices in a simulation, and the number of records per device."""
         return min(self.agents, MAX_AGENTS), min(self.records, MAX_RECORDS)
 
 
@@ -86,13 +87,13 @@ class Advised:
     """A learner and its simulated results.
 
     Attributes:
-        learner: learner name.
-        accuracies: accuracies by class separation, each for one or more seeds.
-        wire_bytes: mean number of bytes that one device sends.
+        learner: the learner name.
+        accuracies: the accuracies by class separation, for one or more seeds each.
+        wire_bytes: the mean number of bytes that a device sends.
         promise: the adversary against whom a record is protected.
         one_member: the harm that a single dishonest member can do.
         local: whether each device is protected by its own noise, regardless of other devices.
-        settings: values of the learner's most important keys.
+        settings: the values of the learner's most important keys.
     """
 
     learner: str
@@ -118,11 +119,11 @@ class Advised:
 def advise(shape: Shape, told: Callable[[int, int, str], None] = lambda done, of, name: None) -> list[Advised]:
     """Rank suitable learners by simulated accuracy, best first.
 
-    All learners are simulated on the usual difficulty, and the best few on every difficulty and seed.
+    All learners are simulated on the usual difficulty, and the best few also on every difficulty and seed.
 
     Args:
-        shape: shape of the fleet.
-        told: callback that receives the number of completed runs, the total number, and the learner of the last run.
+        shape: the shape of the fleet.
+        told: receives the number of completed runs, the total number, and the learner of the last run.
     """
     names = [
         name
@@ -186,13 +187,13 @@ def _summarise(name: str, found: Mapping[tuple[str, float, int], _Ran]) -> Advis
 
 
 def separations(shape: Shape) -> tuple[float, float, float]:
-    """Return the distances of class means from their centre, in standard deviations, for hard, usual and easy data."""
+    """Return how far class means lie from their centre, in standard deviations, for hard, usual and easy data."""
     usual = _separation(shape, _USUAL)
     return _separation(shape, _HARD), usual, _EASIER * usual
 
 
 def _separation(shape: Shape, accuracy: float) -> float:
-    """Return the distance at which the optimal classifier without noise has this accuracy."""
+    """Return the distance at which the optimal noise-free classifier has this accuracy."""
     low, high = 0.01, 100.0
     for _ in range(_BISECTIONS):
         middle = math.sqrt(low * high)
@@ -206,24 +207,24 @@ def _separation(shape: Shape, accuracy: float) -> float:
 def _draw_mixture(
     shape: Shape, separation: float, seed: int, count: int
 ) -> tuple[Floats, Floats, Floats, NDArray[np.int64]]:
-    """Draw a mixture; return its class means, scales, values and labels."""
+    """Draw a mixture, and return its class means, scales, values and labels."""
     features = shape.features
     rng = np.random.default_rng((seed, features, shape.classes))
     means = rng.standard_normal((shape.classes, features))
     means *= separation / np.linalg.norm(means, axis=1, keepdims=True)
-    scales = 1 / np.sqrt(1 + np.arange(features) / 4)  # few directions have most of the variance, as in real data
+    scales = 1 / np.sqrt(1 + np.arange(features) / 4)  # as in real data, few directions have most of the variance
     scales *= np.sqrt(features / (scales**2).sum())
     labels = rng.integers(0, shape.classes, count)
     return means, scales, means[labels] + rng.standard_normal((count, features)) * scales, labels
 
 
 def mixture(shape: Shape, separation: float, seed: int) -> DataSet:
-    """Generate records for a shape: one normal distribution per class, mostly along few directions, clipped to -1 … 1.
+    """Generate records for a shape, with one normal distribution per class, mostly along few directions, within -1 … 1.
 
     Args:
-        shape: shape of the fleet.
-        separation: distance of the class means from their centre, in standard deviations.
-        seed: seed of all random draws.
+        shape: the shape of the fleet.
+        separation: how far the class means lie from their centre, in standard deviations.
+        seed: seed for all random draws.
     """
     agents, each = shape.simulated
     count, features = agents * each + _TEST, shape.features

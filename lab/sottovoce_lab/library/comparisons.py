@@ -1,4 +1,4 @@
-"""Comparison of a run with simulations on the same data: without noise, with secure sums, and with one device alone."""
+"""Compare a run with simulations on the same data: noise-free, with secure sums, and with a single device."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -17,7 +17,7 @@ from sottovoce_lab.testbed.options import Options
 from sottovoce_lab.testbed.plan import Plan, plan
 
 SEEDS = 3
-_ALONE = 4  # number of devices per seed that are simulated alone
+_ALONE = 4  # how many devices per seed are simulated alone
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,11 +25,11 @@ class Comparison:
     """The accuracy of a simulated variant of a run.
 
     Attributes:
-        label: description of the variant.
-        mean: mean accuracy over seeds.
-        half: half the width of the 95 % interval of the mean over seeds.
-        seeds: number of simulations, each with a different data split; the first uses the same split as the run.
-        promise: description of the adversary and of the protection that a record has.
+        label: a description of the variant.
+        mean: the mean accuracy over seeds.
+        half: half the width of the mean's 95 % interval over seeds.
+        seeds: the number of simulations, each with a different data split; the first uses the same split as the run.
+        promise: a description of the adversary, and of how a record is protected.
     """
 
     label: str
@@ -50,13 +50,14 @@ class Comparison:
 
 
 def run_comparisons(asked: Plan) -> list[Comparison]:
-    """Simulate variants of a run and return their accuracies.
+    """Simulate variants of a run, and return their accuracies.
 
-    The variants are a single device with the same ε, noise that is shared in secure sums, and no noise. The list is
-    empty for runs that are not classifications.
+    The variants are a single device with the same ε, noise that secure sums share out, and no noise. The list is empty
+    for
+    runs that are not classifications.
 
     Args:
-        asked: plan of the run.
+        asked: the plan for the run.
     """
     options = replace(asked.options, transport="memory", faults=Faults(), fault_words=[])
     if asked.classes < 2 or not ALGORITHMS[options.learner].predicts:
@@ -76,7 +77,7 @@ def run_comparisons(asked: Plan) -> list[Comparison]:
 
 
 _Outcome = tuple[float, str]
-"""The accuracy, and the adversary against whom a record is protected."""
+"""The accuracy, and the adversary that a record is protected against."""
 
 _Variant = Callable[[Options], _Outcome]
 
@@ -100,12 +101,12 @@ def _by_secure_sums(options: Options) -> _Outcome:
 
 
 def _secure_sums_learner() -> str:
-    """Return the name of the first learner that trains a model and always releases secure sums."""
+    """Return the name of the first learner that trains a model and always uses secure sums."""
     return next(name for name, known in loaded_algorithms().items() if known.in_cells == "always" and known.predicts)
 
 
 def _run_alone(options: Options) -> _Outcome:
-    """Return the mean accuracy of some devices that each learn only from their own records."""
+    """Return the mean accuracy of some devices, each of which learns only from its own records."""
     whole = plan(options)
     accuracies = []
     kept = {key: value for key, value in options.settings.items() if key != "data.partition"}

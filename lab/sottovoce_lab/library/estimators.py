@@ -1,4 +1,4 @@
-"""Estimators with the scikit-learn interface, trained by a simulated fleet among which the records are divided."""
+"""Estimators with the scikit-learn interface, trained by a simulated fleet that shares out the records."""
 
 import warnings
 from collections.abc import Mapping
@@ -22,19 +22,19 @@ Floats = NDArray[np.float64]
 
 
 class PrivacyWarning(UserWarning):
-    """Warning that a privacy guarantee does not hold as stated because of how an estimator is used."""
+    """Warns that a privacy guarantee does not hold as stated because of how an estimator is used."""
 
 
 class _Fleet(BaseEstimator):  # type: ignore[misc]
-    """Common base class of the estimators.
+    """Common base class for the estimators.
 
     Args:
-        learner: name of the learning algorithm.
-        agents: number of devices, which is reduced to the number of records if it is larger.
-        epsilon: total ε of each device's budget; infinity for no noise.
-        delta: total δ of each device's budget.
-        bounds: the publicly known lowest and highest feature values, each a single number or one number per feature.
-            If None, the range of the training records is used and a PrivacyWarning is issued, since that range reveals
+        learner: the name of the learning algorithm.
+        agents: the number of devices, reduced to the number of records if it is larger.
+        epsilon: the total ε in each device's budget; infinity for no noise.
+        delta: the total δ in each device's budget.
+        bounds: the publicly known lowest and highest feature values, each a single number or one number per feature. If
+            None, the range of the training records is used and a PrivacyWarning is issued, since that range reveals
             information about single records.
         cycles: number of cycles of each device; by default 60, or as many as the learner's steps need.
         settings: additional keys of a device's configuration.
@@ -81,7 +81,7 @@ class _Fleet(BaseEstimator):  # type: ignore[misc]
         self._transform, self._kernel, self._bounds = planned.transform, planned.family.model, planned.bounds
 
     def _ranges(self, features: Floats, bounds: tuple[ArrayLike, ArrayLike] | None, what: str) -> tuple[Floats, Floats]:
-        """Return the range of each column, declared or from the training records; the width is never 0."""
+        """Return each column's range, as declared or from the training records; its width is never 0."""
         if bounds is None:
             warnings.warn(
                 f"{what} was not given, so the range of the training records is used, which reveals information about "
@@ -105,7 +105,7 @@ class FleetClassifier(ClassifierMixin, _Fleet):  # type: ignore[misc]
     """
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
-        """Divide the records among the devices and train the fleet.
+        """Divide the records among the devices, and train the fleet.
 
         Args:
             X: features, float[n, d].
@@ -127,7 +127,7 @@ class FleetClassifier(ClassifierMixin, _Fleet):  # type: ignore[misc]
         return self
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
-        """Predict labels, [m], from features, float[m, d]."""
+        """Predict the labels, [m], for features, float[m, d]."""
         check_is_fitted(self)
         rows = apply(self._transform, validate_data(self, X, reset=False, dtype=np.float64), self._bounds)
         labels: NDArray[Any] = self.classes_[predict(self._kernel, self.model_, rows, len(self.classes_))]
@@ -171,7 +171,7 @@ class FleetRegressor(RegressorMixin, _Fleet):  # type: ignore[misc]
         self.target_bounds = target_bounds
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
-        """Divide the records among the devices and train the fleet.
+        """Divide the records among the devices, and train the fleet.
 
         Args:
             X: features, float[n, d].
@@ -189,7 +189,7 @@ class FleetRegressor(RegressorMixin, _Fleet):  # type: ignore[misc]
         return self
 
     def predict(self, X: ArrayLike) -> Floats:
-        """Predict target values, float64[m], from features, float[m, d]."""
+        """Predict the target values, float64[m], for features, float[m, d]."""
         check_is_fitted(self)
         rows = _with_constant(_scaled(validate_data(self, X, reset=False, dtype=np.float64), self._features))
         low, high = (float(bound[0]) for bound in self._target)
@@ -197,7 +197,7 @@ class FleetRegressor(RegressorMixin, _Fleet):  # type: ignore[misc]
 
 
 def _scaled(rows: Floats, bounds: tuple[Floats, Floats]) -> Floats:
-    """Scale columns from their bounds to -1 … 1, and clip values outside this range."""
+    """Scale columns from their bounds to -1 … 1, clipping values outside."""
     low, high = bounds
     scaled: Floats = np.clip(2 * (rows - low) / (high - low) - 1, -1, 1)
     return scaled

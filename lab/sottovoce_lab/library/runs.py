@@ -1,4 +1,4 @@
-"""Results of simulated runs, available as arrays, data frames or plots."""
+"""Results of simulated runs as arrays, data frames or plots."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,17 +21,17 @@ class Run:
     """The result of one simulated run of a fleet.
 
     Attributes:
-        learner: name of the learning algorithm.
-        epsilon: total ε that each device may spend; infinity without noise.
-        seed: seed of the data split, the simulated network and the noise.
+        learner: the name of the learning algorithm.
+        epsilon: the total ε that each device may spend; infinity for a noise-free run.
+        seed: seed for the data split, the simulated network and the noise.
         cycles: the cycles at which the models were measured, int64[t].
-        curves: the values of each measure over time, float64[t]. For example, `accuracy_mean` is the mean over devices,
-            on records that no device has.
-        final: the value of each measure at the end.
-        majority: accuracy of always predicting the most frequent class; None for a regression.
+        curves: each measure's values over time, float64[t]. For example, `accuracy_mean` is the mean over devices, on
+            records that no device has.
+        final: each measure's value at the end.
+        majority: the accuracy of always predicting the most frequent class; None for a regression.
         privacy: the privacy statement that devices would have if the noise were real, with the field names of
             `sottovoce.PrivacyStatement`.
-        wire_bytes: total number of bytes that all devices sent.
+        wire_bytes: the total number of bytes sent by all devices.
         models: each device's model at the end, float64[devices, P].
     """
 
@@ -48,7 +48,7 @@ class Run:
 
 
 class Runs(Sequence[Run]):
-    """The runs of one `simulate` call, ordered by learner, then by ε, then by seed.
+    """The runs from one `simulate` call, ordered by learner, then by ε, then by seed.
 
     Args:
         runs: at least one run.
@@ -88,16 +88,17 @@ class Runs(Sequence[Run]):
         return pandas.DataFrame(rows)
 
     def plot(self, axes: "Axes | None" = None, measure: str = "accuracy_mean") -> "Axes":
-        """Plot the mean of a measure over seeds, against ε or over cycles.
+        """Plot a measure's mean over seeds, against ε or over cycles.
 
-        If the runs have more than one ε, the plot is against ε, with 95 % intervals; otherwise it is over cycles.
+        The plot is against ε, with 95 % intervals, if the runs have more than one ε, and over cycles if they have only
+        one.
 
         Args:
             axes: matplotlib axes to plot on; None for new axes.
             measure: a key of `Run.final`.
 
         Returns:
-            the axes with the plot.
+            The axes with the plot.
 
         Raises:
             UsageError: if matplotlib is not installed, or the runs have no such measure.

@@ -24,7 +24,7 @@ Data = str | DataSet | tuple[ArrayLike, ArrayLike]
 """A data SPEC, a loaded data set, or a pair of features, float[n, d], and labels, int[n]."""
 
 ARRAYS = "arrays"
-"""Data set name in reports for arrays that the caller provides."""
+"""Data set name, in reports, for arrays that the caller provides."""
 
 
 class _Remembering:
@@ -61,7 +61,7 @@ def simulate(
     test: tuple[ArrayLike, ArrayLike] | None = None,
     settings: Mapping[str, Any] | None = None,
 ) -> Runs:
-    """Simulate fleets that run the agents' own code under a virtual clock.
+    """Simulate fleets that run the agents' own code on a virtual clock.
 
     The noise is generated from a seed and therefore protects nothing.
 
@@ -76,10 +76,10 @@ def simulate(
         bounds: for arrays, the publicly known lowest and highest feature values, each a single number or one number per
             feature.
         test: for arrays, test features and labels, which no device has; by default a fifth of the data.
-        settings: additional configuration keys, such as `{"learner.steps": 50, "data.partition": "dirichlet(0.25)"}`.
+        settings: further configuration keys, such as `{"learner.steps": 50, "data.partition": "dirichlet(0.25)"}`.
 
     Returns:
-        one run for each combination of learner, ε and seed.
+        One run for each combination of learner, ε and seed.
 
     Raises:
         SottovoceError: if a setting is invalid; the message names its key.
@@ -110,7 +110,7 @@ def simulate_plan(planned: Plan) -> Run:
     """Simulate a plan and return the resulting run."""
     meter = _Remembering(meter_of(planned))
     report = memory.run(planned, Watcher(), meter=cast(AnyMeter, meter))
-    report.baselines = lambda: None  # these take longer than the run, except for the majority class
+    report.baselines = lambda: None  # apart from the majority class, these take longer than the run
     document, options = report.document(), planned.options
     names = [name for name, value in document["final"].items() if isinstance(value, int | float)]
     curve = document["curve"]
@@ -132,12 +132,12 @@ def simulate_plan(planned: Plan) -> Run:
 def data_set(
     data: Data, bounds: tuple[ArrayLike, ArrayLike] | None = None, test: tuple[ArrayLike, ArrayLike] | None = None
 ) -> DataSet:
-    """Convert the data that was passed to `simulate` into a data set.
+    """Convert the data passed to `simulate` into a data set.
 
     Raises:
         DataError: if labels are not 0 … classes-1, or the arrays do not match.
-        UsageError: if arrays are passed without bounds, if features are not two-dimensional, or if bounds or test are
-            passed with a data set that has its own.
+        UsageError: if arrays are passed without bounds, features are not two-dimensional, or bounds or test are passed
+            with a data set that has its own.
     """
     if isinstance(data, str | DataSet):
         if bounds is not None or test is not None:

@@ -1,1 +1,1 @@
-"""Build, read and export models as ONNX graphs; intended for a workstation and requires the extra `models`."""
+"""Build, read and export models as ONNX graphs. Meant for workstations, and requires the extra `models`."""

@@ -1,4 +1,4 @@
-"""Build the graph with which a device trains, and the graph that only makes predictions, from a declaration."""
+"""Build the graph that a device trains with, and the graph that only makes predictions, from a declaration."""
 
 from collections.abc import Sequence
 from math import prod
@@ -16,11 +16,11 @@ from sottovoce_lab.models.losses import LOSSES, predictions
 from sottovoce_lab.models.tape import Tape, Value
 
 CHUNK_BYTES = 2**24
-"""Approximate maximum size of all tensors in one call of the graph, in bytes."""
+"""Approximate maximum size, in bytes, of all tensors in one call of the graph."""
 MAX_EXAMPLES = 64
-"""Maximum number of examples in one call."""
+"""Maximum number of examples per call."""
 MAX_PLACES = 1024
-"""Maximum of the number of examples times the number of places of their factored gradients, in one call."""
+"""Maximum product of the number of examples and the number of places in their factored gradients, per call."""
 
 
 def build(declaration: Declaration, real: DTypeLike = np.float32) -> ModelProto:
@@ -32,8 +32,8 @@ def build(declaration: Declaration, real: DTypeLike = np.float32) -> ModelProto:
     declarations produce identical bytes.
 
     Args:
-        declaration: declaration of the model to build.
-        real: float32 for devices, or float64 to compare gradients with finite differences.
+        declaration: the declaration of the model to build.
+        real: float32 for devices, or float64 for comparing gradients with finite differences.
     """
     tape = Tape(real)
     size = sum(tensor.size for tensor in declaration.network.parameters)
@@ -77,9 +77,9 @@ def graph_bytes(declaration: Declaration) -> bytes:
 
 
 def build_forward(declaration: Declaration, parameters: NDArray[np.float64]) -> ModelProto:
-    """Build an ordinary model for prediction that contains its parameters.
+    """Build an ordinary model for prediction that includes its parameters.
 
-    The input is `features` float32[B, d]; the outputs are `scores` float32[B, outputs] and `predictions`, as in
+    The input is `features` float32[B, d]. The outputs are `scores` float32[B, outputs] and `predictions`, as in
     `build`.
 
     Args:
@@ -127,7 +127,7 @@ def _split_parameters(tape: Tape, flat: Value, declaration: Declaration) -> Weig
 
 
 def _chunk(declaration: Declaration, contributions: Sequence[Contribution]) -> int:
-    """Return the number of examples per call: the largest power of two within the limits, but at least 1."""
+    """Return the number of examples per call, which is the largest power of two within the limits, but at least 1."""
     passed = sum(prod(shape) for shape in declaration.network.shapes)
     floats = declaration.features + 2 * passed + sum(part.floats for part in contributions)
     places = max(part.places for part in contributions)

@@ -1,8 +1,8 @@
 """Check a model file from any source before ONNX Runtime loads it.
 
 The file's parts are counted before it is parsed and inspected. A model must not refer to other files, declare more
-numbers than the file contains, use operators other than those of ONNX, or contain its own functions. Finally, the
-`onnx` package checks the model.
+numbers than the file contains, use any operators except ONNX's, or contain its own functions. Finally, the `onnx`
+package checks the model.
 """
 
 import hashlib
@@ -22,10 +22,10 @@ from sottovoce_lab.models.tape import OPSET
 from sottovoce_lab.models.tensors import check_finite, check_tensors
 
 MAX_GRAPH_BYTES = 2**26
-"""Maximum size of a file made by `sottovoce model build`, which contains no parameters, in bytes."""
+"""Maximum size, in bytes, of a file made by `sottovoce model build`, which contains no parameters."""
 
 MAX_FORWARD_BYTES = 2**28
-"""Maximum size of a file with weights, in bytes; it fits the maximum number of weights in float64."""
+"""Maximum size, in bytes, of a file with weights, which fits the maximum number of weights in float64."""
 
 OLDEST_OPSET = 13
 
@@ -38,7 +38,7 @@ _CONTROL = frozenset({"If", "Loop", "Scan", "SequenceMap"})
 _CHANCE = frozenset(
     {"Bernoulli", "Multinomial", "RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike"}
 )
-_CONTRACT = {  # inputs and outputs of a graph: dtype and number of dimensions
+_CONTRACT = {  # dtype and number of dimensions of a graph's inputs and outputs
     "parameters": (TensorProto.FLOAT, 1),
     "features": (TensorProto.FLOAT, 2),
     "mask": (TensorProto.BOOL, 1),
@@ -52,11 +52,11 @@ _OUTPUTS = ("loss", "predictions", "gradient_sum")
 
 @dataclass(frozen=True, slots=True)
 class GraphFile:
-    """A graph for training that passed all checks.
+    """A graph for training that has passed all checks.
 
     Attributes:
         facts: the description in the graph's metadata.
-        digest: SHA-256 digest of the file, in hexadecimal.
+        digest: the file's SHA-256 digest, in hexadecimal.
         raw: the file's bytes.
     """
 
@@ -69,13 +69,13 @@ def graph_file(path: Path) -> GraphFile:
     """Read and check a graph made by `sottovoce model build`.
 
     Raises:
-        ConfigError: if the file is not such a graph, or if it is not safe to run on records.
+        ConfigError: if the file is not such a graph, or is not safe to run on records.
     """
     return graph_bytes(read(path, MAX_GRAPH_BYTES), str(path))
 
 
 def graph_bytes(raw: bytes, file: str) -> GraphFile:
-    """Check and return the graph in a file's bytes, which must already have passed `scan`.
+    """Check the graph in a file's bytes, which must already have passed `scan`, and return it.
 
     Raises:
         ConfigError: see `graph_file`.
@@ -96,13 +96,13 @@ def forward_file(path: Path) -> ModelProto:
     """Read and check an ordinary model with weights, which may come from any program.
 
     Raises:
-        ConfigError: if the file is damaged, malicious or not supported.
+        ConfigError: if the file is corrupt, malicious or not supported.
     """
     return forward_bytes(read(path, MAX_FORWARD_BYTES), str(path))
 
 
 def forward_bytes(raw: bytes, file: str) -> ModelProto:
-    """Check and return the model in a file's bytes, which must already have passed `scan`.
+    """Check the model in a file's bytes, which must already have passed `scan`, and return it.
 
     Raises:
         ConfigError: see `forward_file`.
@@ -118,12 +118,12 @@ def forward_bytes(raw: bytes, file: str) -> ModelProto:
 
 
 def parse_model(raw: bytes, file: str, opset_is_read: Callable[[int], bool]) -> ModelProto:
-    """Parse a model and run the checks that apply to every kind of file.
+    """Parse a model, and run the checks that apply to every kind of file.
 
     Args:
         raw: the file's bytes, which must already have passed `scan`.
-        file: file name for error messages.
-        opset_is_read: function that returns whether an operator set version is supported.
+        file: the file name, for error messages.
+        opset_is_read: returns whether an operator set version is supported.
 
     Raises:
         ConfigError: if a check fails; the message names the cause and the remedy.
@@ -131,7 +131,7 @@ def parse_model(raw: bytes, file: str, opset_is_read: Callable[[int], bool]) -> 
     try:
         model = ModelProto.FromString(raw)
     except DecodeError as error:
-        raise ConfigError(f"{file}: the file is not an ONNX model, or is damaged; export it again") from error
+        raise ConfigError(f"{file}: the file is not an ONNX model, or is corrupt; export it again") from error
     check_tensors(model, file)
     opset = _check_versions(model, file)
     if not opset_is_read(opset):
@@ -144,7 +144,7 @@ def parse_model(raw: bytes, file: str, opset_is_read: Callable[[int], bool]) -> 
 
 
 def _check_versions(model: ModelProto, file: str) -> int:
-    """Check a model's versions and the absence of its own functions, and return the operator set version."""
+    """Check a model's versions and that it has no functions of its own, and return the operator set version."""
     if not _OLDEST_IR <= model.ir_version <= onnx.IR_VERSION:
         raise ConfigError(
             f"{file}: the model has version {model.ir_version} of the file format; only {_OLDEST_IR} to "
@@ -161,7 +161,7 @@ def _check_versions(model: ModelProto, file: str) -> int:
 
 
 def _check_nodes(model: ModelProto, opset: int, file: str) -> None:
-    """Check that all operators belong to ONNX and that none of them runs a nested graph or draws random numbers."""
+    """Check that all operators are ONNX's, and that none of them runs a nested graph or draws random numbers."""
     if len(model.graph.node) > _MAX_NODES:
         raise ConfigError(f"{file}: the model has more than {_MAX_NODES} operations: use a smaller model")
     for node in model.graph.node:
@@ -186,7 +186,7 @@ def _check_nodes(model: ModelProto, opset: int, file: str) -> None:
 
 
 def _check_by_onnx(model: ModelProto, file: str) -> None:
-    """Run ONNX's own checks, and check that every tensor of the graph fits into a device's memory."""
+    """Run ONNX's own checks, and check that every tensor in the graph fits into a device's memory."""
     try:
         checker.check_model(model, full_check=True)
         inferred = shape_inference.infer_shapes(model)
@@ -203,13 +203,13 @@ def _check_by_onnx(model: ModelProto, file: str) -> None:
 
 
 def lengths(value: ValueInfoProto) -> list[int | None]:
-    """Return the dimensions of an input, output or intermediate tensor, with None for a dimension of unknown length."""
+    """Return the dimensions of an input, output or intermediate tensor, with None for an unknown length."""
     dims = value.type.tensor_type.shape.dim
     return [dim.dim_value if dim.HasField("dim_value") else None for dim in dims]
 
 
 def _check_contract(model: ModelProto, facts: GraphFacts, file: str) -> None:
-    """Check that the inputs and outputs are those that a vault uses, with the sizes from the graph's description."""
+    """Check that the inputs and outputs are the ones a vault uses, with the sizes in the graph's description."""
     graph = model.graph
     kind = TensorProto.FLOAT if facts.classes == 1 else TensorProto.INT64
     sizes = {"parameters": facts.size, "gradient_sum": facts.size, "features": facts.features}

@@ -1,6 +1,6 @@
-"""Compute the sum of clipped gradients from per-example gradients, which is the arithmetic behind the privacy proof.
+"""Compute the sum of clipped gradients from per-example gradients, which is the arithmetic that the privacy proof uses.
 
-Each example's gradient consists of float32 numbers that depend only on that example and on the parameters. All further
+Each example's gradient consists of float32 numbers that depend only on that example and the parameters. All further
 steps (the norm, the scale factor and the sum) use float64 (docs/decisions/0024-gradients-in-the-graph.md).
 """
 
@@ -15,35 +15,35 @@ from sottovoce.kernels.kernel import SAFETY
 from sottovoce_lab.models.tape import Tape, Value
 
 CANCELLATION = 2.0**-20
-"""Fraction of (Σ_l ‖A_l‖ ‖D_l‖)² that is added to the squared norm of a factored gradient."""
+"""Fraction of (Σ_l ‖A_l‖ ‖D_l‖)² added to the squared norm of a factored gradient."""
 MAX_PLACES = 64
 """Maximum number L of places in a factored gradient."""
 
 
 class Contribution(Protocol):
-    """Per-example gradients of a batch with respect to one parameter tensor."""
+    """Per-example gradients over a batch with respect to one parameter tensor."""
 
     @property
     def floats(self) -> int:
-        """Approximate peak memory per example, in four-byte values."""
+        """The approximate peak memory per example, in four-byte values."""
         ...
 
     @property
     def places(self) -> int:
-        """Number L of places per example if products of all pairs of places are computed, otherwise 1."""
+        """The number L of places per example if products of all pairs of places are computed, otherwise 1."""
         ...
 
     def squared_norm(self, tape: Tape) -> Value:
-        """Record an upper bound, up to rounding, on the squared norm of each example's gradient, float64[B]."""
+        """Record an upper bound, up to rounding, on each example's squared gradient norm, float64[B]."""
         ...
 
     def weighted_sum(self, tape: Tape, ok: Value, weight: Value) -> Value:
-        """Record the weighted sum of the gradients of all valid examples, as a flat vector float64[size].
+        """Record the weighted sum over the gradients of all valid examples, as a flat vector float64[size].
 
         Args:
             tape: the tape on which to record operations.
             ok: whether each example is valid, bool[B, 1]; gradients of invalid examples may have any value.
-            weight: weight of each example, float64[B, 1]; 0 for invalid examples.
+            weight: each example's weight, float64[B, 1]; 0 for invalid examples.
         """
         ...
 
@@ -54,7 +54,7 @@ class Materialised:
 
     Attributes:
         gradient: per-example gradients, float32[B, size].
-        size: number of elements of the parameter tensor.
+        size: the number of elements in the parameter tensor.
     """
 
     gradient: Value
@@ -62,33 +62,33 @@ class Materialised:
 
     @property
     def floats(self) -> int:
-        """See Contribution. This counts the gradients in both float32 and float64."""
+        """The memory per example, for the gradients in both float32 and float64; see Contribution.floats."""
         return 3 * self.size
 
     @property
     def places(self) -> int:
-        """See Contribution."""
+        """The number of places, which is 1; see Contribution.places."""
         return 1
 
     def squared_norm(self, tape: Tape) -> Value:
-        """See Contribution."""
+        """Record the squared norms; see Contribution.squared_norm."""
         return _squares(tape, tape.cast(self.gradient, np.float64), -1)
 
     def weighted_sum(self, tape: Tape, ok: Value, weight: Value) -> Value:
-        """See Contribution."""
+        """Record the weighted sum; see Contribution.weighted_sum."""
         gradient = _zero_unless_ok(tape, ok, tape.cast(self.gradient, np.float64))
         return tape.reshape(tape.op("Gemm", weight, gradient, transA=1), -1)
 
 
 @dataclass(frozen=True, slots=True)
 class Turned:
-    """Gradients of a weight float[M, K], stored in parts in the transposed layout K × M; only their sum is transposed.
+    """Gradients of a weight float[M, K], stored in parts in the transposed layout K × M. Only their sum is transposed.
 
     Attributes:
-        parts: parts that each contain some rows of every group, in the order of K, float32[B, groups · rows · M].
-        groups: number of groups in K.
-        filters: number M of filters.
-        work: number of values per example that are needed to compute the parts.
+        parts: each contains some rows of every group, in the order of K, float32[B, groups · rows · M].
+        groups: the number of groups in K.
+        filters: the number M of filters.
+        work: how many values per example are needed to compute the parts.
     """
 
     parts: tuple[Materialised, ...]
@@ -98,20 +98,20 @@ class Turned:
 
     @property
     def floats(self) -> int:
-        """See Contribution."""
+        """The memory per example, for the parts and the values that they need; see Contribution.floats."""
         return sum(part.floats for part in self.parts) + self.work
 
     @property
     def places(self) -> int:
-        """See Contribution."""
+        """The number of places, which is 1; see Contribution.places."""
         return 1
 
     def squared_norm(self, tape: Tape) -> Value:
-        """See Contribution."""
+        """Record the squared norms, summed over the parts; see Contribution.squared_norm."""
         return tape.op("Sum", *(part.squared_norm(tape) for part in self.parts))
 
     def weighted_sum(self, tape: Tape, ok: Value, weight: Value) -> Value:
-        """See Contribution."""
+        """Record the weighted sum; see Contribution.weighted_sum."""
         sums = (part.weighted_sum(tape, ok, weight) for part in self.parts)
         grouped = (tape.reshape(one, self.groups, -1, self.filters) for one in sums)
         rows = tape.reshape(tape.op("Concat", *grouped, axis=1), -1, self.filters)
@@ -123,8 +123,8 @@ class Outer:
     """Gradients of a weight float[M, K] that are outer products D ⊗ A.
 
     Attributes:
-        D: left factor, float32[B, M].
-        A: right factor, float32[B, K].
+        D: the left factor, float32[B, M].
+        A: the right factor, float32[B, K].
         sizes: M and K.
     """
 
@@ -134,21 +134,21 @@ class Outer:
 
     @property
     def floats(self) -> int:
-        """See Contribution. This counts the factors in float64."""
+        """The memory per example, for the factors in float64; see Contribution.floats."""
         return 2 * sum(self.sizes)
 
     @property
     def places(self) -> int:
-        """See Contribution."""
+        """The number of places, which is 1; see Contribution.places."""
         return 1
 
     def squared_norm(self, tape: Tape) -> Value:
-        """See Contribution. The squared norm is ‖D‖² ‖A‖²."""
+        """Record the squared norms, ‖D‖² ‖A‖²; see Contribution.squared_norm."""
         D, A = (_squares(tape, tape.cast(factor, np.float64), -1) for factor in (self.D, self.A))
         return tape.op("Mul", D, A)
 
     def weighted_sum(self, tape: Tape, ok: Value, weight: Value) -> Value:
-        """See Contribution."""
+        """Record the weighted sum; see Contribution.weighted_sum."""
         D, A = (_zero_unless_ok(tape, ok, tape.cast(factor, np.float64)) for factor in (self.D, self.A))
         return tape.reshape(tape.op("Gemm", tape.op("Mul", D, weight), A, transA=1), -1)
 
@@ -158,8 +158,8 @@ class Factored:
     """Gradients Σ_l D_l ⊗ A_l of a weight float[M, K], summed over places l.
 
     Attributes:
-        D: left factors, float32[B, M, L].
-        A: right factors, float32[B, K, L].
+        D: the left factors, float32[B, M, L].
+        A: the right factors, float32[B, K, L].
         sizes: M, K and L.
     """
 
@@ -169,25 +169,26 @@ class Factored:
 
     @staticmethod
     def is_cheaper(M: int, K: int, L: int) -> bool:
-        """Check whether this form is cheaper, because there are fewer products of place pairs than weights."""
+        """Return whether this form is cheaper, because there are fewer products of place pairs than weights."""
         return 2 * L**2 < M * K and L <= MAX_PLACES
 
     @property
     def floats(self) -> int:
-        """See Contribution. This counts the factors in float32, in float64 and transposed."""
+        """The memory per example, for the factors in float32, in float64 and transposed; see Contribution.floats."""
         M, K, L = self.sizes
         return 5 * L * (M + K) + 6 * L**2
 
     @property
     def places(self) -> int:
-        """See Contribution."""
+        """The number L of places; see Contribution.places."""
         return self.sizes[2]
 
     def squared_norm(self, tape: Tape) -> Value:
-        """See Contribution.
+        """Record an upper bound on the squared norms; see Contribution.squared_norm.
 
         The bound is Σ_l Σ_l' (A_l·A_l') (D_l·D_l') plus a small fraction of (Σ_l ‖A_l‖ ‖D_l‖)². The terms of the first
-        sum may cancel, and the added fraction exceeds any rounding error in that sum.
+        sum
+        may cancel out, and the added fraction is larger than any rounding error in that sum.
         """
         factors = [tape.cast(factor, np.float64) for factor in (self.D, self.A)]
         products = [tape.op("MatMul", tape.op("Transpose", factor, perm=[0, 2, 1]), factor) for factor in factors]
@@ -198,7 +199,7 @@ class Factored:
         return tape.op("Add", exact, allowance)
 
     def weighted_sum(self, tape: Tape, ok: Value, weight: Value) -> Value:
-        """See Contribution."""
+        """Record the weighted sum; see Contribution.weighted_sum."""
         M, K, _ = self.sizes
         ok, weight = (tape.reshape(value, -1, 1, 1) for value in (ok, weight))
         D, A = (_zero_unless_ok(tape, ok, tape.cast(factor, np.float64)) for factor in (self.D, self.A))
@@ -214,12 +215,12 @@ def clipped_sum(tape: Tape, contributions: Sequence[Contribution], mask: Value, 
 
     Args:
         tape: the tape on which to record operations.
-        contributions: per-example gradients, one contribution per parameter tensor.
+        contributions: the per-example gradients, one contribution per parameter tensor.
         mask: whether each example is included, bool[B].
-        clip: clip norm, greater than 0, float64[].
+        clip: the clip norm, greater than 0, float64[].
 
     Returns:
-        the sum, float64[P].
+        The sum, float64[P].
     """
     squared = tape.op("Sum", *(part.squared_norm(tape) for part in contributions))
     ok = tape.op("And", mask, tape.op("Less", squared, tape.constant(inf, np.float64)))
@@ -236,10 +237,10 @@ def clipped_sum(tape: Tape, contributions: Sequence[Contribution], mask: Value, 
 
 
 def _squares(tape: Tape, value: Value, axis: int) -> Value:
-    squares = tape.op("Mul", value, value)  # in ONNX Runtime, ReduceSumSquare takes twice as long
+    squares = tape.op("Mul", value, value)  # ONNX Runtime takes twice as long for ReduceSumSquare
     return tape.op("ReduceSum", squares, tape.integers(axis), keepdims=0)
 
 
 def _zero_unless_ok(tape: Tape, ok: Value, value: Value) -> Value:
-    """Replace rows that are not ok with 0; multiplying them by 0 could result in NaN."""
+    """Replace rows that are not ok with 0, because multiplying them by 0 could produce NaN."""
     return tape.op("Where", ok, value, tape.constant(0, np.float64))

@@ -1,4 +1,4 @@
-"""Model declarations: small, readable TOML files."""
+"""Model declarations, which are small, readable TOML files."""
 
 import tomllib
 from dataclasses import dataclass
@@ -35,8 +35,8 @@ class Declaration:
 
     Attributes:
         name: the model's name.
-        classes: number of classes, with labels 0 … classes - 1; 1 for a regression.
-        loss: name of the loss function.
+        classes: the number of classes, with labels 0 … classes - 1; 1 for a regression.
+        loss: the name of the loss function.
         network: the model's layers with their names and shapes.
         text: the file's text.
     """
@@ -49,12 +49,12 @@ class Declaration:
 
     @property
     def features(self) -> int:
-        """Number d of features; an example's features are the network's input, flattened in C order."""
+        """The number d of features. An example's features are the network's input, flattened in C order."""
         return prod(self.network.input)
 
     @property
     def outputs(self) -> int:
-        """Number of scores per example."""
+        """The number of scores per example."""
         return outputs(self.loss, self.classes)
 
 
@@ -75,7 +75,7 @@ def parse_declaration(text: str, file: str) -> Declaration:
 
     Args:
         text: the declaration in TOML.
-        file: file path for error messages.
+        file: the file path, for error messages.
 
     Raises:
         ConfigError: if the text is not a valid declaration; the message names the offending layer and key.

@@ -1,6 +1,6 @@
 """Export a public model as an ordinary ONNX model or, if it is linear, as coefficients.
 
-Everything in this module is computed from the device's published model and from its declaration.
+Everything here is computed from the device's published model and its declaration.
 """
 
 import json
@@ -30,15 +30,15 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class PublicModel:
-    """A public model and everything that is needed to interpret its parameters.
+    """A public model with everything needed to interpret its parameters.
 
     Attributes:
         name: `softmax`, `logistic`, `pegasos`, `ridge`, `mlp`, or the name of a graph.
         parameters: the model's parameters, float64[P].
-        columns: number d of features after the transform.
-        classes: number of classes, with labels 0 … classes - 1; 1 for a regression.
-        hidden: number of hidden units of `mlp`.
-        declaration: the declaration of a graph; None for other models.
+        columns: the number d of features after the transform.
+        classes: the number of classes, with labels 0 … classes - 1; 1 for a regression.
+        hidden: the number of hidden units in `mlp`.
+        declaration: the graph's declaration; None for other models.
     """
 
     name: str
@@ -65,17 +65,18 @@ class Linear:
 def exported(model: PublicModel, steps: Steps, bounds: Bounds | None, facts: dict[str, Any]) -> ModelProto:
     """Return an ordinary ONNX model that maps `features` float32[B, d] to `scores` float32[B, k] and `predictions`.
 
-    `predictions` are labels, int64[B], or values for a regression, float32[B]. The model includes the transform if it
-    can be implemented as a graph and its ranges are known; in that case, `features` are the raw features.
+    `predictions` are labels, int64[B], or in a regression values, float32[B]. The model includes the transform, in
+    which
+    case `features` are the raw features, if the transform can be implemented as a graph and its ranges are known.
 
     Args:
         model: the model to export.
-        steps: the steps of the declared transform.
+        steps: the steps in the declared transform.
         bounds: the declared ranges; None if no ranges are declared.
         facts: JSON-ready facts for the metadata, to which `transform_included` and `input` are added.
 
     Raises:
-        ConfigError: if the model does not make predictions, or if its parameters do not fit.
+        ConfigError: if the model does not make predictions, or its parameters do not fit.
     """
     core = _core(model)
     included = facts["ranges"] != "unknown" and has_prelude(steps)
@@ -90,7 +91,7 @@ def exported(model: PublicModel, steps: Steps, bounds: Bounds | None, facts: dic
 
 
 def coefficients(model: PublicModel) -> dict[str, Any]:
-    """Return the JSON-ready attributes of a scikit-learn estimator that makes the same predictions.
+    """Return the JSON-ready attributes of a scikit-learn estimator that makes identical predictions.
 
     Raises:
         ConfigError: if the model is not linear.
@@ -159,7 +160,7 @@ def _transform_model(features: int, steps: Steps, bounds: Bounds | None) -> Mode
 
 
 def _joined(before: ModelProto, core: ModelProto) -> ModelProto:
-    """Merge two models so that the second processes the first one's output; the input is the first model's input."""
+    """Merge two models so that the second processes the first one's output and the first one's input is kept."""
     whole = compose.merge_models(
         before, core, io_map=[("transformed", "features")], prefix1="transform.", producer_name="sottovoce"
     )

@@ -1,7 +1,7 @@
-"""Reader for ONNX models from any program, which returns a declaration and the parameters in its order.
+"""Read ONNX models from any program, and return a declaration with the parameters in its order.
 
-The graph is read from its input to its output; each node is recognised as a layer or as a shape computation. Two paths
-that meet in an Add form a residual block, which begins at the last point that both paths share.
+The graph is read from its input to its output, and each node is recognised as a layer or as a shape computation. Two
+paths that meet in an Add form a residual block, which begins at the last point that both paths share.
 """
 
 from collections.abc import Callable, Sequence
@@ -54,7 +54,7 @@ class Forward:
     """The result of reading a forward graph.
 
     Attributes:
-        declaration: declaration of an equivalent model that can be trained.
+        declaration: the declaration of an equivalent model that can be trained.
         parameters: the model's weights in the declaration's order, float64[P].
     """
 
@@ -67,7 +67,7 @@ def read_forward(model: ModelProto, file: str, name: str, loss: LossName | None 
 
     Args:
         model: the checked model.
-        file: file name for error messages.
+        file: the file name, for error messages.
         name: the model's new name.
         loss: the training loss. The default is softmax; for a single score, it is binary if the model ends in a
             sigmoid, otherwise squared.
@@ -103,7 +103,7 @@ def read_forward(model: ModelProto, file: str, name: str, loss: LossName | None 
 
 
 class _Reader:
-    """Evaluator that computes the values in a graph, node by node."""
+    """Computes the values in a graph, node by node."""
 
     def __init__(self, graph: GraphProto, file: str) -> None:
         self._file = file
@@ -240,7 +240,7 @@ class _Reader:
 
 
 def _leading_to(output: str, nodes: Sequence[NodeProto]) -> list[NodeProto]:
-    """Return the nodes on which an output depends, in order."""
+    """Return the nodes that an output depends on, in order."""
     needed, found = {output}, []
     for node in reversed(nodes):
         if not needed.isdisjoint(node.output):
@@ -275,7 +275,7 @@ def _rearranged(node: Node, array: NDArray[Any]) -> NDArray[Any]:
 
 
 def _vector(node: Node, place: int) -> Vector:
-    """Return an input that is a short vector of integers, some of which may be unknown."""
+    """Return an input that must be a short vector of integers, some of which may be unknown."""
     value = node.inputs[place] if place < len(node.inputs) else None
     if isinstance(value, np.ndarray) and value.dtype.kind == "i" and value.size <= _LONGEST:
         return tuple(int(number) for number in value.ravel())
@@ -285,7 +285,7 @@ def _vector(node: Node, place: int) -> Vector:
 
 
 def _all_layers(chain: Sequence[Layer]) -> list[Layer]:
-    """Return all layers in order; each block is followed by the layers of its body and then of its shortcut."""
+    """Return all layers in order, where each block is followed by the layers in its body and then in its shortcut."""
     found = []
     for layer in chain:
         found += [layer, *_all_layers(layer.body), *_all_layers(layer.shortcut)]

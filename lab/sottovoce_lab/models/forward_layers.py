@@ -1,4 +1,4 @@
-"""Readers for ONNX operators, each of which converts a node of a forward graph to a layer."""
+"""Readers for ONNX operators, each of which converts a node in a forward graph to a layer."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from sottovoce_lab.models.reading import Layer, Node, Point, Shape, Table
 
 EPSILON = 1e-5
-"""Constant that the norms of this package add to a variance."""
+"""Constant that this package's norms add to the variance."""
 
 Floats = NDArray[np.float32]
 
@@ -37,7 +37,7 @@ def conv(node: Node) -> Point:
 
 
 def gemm(node: Node) -> Point:
-    """Read Gemm as a dense layer; the scale factors alpha and beta are included in the weights."""
+    """Read Gemm as a dense layer, whose weights include the scale factors alpha and beta."""
     point, weight, bias = node.point(), _floats(node, 1), node.constant(2)
     if weight is None or len(point.shape) != 1 or node.attributes.get("transA", 0):
         raise node.refusal("a dense layer must have one row per example as input", "flatten before it")
@@ -63,7 +63,7 @@ def add(node: Node) -> Point:
 
 
 def mul(node: Node) -> Point:
-    """Read Mul by a constant as the weight of the preceding group norm."""
+    """Read Mul by a constant as the weight of the group norm before it."""
     place = 0 if isinstance(node.inputs[0], Point) else 1
     point, factor = node.point(place), _floats(node, 1 - place)
     if factor is None or point.layer is None or point.layer.table["kind"] != "group-norm":
@@ -158,7 +158,7 @@ def layer_norm(node: Node) -> Point:
 
 
 def batch_norm(node: Node) -> Point:
-    """Reject BatchNormalization, because it mixes the examples of a batch."""
+    """Reject BatchNormalization, because it mixes the examples in a batch."""
     raise node.refusal(*_BATCH_NORM)
 
 
@@ -176,7 +176,7 @@ def read_group_reshape(node: Node, point: Point, shape: Shape) -> Point | None:
 
 
 def image(shape: Shape) -> Shape:
-    """Return a sequence's shape, channels × length, as an image shape with one row; return other shapes unchanged."""
+    """Return a sequence shape, channels × length, as an image shape with one row; leave other shapes unchanged."""
     return (shape[0], 1, shape[1]) if len(shape) == 2 else shape
 
 
@@ -208,7 +208,7 @@ def _biased(node: Node, point: Point, bias: Floats | None) -> Point:
 
 def _residual(node: Node, one: Point, other: Point) -> Point:
     earlier = {id(point) for point in one.back()}
-    start = next(point for point in other.back() if id(point) in earlier)  # at the latest, the input
+    start = next(point for point in other.back() if id(point) in earlier)  # at the latest, this is the input
     body, shortcut = one.layers_since(start), other.layers_since(start)
     if one.shape != other.shape or not (body or shortcut):
         raise node.refusal("the operator adds tensors of different shapes, or a tensor to itself")
@@ -234,7 +234,7 @@ def _group_normalised(node: Node, point: Point, groups: int, weight: Floats, bia
 
 
 def _check_epsilon(node: Node) -> None:
-    """Check a norm's epsilon. A Reshape has none, but its norm has already been checked."""
+    """Check a norm's epsilon. A Reshape has none, but its norm was checked before."""
     epsilon = node.attributes.get("epsilon", EPSILON)
     if abs(epsilon - EPSILON) > 1e-3 * EPSILON:
         raise node.refusal(
@@ -244,7 +244,7 @@ def _check_epsilon(node: Node) -> None:
 
 
 def _window(node: Node, point: Point, kernel: list[int]) -> Table:
-    """Return kernel, stride and padding in the format of a declaration."""
+    """Return the kernel, stride and padding in the format of a declaration."""
     axes = len(point.shape) - 1
     if axes not in (1, 2) or len(kernel) != axes:
         raise node.refusal("only windows over one or two dimensions are supported")
@@ -285,7 +285,7 @@ def _vector(node: Node, value: NDArray[np.generic], size: int) -> Floats:
 
 
 def _channels(node: Node, value: Floats, shape: Shape) -> Floats:
-    """Return one number per channel from an array that broadcasts to the shape of an example."""
+    """Return one number per channel from an array that broadcasts to an example's shape."""
     per_channel = (shape[0], *(1 for _ in shape[1:]))
     if value.size == 1 or value.shape in (per_channel, (1, *per_channel)):
         return np.ascontiguousarray(np.broadcast_to(value.reshape(-1), (shape[0],)))

@@ -1,4 +1,4 @@
-"""Predictions from an ordinary ONNX model, which ONNX Runtime executes on rows of features."""
+"""Make predictions with an ordinary ONNX model, which ONNX Runtime runs on rows of features."""
 
 import json
 import os
@@ -21,13 +21,14 @@ class Inference:
     """A model loaded for prediction.
 
     Args:
-        model: the checked model. It has one float32 input, whose first dimension is the batch. The output named
-            `predictions` is used if there is one, otherwise the first output. A float output with several columns
-            contains class scores, of which the largest determines the label; a single column contains values.
-        file: file name for error messages.
+        model: the checked model. Its one float32 input has the batch as its first dimension. The output named
+            `predictions` is used if there is one, and the first output if not. A float output with several columns
+            contains
+            class scores, the largest of which determines the label; a single column contains values.
+        file: the file name, for error messages.
 
     Raises:
-        ConfigError: if the file does not contain such a model, or if ONNX Runtime cannot load it.
+        ConfigError: if the file does not contain such a model, or ONNX Runtime cannot load it.
     """
 
     def __init__(self, model: ModelProto, file: str) -> None:
@@ -50,10 +51,10 @@ class Inference:
         """Predict labels, int64[M], or values, float64[M].
 
         Args:
-            rows: features in the form that the model expects, float64[M, d].
+            rows: the features in the form that the model expects, float64[M, d].
 
         Raises:
-            ConfigError: if the rows do not fit the model, or if the model fails.
+            ConfigError: if the rows do not fit the model, or the model fails.
         """
         size = self._batch or _ROWS
         parts = [self._call(rows[start : start + size], size) for start in range(0, len(rows), size)]

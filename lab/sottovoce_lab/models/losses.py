@@ -10,11 +10,11 @@ from sottovoce_lab.models.tape import Tape, Value
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """The loss of a batch and its derivatives.
+    """The loss over a batch, and its derivatives.
 
     Attributes:
-        losses: loss per example, real[B].
-        slopes: derivatives of each example's loss by its scores, real[B, outputs].
+        losses: the loss per example, real[B].
+        slopes: the derivatives of each example's loss by its scores, real[B, outputs].
     """
 
     losses: Value
@@ -22,7 +22,7 @@ class Measured:
 
 
 Loss = Callable[[Tape, Value, Value, int], Measured]
-"""Function of a tape, scores real[B, outputs], labels int64[B] (for a regression, targets real[B]) and classes."""
+"""Takes a tape, scores real[B, outputs], labels int64[B] (for a regression, targets real[B]) and classes."""
 
 
 def outputs(loss: str, classes: int) -> int:
@@ -39,15 +39,15 @@ def outputs(loss: str, classes: int) -> int:
 
 
 def predictions(tape: Tape, scores: Value, classes: int, width: int) -> Value:
-    """Record the predictions from scores: labels int64[B], or the scores themselves, real[B], for a regression.
+    """Record the predictions for scores: labels int64[B], or in a regression the scores themselves, real[B].
 
     With one score per example, a score of exactly 0 means class 0.
 
     Args:
         tape: the tape on which to record operations.
         scores: the examples' scores, real[B, width].
-        classes: the model's number of classes.
-        width: number of scores per example; see `outputs`.
+        classes: the number of classes in the model.
+        width: the number of scores per example; see `outputs`.
     """
     if classes == 1:
         return tape.reshape(scores, -1)
@@ -65,7 +65,7 @@ def _softmax(tape: Tape, scores: Value, labels: Value, classes: int) -> Measured
 
 
 def _binary(tape: Tape, scores: Value, labels: Value, classes: int) -> Measured:
-    """Record ln(1 + exp(-s)) for class 1 and ln(1 + exp(s)) for class 0; using |s| prevents overflow in exp."""
+    """Record ln(1 + exp(-s)) for class 1 and ln(1 + exp(s)) for class 0, using |s| so that exp cannot overflow."""
     target = tape.cast(tape.reshape(labels, -1, 1), tape.real)
     small = tape.op("Softplus", tape.op("Neg", tape.op("Abs", scores)))
     straight = tape.op("Sub", tape.op("Relu", scores), tape.op("Mul", scores, target))
@@ -75,7 +75,7 @@ def _binary(tape: Tape, scores: Value, labels: Value, classes: int) -> Measured:
 
 
 def _hinge(tape: Tape, scores: Value, labels: Value, classes: int) -> Measured:
-    """Record Σ_k max(0, 1 - y_k s_k), where y_k is +1 for the class and -1 otherwise; two classes share one score."""
+    """Record Σ_k max(0, 1 - y_k s_k), where y_k is +1 for the class and -1 for others; two classes share one score."""
     seen = _class_mask(tape, labels, classes, first=1 if classes == 2 else 0)
     sign = tape.op("Where", seen, tape.constant(1), tape.constant(-1))
     margin = tape.op("Sub", tape.constant(1), tape.op("Mul", sign, scores))
@@ -87,7 +87,7 @@ def _hinge(tape: Tape, scores: Value, labels: Value, classes: int) -> Measured:
 
 
 def _squared(tape: Tape, scores: Value, labels: Value, classes: int) -> Measured:
-    """Record ‖s - y‖² / 2, where y is the target of a regression, or 1 for the class and 0 otherwise."""
+    """Record ‖s - y‖² / 2, where y is the target in a regression, and elsewhere 1 for the class and 0 for others."""
     one = tape.reshape(labels, -1, 1) if classes == 1 else tape.cast(_class_mask(tape, labels, classes), tape.real)
     error = tape.op("Sub", scores, one)
     half = tape.op("Mul", tape.op("Mul", error, error), tape.constant(0.5))

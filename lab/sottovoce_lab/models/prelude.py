@@ -1,6 +1,6 @@
-"""Implementation of the declared transform as the first part of a graph, so that the model accepts raw features.
+"""Implement the declared transform as the first part of a graph, so that the model accepts raw features.
 
-The steps are those of sottovoce.data.transform, computed in float32. `pool` and `dct` are not supported.
+The steps are those in sottovoce.data.transform, computed in float32. `pool` and `dct` are not supported.
 """
 
 import math
@@ -20,19 +20,19 @@ Steps = Sequence[tuple[str, float]]
 
 
 def has_prelude(steps: Steps) -> bool:
-    """Check whether all steps of a transform can be implemented as part of a graph."""
+    """Return whether all steps in a transform can be implemented as part of a graph."""
     return all(name in _STEPS for name, _ in steps)
 
 
 def prelude(tape: Tape, features: Value, steps: Steps, bounds: Bounds | None, columns: int) -> Value:
-    """Record the transform and return the transformed features, which are the model's input, real[B, columns].
+    """Record the transform, and return the transformed features, which are the model's input, real[B, columns].
 
     Args:
         tape: the tape on which to record operations.
         features: the raw features, real[B, d].
-        steps: the steps of the transform, each with its numeric argument.
+        steps: the steps in the transform, each with its numeric argument.
         bounds: the declared minimum and maximum values, each float64[d]; None if no bounds are declared.
-        columns: number d of features.
+        columns: the number d of features.
     """
     if bounds is not None:
         low, high = (tape.constant(side) for side in bounds)

@@ -22,10 +22,10 @@ class Layer:
     """A layer found in a graph.
 
     Attributes:
-        table: the layer's table in a declaration; for a residual block, without its inner layers.
+        table: the layer's table in a declaration, which for a residual block omits the inner layers.
         tensors: the layer's parameters, in order.
-        body: the layers in the body of a residual block.
-        shortcut: the layers in the shortcut of a residual block.
+        body: the layers in a residual block's body.
+        shortcut: the layers in a residual block's shortcut.
     """
 
     table: Table
@@ -35,7 +35,7 @@ class Layer:
 
     @property
     def depth(self) -> int:
-        """Nesting depth of residual blocks; 0 for any other layer."""
+        """The nesting depth of residual blocks; 0 for any other layer."""
         return 1 + max(layer.depth for layer in self.body + self.shortcut) if self.body else 0
 
 
@@ -44,10 +44,10 @@ class Point:
     """A tensor that depends on the examples.
 
     Attributes:
-        shape: shape for one example.
+        shape: the shape for one example.
         before: the previous layer's output; None for the input.
-        layer: the layer that outputs the tensor; None for the input, or if only the shape has changed.
-        part: inside a group norm, the number of groups and whether they are already normalised; otherwise None.
+        layer: the layer that outputs the tensor; None for the input, or if only the shape changed.
+        part: inside a group norm, the number of groups and whether they are already normalised; elsewhere None.
     """
 
     shape: Shape
@@ -56,7 +56,7 @@ class Point:
     part: tuple[int, bool] | None = None
 
     def back(self) -> "Iterator[Point]":
-        """Yield this point and all earlier points back to the input, without those inside residual blocks."""
+        """Yield this point and all earlier points up to the input, except those inside residual blocks."""
         point: Point | None = self
         while point is not None:
             yield point
@@ -85,7 +85,7 @@ class Node:
     Attributes:
         proto: the node as stored in the file.
         inputs: the input values; None for an omitted input.
-        file: file name for error messages.
+        file: the file name, for error messages.
     """
 
     proto: NodeProto
@@ -108,7 +108,7 @@ class Node:
         """Return an input that depends on the examples and is not inside a group norm.
 
         Raises:
-            ConfigError: if the input is of another kind.
+            ConfigError: if the input is of a different kind.
         """
         value = self.inputs[place] if place < len(self.inputs) else None
         if not isinstance(value, Point) or value.part is not None:
@@ -127,7 +127,7 @@ class Node:
         raise self.refusal("the operator's weights are computed from the example")
 
     def numbers(self, name: str, place: int) -> list[int] | None:
-        """Return integers that newer versions of an operator receive as an input and older versions as an attribute."""
+        """Return integers that new versions of an operator receive as an input and old versions as an attribute."""
         if name in self.attributes:
             return [int(number) for number in self.attributes[name]]
         given = self.constant(place)
@@ -135,12 +135,12 @@ class Node:
 
 
 def reshaped(node: Node, point: Point, target: Vector, batch: int | None) -> Shape:
-    """Return the shape of one example after a reshape.
+    """Return one example's shape after a reshape.
 
     Args:
         node: the node, for error messages.
         point: the tensor to reshape.
-        target: the new shape; 0 retains a dimension, and a single -1 infers one.
+        target: the new shape, in which 0 keeps a dimension and a single -1 infers one.
         batch: the fixed number of examples in the file; None if any number is allowed.
 
     Raises:

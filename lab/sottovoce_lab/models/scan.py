@@ -1,8 +1,8 @@
-"""Scan the outline of a model file from its bytes, before any library parses it.
+"""Scan the outline of a model file's bytes before any library parses it.
 
-A parser creates an object for every part, regardless of its content: two bytes of a file may take a hundred bytes of
-memory, and a small number may take eight. This module therefore first counts the parts and adds up the sizes of all
-parts except the weights.
+A parser creates an object for every part, whatever its content: two bytes in a file may take a hundred bytes of memory,
+and a small number may take eight. This module therefore counts the parts first and adds up the sizes of all parts
+except the weights.
 """
 
 from functools import lru_cache
@@ -13,10 +13,10 @@ from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from sottovoce.errors import ConfigError
 
 MAX_PARTS = 2**18
-"""Maximum number of fields in all messages of a file; the graph of an 18-layer residual network has about a sixth."""
+"""Maximum number of fields in all messages of a file. The graph of an 18-layer residual network has about a sixth."""
 
 MAX_LIGHT_BYTES = 2**24
-"""Maximum size of everything except the weights, in bytes."""
+"""Maximum size in bytes of everything except the weights."""
 
 _WEIGHTS = {("onnx.TensorProto", name) for name in ("raw_data", "float_data", "double_data")}
 _VARINT, _EIGHT, _MESSAGE, _FOUR = 0, 1, 2, 5
@@ -27,8 +27,8 @@ def read(path: Path, most: int) -> bytes:
     """Read and scan a model file, and return its bytes.
 
     Args:
-        path: path of the file, which may come from any source.
-        most: maximum accepted size, in bytes.
+        path: the path of the file, which may come from any source.
+        most: the maximum accepted size, in bytes.
 
     Raises:
         ConfigError: if the file cannot be read, is larger than `most`, or must not be passed to a parser.
@@ -47,11 +47,11 @@ def read(path: Path, most: int) -> bytes:
 
 
 def scan(raw: bytes, file: str) -> None:
-    """Reject bytes that are not an ONNX model by their outline, or whose parsing would take far too much memory.
+    """Reject bytes whose outline is not an ONNX model's, or whose parsing would take far too much memory.
 
     Args:
         raw: the bytes of the whole file.
-        file: file name for error messages.
+        file: the file name, for error messages.
 
     Raises:
         ConfigError: if the bytes are rejected.
@@ -93,7 +93,7 @@ def scan(raw: bytes, file: str) -> None:
 
 @lru_cache(maxsize=64)
 def _outline(kind: Descriptor) -> tuple[dict[int, Descriptor], frozenset[int], frozenset[int]]:
-    """Return the nested messages, the weight fields and the text fields of a message type, by field number."""
+    """Return a message type's nested messages, weight fields and text fields, by field number."""
     fields = kind.fields
     inner = {field.number: field.message_type for field in fields if field.message_type is not None}
     weights = frozenset(field.number for field in fields if (kind.full_name, field.name) in _WEIGHTS)
@@ -121,4 +121,4 @@ def _varint(raw: bytes, at: int, end: int, file: str) -> tuple[int, int]:
 
 
 def _no_model(file: str) -> ConfigError:
-    return ConfigError(f"{file}: the file is not an ONNX model, or is damaged; export it again")
+    return ConfigError(f"{file}: the file is not an ONNX model, or is corrupt; export it again")

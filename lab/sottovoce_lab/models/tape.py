@@ -1,4 +1,4 @@
-"""Builder for ONNX graphs that records one operation at a time."""
+"""A builder for ONNX graphs that records one operation at a time."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -9,7 +9,7 @@ from onnx import ModelProto, NodeProto, ValueInfoProto, checker, helper, numpy_h
 
 OPSET = 21
 IR_VERSION = 10
-"""File format version, supported by all ONNX Runtime versions that devices have used since 2024."""
+"""File format version, which all ONNX Runtime versions used by devices since 2024 support."""
 
 Value = str
 """The name of a tensor in the graph."""
@@ -21,7 +21,8 @@ class Tape:
     Equal sequences of calls produce identical bytes. Nodes that do not contribute to an output are omitted.
 
     Args:
-        real: dtype of scores and per-example gradients: float32 in all files, or float64 to compare gradients with
+        real: the dtype of scores and per-example gradients: float32 in all files, or float64 for comparing gradients
+            with
             finite differences.
     """
 
@@ -33,7 +34,7 @@ class Tape:
         self._inputs: list[ValueInfoProto] = []
 
     def input(self, name: Value, dtype: DTypeLike, shape: Iterable[int | str]) -> Value:
-        """Declare a graph input; a dimension given as a name may have any size."""
+        """Declare a graph input, in which a dimension given as a name may have any size."""
         self._inputs.append(_declared(name, dtype, shape))
         return name
 
@@ -53,19 +54,19 @@ class Tape:
         return name
 
     def integers(self, *values: int) -> Value:
-        """Add a constant int64 vector and return its name."""
+        """Add a constant int64 vector, and return its name."""
         return self.constant(values, np.int64)
 
     def op(self, kind: str, *inputs: Value, **attributes: Any) -> Value:
-        """Add an operation and return its first output. See `ops`."""
+        """Add an operation, and return its first output. See `ops`."""
         return self.ops(kind, 1, *inputs, **attributes)[0]
 
     def ops(self, kind: str, count: int, *inputs: Value, **attributes: Any) -> tuple[Value, ...]:
-        """Add an operation and return its outputs.
+        """Add an operation, and return its outputs.
 
         Args:
-            kind: name of an operator in the default domain.
-            count: number of outputs.
+            kind: the name of an operator in the default domain.
+            count: the number of outputs.
             inputs: the inputs in order; an empty name omits an optional input.
             attributes: the operator's attributes.
         """
@@ -82,14 +83,14 @@ class Tape:
         return self.op("Cast", value, to=helper.np_dtype_to_tensor_dtype(np.dtype(dtype)))
 
     def reshape(self, value: Value, *shape: int) -> Value:
-        """Reshape a tensor in C order; 0 retains a dimension and -1 infers one."""
+        """Reshape a tensor in C order, where 0 keeps a dimension and -1 infers one."""
         return self.op("Reshape", value, self.integers(*shape))
 
     def model(self, outputs: Iterable[tuple[Value, Value, DTypeLike, Iterable[int | str]]]) -> ModelProto:
         """Build and check the model for the recorded graph.
 
         Args:
-            outputs: for each output, its name in the file, the tensor, its dtype and its shape.
+            outputs: the name in the file, the tensor, the dtype and the shape of each output.
         """
         declared = []
         for name, value, dtype, shape in outputs:

@@ -9,11 +9,11 @@ from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProt
 from sottovoce.errors import ConfigError
 
 MAX_NUMBERS = 2**25
-"""Maximum number of elements of all tensors together, which is also a model's maximum number of parameters."""
+"""Maximum number of elements in all tensors together, which is also a model's maximum number of parameters."""
 
 _MAX_TENSORS = 2**14
 _MAX_DIMENSIONS = 8
-_KINDS: dict[int, tuple[str, int]] = {  # name of the field for single numbers, and bytes per number in raw data
+_KINDS: dict[int, tuple[str, int]] = {  # the field for single numbers, and the bytes per number in raw data
     TensorProto.FLOAT: ("float_data", 4),
     TensorProto.DOUBLE: ("double_data", 8),
     TensorProto.INT32: ("int32_data", 4),
@@ -23,11 +23,11 @@ _KINDS: dict[int, tuple[str, int]] = {  # name of the field for single numbers, 
 
 
 def check_tensors(model: ModelProto, file: str) -> None:
-    """Reject tensors that are stored in other files or differ from their declaration, without allocating that size.
+    """Reject tensors stored in other files or different from their declaration, without allocating the declared size.
 
     Args:
-        model: the parsed model, which has not been checked otherwise.
-        file: file name for error messages.
+        model: the parsed model, on which no other checks have run yet.
+        file: the file name, for error messages.
 
     Raises:
         ConfigError: if a tensor is rejected; the message names the tensor and the remedy.
@@ -45,7 +45,7 @@ def check_tensors(model: ModelProto, file: str) -> None:
 
 
 def check_finite(model: ModelProto, file: str) -> None:
-    """Reject infinite and NaN weights; the tensors must already have passed `check_tensors`.
+    """Reject infinite and NaN weights. The tensors must already have passed `check_tensors`.
 
     Raises:
         ConfigError: if a weight is not finite; the message names the tensor.
@@ -58,7 +58,7 @@ def check_finite(model: ModelProto, file: str) -> None:
 
 
 def _check_tensor(tensor: TensorProto, file: str) -> int:
-    """Check a tensor and return its number of elements, computed from its dimensions."""
+    """Check a tensor, and return its number of elements, computed from its dimensions."""
     if tensor.data_type not in _KINDS:
         kind = TensorProto.DataType.Name(tensor.data_type) if tensor.data_type in range(64) else "unknown"
         raise ConfigError(
@@ -111,7 +111,7 @@ def _tensors(model: ModelProto) -> Iterator[TensorProto]:
 
 
 def _sparse(model: ModelProto) -> Iterator[TensorProto]:
-    """Yield the values of each sparse tensor."""
+    """Yield each sparse tensor's values."""
     for part in _bodies(model):
         if isinstance(part, GraphProto):
             yield from (sparse.values for sparse in part.sparse_initializer)

@@ -10,18 +10,18 @@ from sottovoce_lab.pages.plots import Line, Plotter
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """All charges in a device's ledger, from first to last; a ledger records their order but no times.
+    """All charges in a device's ledger, from first to last. A ledger records their order but no times.
 
     Attributes:
-        name: name of the device's state directory.
+        name: the name of the device's state directory.
         owner: the device's node id.
         unit: the budget's privacy unit.
         neighbouring: the budget's neighbouring relation.
         epsilon: the budget's ε; None if no ε is promised.
         delta: the budget's δ.
-        charges: number of charges.
-        releases: number of releases.
-        points: pairs of a charge's number and the ε spent after it; ε is infinite after a release without noise.
+        charges: the number of charges.
+        releases: the number of releases.
+        points: each charge's number with the ε spent after it; ε is infinite after a noise-free release.
         status: the status of the device's agent; None if no agent answers.
     """
 

@@ -1,4 +1,4 @@
-"""A device's history, charge by charge, from its ledger, and its agent's current state."""
+"""A device's history, charge by charge from its ledger, and its agent's current state."""
 
 from pathlib import Path
 
@@ -18,7 +18,7 @@ def history_of(state: Path) -> History:
     """Read a device's history from its state directory.
 
     Raises:
-        LedgerError: if the ledger is missing or damaged.
+        LedgerError: if the ledger is missing or corrupt.
     """
     with snapshot(state_files(state)[1]) as (ledger, _):
         spending, budget = ledger.spending(), ledger.own_budget

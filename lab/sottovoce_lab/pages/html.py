@@ -1,4 +1,4 @@
-"""Building blocks of a page. Only this module creates markup, and it escapes every value on entry."""
+"""Building blocks for a page. Only this module creates markup, and it escapes every value on entry."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -11,7 +11,7 @@ _POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 
 @dataclass(frozen=True, slots=True)
 class Markup:
-    """HTML that was created here or by matplotlib and whose values are already escaped."""
+    """HTML created here or by matplotlib, whose values are already escaped."""
 
     html: str
 
@@ -21,7 +21,7 @@ class Page:
     """A page that is filled from top to bottom.
 
     Args:
-        title: the page's title.
+        title: the page title.
     """
 
     title: str
@@ -62,7 +62,7 @@ def warnings(words: Iterable[str]) -> Markup:
 
 
 def facts(caption: str, rows: Iterable[tuple[str, str]]) -> Markup:
-    """Return a table of names and values, without the names whose value is empty."""
+    """Return a table of names and values, omitting names with an empty value."""
     cells = "".join(
         f'<tr><th scope="row">{escape(name)}</th><td>{escape(value)}</td></tr>' for name, value in rows if value
     )
@@ -70,7 +70,7 @@ def facts(caption: str, rows: Iterable[tuple[str, str]]) -> Markup:
 
 
 def table(caption: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> Markup:
-    """Return a table with column headings; all columns but the first contain numbers."""
+    """Return a table with column headings, in which all columns but the first contain numbers."""
     names = "".join(
         f'<th scope="col"{_class("number" if i else "")}>{escape(name)}</th>' for i, name in enumerate(columns)
     )
@@ -92,7 +92,7 @@ def collapsible(summary: str, inner: Markup) -> Markup:
 
 
 def budget(spent: float, total: float) -> Markup:
-    """Return a captioned bar for the share of ε spent; its colour is calm because budgets are meant to be spent."""
+    """Return a captioned bar for the share of ε spent, in a calm colour because budgets are meant to be spent."""
     label, left = f"ε = {spent:.3f} of {total:g} spent", max(0.0, total - spent)
     shown = f'<progress class="budget" max="{total:g}" value="{spent:g}" aria-label="{escape(label)}"></progress>'
     end = f"{left:.3f} left" if left >= 0.0005 else "none left: no more releases"

@@ -1,4 +1,4 @@
-"""Plots that matplotlib draws as SVG for embedding in a page; text stays text, and ids are unique in the page."""
+"""Plots that matplotlib draws as SVG for embedding in a page. Text stays text, and ids are unique within the page."""
 
 import io
 import re
@@ -36,11 +36,11 @@ class Line:
 
     Attributes:
         label: the curve's label.
-        x: x values of the points, in order.
-        y: y values of the points.
-        low: lower edge of a band around the curve; empty if there is no band.
-        high: upper edge of the band; empty if there is no band.
-        band: meaning of the band.
+        x: the points' x values, in order.
+        y: the points' y values.
+        low: the lower edge of a band around the curve; empty if there is no band.
+        high: the upper edge of the band; empty if there is no band.
+        band: what the band means.
     """
 
     label: str
@@ -71,7 +71,7 @@ def _file(drawing: Any, title: str) -> str:
 
 
 class Plotter:
-    """A plotter that draws SVG plots.
+    """Draws plots as SVG.
 
     Args:
         pyplot: matplotlib's pyplot module, configured to draw into files.
@@ -89,14 +89,14 @@ class Plotter:
         """Draw several curves in one plot.
 
         Args:
-            title: description of the plot for readers who cannot see it.
-            x_label: label of the x axis.
-            y_label: label of the y axis.
+            title: a description of the plot, for readers who cannot see it.
+            x_label: the label for the x axis.
+            y_label: the label for the y axis.
             lines: the curves, at least one.
-            limit: value drawn as a dashed line; None for no line.
-            rules: names and values of at most two reference lines, drawn dotted and dash-dotted.
-            bottom: lower limit of the y axis; None to fit the curves.
-            top: upper limit of the y axis; None to fit the curves.
+            limit: the value to draw as a dashed line; None for no line.
+            rules: the names and values of up to two reference lines, drawn dotted and dash-dotted.
+            bottom: the lower limit of the y axis; None to fit the curves.
+            top: the upper limit of the y axis; None to fit the curves.
         """
         with self._plt.rc_context(_SETTINGS):
             drawing, axes = self._plt.subplots(figsize=_INCHES, layout="constrained")
@@ -133,7 +133,7 @@ class Plotter:
         return self._over_cycles
 
     def bars(self, title: str, x_label: str, y_label: str, values: Sequence[float], *, limit: float | None) -> Markup:
-        """Draw one bar per value, in order, and the limit, if there is one, as a dashed line."""
+        """Draw one bar per value, in order, and the limit, if any, as a dashed line."""
         with self._plt.rc_context(_SETTINGS):
             drawing, axes = self._plt.subplots(figsize=_INCHES, layout="constrained")
             axes.bar(range(len(values)), values, color=_BLUE, width=0.8)
@@ -146,7 +146,7 @@ class Plotter:
             return self._svg(drawing, title)
 
     def _svg(self, drawing: Any, title: str) -> Markup:
-        """Return the drawing without a file header and with ids that no other drawing uses."""
+        """Return the drawing without a file header, and with ids that no other drawing uses."""
         written = io.StringIO()
         drawing.savefig(written, format="svg", metadata=_NOT_TOLD)
         self._plt.close(drawing)

@@ -1,4 +1,4 @@
-"""Deferred import of matplotlib, which is needed only for drawing."""
+"""Import matplotlib on demand, since only drawing needs it."""
 
 import importlib
 from typing import Any

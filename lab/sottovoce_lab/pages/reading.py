@@ -14,7 +14,7 @@ Measures = dict[str, float | str | None]
 
 
 class Privacy(Struct, frozen=True):
-    """The privacy promise and spending of a run."""
+    """A run's privacy promise and spending."""
 
     unit: str
     neighbouring: str
@@ -31,7 +31,7 @@ class Privacy(Struct, frozen=True):
 
 
 class Traffic(Struct, frozen=True):
-    """Numbers of messages and bytes sent."""
+    """The numbers of messages and bytes sent."""
 
     messages: int
     payload_bytes: int
@@ -40,7 +40,7 @@ class Traffic(Struct, frozen=True):
 
 
 class Resources(Struct, frozen=True):
-    """Resources that the agents used."""
+    """The resources that the agents used."""
 
     ready_s_median: Number = None
     rss_mib_median: Number = None

@@ -52,7 +52,7 @@ def baseline_rules(baselines: Baselines | None) -> list[tuple[str, float]]:
 
 
 def _measure(measures: Measures) -> str:
-    """Return the main measure of a run: the first one that has a mean, otherwise `loss`."""
+    """Return the main measure of a run, which is the first one that has a mean, or `loss` if none has."""
     return next((name for name in _MEASURES if measures.get(f"{name}_mean") is not None), "loss")
 
 
@@ -158,7 +158,7 @@ def _privacy(report: RunReport, plotter: Plotter) -> list[Markup]:
 
 
 def _spending(spent: list[float], total: float, plotter: Plotter) -> Markup:
-    """Show each agent's spending in a plot, or state that all agents spent the same amount."""
+    """Plot each agent's spending, or state that all agents spent the same amount."""
     if spent[0] == spent[-1]:
         return paragraph("Every agent spent the same amount.")
     words = f"Spent by each agent: ε from {spent[0]:.3g} to {spent[-1]:.3g} of {total:g}"
@@ -227,7 +227,7 @@ def _column(points: Sequence[Measures], field: str) -> list[float]:
 
 
 def _number(value: float | str | None) -> str:
-    """Format a number with four significant digits or as an integer; return text unchanged, and "" for None."""
+    """Format a number as an integer or with four significant digits, keeping text unchanged and mapping None to ""."""
     if value is None or isinstance(value, str):
         return value or ""
     return f"{value:.0f}" if float(value).is_integer() else f"{value:.4g}"

@@ -1,4 +1,4 @@
-"""The page about a sweep: curves with bands over seeds, and a table with means and standard deviations."""
+"""The page about a sweep, with curves, bands over seeds, and a table of means and standard deviations."""
 
 import json
 import re
@@ -34,7 +34,7 @@ class Group:
         return ", ".join(f"{key} = {value}" for key, value in self.set.items()) or "all runs"
 
     def final(self, field: str) -> list[float]:
-        """Return the final values, one for each run that has the field."""
+        """Return the final value of each run that has the field."""
         values = (run.final.get(field) for run in self.runs)
         return [float(value) for value in values if isinstance(value, int | float)]
 
@@ -65,7 +65,7 @@ def sweep_page(report: SweepReport, plotter: Plotter) -> str:
 
 
 def _merge_similar(words: list[str]) -> list[str]:
-    """Return one warning for each group that differs only in decimal numbers, with the number of runs affected."""
+    """Merge warnings that differ only in decimal numbers, adding the number of runs affected."""
     kinds: dict[str, list[str]] = {}
     for warning in words:
         kinds.setdefault(re.sub(r"\d+\.\d+", "", warning), []).append(warning)
@@ -73,7 +73,7 @@ def _merge_similar(words: list[str]) -> list[str]:
 
 
 def mean_sd(values: Sequence[float]) -> str:
-    """Format the mean ± sample standard deviation, or only the mean of a single value."""
+    """Format the mean ± sample standard deviation, or only the mean if there is a single value."""
     if not values:
         return "–"
     mean = statistics.fmean(values)

@@ -1,4 +1,4 @@
-"""Figures and tables from four papers and from this project: specifications, runs, verdicts and pages."""
+"""Figures and tables from four papers and from this project, with their specifications, runs, verdicts and pages."""
 
 from sottovoce_lab.papers.output import reproduce, write_pages
 from sottovoce_lab.papers.specification import experiments, papers

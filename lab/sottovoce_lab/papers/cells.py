@@ -1,4 +1,4 @@
-"""Summaries over seeds of the runs with the same panel, series and axis values."""
+"""Summarise, over seeds, the runs with the same panel, series and axis values."""
 
 import math
 from collections.abc import Mapping
@@ -19,18 +19,18 @@ _T = (
 _NORMAL = 1.960
 _LARGE = 1e4
 FEWEST = 3
-"""Minimum number of seeds for showing the interval of a mean."""
+"""Minimum number of seeds for showing a mean's interval."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """The runs at one place in an experiment, by seed.
+    """The runs at one place in an experiment, ordered by seed.
 
     Attributes:
-        measures: measure of each run, float64[seeds].
-        curves: for each measure, the cycles with the mean and half interval over seeds.
-        privacy: the privacy guarantee, which is equal for all seeds.
-        majority: mean accuracy of always predicting the most frequent class; None if the task is not classification.
+        measures: each run's measure, float64[seeds].
+        curves: for each measure, the cycles with the mean and the half interval over seeds.
+        privacy: the privacy guarantee, which is the same for all seeds.
+        majority: the mean accuracy of always predicting the most frequent class; None if there are no classes.
     """
 
     measures: NDArray[np.float64]
@@ -45,12 +45,12 @@ class Cell:
 
     @property
     def half(self) -> float:
-        """Half the 95 % confidence interval of the mean over seeds; NaN with fewer than three seeds."""
+        """Half the mean's 95 % confidence interval over seeds; NaN with fewer than three seeds."""
         return half_interval(self.measures) if len(self.measures) >= FEWEST else math.nan
 
 
 Where = tuple[str, str, Any, Any]
-"""The panel, series, x value and y value of a cell."""
+"""A cell's panel, series, x value and y value."""
 
 Cells = dict[Where, Cell]
 
@@ -64,12 +64,12 @@ def cells(outcomes: Mapping[Place, Outcome], measure: str) -> Cells:
 
 
 def format_measure(value: float, sign: str = "") -> str:
-    """Format a measure with three decimals or, if it is large, two digits and a power of ten; `sign` may be "+"."""
+    """Format a measure with three decimals, or with two digits and a power of ten if it is large; `sign` may be "+"."""
     return f"{value:{sign}.3f}" if abs(value) < _LARGE else f"{value:{sign}.1e}"
 
 
 def half_interval(numbers: NDArray[np.float64]) -> float:
-    """Return half the 95 % confidence interval of the mean, t · s/√n; NaN for fewer than two numbers."""
+    """Return half the mean's 95 % confidence interval, t · s/√n; NaN for fewer than two numbers."""
     n = len(numbers)
     if n < 2:
         return math.nan

@@ -1,4 +1,4 @@
-"""The norm of the training objective's gradient at the mean of all models, measured together with the accuracy."""
+"""Measure the norm of the training objective's gradient at the mean of all models, together with the accuracy."""
 
 import math
 from collections.abc import Sequence
@@ -25,10 +25,10 @@ class WithGradient(Measures):
 
 
 class GradientMeter(Meter):
-    """A meter for models on the test set, and for the gradient at their mean on at most 2,000 training records.
+    """Measures models on the test set, and the gradient at their mean on up to 2,000 training records.
 
     Args:
-        plan: plan whose learner uses gradients.
+        plan: a plan whose learner uses gradients.
     """
 
     def __init__(self, plan: Plan) -> None:

@@ -1,9 +1,9 @@
-"""One run of an experiment in this process: agents under a virtual clock, arrays, or a walk over perturbed records.
+"""Execute one experiment run in this process: agents on a virtual clock, arrays, or a walk over perturbed records.
 
-There are seven keys in addition to those of a run. `engine` may also be `arrays`. `prepare` fits a transform to all
-training records, as in the papers; this is not charged to any ε. `updates` is the length of a walk. `solver` is the
-method that separates two-dimensional records. `points` is the number of points on a curve. `test_records` limits the
-size of the test set. `gradient_norm = true` adds a measurement of the gradient norm.
+Seven keys are added to those of a run. `engine` may also be `arrays`. `prepare` fits a transform to all training
+records, as in the papers, without charging any ε for it. `updates` is the length of a walk. `solver` is the method
+that separates two-dimensional records. `points` is the number of points on a curve. `test_records` limits the size of
+the test set. `gradient_norm = true` adds a measurement of the gradient norm.
 """
 
 from collections.abc import Mapping
@@ -45,7 +45,7 @@ _FIRST = np.zeros(1, dtype=np.int64)
 
 
 def run_one(keys: Mapping[str, Any]) -> Outcome:
-    """Execute one run and return its outcome."""
+    """Execute one run, and return its outcome."""
     own = dict(keys)
     prepare, updates, solver = own.pop("prepare", ""), own.pop("updates", None), own.pop("solver", "")
     if own.get("engine") == ARRAYS:
@@ -60,7 +60,7 @@ def run_one(keys: Mapping[str, Any]) -> Outcome:
     planned = plan(spec.options(), data)
     meter = GradientMeter(planned) if gradient_norm else None
     report = memory.run(planned, Watcher(), meter=meter, points=points)
-    report.baselines = lambda: None  # computing them takes longer than the run, except for the majority class
+    report.baselines = lambda: None  # apart from the majority class, computing them takes longer than the run
     return _outcome_of_report(report.document(), majority(planned.test) if planned.classes > 1 else None)
 
 
@@ -104,7 +104,7 @@ def _run_walk(fleet: Fleet, updates: int | None) -> Outcome:
 
 
 def _measure_model(fleet: Fleet, weights: NDArray[np.float64], curve: list[Any]) -> Outcome:
-    """Return the outcome of one model with weights float64[1,copies,d]."""
+    """Return the outcome of a single model with weights float64[1,copies,d]."""
     final, statement = _meter(fleet).final(weights, _FIRST), statement_of(fleet)
     return {
         "final": {"accuracy_mean": final.accuracy_mean, "loss_mean": final.loss_mean},

@@ -1,4 +1,4 @@
-"""Output files of experiments: PAPER/FIGURE.json and .svg, PAPER.md, and index.md for all papers."""
+"""Write the output files of experiments: PAPER/FIGURE.json and .svg, PAPER.md, and index.md for all papers."""
 
 import json
 import math
@@ -32,23 +32,23 @@ def reproduce(
     say: Callable[[str], None],
     told: Callable[[int, int, str], None],
 ) -> list[Finding]:
-    """Run an experiment and write its JSON file and picture, without repeating runs that an earlier call saved.
+    """Run an experiment, and write its JSON file and picture, without repeating runs that an earlier call saved.
 
     Args:
-        name: name of the experiment, `PAPER/FIGURE`.
+        name: the experiment name, `PAPER/FIGURE`.
         quick: whether to run the coarse version of the experiment.
-        seeds: number of seeds per series; None for the experiment's own number.
-        folder: directory with the data sets.
-        out: output directory; created if it is missing.
-        say: called with a message about each panel that is left out.
-        told: called with the number of completed runs, the total, and a description of the last run.
+        seeds: the number of seeds per series; None for the experiment's default.
+        folder: the directory with the data sets.
+        out: the output directory, created if it is missing.
+        say: receives a message about each panel that is left out.
+        told: receives the number of completed runs, the total, and a description of the last run.
 
     Returns:
-        the findings on the experiment's claims.
+        The findings on the experiment's claims.
 
     Raises:
         UsageError: if the experiment does not exist, or the plotting package is not installed.
-        DataError: if none of the experiment's data sets is in the folder.
+        DataError: if the folder contains none of the experiment's data sets.
     """
     began = time.monotonic()
     spec = experiment_named(name)
@@ -75,7 +75,7 @@ def reproduce(
 
 
 def write_pages(out: Path) -> None:
-    """Write index.md, and PAPER.md for each paper that has results, from the JSON files in a folder."""
+    """Write index.md, and PAPER.md for each paper with results, from the JSON files in a folder."""
     all_results: dict[str, list[Result]] = {}
     for paper in papers():
         there = [found for name in experiments(paper) if (found := result_at(out / f"{name}.json"))]

@@ -1,4 +1,4 @@
-"""Result pages in Markdown: one page for each paper, and an index of all claims with their verdicts."""
+"""Result pages in Markdown, with one page per paper and an index of all claims and their verdicts."""
 
 import math
 from collections.abc import Iterable, Mapping
@@ -17,7 +17,7 @@ def paper_page(name: str, results: list[Result]) -> str:
 
     Args:
         name: the paper's name.
-        results: results of the paper's experiments, at least one.
+        results: the results of the paper's experiments, at least one.
     """
     paper = paper_named(name)
     parts = [f"# {paper.title}", _KIND, paper.reference, _unwrap(paper.about)]
@@ -37,7 +37,7 @@ def paper_page(name: str, results: list[Result]) -> str:
 
 
 def index_page(results: Mapping[str, list[Result]]) -> str:
-    """Return the index page with all claims in Markdown."""
+    """Return the index page, with all claims, in Markdown."""
     parts = [
         "# Results",
         _KIND,
@@ -83,7 +83,7 @@ def _experiment(result: Result) -> list[str]:
 
 
 def _numbers(spec: Experiment, cells: list[ResultCell]) -> str:
-    """Return a panel's table, with one row for each series and value of the y axis."""
+    """Return a panel's table, with one row for each series and y value."""
     xs = list(dict.fromkeys(_key(cell.x) for cell in cells))
     seeds = sorted({len(cell.measures) for cell in cells})
     n = f"{seeds[0]}" if len(seeds) == 1 else f"{seeds[0]} to {seeds[-1]}"
@@ -112,7 +112,7 @@ def _entry(cell: ResultCell | None) -> str:
 
 
 def _guarantees(spec: Experiment, cells: list[ResultCell]) -> str:
-    """Return a table with the privacy guarantee of each series."""
+    """Return a table with each series' privacy guarantee."""
     rows = [["series", "ε as stated", "δ", "unit, relation", "status", "why"], ["---"] * 6]
     told: dict[tuple[str, ...], list[str]] = {}
     for cell in cells:

@@ -1,4 +1,4 @@
-"""SVG pictures of experiments for a printed page, with error bars, printed values and the majority class."""
+"""Draw SVG pictures of experiments for a printed page, with error bars, printed values and the majority class."""
 
 import math
 from pathlib import Path
@@ -10,12 +10,12 @@ from sottovoce_lab.pages.pyplot import pyplot
 from sottovoce_lab.papers.cells import Cell, Cells
 from sottovoce_lab.papers.specification import Experiment
 
-_WIDTH = 6.9  # inches: the width of an A4 page between its margins
+_WIDTH = 6.9  # inches, which is the width of an A4 page between its margins
 _HEIGHT = 2.6
 _MAX_COLUMNS = 2
 _STYLE = {"font.size": 7.5, "axes.titlesize": 8, "legend.fontsize": 7, "lines.linewidth": 1.1, "axes.linewidth": 0.6}
 _MARKERS = "osv^D<>Pp*XhH"
-_DECADES = 1000.0  # the axis is logarithmic if the ratio of largest to smallest value exceeds this
+_DECADES = 1000.0  # the axis is logarithmic if the largest value is more than this many times the smallest
 _AXES = {
     "accuracy_mean": "accuracy",
     "loss_mean": "loss",
@@ -63,7 +63,7 @@ def draw(spec: Experiment, cells: Cells, path: Path) -> None:
 
 
 def _line(spec: Experiment, cells: Cells, panel: str, measure: str, axes: Any) -> None:
-    """Plot the measure over the x axis with confidence intervals; printed values are hollow diamonds."""
+    """Plot the measure over the x axis with confidence intervals, and printed values as hollow diamonds."""
     values = list(dict.fromkeys(where[2] for where in cells if where[0] == panel))
     numbers = all(isinstance(value, int | float) and math.isfinite(value) for value in values)
     # Words have no order, so their points are drawn side by side without a line.
@@ -102,7 +102,7 @@ def _line(spec: Experiment, cells: Cells, panel: str, measure: str, axes: Any) -
 
 
 def _curves(spec: Experiment, cells: Cells, panel: str, measure: str, axes: Any) -> None:
-    """Plot the measure over cycles with confidence bands, using one line style per value of the x axis."""
+    """Plot the measure over cycles with confidence bands, using one line style per x value."""
     drawn: list[float] = []
     for number, series in enumerate(_series(cells, panel)):
         for style, x in zip(("-", "--", ":", "-."), _xs(cells, panel, series), strict=False):
@@ -128,7 +128,7 @@ def _curves(spec: Experiment, cells: Cells, panel: str, measure: str, axes: Any)
 
 
 def _heat(spec: Experiment, cells: Cells, panel: str, series: str, axes: Any) -> None:
-    """Plot the measure over both axes, with y upwards; a series that does not depend on x is the left column."""
+    """Plot the measure over both axes, with y pointing up. A series that does not depend on x is the left column."""
     xs, ys = _xs(cells, panel, series), list(dict.fromkeys(where[3] for where in cells if where[0] == panel))
     ys = sorted(ys)
     column = spec.series[series].column
@@ -170,7 +170,7 @@ def _mean(cell: Cell | None) -> float:
 
 
 def _without_common_part(words: list[str]) -> list[str]:
-    """Return fault specifications without the part before the @ if that part is the same in all of them."""
+    """Return fault specifications without the part before the @ if all of them share it."""
     parts = [word.partition("@") for word in words]
     return [part[2] for part in parts] if len({part[0] for part in parts}) == 1 and all(p[2] for p in parts) else words
 

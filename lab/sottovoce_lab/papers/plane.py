@@ -1,4 +1,4 @@
-"""Two-dimensional records of two classes, separated by two solvers: gossip learning and a standard SVM."""
+"""Two-dimensional records in two classes, separated by two solvers: gossip learning and a standard SVM."""
 
 import importlib
 from collections.abc import Mapping
@@ -24,11 +24,11 @@ Weights = NDArray[np.float64]
 
 
 def separating_weights(fleet: Fleet, solver: str) -> Weights:
-    """Return the weights w, float64[2], that a solver finds from a fleet's perturbed records.
+    """Return the weights w, float64[2], that a solver finds for a fleet's perturbed records.
 
     Args:
-        fleet: fleet whose records have two features and two classes.
-        solver: `gossip` for the mean of all devices' models; `svm` for a linear SVM without intercept, by liblinear.
+        fleet: a fleet whose records have two features and two classes.
+        solver: `gossip` for the mean of all devices' models; `svm` for a linear SVM without an intercept, by liblinear.
 
     Raises:
         UsageError: if scikit-learn is not installed.
@@ -38,7 +38,7 @@ def separating_weights(fleet: Fleet, solver: str) -> Weights:
 
 
 def draw(spec: Experiment, runs: Mapping[Any, Mapping[str, Any]], path: Path) -> None:
-    """Draw the perturbed records x of the first seed, by class, and each solver's line w'x = 0, one panel per ε.
+    """Draw the first seed's perturbed records x by class, and each solver's line w'x = 0, with one panel per ε.
 
     Raises:
         UsageError: if matplotlib or scikit-learn is not installed.
@@ -50,7 +50,7 @@ def draw(spec: Experiment, runs: Mapping[Any, Mapping[str, Any]], path: Path) ->
     for x, axis in zip(xs, axes[0], strict=True):
         mine = {place.series: keys for place, keys in first.items() if place.x == x}
         fleets = {series: _fleet(keys) for series, keys in mine.items()}
-        fleet = next(iter(fleets.values()))[0]  # all fleets have the same seed, so their records are equal
+        fleet = next(iter(fleets.values()))[0]  # all fleets have the same seed and therefore the same records
         signs = targets(fleet.records.labels, 2)
         points, sides = (fleet.perturbed_records()[:, 0] * signs)[:_MAX_POINTS], signs[:_MAX_POINTS, 0]
         for side, marker, colour in ((1, "o", "0.45"), (-1, "x", "0.65")):
@@ -70,7 +70,7 @@ def draw(spec: Experiment, runs: Mapping[Any, Mapping[str, Any]], path: Path) ->
 
 
 def _fleet(keys: dict[str, Any]) -> tuple[Fleet, str]:
-    """Return the fleet and the solver of a run."""
+    """Return a run's fleet and solver."""
     own = {key: value for key, value in keys.items() if key not in ("solver", "engine")}
     return assemble(settings(own, "experiment")), keys["solver"]
 

@@ -1,4 +1,4 @@
-"""Transforms that are fitted to all training records, as in the papers; their release is not charged to any ε."""
+"""Transforms fitted to all training records, as in the papers, without charging their release to any ε."""
 
 import re
 from dataclasses import replace
@@ -8,15 +8,15 @@ from sottovoce.data import DataSet, Records, holdout
 from sottovoce.errors import UsageError
 
 _TEST_SHARE = 0.2
-_SPLIT = 0  # the split is part of the data set, so it is the same for every seed
+_SPLIT = 0  # the split is part of the data set, and is therefore the same for every seed
 
 
 def prepared(data: DataSet, how: str) -> DataSet:
-    """Return a data set with transformed features and, if it has no test set, a fifth of the records as its test set.
+    """Return a data set with transformed features; without a test set, a fifth of its records become the test set.
 
     Args:
         data: the data set.
-        how: `standardise` for mean 0 and deviation 1 of each feature; `pca(K)` for the first K principal components.
+        how: `standardise` for mean 0 and deviation 1 per feature; `pca(K)` for the first K principal components.
 
     Raises:
         UsageError: if the transform does not exist.

@@ -1,4 +1,4 @@
-"""The result of an experiment, as stored in its JSON file in the format `sottovoce.result/1`."""
+"""An experiment's result, as stored in its JSON file in the format `sottovoce.result/1`."""
 
 from pathlib import Path
 from typing import Any
@@ -40,12 +40,12 @@ class Result(Struct, frozen=True, kw_only=True):
     """The result of a completed experiment.
 
     Attributes:
-        name: name of the experiment, `PAPER/FIGURE`.
+        name: the experiment name, `PAPER/FIGURE`.
         quick: whether the coarse version of the experiment was run.
-        wall_s: duration in seconds, including runs that an earlier call saved.
-        version: Sottovoce version.
+        wall_s: the duration in seconds, including runs that an earlier call saved.
+        version: the Sottovoce version.
         cells: the experiment's numbers, cell by cell.
-        findings: verdicts on the claims.
+        findings: the verdicts on the claims.
     """
 
     schema: str
@@ -58,7 +58,7 @@ class Result(Struct, frozen=True, kw_only=True):
 
 
 def result_at(path: Path) -> Result | None:
-    """Read the result from a file; return None if the file does not exist.
+    """Read a result from a file, or return None if the file does not exist.
 
     Raises:
         DataError: if the file does not contain a result.

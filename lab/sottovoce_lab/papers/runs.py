@@ -1,4 +1,4 @@
-"""Runs of an experiment, which are distributed over processes and saved as soon as they end."""
+"""Distribute an experiment's runs over processes, and save each run as soon as it ends."""
 
 import gc
 import time
@@ -17,13 +17,13 @@ _MADE = ("synthetic", "two-gaussians", "digits", "breast-cancer")
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """The place of a run in an experiment.
+    """A run's place in an experiment.
 
     Attributes:
-        panel: short name of the panel.
-        series: short name of the series.
-        x: value of the x axis; None if there is no x axis.
-        y: value of the y axis; None if there is no y axis.
+        panel: the panel's short name.
+        series: the series' short name.
+        x: the x value; None if there is no x axis.
+        y: the y value; None if there is no y axis.
         seed: seed for all random draws.
     """
 
@@ -35,7 +35,7 @@ class Place:
 
 
 def runs_of(spec: Experiment, extent: Extent, folder: Path, say: Callable[[str], None]) -> dict[Place, dict[str, Any]]:
-    """Return the dotted keys of every run, by place. A panel without data in the folder is left out, with a message."""
+    """Return the dotted keys of every run, by place, leaving out each panel without data, with a message."""
     found: dict[Place, dict[str, Any]] = {}
     for panel in extent.panels or spec.panels:
         keys = {**spec.set, **spec.panels[panel].set, **extent.set, **extent.at.get(panel, {})}
@@ -61,14 +61,14 @@ def collect_outcomes(
     """Return the outcomes of all runs, without repeating runs that an earlier call saved.
 
     Args:
-        runs: keys of the runs, by place.
-        file: path of a file with one JSON line per run; created if it is missing.
-        told: called with the number of completed runs, the total, and a description of the last run.
+        runs: the keys of the runs, by place.
+        file: the path of a file with one JSON line per run, created if it is missing.
+        told: receives the number of completed runs, the total, and a description of the last run.
 
     Raises:
-        SottovoceError: if a run fails; completed runs remain saved.
+        SottovoceError: if a run fails; completed runs stay saved.
     """
-    wanted = {digest(keys): keys for keys in runs.values()}  # a series that does not depend on an axis runs once
+    wanted = {digest(keys): keys for keys in runs.values()}  # a series that does not depend on an axis runs only once
     done = {key: outcome for key, outcome in kept_runs.read_outcomes(file).items() if key in wanted}
     left = {key: keys for key, keys in wanted.items() if key not in done}
     told(len(done), len(wanted), "")
@@ -89,7 +89,7 @@ def _timed(keys: Mapping[str, Any]) -> Outcome:
 
 
 def described(place: Place) -> str:
-    """Return a description of a place for progress messages."""
+    """Describe a place for progress messages."""
     at = ", ".join(f"{value}" for value in (place.x, place.y) if value is not None)
     return f"{place.panel}, {place.series}{f' at {at}' if at else ''}, seed {place.seed}"
 

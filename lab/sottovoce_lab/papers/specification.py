@@ -1,4 +1,4 @@
-"""The specification of a paper: `paper.toml` and one TOML file per figure or table, in a folder in `specs/`."""
+"""Specification of a paper: `paper.toml` and one TOML file per figure or table, in a folder under `specs/`."""
 
 import tomllib
 from functools import cache
@@ -21,10 +21,10 @@ class Part(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """A panel (a data set or a graph) or a series (an algorithm).
 
     Attributes:
-        label: name to display.
+        label: the display name.
         set: dotted keys and their values.
         at: further dotted keys and their values, by panel name or axis value.
-        column: in a heat map, another series, which does not depend on the x axis and is drawn as the left column.
+        column: in a heat map, another series that does not depend on the x axis and is drawn as the left column.
         hidden: whether the series is drawn only as another series' column.
     """
 
@@ -36,12 +36,12 @@ class Part(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
 
 class Axis(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A key that is varied over several values.
+    """A key that takes several values.
 
     Attributes:
-        key: the dotted key; empty if each series defines the meaning of a value with `at`.
-        also: other keys that are set to the same value.
-        label: name to display.
+        key: the dotted key; empty if each series defines with `at` what a value means.
+        also: other keys set to the same value.
+        label: the display name.
     """
 
     key: str
@@ -53,12 +53,12 @@ class Extent(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """The part of an experiment that is computed.
 
     Attributes:
-        seeds: number of seeds, 0 … seeds-1; every series uses the same seeds, so differences are paired.
-        minutes: duration of the last measured run on two cores, in minutes.
-        x: values of the x axis.
-        y: values of the y axis of a heat map.
-        panels: names of the computed panels; all if empty.
-        series: names of the computed series; all if empty.
+        seeds: the number of seeds, 0 … seeds-1; every series uses the same seeds, so differences are paired.
+        minutes: how long the last measured run took on two cores, in minutes.
+        x: the values on the x axis.
+        y: the values on a heat map's y axis.
+        panels: the names of the computed panels; all if empty.
+        series: the names of the computed series; all if empty.
         set: dotted keys and their values for every run.
         at: further dotted keys and their values, by panel name.
         scaled: sizes that are smaller than in the paper, with both sizes; empty if there are none.
@@ -80,18 +80,18 @@ class Claim(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
     Attributes:
         claim: the statement in words.
-        series: the series that the claim concerns.
+        series: the series that the claim is about.
         check: `ahead`: better than each of `than` by more than the margin, on average over the values; `not-behind`:
             not worse than any of `than` by more than the margin at any value; `at-least`: never below `bound`;
             `rises`, `falls`: by more than the margin from the first value to the last.
-        of: source of the claim, either the paper or this project.
-        than: names of the series to compare with.
+        of: who makes the claim, either the paper or this project.
+        than: the names of the series to compare with.
         along: the axis for `rises` and `falls`.
         bound: the bound for `at-least`.
-        margin: margin in the measure's own unit.
-        x: values of the x axis that the claim concerns; all if empty.
-        y: values of the y axis that the claim concerns; all if empty.
-        panels: names of the panels that the claim concerns; all if empty.
+        margin: the margin, in the measure's own unit.
+        x: the x values that the claim is about; all if empty.
+        y: the y values that the claim is about; all if empty.
+        panels: the names of the panels that the claim is about; all if empty.
     """
 
     claim: str
@@ -111,25 +111,25 @@ class Experiment(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """A figure or table from a paper.
 
     Attributes:
-        title: title on one line.
+        title: a one-line title.
         shows: the quantity that is shown.
-        differs: explanation of differences between the paper's numbers and ours.
-        measure: quantity to compare, a name in the report's `final` part.
+        differs: why the paper's numbers and ours differ.
+        measure: the quantity to compare, a name in the report's `final` part.
         picture: `line` for the measure over the x axis, `curves` for measures over cycles, `heat` for the measure over
             both axes, or `plane` for two-dimensional records and their separating lines.
         curves: the measures that `curves` draws.
         log_cycles: whether the cycle axis is logarithmic.
-        cycle: label for the cycle axis, which states the meaning of a cycle.
+        cycle: the label for the cycle axis, which states what a cycle is.
         x: the x axis.
-        y: the y axis of a heat map.
+        y: a heat map's y axis.
         set: dotted keys and their values for every run; `data.source` is relative to the data folder.
-        panels: panels by short name; the paper's panels if empty.
-        series: series by short name.
-        printed: the paper's numbers, by panel, series, and value of the x axis as a string.
-        band: largest accepted distance of our value from the printed value, in the measure's unit; 0 for no such claim.
-        claims: claims to check.
-        full: extent of the whole experiment.
-        quick: extent of the coarse experiment.
+        panels: the panels by short name; the paper's panels if empty.
+        series: the series by short name.
+        printed: the paper's numbers, by panel, series, and x value as a string.
+        band: the largest accepted distance of our value from the printed one, in the measure's unit; 0 for no claim.
+        claims: the claims to check.
+        full: the extent of the whole experiment.
+        quick: the extent of the coarse experiment.
     """
 
     title: str
@@ -152,7 +152,7 @@ class Experiment(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     quick: Extent
 
     def extent(self, quick: bool) -> Extent:
-        """Return the extent of the coarse experiment or of the whole experiment."""
+        """Return the extent of the coarse or of the whole experiment."""
         return self.quick if quick else self.full
 
 
@@ -167,13 +167,13 @@ class Paper(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """A paper with its experiments.
 
     Attributes:
-        title: title for the paper's page.
-        reference: authors, title, year.
-        about: description of all of the paper's experiments.
+        title: the title for the paper's page.
+        reference: the authors, title and year.
+        about: a description of all of the paper's experiments.
         readings: our readings of ambiguous points.
         errors: errors in the paper, one sentence each.
-        set: dotted keys and their values for every run of every experiment.
-        panels: panels for experiments that do not define any panels.
+        set: dotted keys and their values for every run in every experiment.
+        panels: the panels for experiments that do not define their own.
     """
 
     title: str
@@ -201,7 +201,7 @@ def experiments(paper: str | None = None) -> list[str]:
 
 
 def expand_names(names: list[str]) -> list[str]:
-    """Expand paper and experiment names to experiment names without duplicates; without names, return all experiments.
+    """Expand paper and experiment names to experiment names without duplicates; by default, return all experiments.
 
     Raises:
         UsageError: if a paper or experiment does not exist.

@@ -1,8 +1,8 @@
-"""Verdicts on an experiment's claims, which are computed from paired runs and never entered manually.
+"""Compute verdicts on an experiment's claims from paired runs; verdicts are never entered manually.
 
-A claim holds or fails if the 95 % interval over at least five seeds lies on one side of the claimed value; otherwise,
-it is undecided. A comparison of two series is undecided if neither does better than the majority class, regardless of
-which series is ahead.
+A claim holds or fails if the 95 % interval over at least five seeds lies on one side of the claimed value, and is
+undecided if it does not. A comparison of two series is also undecided if neither does better than the majority class,
+whichever series is ahead.
 """
 
 import math
@@ -30,10 +30,10 @@ class Finding:
 
     Attributes:
         claim: the claim in words.
-        of: source of the claim, either the paper or this project.
+        of: who makes the claim, either the paper or this project.
         panel: the panel's label.
         verdict: whether the claim holds.
-        seeds: number of seeds.
+        seeds: the number of seeds.
         evidence: the numbers behind the verdict.
     """
 
@@ -157,7 +157,7 @@ def _combine(verdicts: Iterable[Verdict]) -> Verdict:
 
 
 def _average(there: Iterable[Cell]) -> NDArray[np.float64]:
-    """Return the means over cells, by seed."""
+    """Return the means over cells, ordered by seed."""
     averaged: NDArray[np.float64] = np.mean([cell.measures for cell in there], axis=0)
     return averaged
 

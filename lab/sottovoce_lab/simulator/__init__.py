@@ -1,4 +1,4 @@
-"""Simulation of real agents under a virtual clock, with network topologies and fault injection."""
+"""Simulate real agents on a virtual clock, with network topologies and fault injection."""
 
 from sottovoce_lab.simulator.device import Device
 from sottovoce_lab.simulator.faults import Faults, message_faults

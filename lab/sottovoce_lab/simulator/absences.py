@@ -1,4 +1,4 @@
-"""Churn traces, which list the agents that are absent and the cycles in which each absence begins and ends."""
+"""Churn traces, which list absent agents with the cycles in which each absence begins and ends."""
 
 import csv
 from dataclasses import dataclass
@@ -12,12 +12,12 @@ _MAX_DIGITS = 9
 
 @dataclass(frozen=True, slots=True)
 class Absence:
-    """One absence of an agent: a crash and the restart that follows it.
+    """An absence of an agent, which consists of a crash and the restart that follows it.
 
     Attributes:
         agent: the agent's index in the fleet, from 0.
-        down: cycle at which the agent is killed, from 1.
-        up: cycle at which the agent restarts.
+        down: the cycle at which the agent is killed, from 1.
+        up: the cycle at which the agent restarts.
     """
 
     agent: int
@@ -26,7 +26,7 @@ class Absence:
 
 
 def read_absences(path: Path) -> tuple[Absence, ...]:
-    """Read absences from a CSV file with lines `agent,down_cycle,up_cycle`; a header line with these names is optional.
+    """Read absences from a CSV file with lines `agent,down_cycle,up_cycle` and an optional header with these names.
 
     Raises:
         UsageError: if the file cannot be read, has no data lines or has a malformed line, which the message identifies.

@@ -1,7 +1,7 @@
-"""Invariant for contributions: stored contributions never get older, and only releases change a sum (decision 36).
+"""Invariant for contributions: stored ones never get older, and only releases change a sum (decision 36).
 
-While a device is up, the contribution that it stores for an owner is always the one with the most steps among all that
-it has ever stored for this owner. The device's own sum changes only by the contribution of each of its releases.
+While a device is up, the contribution that it stores for an owner always has the most steps among all that it has ever
+stored for this owner. The device's own sum changes only by the contribution of each of its releases.
 """
 
 from collections.abc import Sequence
@@ -21,17 +21,17 @@ _CHANGED = "a device's own sum changed by an amount other than the release of th
 
 
 class ContributionsGrow:
-    """The law that the step counts of stored contributions never decrease. Implements Law.
+    """The law that step counts of stored contributions never decrease. Implements Law.
 
     Args:
-        devices: devices of the fleet.
+        devices: the devices in the fleet.
     """
 
     def __init__(self, devices: Sequence[Device]) -> None:
         self._states: dict[str, ContributionsState] = {device.id: device.store.load().state for device in devices}
 
     def violation(self, happening: Happening) -> str | None:
-        """See Law.violation. For a device that is down or is just starting, the state of its last commit is used."""
+        """Return the violation, if any, using the last commit of a device that is down or starting; see Law."""
         device, node = happening.device, happening.device.id
         before = self._states[node]
         if device.core is None or happening.event == "start":

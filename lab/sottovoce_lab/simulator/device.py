@@ -1,4 +1,4 @@
-"""A simulated device: a real agent's learner, store and vault, and its core while the agent is running."""
+"""A simulated device, with a real agent's learner, store and vault, and its core while the agent is running."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -18,19 +18,19 @@ class Device:
     """An agent in a simulation.
 
     Attributes:
-        id: node id.
+        id: the node id.
         learner: the agent's public half.
-        store: storage of the state that survives a crash; the vault's ledger survives too.
+        store: stores the state that survives a crash; the vault's ledger survives as well.
         vault: the agent's private half.
-        peers: node ids of the peers, in the order in which the agent sends to them.
-        core: the running core, whose state is lost in a crash; None while the device is down.
+        peers: the node ids of the peers, in the order in which the agent sends to them.
+        core: the running core, whose state a crash destroys; None while the device is down.
         model: float64[P], the most recently published model; None before the first.
-        cycle: number of cycles begun at the time of the most recent publication.
-        life: counter that each crash increments; events scheduled before the crash are then ignored.
-        timers: due time of each pending timer, by timer name.
-        honest: False if the agent is dishonest; see simulator.dishonest.
-        refused: revoked node ids of which the agent has been notified.
-        disk: simulated disk that can become full; None if the disk never becomes full.
+        cycle: the number of cycles begun at the most recent publication.
+        life: a counter that each crash increments; events scheduled before the crash are then ignored.
+        timers: when each pending timer is due, by timer name.
+        honest: whether the agent is honest; see simulator.dishonest.
+        refused: the revoked node ids that the agent knows of.
+        disk: a simulated disk that can become full; None if the disk never becomes full.
     """
 
     id: str
@@ -49,10 +49,10 @@ class Device:
 
     @property
     def barred(self) -> bool:
-        """Whether the device has been notified of its own revocation, after which it never restarts."""
+        """Whether the device knows of its own revocation, after which it never restarts."""
         return self.id in self.refused
 
     @property
     def permitted_peers(self) -> tuple[str, ...]:
-        """The peers that are not revoked as far as the device knows, and to which it may therefore send."""
+        """The peers that the device may send to, because it does not know of their revocation."""
         return tuple(peer for peer in self.peers if peer not in self.refused)

@@ -1,8 +1,8 @@
 """Dishonest devices in a simulated fleet: `--fault dishonest=SHARE@WHAT`.
 
-Some dishonest devices add vectors other than their vaults' answers to the model (`flip`, `tenfold`, `noise`, `zero`,
-`giant`), and do not shorten their steps as honest devices do. Apart from this they follow the protocol, and every
-invariant about messages holds. Others falsify the contributions that they sign or, in pairwise averaging, their
+Some dishonest devices add vectors to the model that differ from their vaults' answers (`flip`, `tenfold`, `noise`,
+`zero`, `giant`), and do not shorten their steps as honest devices do. Apart from this, they follow the protocol, and
+every invariant about messages holds. Others falsify the contributions that they sign or, in pairwise averaging, their
 proposals and answers:
 
 opposite   the opposite of the mean model
@@ -38,19 +38,19 @@ from sottovoce_lab.simulator.told import Told
 from sottovoce_lab.simulator.wrapped_vault import WrappedVault
 
 _LOUD = 10.0  # length of the false noise, as a multiple of the length of the vault's answer
-_NEAR = 0.9  # distance of a false move, as a fraction of the largest move that an honest device accepts
+_NEAR = 0.9  # length of a false move, as a fraction of the longest move that an honest device accepts
 Lie = Callable[[NDArray[np.float64]], NDArray[np.float64]]
-"""Function that maps other devices' contributions or models, float64[k, P], to the false vector."""
+"""Maps other devices' contributions or models, float64[k, P], to the false vector."""
 
-_GIANT = 2**31  # in grid steps of a release: amounts to millions in a model, but stays within the message limits
+_GIANT = 2**31  # in a release's grid steps, which amounts to millions in a model but stays within the message limits
 
 
 class LyingVault(WrappedVault):
-    """A vault whose answers are altered before the learner gets them, except in secure sums, which the vault signs.
+    """A vault whose answers are altered before they reach the learner, except in secure sums, which the vault signs.
 
     Args:
         vault: the real vault.
-        alter: function that maps the true value, int64[P], to the altered one, int64[P].
+        alter: maps the true value, int64[P], to the altered one, int64[P].
     """
 
     def __init__(self, vault: Vault, alter: Callable[[NDArray[np.int64]], NDArray[np.int64]]) -> None:
@@ -59,7 +59,7 @@ class LyingVault(WrappedVault):
         self._told: dict[bytes, NDArray[np.int64]] = {}
 
     def answer(self, query: Query) -> Answer:
-        """See Vault.answer. A repeated query gets the same altered answer."""
+        """Return the altered answer, which is the same if the query is repeated; see Vault.answer."""
         answer = self._vault.answer(query)
         if isinstance(answer, Refused):
             return answer
@@ -72,8 +72,8 @@ class LyingMixer(Mixer):
     """A device that signs false contributions, built from an honest device's state machine.
 
     Args:
-        honest: state machine of the honest device.
-        lie: function that maps the received contributions, float64[k, P], to the false one.
+        honest: the honest device's state machine.
+        lie: maps the received contributions, float64[k, P], to the false one.
     """
 
     def __init__(self, honest: Mixer, lie: "Lie") -> None:
@@ -86,7 +86,7 @@ class LyingMixer(Mixer):
         return super().signed(state) if len(others) < 2 else self._signed_as(state, self._lie(others))
 
     def _signed_as(self, state: ContributionsState, vector: NDArray[np.float64]) -> ContributionsState:
-        """Sign this vector instead of the device's own sum, which stays unchanged in the returned state."""
+        """Sign this vector instead of the device's own sum, which the returned state still contains."""
         numerator = np.rint(vector * UNIT).clip(-MAX_NUMERATOR, MAX_NUMERATOR).astype(np.int64)
         return replace(super().signed(replace(state, numerator=numerator)), numerator=state.numerator)
 
@@ -95,7 +95,7 @@ class LateMixer(LyingMixer):
     """A device that falsifies only its last contribution, after all other devices have taken all their steps."""
 
     def signed(self, state: ContributionsState) -> ContributionsState:
-        """See Mixer.signed. The last contribution moves towards the lie as far as the other devices accept."""
+        """Sign a last contribution that moves towards the lie as far as the other devices accept; see Mixer.signed."""
         others, last = _others(state, self.rank), state.held.get(self.rank)
         if state.step < self.schedule.steps or last is None or len(others) < 2:
             return Mixer.signed(self, state)
@@ -106,18 +106,18 @@ class LateMixer(LyingMixer):
         return self._signed_as(state, own + between * min(1.0, accepted / float(np.linalg.norm(between))))
 
     def _due(self, state: ContributionsState) -> bool:
-        """Check whether to sign now; the last contribution waits until all other devices have taken all their steps."""
+        """Return whether to sign now; the last contribution waits until all others have taken all their steps."""
         others = [one.steps for at, one in state.held.items() if at != self.rank]
         last = state.step >= self.schedule.steps
         return super()._due(state) and (not last or min(others, default=0) >= self.schedule.steps)
 
 
 class LyingPairwise(Pairwise):
-    """A device that sends a false model in its proposals and answers, built from an honest device's state machine.
+    """A device that sends a false model in proposals and answers, built from an honest device's state machine.
 
     Args:
-        honest: state machine of the honest device.
-        lie: function that maps the received models, float64[k, P], to the false model; all are relative to the start.
+        honest: the honest device's state machine.
+        lie: maps the received models, float64[k, P], to the false model; all are relative to the start.
         late: whether the device is honest until it has taken all its steps.
     """
 
@@ -128,7 +128,7 @@ class LyingPairwise(Pairwise):
         self._known: dict[str, NDArray[np.float64]] = {}
 
     def on(self, state: PairwiseState, event: Event, now: float) -> tuple[PairwiseState, list[Effect]]:
-        """See Learner.on. The device records the models that other devices propose, and computes the lie from them."""
+        """Record the models that other devices propose, and compute the lie from them; see Learner.on."""
         if isinstance(event, Received) and isinstance(event.message, Proposal):
             self._known[event.sender] = event.message.numerator / UNIT
         honest = len(self._known) < 2 or (self._late and state.step < self.schedule.steps)
@@ -141,16 +141,16 @@ class LyingPairwise(Pairwise):
 
 
 class _Silence:
-    """Mixin that drops a learner's replies; it must precede the learner's own class in the list of bases."""
+    """A mixin that drops a learner's replies; it must precede the learner's own class in the list of bases."""
 
     def on(self, state: Any, event: Event, now: float) -> tuple[Any, list[Effect]]:
-        """See Learner.on."""
+        """Handle the event, and drop any replies; see Learner.on."""
         state, effects = cast(Learner[Any], super()).on(state, event, now)
         return state, [effect for effect in effects if not isinstance(effect, Reply)]
 
 
 def dishonest_vault(vault: Vault, lie: str, seed: int) -> Vault:
-    """Return the vault for a dishonest device's learner, which alters the answers if the lie is about answers."""
+    """Return the vault for a dishonest device's learner, which alters answers if the lie is about answers."""
     random = np.random.default_rng(seed)
 
     def noise(value: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -168,12 +168,12 @@ def dishonest_vault(vault: Vault, lie: str, seed: int) -> Vault:
 
 
 def dishonest_records(records: Records, lie: str, classes: int) -> Records:
-    """Return a dishonest device's training records; the lie `labels` replaces each label by the next class."""
+    """Return a dishonest device's training records; the lie `labels` replaces each label with the next class."""
     return replace(records, labels=(records.labels + 1) % classes) if lie == "labels" else records
 
 
 def dishonest_learner(learner: Learner[Any], lie: str) -> Learner[Any]:
-    """Return the state machine of a dishonest device.
+    """Return a dishonest device's state machine.
 
     Raises:
         UsageError: if this learner does not support the lie.
@@ -184,12 +184,12 @@ def dishonest_learner(learner: Learner[Any], lie: str) -> Learner[Any]:
         return quiet
     if lie in _OF_ANSWERS and isinstance(learner, Mixer):
         loud = copy(learner)
-        loud.schedule = replace(learner.schedule, damping=None)  # otherwise, varying lies would shorten its steps
+        loud.schedule = replace(learner.schedule, damping=None)  # with damping, varying lies would shorten its steps
         return loud
     if lie not in _OF_MESSAGES:
         return learner
     if isinstance(learner, Pairwise):
-        farthest = min(learner.farthest, MAX_NUMERATOR / UNIT)  # without noise, an honest device accepts any distance
+        farthest = min(learner.farthest, MAX_NUMERATOR / UNIT)  # in a noise-free run, honest devices accept any move
 
         def close(models: NDArray[np.float64]) -> NDArray[np.float64]:
             mean = models.mean(axis=0)

@@ -1,7 +1,7 @@
 """Simulated disks that can fill up, after which neither an agent's state nor its ledger can be written.
 
 On a full disk, every commit of the state fails. The ledger still accepts rows that fit into its last page, as is usual
-for SQLite, so a charge may be durable although the release that it pays for is not.
+for SQLite, so a charge may be durable even though the release that it pays for is not.
 """
 
 import sqlite3
@@ -22,7 +22,7 @@ _MAX_PAGES = 2**32 - 2
 
 
 class OutOfRoom(DataError):
-    """Error that is raised when a device cannot write because its disk is full; the device stops until it has space.
+    """Raised when a device cannot write because its disk is full; the device stops until it has space.
 
     Args:
         node: the device's node id.
@@ -34,10 +34,10 @@ class OutOfRoom(DataError):
 
 
 class Disk:
-    """The simulated disk of one device.
+    """A device's simulated disk.
 
     Attributes:
-        connection: connection to the device's ledger database.
+        connection: the connection to the device's ledger database.
     """
 
     def __init__(self) -> None:
@@ -70,16 +70,16 @@ class StoreOnDisk:
         self._store, self._disk, self._node = store, disk, node
 
     def load(self) -> Saved:
-        """See Store.load."""
+        """Return the stored state; see Store.load."""
         return self._store.load()
 
     def commit(
         self, state: Any, sent: Sequence[Outgoing], confirmed: Sequence[str], seen: tuple[str, Seen] | None
     ) -> None:
-        """See Store.commit.
+        """Commit to the store; see Store.commit.
 
         Raises:
-            OutOfRoom: if the disk is full; in this case nothing was written.
+            OutOfRoom: if the disk is full, in which case nothing was written.
         """
         if self._disk.full:
             raise OutOfRoom(self._node)
@@ -87,7 +87,7 @@ class StoreOnDisk:
 
 
 class VaultOnDisk(WrappedVault):
-    """A vault with its ledger on the device's disk; raises OutOfRoom if the ledger cannot be written.
+    """A vault whose ledger is on the device's disk; raises OutOfRoom if the ledger cannot be written.
 
     Args:
         vault: the real vault.

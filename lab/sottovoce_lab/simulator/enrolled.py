@@ -1,7 +1,7 @@
-"""Keys and certificates of a real fleet for simulated agents, whose wall clocks may be wrong.
+"""Keys and certificates from a real fleet for simulated agents, whose wall clocks may be wrong.
 
-On these wall clocks, one cycle takes one day. Device keys, and therefore device ids, are derived from the seed. The
-rest of a certificate differs from run to run, but does not affect the behaviour of a device.
+On these wall clocks, a cycle takes one day. Device keys, and therefore device ids, are derived from the seed. The rest
+of a certificate differs between runs, but does not affect a device's behaviour.
 """
 
 from collections.abc import Callable, Sequence
@@ -22,23 +22,23 @@ _FLEET = "simulated"
 _TASK = sha256(b"simulated").digest()
 _BEGAN = datetime(2026, 1, 1, tzinfo=UTC)
 _DAY = timedelta(days=1)
-_FOR_ALL = 3650.0  # days; lifetime of device certificates that are never renewed; the fleet certificate's is longer
+_FOR_ALL = 3650.0  # lifetime in days of device certificates that are never renewed; the fleet certificate lives longer
 
 
 class Member:
-    """An enrolled agent with its identity, its list of revoked members and its wall clock.
+    """An enrolled agent with its identity, its revocation list and its wall clock.
 
     Args:
         fleet: the fleet in which the agent is enrolled.
         keys: the agent's keys.
-        lifetime: validity period of the agent's certificates, in days.
-        days: function that returns the days elapsed since the start of the run.
+        lifetime: the validity period of the agent's certificates, in days.
+        days: returns the number of days since the run started.
 
     Attributes:
-        refused: revoked node ids of which the agent has been notified.
-        wrong: days by which the agent's wall clock is ahead; negative if it is behind.
-        provenance: object that signs the agent's statements and verifies other agents' signatures.
-        witness: object that signs and verifies for the agent's vault in secure sums.
+        refused: the revoked node ids that the agent knows of.
+        wrong: how many days the agent's wall clock is ahead; negative if it is behind.
+        provenance: signs the agent's statements and verifies other agents' signatures.
+        witness: signs and verifies for the agent's vault in secure sums.
     """
 
     def __init__(self, fleet: Fleet, keys: DeviceKeys, lifetime: float, days: Callable[[], float]) -> None:
@@ -90,13 +90,13 @@ class Member:
 
 
 def enrol_agents(agents: int, seed: int, renewed: int | None, days: Callable[[], float]) -> Sequence[Member]:
-    """Enrol the agents of a run in a new fleet.
+    """Enrol a run's agents in a new fleet.
 
     Args:
-        agents: number of agents.
-        seed: seed from which the agents' keys and ids are derived.
-        renewed: validity period of certificates, in days; None if they are valid for the whole run.
-        days: function that returns the days elapsed since the start of the run.
+        agents: the number of agents.
+        seed: the seed from which the agents' keys and ids are derived.
+        renewed: the validity period of certificates, in days; None if they are valid for the whole run.
+        days: returns the number of days since the run started.
     """
     key = generate_private_key(SECP256R1())
     validity = Validity(_BEGAN - timedelta(days=_FOR_ALL), _BEGAN + timedelta(days=2 * _FOR_ALL))

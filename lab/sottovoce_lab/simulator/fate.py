@@ -1,4 +1,4 @@
-"""Schedule of the faults that affect each agent in each cycle, for simulated agents and for real processes."""
+"""Schedule which faults affect each agent in each cycle, for both simulated agents and real processes."""
 
 import random
 from collections.abc import Iterable, Mapping, Sequence
@@ -9,23 +9,23 @@ import numpy as np
 from sottovoce_lab.simulator.faults import During, Faults, Sessions
 from sottovoce_lab.simulator.vector.churn import Churn, LogNormal
 
-_ONLINE = 0.9  # share of agents that are online at any moment under log-normal churn, as in Ormándi et al. 2013
+_ONLINE = 0.9  # fraction of agents online at any moment under log-normal churn, as in Ormándi et al. 2013
 _NAMED = 12
 _DAYS = (40.0, 400.0)
-"""Minimum and maximum number of days by which a wrong wall clock is ahead or behind."""
+"""Minimum and maximum number of days that a wrong wall clock is ahead or behind."""
 
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """The fault events of a fleet at one cycle.
+    """A fleet's fault events at one cycle.
 
     Attributes:
-        killed: indices of the agents to kill.
-        restarted: indices of the agents to restart.
-        cut_off: indices of the agents that are cut off from all agents outside this set from this cycle on.
-        full: indices of the agents whose disks are full from this cycle on.
-        wrong: days by which wall clocks are ahead from this cycle on, by agent index; all other clocks are correct.
-        revoked: indices of the agents that the fleet revokes in this cycle.
+        killed: the indices of the agents to kill.
+        restarted: the indices of the agents to restart.
+        cut_off: the indices of the agents that are cut off from all others, from this cycle on.
+        full: the indices of the agents whose disks are full, from this cycle on.
+        wrong: how many days wall clocks are ahead from this cycle on, by agent index; all other clocks are correct.
+        revoked: the indices of the agents that the fleet revokes in this cycle.
         notes: descriptions of all events except churn events, which are too frequent to list.
     """
 
@@ -39,7 +39,7 @@ class Turn:
 
 
 class Fate:
-    """The fault schedule of one run, which depends only on the requested faults and the seed.
+    """A run's fault schedule, which depends only on the requested faults and the seed.
 
     Args:
         faults: the requested faults.
@@ -93,7 +93,7 @@ class Fate:
         )
 
     def brings_back(self, cycle: int) -> bool:
-        """Check whether an agent that is down at this cycle will restart."""
+        """Return whether an agent that is down at this cycle will restart."""
         restart, absences = self._faults.restart, self._faults.churn
         if self._churn is not None or (restart is not None and restart.cycle > cycle and bool(self._spared)):
             return True
@@ -107,7 +107,7 @@ class Fate:
 
     def _absent(self, passed: range) -> frozenset[int]:
         if self._churn is not None:
-            for cycle in passed:  # process every cycle, so that gaps do not change the random draws
+            for cycle in passed:  # process every cycle, because gaps must not change the random draws
                 self._online = self._churn.at(cycle)
             return frozenset(np.flatnonzero(~self._online).tolist())
         absences = self._faults.churn if isinstance(self._faults.churn, tuple) else ()

@@ -52,10 +52,10 @@ _KINDS = {
     "disk-full": "disk-full=0.25@cycle:10-20",
 }
 LIES = ("silent", "flip", "tenfold", "noise", "zero", "labels", "giant", "opposite", "close", "little", "late")
-"""Lies that dishonest agents support."""
+"""The lies that dishonest agents support."""
 
 MIN_RENEWED = 3
-"""Minimum certificate lifetime in cycles, with which a device that is down for one cycle can still renew in time."""
+"""Minimum certificate lifetime in cycles, which lets a device that is down for one cycle still renew in time."""
 
 _ON_MESSAGES = {"loss", "duplicate", "delay", "reorder", "partition"}
 _DURATION = r"([0-9]+(?:\.[0-9]+)?)(ms|s)"
@@ -91,7 +91,7 @@ class Outage:
 
 @dataclass(frozen=True, slots=True)
 class Sessions:
-    """Online sessions of log-normal length in cycles; `mu` and `sigma` are the parameters of the length's logarithm."""
+    """Online sessions of log-normal length in cycles, where `mu` and `sigma` are the parameters of the log length."""
 
     mu: float
     sigma: float
@@ -111,7 +111,7 @@ class Dishonesty:
 
 @dataclass(frozen=True, slots=True)
 class Faults:
-    """All faults of a run. Probabilities are between 0 and 1; times are in seconds."""
+    """All faults in a run. Probabilities are between 0 and 1, and times are in seconds."""
 
     loss: float = 0.0
     duplicate: float = 0.0
@@ -143,7 +143,7 @@ class Faults:
         return bool(self.loss or self.duplicate or self.delay or self.reorder or self.partition)
 
     def has_faults_besides(self, *kinds: str) -> bool:
-        """Check whether any fault is set other than the attributes listed in `kinds`."""
+        """Return whether any fault is set apart from the attributes listed in `kinds`."""
         calm = Faults()
         return any(
             getattr(self, field.name) != getattr(calm, field.name) for field in fields(self) if field.name not in kinds
@@ -154,8 +154,9 @@ class Faults:
         """Parse `--fault` specifications, and read the churn trace if there is one.
 
         Raises:
-            UsageError: if a specification is malformed or repeated, or if `restart` has no earlier `kill`; the message
-                shows a correct example.
+            UsageError: if a specification is malformed or repeated, or `restart` has no earlier `kill`; the message
+            shows a
+                correct example.
         """
         faults = cls()
         for specification in specifications:
@@ -176,7 +177,7 @@ class Faults:
         """Check that every fault is possible in a run with this number of agents and cycles.
 
         Raises:
-            UsageError: if a fault is impossible; the message includes the number of agents or cycles of the run.
+            UsageError: if a fault is impossible; the message includes the run's number of agents or cycles.
         """
         moments = (self.kill, self.restart, self.broker_kill, self.revoke)
         last = [moment.cycle for moment in moments if moment is not None]
@@ -204,7 +205,7 @@ class Faults:
 
 
 def message_faults(specifications: Sequence[str]) -> list[str]:
-    """Return only the specifications of faults that affect messages."""
+    """Return only those specifications whose faults affect messages."""
     return [word for word in specifications if _kind(word) in _ON_MESSAGES]
 
 
@@ -245,7 +246,7 @@ def _vault(value: str, refuse: Refuse) -> Mapping[str, Any]:
 
 
 def _parse_mean_spread(value: str, refuse: Refuse, why: str) -> tuple[float, float]:
-    """Parse MEAN±SPREAD; return the mean and the maximum deviation in either direction, both in seconds."""
+    """Parse MEAN±SPREAD, and return the mean and the maximum deviation in either direction, both in seconds."""
     match = re.fullmatch(rf"{_DURATION}(?:(?:±|\+-){_DURATION})?", value)
     if not match:
         raise refuse()

@@ -1,7 +1,7 @@
-"""Laws that are checked after every event of a simulation, so a bug stops the run at the first event that reveals it.
+"""Laws that are checked after every event in a simulation, so that a bug stops the run at once.
 
-Some laws hold for every learner. Others apply to the states of one learner and are listed in LAWS by state type. All
-laws rely on stores, ledgers and messages rather than on the code under test.
+Some laws hold for every learner. Others apply to one learner's states and are listed in LAWS by state type. All laws
+rely on stores, ledgers and messages rather than on the code under test.
 """
 
 from collections import defaultdict
@@ -38,10 +38,11 @@ LAWS: dict[type, Callable[[Sequence[Device]], Law]] = {
 
 
 class AppliedOnce:
-    """The law that no message is applied twice and that duplicates change nothing. Implements Law.
+    """The law that no message is applied twice and duplicates change nothing. Implements Law.
 
-    A device whose learner resends all that it knows (Restating) loses its record of applied messages in a crash, and
-    may then apply them again.
+    A device whose learner resends everything it knows (Restating) loses its record of applied messages in a crash, and
+    may
+    then apply them again.
     """
 
     def __init__(self) -> None:
@@ -49,7 +50,7 @@ class AppliedOnce:
         self._states: dict[str, Any] = {}
 
     def violation(self, happening: Happening) -> str | None:
-        """See Law.violation."""
+        """Return the violation, if any; see Law.violation."""
         node, facts = happening.device.id, happening.facts
         before, self._states[node] = self._states.get(node), happening.state
         if happening.event == "kill" and isinstance(happening.device.learner, Restating):
@@ -68,14 +69,14 @@ class AppliedOnce:
 class Charged:
     """The law that every release was charged within the budget and stored before it was returned. Implements Law.
 
-    The law also requires that a repeated question gets an identical answer.
+    A repeated question must also get an identical answer.
     """
 
     def __init__(self) -> None:
         self._handed_out: dict[str, dict[bytes, bytes]] = defaultdict(dict)
 
     def violation(self, happening: Happening) -> str | None:
-        """See Law.violation. Between two of these events, the ledger grows by at most one charge and its release."""
+        """Return the violation, if any. Between these events, the ledger grows by one charge and release at most."""
         if happening.event not in ("answer", "start", "kill"):
             return None
         handed_out, answer = self._handed_out[happening.device.id], happening.facts.get("answer")
@@ -93,7 +94,7 @@ class Charged:
 
 
 def _released_bytes(answer: Answer | CellAnswer | None) -> bytes | None:
-    """Return the bytes of the answer's value if it was computed from records; None otherwise."""
+    """Return the bytes of the answer's value if it was computed from records, otherwise None."""
     if answer is None or isinstance(answer, Refused):
         return None
     if not isinstance(answer, CellAnswer):
@@ -103,10 +104,10 @@ def _released_bytes(answer: Answer | CellAnswer | None) -> bytes | None:
 
 
 class Invariants:
-    """A checker for all laws that apply to a fleet. Implements Witness, but receives each `answer` unabridged.
+    """Checks all laws that apply to a fleet. Implements Witness, but receives each `answer` unabridged.
 
     Args:
-        devices: devices of the fleet, before the first event.
+        devices: the devices in the fleet, before the first event.
     """
 
     def __init__(self, devices: Sequence[Device]) -> None:
@@ -122,14 +123,14 @@ class Invariants:
             self._laws.update((device.id, laws) for device in alike)
 
     def observe(self, event: str, at: float, device: str, state: Any, **facts: Any) -> None:
-        """See Witness.observe.
+        """Check the laws after an event; see Witness.observe.
 
         Raises:
             InternalError: if a law is violated; the message identifies the event.
         """
         self._events += 1
         if event == "send":
-            return  # the event that produced this message has already been checked
+            return  # the event that produced this message was already checked
         happening = Happening(event, self._devices[device], state, facts)
         for law in self._laws[device]:
             if (broken := law.violation(happening)) is not None:

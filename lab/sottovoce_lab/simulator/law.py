@@ -1,4 +1,4 @@
-"""Interface of the laws of a simulated fleet, which must hold after every event whatever faults occur."""
+"""Interface for the laws of a simulated fleet, which must hold after every event, whatever faults occur."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ class Happening:
     """A simulation event that has just happened.
 
     Attributes:
-        event: event name, as a Witness receives it.
+        event: the event name, as a Witness receives it.
         device: the device on which the event happened.
         state: the learner's state after the event; None while the device is down.
         facts: for `receive`, the `sender`, `sequence` and `duplicate`; for `confirm`, the `recipient` and `sequence`;
@@ -26,7 +26,7 @@ class Happening:
 
 
 class Law(Protocol):
-    """A check that runs after every event; it is created from the devices that it covers, before the first event."""
+    """A check that runs after every event. It is created from the devices that it covers, before the first event."""
 
     def violation(self, happening: Happening) -> str | None:
         """Return a description of the violation, without private data or numbers; None if the law holds."""

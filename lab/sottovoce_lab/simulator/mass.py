@@ -1,8 +1,8 @@
-"""Invariant of push-sum: mass is conserved exactly (Kempe, Dobra & Gehrke 2003, Section 2; SGP, Section 3).
+"""Invariant for push-sum: mass is conserved exactly (Kempe, Dobra & Gehrke 2003, Section 2; SGP, Section 3).
 
-The law is checked one device at a time. In an event, a device's numerator and weight change by the shares that it
-received, minus those that it sent, plus the contribution of its release; a share stays in transit until its recipient
-has applied it. Together, these checks ensure that the fleet conserves mass, although each inspects only one device.
+The law is checked one device at a time. In an event, a device's numerator and weight change by the shares it received,
+minus those it sent, plus the contribution of its release. A share stays in transit until its recipient has applied it.
+Together, these checks ensure that the fleet conserves mass, although each one inspects only a single device.
 """
 
 from collections import defaultdict
@@ -28,7 +28,7 @@ class PushSumMass:
     """The law that a push-sum fleet conserves its mass. Implements Law.
 
     Args:
-        devices: devices of the push-sum fleet.
+        devices: the devices in the push-sum fleet.
     """
 
     def __init__(self, devices: Sequence[Device]) -> None:
@@ -43,7 +43,7 @@ class PushSumMass:
         self._moves: dict[str, dict[int, NDArray[np.int64]]] = defaultdict(dict)  # by slot; a crash undoes them
 
     def violation(self, happening: Happening) -> str | None:
-        """See Law.violation. For a device that is down, the stored state is used."""
+        """Return the violation, if any, using the stored state of a device that is down; see Law.violation."""
         device, facts, node = happening.device, happening.facts, happening.device.id
         before = self._states[node]
         if device.core is None:
@@ -75,7 +75,7 @@ class PushSumMass:
             numerator, weight = numerator - share.numerator, weight - share.weight
         if state.step != before.step:
             numerator = numerator + self._released_amount(happening, before, state, numerator)
-        if device.core is None or came or left:  # every earlier move is now either durable or undone
+        if device.core is None or came or left:  # every earlier move is now durable or undone
             self._moves.pop(node, None)
         same = numerator is state.numerator or np.array_equal(numerator, state.numerator)
         return None if same and weight == state.weight else _CHANGED
@@ -83,7 +83,7 @@ class PushSumMass:
     def _released_amount(
         self, happening: Happening, before: PushSumState, state: PushSumState, numerator: NDArray[np.int64]
     ) -> NDArray[np.int64] | int:
-        """Return the change of the numerator by a private step in this event, or by a crash that undid such steps."""
+        """Return how a private step in this event, or a crash that undid such steps, changed the numerator."""
         moves, answer = self._moves[happening.device.id], happening.facts.get("answer")
         if happening.device.core is None:
             return -sum(moves.get(slot, 0) for slot in range(state.step, before.step))
@@ -97,7 +97,7 @@ class PushSumMass:
         return seen.sequence > self._applied.get((sender, node), 0)
 
     def _unapplied(self, node: str, outbox: Iterable[Outgoing]) -> dict[str, Outgoing]:
-        """Return a device's outgoing shares that their recipients have not applied, by recipient."""
+        """Return a device's outgoing shares that their recipients have not applied yet, by recipient."""
         return {
             outgoing.recipient: outgoing
             for outgoing in outbox

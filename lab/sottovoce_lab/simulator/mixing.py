@@ -1,4 +1,4 @@
-"""Mixing matrices for averaging over a graph, and the resulting speed of convergence.
+"""Mixing matrices for averaging over a graph, and how fast they converge.
 
 W[i, j] is the share of device j's value that goes to device i. Every column sums to 1, so the total is conserved.
 """
@@ -15,21 +15,21 @@ from sottovoce_lab.simulator.topology import NEWSCAST
 Matrix = NDArray[np.float64]
 Peers = Sequence[Sequence[int]]
 
-# Computing the eigenvalues takes seconds at this size, and eight times as long for twice as many agents.
+# At this size, computing the eigenvalues takes seconds; for twice as many agents, it takes eight times as long.
 _MAX_AGENTS = 1000
 
 
 def metropolis(peers: Peers) -> Matrix:
-    """Return the Metropolis matrix of an undirected graph, float64[n, n].
+    """Return an undirected graph's Metropolis matrix, float64[n, n].
 
-    The weight of an edge is 1/(1 + max(dᵢ, dⱼ)); the matrix is symmetric and stochastic.
+    An edge has the weight 1/(1 + max(dᵢ, dⱼ)). The matrix is symmetric and stochastic.
     """
     edges = [(i, j) for i, row in enumerate(peers) for j in row if i < j]
     return views.metropolis(edges, len(peers))
 
 
 def uniform_columns(peers: Peers) -> Matrix:
-    """Return the push-sum matrix of a directed graph, float64[n, n].
+    """Return a directed graph's push-sum matrix, float64[n, n].
 
     Each device splits its value equally among itself and its peers.
     """
@@ -41,11 +41,12 @@ def uniform_columns(peers: Peers) -> Matrix:
 
 
 def rotation(peers: Peers) -> Matrix:
-    """Return the matrix of one full rotation, in which every device sends to its peers in turn, float64[n, n].
+    """Return the matrix for one full rotation, in which every device sends to its peers in turn, float64[n, n].
 
-    The matrix is the product of the column-stochastic matrices of the individual rounds, with the last round leftmost.
-    The number of rounds is the largest number of peers of any device. A device with fewer peers starts again with its
-    first peer, and a device without peers retains its whole value.
+    The matrix is the product of the rounds' column-stochastic matrices, with the last round leftmost. There are as many
+    rounds as the largest number of peers on any device. A device with fewer peers starts over with its first peer, and
+    a
+    device without peers keeps its whole value.
     """
     product = np.eye(len(peers))
     for turn in range(max(map(len, peers))):
@@ -56,9 +57,11 @@ def rotation(peers: Peers) -> Matrix:
 def spectral_gap(W: Matrix) -> float:
     """Return the spectral gap 1 - |λ₂| of a stochastic matrix; 1 for a single device.
 
-    λ₂ is the eigenvalue with the second largest modulus. Each application of a symmetric W reduces the L2 distance of
-    the values from their average by at least the factor |λ₂|; any other W does so asymptotically. For the matrix from
-    `rotation`, one application is one full rotation.
+    λ₂ is the eigenvalue with the second largest modulus. Each application of a symmetric W reduces the values' L2
+    distance
+    from their average by at least the factor |λ₂|; any other W does so asymptotically. For the matrix from `rotation`,
+    one
+    application is one full rotation.
     """
     symmetric = np.array_equal(W, W.T)
     moduli = np.sort(np.abs(np.linalg.eigvalsh(W) if symmetric else np.linalg.eigvals(W)))
@@ -69,16 +72,17 @@ def mixing_facts(name: str, peers: Peers, rule: str | None = None) -> dict[str, 
     """Describe how a fleet mixes values, for the report.
 
     Args:
-        name: topology name.
-        peers: the peers of each device, in the order in which it sends to them.
+        name: the topology name.
+        peers: each device's peers, in the order in which it sends to them.
         rule: the learner's mixing rule; None for a learner that supports only one rule.
 
     Returns:
-        `weights`: the mixing rule, if it is not push-sum; otherwise `metropolis` for an undirected graph and
-        `push-sum` for a directed one. `spectral_gap`: the gap of the Metropolis matrix for one round, or of the
-        push-sum matrix for one full rotation; None for more than 1,000 devices and for other rules. `degree_min` and
-        `degree_max`: the smallest and largest number of peers to which a device sends. If peers are sampled, all
-        these numbers are None.
+        `weights`: the mixing rule if it is not push-sum, else `metropolis` for an undirected graph and `push-sum` for a
+            directed one. `spectral_gap`: the gap of the Metropolis matrix for one round, or of the push-sum matrix for
+            one full
+            rotation; None for more than 1,000 devices and for other rules. `degree_min` and `degree_max`: the smallest
+            and
+            largest number of peers that a device sends to. If peers are sampled, all these numbers are None.
     """
     other = rule if rule not in (None, "push-sum") else None
     degrees = [len(row) for row in peers]

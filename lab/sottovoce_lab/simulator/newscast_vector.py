@@ -1,11 +1,11 @@
-"""NewsCast views of a whole fleet in one array: 10⁴ to 10⁷ devices, one push-pull exchange per device and cycle.
+"""A whole fleet's NewsCast views in one array: 10⁴ to 10⁷ devices, one push-pull exchange per device and cycle.
 
 The rules are those of sottovoce_bootstrap (Jelasity, Voulgaris, Guerraoui, Kermarrec and van Steen, "Gossip-based Peer
-Sampling", TOCS 25(3), 2007). A device sends an entry for itself and the freshest 15 entries of its view. It retains the
-c freshest of its own and the received entries, but accepts at most c/4 devices that are new to its view from one
-message. When it receives a message, it drops entries that are older than nine cycles. If a peer does not answer, the
-device tries another peer, at most twice. Ages are whole cycles, and all exchanges of one round use the views from
-before that round. The model omits knowledge that a device gains from its own failures, its address book and the limits
+Sampling", TOCS 25(3), 2007). A device sends an entry for itself and the freshest 15 entries in its view. It keeps the c
+freshest of its own and the received entries, but accepts no more than c/4 devices per message that are new to its view.
+When it receives a message, it drops entries older than nine cycles. If a peer does not answer, the device tries up to
+two others. Ages are whole cycles, and all exchanges in a round use the views from before that round. The model omits
+what a device learns from its own failures, its address book and the limits per address prefix.
 per address prefix.
 """
 
@@ -16,31 +16,31 @@ from numpy.typing import NDArray
 
 MESSAGE_ENTRIES: Final = 16
 HORIZON: Final = 9
-"""Number of cycles after which an entry is dropped, the next time that its holder receives a message."""
+"""Number of cycles after which an entry is dropped, when its holder next receives a message."""
 
 ATTEMPTS: Final = 3
 
-# An entry has 32 bits: age (5), id (26), news (1). Sorting a row therefore places its freshest entries first.
+# An entry has 32 bits: age (5), id (26), news (1). Sorting a row therefore puts its freshest entries first.
 _ONE: Final = np.uint32(1)
 _AGE_SHIFT: Final = np.uint32(27)
 _ONE_CYCLE: Final = np.uint32(1 << 27)
 _TOO_OLD: Final = np.uint32((HORIZON + 1) << 27)
 _OLDEST: Final = np.uint32(30 << 27)
-_EMPTY: Final = np.uint32(2**32 - 1)  # the same value in every bit layout that is used below
+_EMPTY: Final = np.uint32(2**32 - 1)  # the same value in every bit layout used below
 _ID_MASK: Final = np.uint32(2**26 - 1)
-_NEWS: Final = np.uint32(1)  # set during a merge if the entry came with the message
-_ROWS: Final = 2**12  # number of rows that are merged at a time, which fit into the processor's cache
+_NEWS: Final = np.uint32(1)  # set during a merge if the entry arrived with the message
+_ROWS: Final = 2**12  # rows merged at a time, few enough to fit into the processor's cache
 
 Entries = NDArray[np.uint32]
 
 
 class NewscastOverlay:
-    """The views of n devices; each view initially contains c randomly chosen devices.
+    """The views of n devices, each of which initially contains c randomly chosen devices.
 
     Args:
-        n: number of devices, from 2 to 2^26 - 1.
-        c: number of entries in a view.
-        seed: seed of all randomness; equal seeds and equal calls give bit-identical results.
+        n: the number of devices, from 2 to 2^26 - 1.
+        c: the number of entries in a view.
+        seed: seed for all randomness; equal seeds and equal calls give bit-identical results.
     """
 
     def __init__(self, n: int, c: int, seed: int) -> None:
@@ -55,9 +55,10 @@ class NewscastOverlay:
         """Run one cycle, in which every online device initiates one exchange.
 
         Args:
-            online: whether each device is online, bool[n]; offline devices neither send nor answer, and their views are
-                unchanged.
-            loss: probability that a request, or a reply, is lost.
+            online: whether each device is online, bool[n]; offline devices neither send nor answer, and their views do
+                not
+                change.
+            loss: the probability that a request or a reply is lost.
         """
         self._view += np.where(self._view < _OLDEST, _ONE_CYCLE, np.uint32(0))
         unanswered = np.flatnonzero(online).astype(np.int32)
@@ -65,7 +66,7 @@ class NewscastOverlay:
             unanswered = self._exchange(unanswered, online, loss)
 
     def sample(self, rng: np.random.Generator) -> NDArray[np.int32]:
-        """Pick a random peer from the view of each device, int32[n]; -1 for an empty view. The peer may be offline."""
+        """Pick a random peer, which may be offline, from each device's view, int32[n]; -1 for an empty view."""
         return self._draw(np.arange(self._n, dtype=np.int32), rng)
 
     def components(self, online: NDArray[np.bool_]) -> tuple[int, float]:
@@ -108,7 +109,7 @@ class NewscastOverlay:
         return np.where(held > 0, _id(drawn).astype(np.int32), np.int32(-1))
 
     def _exchange(self, initiators: NDArray[np.int32], online: NDArray[np.bool_], loss: float) -> NDArray[np.int32]:
-        """Run one round of push-pull exchanges; return the initiators that got no answer."""
+        """Run one round of push-pull exchanges, and return the initiators that got no answer."""
         partners = self._draw(initiators, self._rng)
         heard = (partners >= 0) & online[partners] & (self._rng.random(len(initiators)) >= loss)
         answered = heard & (self._rng.random(len(initiators)) >= loss)
@@ -134,10 +135,10 @@ class NewscastOverlay:
         message[:, 1:] |= _NEWS
         message[_id(message) == receivers[:, None].astype(np.uint32)] = _EMPTY
         entries = np.concatenate([self._view[receivers], message], axis=1)
-        # Permute the ids of each row by a random map x → ax + b mod 2^26; otherwise low ids would win all age ties.
+        # Permute each row's ids by a random map x → ax + b mod 2^26, because low ids would otherwise win all age ties.
         a = self._rng.integers(0, 2**31, (len(receivers), 1), dtype=np.uint32) << _ONE | _ONE
         b = self._rng.integers(0, 2**26, (len(receivers), 1), dtype=np.uint32)
-        # Sort by id, then by age. Of two entries for one device, retain the younger, which does not count as new.
+        # Sort by id, then by age. Of two entries for the same device, keep the younger, which does not count as new.
         by_id = ((entries >> _ONE) * a + b) << np.uint32(6) | (entries >> _AGE_SHIFT) << _ONE | entries & _NEWS
         by_id[entries >= _TOO_OLD] = _EMPTY
         by_id.sort(axis=1)

@@ -1,6 +1,7 @@
-"""Invariant of pairwise averaging: exchanges conserve the sum exactly and are bounded (Boyd et al. 2006, Section 1).
+"""Invariant for pairwise averaging: exchanges conserve the sum exactly and are bounded (Boyd et al. 2006, Section 1).
 
-The law is checked one device at a time. A model changes only by a release of its own device, by a move that the device
+The law is checked one device at a time. A model changes only by a release from its own device, by a move that the
+device
 has just sent as an answer, or by the negative of a move that it received as an answer. Each answer moves its recipient
 at most once, and no move is longer than allowed. The sum of all models in the fleet is therefore their initial sum plus
 all releases, except for moves whose answers are in transit or were lost when a device crashed.
@@ -32,7 +33,7 @@ class PairwiseSum:
     """The law that pairwise averaging conserves the sum of all models. Implements Law.
 
     Args:
-        devices: devices of the fleet.
+        devices: the devices in the fleet.
     """
 
     def __init__(self, devices: Sequence[Device]) -> None:
@@ -40,7 +41,7 @@ class PairwiseSum:
         self._given: dict[tuple[str, str, int], list[Move]] = defaultdict(list)
 
     def violation(self, happening: Happening) -> str | None:
-        """See Law.violation. For a device that is down or is just starting, the state of its last commit is used."""
+        """Return the violation, if any, using the last commit of a device that is down or starting; see Law."""
         device, facts, node = happening.device, happening.facts, happening.device.id
         before = self._states[node]
         if device.core is None or happening.event == "start":

@@ -1,4 +1,4 @@
-"""Invariant of revocation: once notified, a device drops a revoked device's publications in its next cycle."""
+"""Invariant for revocation: once notified, a device drops a revoked device's publications in its next cycle."""
 
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -17,10 +17,10 @@ _OWNERS: dict[type, Callable[[Any], Iterable[str]]] = {
 
 
 class Undone:
-    """The law that, after a cycle event, honest devices store no publication of a device that they know is revoked."""
+    """The law that, after a cycle event, honest devices store no publications from devices they know are revoked."""
 
     def violation(self, happening: Happening) -> str | None:
-        """See Law.violation."""
+        """Return the violation, if any; see Law.violation."""
         device, owners = happening.device, _OWNERS.get(type(happening.state))
         if owners is None or happening.event != _BEAT or not device.honest or not device.refused:
             return None

@@ -1,8 +1,8 @@
-"""Single-threaded simulation of agents under a virtual clock, deterministic for a given seed even with faults.
+"""A single-threaded simulation of agents on a virtual clock, deterministic for a given seed even with faults.
 
-Each device runs the core, learner and vault of the real agent. Only the clock and the network are simulated: messages
-are passed as objects, and a crash discards everything that is not in the store. Faults determine which messages are
-lost, duplicated, delayed, held back or blocked by a partition. The laws of the fleet are checked after every event.
+Each device runs the real agent's core, learner and vault. Only the clock and the network are simulated: messages are
+passed as objects, and a crash discards everything that is not in the store. Faults determine which messages are lost,
+duplicated, delayed, held back or blocked by a partition. The fleet's laws are checked after every event.
 """
 
 import heapq
@@ -26,14 +26,14 @@ from sottovoce_lab.simulator.trace import Witness
 _INCARNATION = 1
 _RETRY_PERIODS = 0.5
 _HEARD_PERIODS = 3.0  # number of periods within which all devices are notified of a revocation
-_PAUSE_PERIODS = (0.5, 1.5)  # number of periods before a device with a full disk restarts
-# Additional delay of a held-back message, in retry intervals: its own retry overtakes it, and later messages may.
+_PAUSE_PERIODS = (0.5, 1.5)  # how many periods a device with a full disk waits before it restarts
+# How much longer a held-back message takes, in retry intervals: its own retry overtakes it, and later messages may.
 _HELD_RETRIES = (1.0, 4.0)
 
 
 @dataclass(slots=True)
 class Traffic:
-    """Counts of messages (including retries), of retries, and of numbers transferred in messages and replies."""
+    """The numbers of messages (including retries), of retries, and of values transferred in messages and replies."""
 
     messages: int = 0
     retries: int = 0
@@ -41,22 +41,22 @@ class Traffic:
 
 
 class Simulation:
-    """A fleet under a virtual clock.
+    """A fleet on a virtual clock.
 
     Args:
-        devices: devices of the fleet.
-        faults: faults of messages and vaults.
-        period: seconds between cycles; a retry waits for half a period plus the longest round trip.
-        seed: seed of all randomness of the simulation itself.
-        witness: observer that receives every event; None for no observer.
+        devices: the devices in the fleet.
+        faults: the faults that affect messages and vaults.
+        period: the number of seconds between cycles; a retry waits for half a period plus the longest round trip.
+        seed: seed for all randomness in the simulation itself.
+        witness: receives every event; None for no witness.
 
     Every method that runs events raises InternalError if an event violates an invariant.
 
     Attributes:
-        now: virtual seconds since the start.
-        traffic: counts of messages, retries and numbers sent.
-        refused: number of messages that their recipients refused.
-        cut_off: node ids of the devices that exchange no messages with devices outside this set, in either direction.
+        now: the virtual time since the start, in seconds.
+        traffic: counts of messages, retries and values sent.
+        refused: the number of messages that their recipients refused.
+        cut_off: the node ids of the devices that exchange no messages with devices outside this set.
     """
 
     def __init__(
@@ -88,7 +88,7 @@ class Simulation:
         self.now = max(self.now, time)
 
     def step(self) -> bool:
-        """Run the next event; return False if there is none."""
+        """Run the next event, or return False if there is none."""
         if not self._events:
             return False
         self.now, _, happen = heapq.heappop(self._events)
@@ -96,7 +96,7 @@ class Simulation:
         return True
 
     def kill(self, node: str) -> None:
-        """Kill a device (kill -9): its core is lost, but its store and ledger remain."""
+        """Kill a device (kill -9), which destroys its core but not its store and ledger."""
         device = self.devices[node]
         device.core, device.life = None, device.life + 1
         device.timers.clear()
@@ -107,7 +107,7 @@ class Simulation:
         self._run_event(lambda: self._start(self.devices[node]))
 
     def revoke(self, nodes: Collection[str]) -> None:
-        """Revoke these devices; each honest device is notified at a random time, even while it is down.
+        """Revoke these devices, and notify each honest device of this at a random time, even while it is down.
 
         An honest device that is notified of its own revocation stops permanently. Dishonest devices are not notified.
         """
@@ -130,7 +130,7 @@ class Simulation:
         return heard
 
     def _run_event(self, happen: Callable[[], None]) -> None:
-        """Run an event; a device that cannot write in this event is killed, and restarts after a pause."""
+        """Run an event. A device that cannot write during the event is killed, and restarts after a pause."""
         try:
             happen()
         except OutOfRoom as error:
@@ -139,7 +139,7 @@ class Simulation:
             self._schedule(self._random.uniform(*_PAUSE_PERIODS) * self._period, self._starter(device, device.life))
 
     def end_window(self, node: str, window: int) -> None:
-        """Notify a device that a window of its records has ended; a device that is down is not notified."""
+        """Notify a device that a window of its records has ended, unless the device is down."""
         device = self.devices[node]
         if device.core is not None:
             actions = device.core.end_windows(window, self.now)
@@ -278,7 +278,7 @@ class Simulation:
 
 
 def _answer_facts(answer: Answer | CellAnswer) -> dict[str, Any]:
-    """Return facts about a vault answer, for the witness."""
+    """Return facts about a vault's answer, for the witness."""
     if isinstance(answer, CellAnswer):
         return {"said": answer.said.hex()}
     if isinstance(answer, Refused):

@@ -1,7 +1,8 @@
-"""Invariants of secure sums for honest devices, whatever states or messages dishonest devices may have or send.
+"""Invariants for secure sums on honest devices, whatever the states and messages of dishonest devices.
 
 Honest devices agree on the sums of opened rounds, never mark an honest device as dishonest, and never join a roster
-that contains a device of whose revocation they have been notified.
+that
+contains a device whose revocation they have been notified of.
 """
 
 from collections.abc import Sequence
@@ -23,18 +24,18 @@ class SumsAgree:
     """The laws that honest devices obey in secure sums. Implements Law.
 
     Args:
-        devices: devices of the fleet.
+        devices: the devices in the fleet.
     """
 
     def __init__(self, devices: Sequence[Device]) -> None:
         self._honest = {device.id for device in devices if device.honest}
         self._opened: dict[tuple[bytes, tuple[int, ...]], bytes] = {}
-        # A vault computes its answer at once, but the answer arrives later.
+        # A vault computes its answer immediately, but the answer arrives later.
         self._asked: dict[str, tuple[bytes, frozenset[str]]] = {}
         self._before: dict[str, CellState] = {}
 
     def violation(self, happening: Happening) -> str | None:
-        """See Law.violation."""
+        """Return the violation, if any; see Law.violation."""
         device, node, state = happening.device, happening.device.id, cast(CellState | None, happening.state)
         if state is None or not device.honest:
             return None
@@ -55,7 +56,7 @@ class SumsAgree:
         return None if self._opened.setdefault(key, known) == known else _TWO_SUMS
 
     def _revoked_in_roster(self, happening: Happening) -> frozenset[str] | None:
-        """Return the known revoked members of a roster that the vault has just joined; None for any other event."""
+        """Return the known revoked members of the roster that the vault has just joined; None for any other event."""
         answer = happening.facts.get("answer")
         asked, refused = self._asked.get(happening.device.id, (b"", frozenset()))
         if not isinstance(answer, CellAnswer) or answer.query_id != asked:

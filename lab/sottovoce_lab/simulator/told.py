@@ -1,4 +1,4 @@
-"""Releases with altered values that a learner receives instead of its vault's answers."""
+"""Releases with altered values, which a learner receives instead of its vault's answers."""
 
 from dataclasses import dataclass
 

@@ -8,7 +8,7 @@ from sottovoce.errors import UsageError
 
 
 def _exponential(i: int, n: int) -> list[int]:
-    """Return the peers of i in the directed exponential graph: i + 1, i + 2, i + 4, … (Assran et al. 2019)."""
+    """Return i's peers in the directed exponential graph: i + 1, i + 2, i + 4, … (Assran et al. 2019)."""
     return [(i + 2**j) % n for j in range((n - 1).bit_length())]
 
 
@@ -25,7 +25,7 @@ def _full(i: int, n: int) -> list[int]:
 
 
 def _bipartite(i: int, n: int) -> list[int]:
-    """Return the peers of i in the complete bipartite graph of even and odd devices."""
+    """Return i's peers in the complete bipartite graph of even and odd devices."""
     return [j for j in _full(i, n) if (i - j) % 2]
 
 
@@ -34,7 +34,7 @@ def _disconnected(i: int, n: int) -> list[int]:
 
 
 def _seeds(i: int, n: int) -> list[int]:
-    """Return the single seed peer of i; peer sampling finds all other peers."""
+    """Return i's single seed peer; peer sampling finds all other peers."""
     return [(i + 1) % n]
 
 
@@ -65,12 +65,12 @@ def check_topology(name: str) -> None:
 
 
 def out_peers(name: str, agents: int, seed: int = 0) -> list[list[int]]:
-    """Return the peers of each of `agents` devices, in the order in which the device sends to them.
+    """Return each device's peers, for `agents` devices, in the order in which the device sends to them.
 
     Args:
         name: one of TOPOLOGIES, or `random-regular(K)`: a connected undirected graph in which every device has K peers.
-        agents: number of devices, at least 1; a single device has no peers.
-        seed: seed of a random graph; equal seeds give equal graphs.
+        agents: the number of devices, at least 1; a single device has no peers.
+        seed: seed for a random graph; equal seeds give equal graphs.
 
     Raises:
         UsageError: if the topology is unknown, or impossible for this number of devices.
@@ -87,9 +87,11 @@ def out_peers(name: str, agents: int, seed: int = 0) -> list[list[int]]:
 def _random_regular(degree: int, n: int, seed: int) -> list[list[int]]:
     """Return the peers in a random regular graph, made from a circulant graph by switching random edge pairs.
 
-    A switch replaces the edges a-b and c-d by a-d and c-b if the result is a simple graph. The stationary distribution
-    is uniform over all simple graphs of this degree (Cooper, Dyer & Greenhill 2007). For degrees of 3 or more, nearly
-    all of these graphs are connected; if the graph is not, switching continues.
+    A switch replaces the edges a-b and c-d with a-d and c-b if the result is a simple graph. The stationary
+    distribution is
+    uniform over all simple graphs with this degree (Cooper, Dyer & Greenhill 2007). For degrees of 3 or more, nearly
+    all
+    of these graphs are connected. If the graph is not, switching continues.
     """
     if not 3 <= degree < n or degree * n % 2:
         raise UsageError(

@@ -1,4 +1,4 @@
-"""Recording of all states and messages of a small run, for step-by-step comparison: the `--trace` document."""
+"""Record all states and messages of a small run for step-by-step comparison, in the `--trace` document."""
 
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -10,22 +10,22 @@ SCHEMA = "sottovoce.trace/1"
 
 
 class Witness(Protocol):
-    """An observer that receives every event of a simulation."""
+    """An observer that receives every event in a simulation."""
 
     def observe(self, event: str, at: float, device: str, state: State | None, **facts: Any) -> None:
-        """Receive an event on a device, with the device's state after the event; None while the device is down."""
+        """Receive an event on a device, with the device's state after the event, or None while the device is down."""
         ...
 
 
 class Trace:
-    """A recorder for every event. Implements Witness. Amounts are integers in units of 2^-40."""
+    """Records every event. Implements Witness. Amounts are integers in units of 2^-40."""
 
     def __init__(self) -> None:
         self._events: list[dict[str, Any]] = []
         self._now = 0.0
 
     def observe(self, event: str, at: float, device: str, state: State | None, **facts: Any) -> None:
-        """See Witness.observe."""
+        """Record the event; see Witness.observe."""
         self._now = at
         written = {name: fact.traced() if hasattr(fact, "traced") else fact for name, fact in facts.items()}
         self._events.append(
@@ -33,11 +33,11 @@ class Trace:
         )
 
     def vault_observer(self, device: str) -> "VaultTrace":
-        """Return an observer of this device's vault, which adds private values to the recorded events."""
+        """Return an observer for this device's vault, which adds private values to the recorded events."""
         return VaultTrace(self, device)
 
     def computed(self, device: str, query: Query, facts: dict[str, Any]) -> None:
-        """Record private values that a device's vault computed for a query."""
+        """Record the private values that a device's vault computed for a query."""
         asked = {"kind": query.kind, "slot": query.slot, "point": query.point.tolist()}
         self._events.append(
             {"t_s": self._now, "event": "vault", "device": device, "private": True, "query": asked, **facts}
@@ -50,11 +50,11 @@ class Trace:
 
 @dataclass(frozen=True, slots=True)
 class VaultTrace:
-    """An observer of one device's vault in a traced simulation. Implements sottovoce.vault.Observer."""
+    """An observer for one device's vault in a traced simulation. Implements sottovoce.vault.Observer."""
 
     trace: Trace
     device: str
 
     def computed(self, query: Query, facts: dict[str, Any]) -> None:
-        """See Observer.computed."""
+        """Record the computed values; see Observer.computed."""
         self.trace.computed(self.device, query, facts)

@@ -1,4 +1,4 @@
-"""Wrapper around the real vault, for subclasses that change part of its behaviour."""
+"""A wrapper for the real vault, for subclasses that change part of its behaviour."""
 
 from sottovoce.door import Answer, CellAnswer, CellQuery, PrivacyStatement, Query, Refused
 from sottovoce.vault import Spending, Vault
@@ -16,17 +16,17 @@ class WrappedVault:
 
     @property
     def statement(self) -> PrivacyStatement:
-        """See Vault.statement."""
+        """The real vault's privacy statement; see Vault.statement."""
         return self._vault.statement
 
     def spending(self) -> Spending:
-        """See Vault.spending."""
+        """Return the real vault's spending; see Vault.spending."""
         return self._vault.spending()
 
     def answer(self, query: Query) -> Answer:
-        """See Vault.answer."""
+        """Return the real vault's answer; see Vault.answer."""
         return self._vault.answer(query)
 
     def step(self, query: CellQuery) -> CellAnswer | Refused:
-        """See Vault.step."""
+        """Return the real vault's answer to a step; see Vault.step."""
         return self._vault.step(query)

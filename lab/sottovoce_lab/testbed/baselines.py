@@ -1,4 +1,4 @@
-"""Baselines for a fleet's accuracy from trivial rules. Only the harness, which has all records, can compute them."""
+"""Accuracy baselines for a fleet from trivial rules. Only the harness, which has all records, can compute them."""
 
 import warnings
 from collections.abc import Sequence
@@ -12,9 +12,9 @@ from sottovoce_lab.testbed.measure import Quality, majority
 
 _MAX_DEVICES = 24
 _MAX_RECORDS = 6000
-"""Maximum total number of records of the sampled devices; at least one device is sampled."""
+"""Maximum total number of records on the sampled devices; at least one device is always sampled."""
 _STRENGTHS = ((1000, 100.0), (2**62, 10.0))
-"""Pairs of a number of records and the inverse regularisation C that is used up to that number."""
+"""Numbers of records, each with the inverse regularisation C that is used up to that number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,20 +22,21 @@ class Baselines:
     """Accuracies of trivial rules on the test records.
 
     Attributes:
-        majority_class: accuracy of always predicting the most frequent class in the test records.
-        own_data: accuracy of a logistic regression that a device fits to its own records, without noise because it
-            sends nothing; a mean over at most 24 devices that hold records.
+        majority_class: the accuracy of always predicting the most frequent class in the test records.
+        own_data: the accuracy of a logistic regression that a device fits to its own records, without noise because it
+            sends nothing; a mean over up to 24 devices that hold records.
     """
 
     majority_class: float
     own_data: float
 
     def warnings(self, final: Quality, noise: Literal["none", "local", "cell"]) -> list[str]:
-        """Return warnings for each baseline that the fleet's accuracy does not reach.
+        """Return a warning for each baseline that the fleet's accuracy does not reach.
 
         Args:
             final: the fleet's final measures.
-            noise: source of the noise: `none`; `local`, all added by each device; or `cell`, shares in secure sums.
+            noise: where the noise comes from: `none`; `local`, added in full by each device; or `cell`, shares in
+                secure sums.
         """
         found: list[str] = []
         reached = final.accuracy_mean
@@ -60,15 +61,15 @@ _WHY = {
     "cell": "the noise costs more than the other devices' records contribute: use more records or devices, or a "
     "larger ε",
 }
-"""Reason why a fleet is less accurate than a device alone, and the remedy, by source of the noise."""
+"""Why a fleet is less accurate than a device alone, and the remedy, by noise source."""
 
 
 def baselines(held: Sequence[Records], test: Records) -> Baselines | None:
-    """Compute the baselines of a classification; return None if there are no test records or no device has records.
+    """Compute the baselines for a classification, or return None if there are no test records or no device has records.
 
     Args:
         held: each device's transformed records.
-        test: records that no device holds, after the same transform.
+        test: records that no device has, after the same transform.
     """
     held = [own for own in held if len(own)]
     if not len(test) or not held:

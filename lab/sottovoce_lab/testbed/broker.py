@@ -1,4 +1,4 @@
-"""A testbed's MQTT broker: the user's own if configured, else hardened Mosquitto, else the embedded broker."""
+"""A testbed's MQTT broker, which is the user's own if configured, else hardened Mosquitto, else the embedded broker."""
 
 import getpass
 import importlib.util
@@ -22,10 +22,10 @@ HOST = "127.0.0.1"
 
 
 class TestbedBroker(Protocol):
-    """A broker for one run.
+    """A broker for a run.
 
     Attributes:
-        words: description of the broker for messages.
+        words: a description of the broker, for messages.
         settings: the agents' settings under `[transport.mqtt]`.
     """
 
@@ -50,11 +50,11 @@ class TestbedBroker(Protocol):
 
 
 class Foreign:
-    """A broker that the user runs; the testbed neither starts nor stops it.
+    """A broker that the user runs and that the testbed neither starts nor stops.
 
     Args:
-        host: host on which the broker runs.
-        port: port on which the broker listens.
+        host: the broker's host.
+        port: the port that the broker listens on.
     """
 
     def __init__(self, host: str, port: int) -> None:
@@ -87,9 +87,9 @@ class Own:
     """A broker process that the testbed runs on this host.
 
     Args:
-        words: description of the broker for messages.
+        words: a description of the broker, for messages.
         command: the command that starts the broker.
-        port: port on which the broker listens.
+        port: the port that the broker listens on.
         settings: the agents' settings under `[transport.mqtt]`.
         log: the broker's log file.
     """
@@ -103,7 +103,7 @@ class Own:
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        """See TestbedBroker.start."""
+        """Start the broker process, and wait until it accepts connections; see TestbedBroker.start."""
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(
                 self._command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
@@ -137,8 +137,8 @@ def broker_for(fleet: Fleet, directory: Path, port: int, foreign: MqttSection | 
     """Return the broker for a run, without starting it.
 
     Args:
-        fleet: the run's fleet.
-        directory: the run's directory.
+        fleet: the fleet in the run.
+        directory: the run directory.
         port: a free port on this host.
         foreign: settings for connecting to a broker that the user runs; None for a broker that the testbed runs.
 

@@ -1,4 +1,4 @@
-"""Embedded MQTT broker on loopback, without access control, for a testbed on a host without Mosquitto.
+"""An embedded MQTT broker on loopback, without access control, for a testbed on a host without Mosquitto.
 
 The testbed runs this module as `python -m sottovoce_lab.testbed.embedded_broker PORT`. The broker supports MQTT 3.1.1.
 """

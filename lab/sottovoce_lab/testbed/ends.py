@@ -1,4 +1,4 @@
-"""Warnings about agents that end a run with unfinished steps or with a much worse model than the fleet's."""
+"""Warnings about agents that end a run with unfinished steps, or with a much worse model than the fleet's."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -8,12 +8,12 @@ from numpy.typing import NDArray
 
 from sottovoce_lab.testbed.measure import Measures, Meter, Quality
 
-_BEHIND = 0.1  # an agent is left behind if its accuracy is further below the mean than this
+_BEHIND = 0.1  # an agent is left behind if its accuracy is below the mean by more than this
 _MAX_NAMED = 5
 
 
 def unfinished_warnings(status: Mapping[str, Any] | None, name: str) -> list[str]:
-    """Return a warning if an agent's last status shows budget left but private steps not taken."""
+    """Return a warning if an agent's last status shows unspent budget but unfinished private steps."""
     if status is None or status.get("steps") is None or status["privacy"]["exhausted"]:
         return []
     if status["steps_done"] >= status["steps"]:

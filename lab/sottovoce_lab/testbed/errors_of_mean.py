@@ -17,12 +17,12 @@ Vectors = NDArray[np.float64]
 
 
 class ErrorMeter:
-    """A meter for the errors of published means.
+    """Measures the errors of published means.
 
     Args:
         vectors: each device's own vector, before clipping and noise, float64[n, d].
         profile: the part of a vector that is released.
-        deviation: standard deviation σ of the noise on each of a device's coefficients.
+        deviation: the standard deviation σ of the noise on each of a device's coefficients.
     """
 
     def __init__(self, vectors: Vectors, profile: Profile, deviation: float) -> None:
@@ -34,7 +34,7 @@ class ErrorMeter:
         self._theory = deviation * profile.error / len(vectors) ** 0.5
 
     def quick(self, models: Sequence[Vectors]) -> Errors:
-        """Measure the errors with `final`, which is fast enough."""
+        """Measure the errors as in `final`, which is fast enough."""
         return self.final(models)
 
     def final(self, models: Sequence[Vectors]) -> Errors:

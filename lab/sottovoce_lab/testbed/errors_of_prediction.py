@@ -24,14 +24,14 @@ class Regression(Protocol):
 
 
 class PredictionMeter:
-    """A meter for the prediction errors of regression models.
+    """Measures the prediction errors of regression models.
 
     Args:
         model: the model whose parameters are measured.
         test: records that no agent holds.
-        target: description of the records' last column, the number to predict; None if it is not declared.
+        target: describes the records' last column, which is the number to predict; None if it is not declared.
         held: all agents' records, to which the exact solution is fitted.
-        seed: seed for the sample of agents and records that is measured while a large fleet runs.
+        seed: seed for the sample of agents and records to measure while a large fleet runs.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class PredictionMeter:
         self._sample = self._random.permutation(len(test))[:CURVE_RECORDS]
 
     def quick(self, models: Sequence[Floats]) -> PredictionErrors:
-        """Measure the errors of at most 100 models on at most 2,000 records, for a point on a run's curve."""
+        """Measure the errors of up to 100 models on up to 2,000 records, for a point on a run's curve."""
         if len(models) > CURVE_MODELS:
             models = [models[i] for i in self._random.permutation(len(models))[:CURVE_MODELS]]
         return self._measure(models, self._sample)
@@ -71,7 +71,7 @@ class PredictionMeter:
         )
 
     def _errors(self, model: Regression, stack: Floats, rows: NDArray[np.int64]) -> tuple[Floats, Floats, Floats]:
-        """Return the mean absolute error, mean squared error and loss of each parameter vector, float64[N] each."""
+        """Return each parameter vector's mean absolute error, mean squared error and loss, float64[N] each."""
         sums: Floats = np.zeros((3, len(stack)))
         size = max(1, _CHUNK // len(stack))
         for start in range(0, len(rows), size):

@@ -1,4 +1,4 @@
-"""A wrapper around a real transport that loses, duplicates, delays, holds back and cuts off messages."""
+"""A wrapper for a real transport that loses, duplicates, delays, holds back and cuts off messages."""
 
 import asyncio
 import contextlib
@@ -12,10 +12,10 @@ from sottovoce_lab.simulator import Faults
 
 @dataclass(slots=True)
 class Reach:
-    """The current reachability of an agent's peers.
+    """Which of an agent's peers are currently unreachable.
 
     Attributes:
-        lost: node ids of the peers on the other side of a partition.
+        lost: the node ids of the peers on the other side of a partition.
     """
 
     lost: frozenset[str] = frozenset()
@@ -25,10 +25,10 @@ class FaultyTransport:
     """A transport that injects faults. Implements sottovoce.transport.Transport.
 
     Args:
-        inner: transport that delivers the messages that are not lost.
-        faults: faults to inject, with their rates.
+        inner: the transport that delivers the messages that are not lost.
+        faults: the faults to inject, with their rates.
         seed: seed for the random choice of faults.
-        reach: peers on the other side of a partition, which may change at any time.
+        reach: the peers on the other side of a partition, which may change at any time.
     """
 
     def __init__(self, inner: Transport, faults: Faults, seed: int, reach: Reach) -> None:
@@ -40,7 +40,7 @@ class FaultyTransport:
 
     @property
     def largest(self) -> int:
-        """See Transport.largest."""
+        """The wrapped transport's largest message; see Transport.largest."""
         return self._inner.largest
 
     def reaches(self, address: str) -> bool:
@@ -54,8 +54,9 @@ class FaultyTransport:
     async def deliver(self, peer: Peer, message: bytes, timeout: float) -> bytes:  # noqa: ASYNC109
         """Deliver a message unless a fault prevents it; either the message or only its answer may be lost.
 
-        For the sender, a message that is held back has failed, so the sender sends to other peers or tries again. The
-        message is delivered later, within `timeout` seconds.
+        A message that is held back counts as failed for the sender, which then sends to other peers or tries again. It
+        is
+        delivered later, within `timeout` seconds.
         """
         faults = self._faults
         await asyncio.sleep(max(0.0, faults.delay + self._random.uniform(-1, 1) * faults.delay_spread))
@@ -74,11 +75,11 @@ class FaultyTransport:
         return answer
 
     def listener(self) -> Listener:
-        """See Transport.listener."""
+        """Return the wrapped transport's listener; see Transport.listener."""
         return self._inner.listener()
 
     async def stop(self, grace: float) -> None:
-        """Stop the wrapped transport; messages that are still held back are lost."""
+        """Stop the wrapped transport. Messages that are still held back are lost."""
         for task in self._held:
             task.cancel()
         await asyncio.gather(*self._held, return_exceptions=True)
@@ -94,7 +95,7 @@ class FaultyTransport:
         async def later() -> None:
             await asyncio.sleep(seconds)
             if peer.id not in self._reach.lost:
-                with contextlib.suppress(DeliveryFailed):  # the sender has already been notified of a failure
+                with contextlib.suppress(DeliveryFailed):  # the sender was already notified of a failure
                     await self._inner.deliver(peer, message, timeout)
 
         task = asyncio.create_task(later())

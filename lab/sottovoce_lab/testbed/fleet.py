@@ -56,10 +56,10 @@ class Member:
         name: agent-00, agent-01, …
         identity: the agent's identity.
         state: the agent's state directory.
-        process: the agent's process; None before the first start.
-        ready_s: seconds from the start to the first answer; None before the first answer.
-        killed: whether the testbed killed the agent and has not restarted it.
-        last: the agent's last status since its latest start; None before its first answer.
+        process: the agent's process; None before it is first started.
+        ready_s: the number of seconds from starting the agent to its first answer; None before that answer.
+        killed: whether the testbed has killed the agent and not restarted it yet.
+        last: the agent's last status since it was last started; None before its first answer.
         past: the agent's last status before each restart.
     """
 
@@ -90,11 +90,11 @@ class Member:
 
 
 class ProcessFleet:
-    """A fleet that builds, starts, kills, restarts and stops the processes of a plan.
+    """Builds, starts, kills, restarts and stops the processes in a plan.
 
     Args:
         plan: the fleet's plan.
-        directory: an existing directory that is empty or contained this fleet before.
+        directory: an existing directory, which is empty or contained this fleet before.
     """
 
     def __init__(self, plan: Plan, directory: Path) -> None:
@@ -156,7 +156,7 @@ class ProcessFleet:
             member.killed = True
 
     def cut_off(self, places: frozenset[int]) -> None:
-        """Cut off exactly these agents from all other agents until the next call."""
+        """Cut off exactly these agents from all others, until the next call."""
         if places == self._cut_off:
             return
         self._cut_off = places
@@ -192,7 +192,7 @@ class ProcessFleet:
         return [member for member in self.members if member.process is not None and not member.killed]
 
     def stop(self) -> list[str]:
-        """Stop all processes with SIGTERM, and kill those that do not end in time. Return the killed agents' names."""
+        """Stop all processes with SIGTERM, kill those that do not end in time, and return the killed agents' names."""
         try:
             return self._stop_agents()
         finally:
@@ -218,7 +218,7 @@ class ProcessFleet:
         return stubborn
 
     def charges_when_stopped(self, member: Member) -> int | None:
-        """Return the number of charges that the agent logged when it stopped; None without such a log line."""
+        """Return the number of charges that the agent logged when it stopped, or None if there is no such log line."""
         said = _STOPPED.findall(member.log.read_text(encoding="utf-8", errors="replace"))
         return int(said[-1]) if said else None
 
@@ -285,12 +285,12 @@ class ProcessFleet:
     @staticmethod
     def _exit_error(member: Member, code: int) -> SottovoceError:
         lines = member.log.read_text(errors="replace").strip().splitlines()
-        last = lines[-1] if lines else "its log is empty"
+        last = lines[-1] if lines else "the log is empty"
         return _ERRORS.get(code, InternalError)(f"{member.name} ended with exit code {code}: {last}")
 
 
 def _free_ports(count: int) -> list[int]:
-    """Return `count` ports of 127.0.0.1 on which no process listens."""
+    """Return `count` ports on 127.0.0.1 that no process listens on."""
     found: list[int] = []
     generator = secrets.SystemRandom()
     for port in generator.sample(_PORTS, len(_PORTS)):

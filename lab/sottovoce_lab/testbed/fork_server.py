@@ -1,8 +1,8 @@
 """A server that forks agents from one process, which has already imported the agents' modules.
 
-A testbed runs the server as `python -m sottovoce_lab.testbed.fork_server DIRECTORY`. DIRECTORY is the fleet's
-directory; it identifies the server and its agents in a process list. The server's standard input is one end of a
-socket pair, from which it receives requests in JSON:
+A testbed runs the server as `python -m sottovoce_lab.testbed.fork_server DIRECTORY`. DIRECTORY is the fleet directory,
+which identifies the server and its agents in a process list. The server's standard input is one end of a socket pair,
+from which it receives requests in JSON:
 
 - `[[module, …], null]`, with two file descriptors: start an agent by calling the module's `main` with the words that
   follow. The descriptors become the agent's standard input and its log. The server answers with `[pid, null]`, and
@@ -40,14 +40,14 @@ _NEEDED = (
     "sottovoce.vault.terms.published",
     "sottovoce_lab.testbed.process",
 )
-"""Modules that most agents need; the few agents that need other modules import them after the fork."""
+"""Modules that most agents need; the few agents that need others import them after the fork."""
 
 
 _LOOK_SECONDS = 0.02
 
 
 def main() -> int:
-    """Fork agents until the testbed ends, then return 0; in a forked agent, return the agent's exit code."""
+    """Fork agents until the testbed ends, then return 0. In a forked agent, return the agent's exit code."""
     for name in _NEEDED:
         import_module(name)
     registry.loaded_algorithms()  # loads the settings of all algorithms
@@ -110,7 +110,7 @@ def _tell_ended(testbed: socket.socket, running: set[int]) -> None:
 
 
 def _end(running: set[int]) -> None:
-    """Wait for all agents to end after the testbed's end has closed their inputs, and kill agents that hang."""
+    """Wait for all agents to end after the testbed has closed their inputs, and kill agents that hang."""
     deadline = time.monotonic() + ENDS_SECONDS
     while running:
         with contextlib.suppress(ChildProcessError):

@@ -1,7 +1,7 @@
-"""The bound G of ConstD²P for testbeds: the longest gradient in five runs without any privacy (AdaD²P 2024, Section 5).
+"""ConstD²P's bound G for testbeds: the longest gradient in five runs without any privacy (AdaD²P 2024, Section 5).
 
 The runs use push-sum SGD as in the paper, on a network that mixes instantly: each step uses as many random records as
-there are devices. The runs read all of the fleet's records, and their result is not charged to any budget.
+there are devices. The runs read all of the fleet's records, and no budget is charged for their result.
 """
 
 import numpy as np
@@ -25,11 +25,11 @@ def longest_gradient(
 
     Args:
         kernel: the model.
-        features: transformed features of all devices together, float64[n, d]; n at least 1.
-        labels: labels of the records, int64[n].
-        agents: number of records per step.
-        steps: number K of steps per run.
-        step_size: step size γ.
+        features: the transformed features of all devices together, float64[n, d]; n at least 1.
+        labels: the records' labels, int64[n].
+        agents: the number of records per step.
+        steps: the number K of steps per run.
+        step_size: the step size γ.
         seed: seed for the random choice of records.
     """
     generator, longest = np.random.default_rng(seed), 0.0

@@ -1,4 +1,4 @@
-"""Start-up of a testbed's agents, as forks of one process that has imported their modules or as separate programs.
+"""Start a testbed's agents, as forks of a process that has imported their modules or as separate programs.
 
 In both cases, an agent is a separate process with its own keys, sockets and state, in its own session.
 """
@@ -18,7 +18,7 @@ from sottovoce.errors import NetworkError
 Isolation = Literal["fork", "exec"]
 DEFAULT: Isolation = "fork" if sys.platform == "linux" else "exec"
 LARGEST = 2**16
-"""Maximum size of a message to or from a fork server, in bytes."""
+"""Maximum size, in bytes, of a message to or from a fork server."""
 
 ENDS_SECONDS = 20.0
 """Time limit, in seconds, for agents to end after their testbed has ended."""
@@ -37,14 +37,14 @@ class Process(Protocol):
         ...
 
     def poll(self) -> int | None:
-        """Return the exit code, as subprocess.Popen does; None while the process runs."""
+        """Return the exit code, as subprocess.Popen does, or None while the process runs."""
         ...
 
     def wait(self, timeout: float | None = None) -> int:
         """Wait for the process to end, and return its exit code.
 
         Args:
-            timeout: maximum waiting time in seconds; None for no limit.
+            timeout: the maximum waiting time, in seconds; None for no limit.
 
         Raises:
             subprocess.TimeoutExpired: if the process has not ended in time.
@@ -52,15 +52,15 @@ class Process(Protocol):
         ...
 
     def send_signal(self, number: int, /) -> None:
-        """Send a signal; do nothing if the process has ended."""
+        """Send a signal, or do nothing if the process has ended."""
         ...
 
 
 class AgentProcess(Process, Protocol):
-    """The process of an agent."""
+    """An agent's process."""
 
     def tell(self, line: bytes) -> None:
-        """Write a line to the agent's standard input; do nothing if the agent has ended."""
+        """Write a line to the agent's standard input, or do nothing if the agent has ended."""
         ...
 
     def close(self) -> None:
@@ -69,15 +69,15 @@ class AgentProcess(Process, Protocol):
 
 
 class Starter(Protocol):
-    """An object that starts agents."""
+    """Starts agents."""
 
     def start(self, module: str, words: list[str], log: Path) -> AgentProcess:
         """Start an agent.
 
         Args:
-            module: module whose `main` runs the agent and returns its exit code; the module also runs as a program.
-            words: arguments for `main`.
-            log: file to which the agent's output is appended.
+            module: the module whose `main` runs the agent and returns its exit code; it also runs as a program.
+            words: the arguments for `main`.
+            log: the file to which the agent's output is appended.
         """
         ...
 
@@ -90,15 +90,15 @@ class Starter(Protocol):
         ...
 
     def close(self) -> None:
-        """Stop the fork server, if there is one, and the agents that still run."""
+        """Stop the fork server, if any, and the agents that are still running."""
         ...
 
 
 class Executed:
-    """A starter that runs each agent as a separate program."""
+    """Runs each agent as a separate program."""
 
     def start(self, module: str, words: list[str], log: Path) -> AgentProcess:
-        """See Starter.start."""
+        """Start the agent as a program; see Starter.start."""
         return _Program(module, words, log)
 
     def check(self) -> None:
@@ -109,10 +109,10 @@ class Executed:
 
 
 class Forked:
-    """A starter that forks agents from one process, which starts immediately because its imports take time.
+    """Forks agents from one process, which is started immediately because its imports take time.
 
     Args:
-        directory: the fleet's directory.
+        directory: the fleet directory.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -129,7 +129,7 @@ class Forked:
         self._ended: int | None = None
 
     def start(self, module: str, words: list[str], log: Path) -> AgentProcess:
-        """See Starter.start."""
+        """Fork the agent; see Starter.start."""
         read_end, write_end = os.pipe()
         agent = _Fork(self, write_end)
         self._starting.append(agent)
@@ -147,7 +147,7 @@ class Forked:
         return self._ended is not None
 
     def check(self) -> None:
-        """See Starter.check."""
+        """Check that the fork server has not ended; see Starter.check."""
         if self._ended is not None:
             raise NetworkError(
                 f"the testbed's fork server ended with {self._ended}: check that there is enough memory, or use "
@@ -155,7 +155,7 @@ class Forked:
             )
 
     def close(self) -> None:
-        """See Starter.close."""
+        """Stop the agents and the fork server; see Starter.close."""
         for agent in (*self._starting, *self._running.values()):
             agent.close()
         self._server.close()
@@ -281,7 +281,7 @@ class _Fork:
 
 
 def _has_ended(pid: int) -> bool:
-    """Return whether a process has ended, even if its parent has not yet waited for it."""
+    """Return whether a process has ended, even if its parent has not waited for it yet."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in "ZX"
     except (FileNotFoundError, ProcessLookupError):

@@ -1,4 +1,4 @@
-"""Quality of the published models, measured by the harness on records that no agent holds."""
+"""The quality of published models, which the harness measures on records that no agent holds."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from sottovoce.kernels import Model
 
 CURVE_MODELS = 100
 CURVE_RECORDS = 2000
-"""Maximum number of records on which a point on a run's curve is measured."""
+"""Maximum number of records for measuring a point on a run's curve."""
 
 _CHUNK = 64
 
@@ -31,14 +31,14 @@ class Errors:
 
     Attributes:
         loss_mean: half the squared length of the error, averaged over agents.
-        rmse_mean: root mean squared error per number, averaged over agents.
-        rmse_max: largest root mean squared error of any agent.
-        mae_mean: mean absolute error per number, averaged over agents.
-        rmse_theory: σ/√n, the error that the noise of n devices alone causes in each number.
-        rmse_clip: the error without noise, which is caused by clipping and by the harmonics that are left out.
-        rmse_prior: RMSE of the public prior alone, or of zeros without a prior; this is the result of a fleet that
-            sends nothing.
-        mean_size: mean absolute value of the numbers in the true mean, as a scale for all other attributes.
+        rmse_mean: the root mean squared error per number, averaged over agents.
+        rmse_max: the largest root mean squared error of any agent.
+        mae_mean: the mean absolute error per number, averaged over agents.
+        rmse_theory: σ/√n, the error in each number that the noise of n devices alone causes.
+        rmse_clip: the noise-free error, which comes from clipping and from omitted harmonics.
+        rmse_prior: the RMSE of the public prior alone, or of zeros without a prior, which is what a fleet that sends
+            nothing achieves.
+        mean_size: the mean absolute value of the numbers in the true mean, as a scale for all other attributes.
     """
 
     loss_mean: float
@@ -60,14 +60,15 @@ class PredictionErrors:
 
     Attributes:
         loss_mean: half the mean squared error on the model's own scale, averaged over agents.
-        mae_mean: mean absolute error, averaged over agents.
-        mae_max: largest mean absolute error of any agent.
-        rmse_mean: root mean squared error, averaged over agents.
-        rmse_max: largest root mean squared error of any agent.
-        mae_least_squares: MAE of the exact least-squares fit to all agents' records together.
-        mae_persistence: MAE of predicting the last half hour's value, if the records are for a forecast; else None.
-        mae_same_time_yesterday: MAE of predicting the value of a day ago, if the records are for a forecast; else None.
-        unit: unit of all errors; None for the target's own unit.
+        mae_mean: the mean absolute error, averaged over agents.
+        mae_max: the largest mean absolute error of any agent.
+        rmse_mean: the root mean squared error, averaged over agents.
+        rmse_max: the largest root mean squared error of any agent.
+        mae_least_squares: the MAE of the exact least-squares fit to all agents' records together.
+        mae_persistence: the MAE of predicting the last half hour's value, if the records are for a forecast; else None.
+        mae_same_time_yesterday: the MAE of predicting the value a day ago, if the records are for a forecast; else
+            None.
+        unit: the unit of all errors; None for the target's own unit.
     """
 
     loss_mean: float
@@ -85,7 +86,7 @@ class PredictionErrors:
 
 
 Quality = Measures | Errors | PredictionErrors
-"""Measures of all models at one time in a run."""
+"""Measures over all models at one time in a run."""
 
 
 def majority(test: Records) -> float:
@@ -94,12 +95,12 @@ def majority(test: Records) -> float:
 
 
 class Meter:
-    """A meter for the accuracy and loss of models on the test set.
+    """Measures the accuracy and loss of models on the test set.
 
     Args:
         kernel: the model.
         test: records that no agent holds.
-        seed: seed for the sample of agents and records that is measured while a large fleet runs.
+        seed: seed for the sample of agents and records to measure while a large fleet runs.
     """
 
     def __init__(self, kernel: Model, test: Records, seed: int) -> None:
@@ -115,7 +116,7 @@ class Meter:
         return majority(self._test)
 
     def quick(self, models: Sequence[NDArray[np.float64]]) -> Measures:
-        """Measure at most 100 models on at most 2,000 records, for a point on a run's curve."""
+        """Measure up to 100 models on up to 2,000 records, for a point on a run's curve."""
         if len(models) > CURVE_MODELS:
             models = [models[i] for i in self._random.permutation(len(models))[:CURVE_MODELS]]
         return self._measure(models, self._sample)

@@ -1,4 +1,4 @@
-"""A fleet in one process under a virtual clock: thousands of agents with real cores, learners and vaults."""
+"""A fleet in one process on a virtual clock, with thousands of agents that have real cores, learners and vaults."""
 
 import time
 from collections.abc import Iterator, Sequence
@@ -34,16 +34,16 @@ from sottovoce_lab.testbed.run_facts import (
 
 _BYTES_PER_NUMBER = 8
 _MAX_EXTRA = 4
-_BUILT_AT_ONCE = 50  # agents built between two updates of the progress bar
+_BUILT_AT_ONCE = 50  # how many agents to build between two updates of the progress bar
 MAX_POINTS = 200
-"""Maximum number of points on a curve; with more points, measuring would take longer than learning."""
+"""Maximum number of points on a curve; beyond it, measuring would take longer than learning."""
 
 
 class Weather:
-    """Faults that `--fault` cannot express; this base class has none, and subclasses add some.
+    """Faults that `--fault` cannot express. This base class has none, and subclasses add some.
 
     Attributes:
-        signed: whether agents have keys and certificates, regardless of the faults.
+        signed: whether agents have keys and certificates even if the faults do not need them.
         later: the plan that configures an honest agent when it restarts; None if the plan does not change.
     """
 
@@ -61,7 +61,7 @@ class Clock:
     """The clock of a simulation that may not have been built yet.
 
     Args:
-        period: duration of a cycle in seconds.
+        period: the duration of a cycle, in seconds.
 
     Attributes:
         simulation: the simulation; None until it is built.
@@ -72,7 +72,7 @@ class Clock:
         self._period = period
 
     def days(self) -> float:
-        """Return the number of cycles since the start; on wall clocks, a cycle is a day."""
+        """Return the number of cycles since the start, where a cycle is a day on wall clocks."""
         return 0.0 if self.simulation is None else self.simulation.now / self._period
 
 
@@ -84,14 +84,14 @@ def run(
     points: int = MAX_POINTS,
     weather: Weather = CALM,
 ) -> Report:
-    """Run the plan to its end and measure it. Ctrl-C ends the run early, with a report on the results so far.
+    """Run the plan to its end, and measure it. Ctrl-C ends the run early, with a report on the results so far.
 
     Args:
         plan: the fleet's plan.
-        watcher: watcher that displays the progress.
-        witness: observer of every event; None for no observer.
-        meter: meter for the models; None for the default meter of the plan.
-        points: maximum number of points on the curve; measuring each point takes time.
+        watcher: displays the progress.
+        witness: receives every event; None for no witness.
+        meter: measures the models; None for the plan's default meter.
+        points: the maximum number of points on the curve; measuring each point takes time.
         weather: agent faults that `--fault` cannot express.
     """
     began = time.monotonic()
@@ -133,7 +133,7 @@ def _moments(
     points: int,
     weather: Weather,
 ) -> Iterator[Moment]:
-    """Run the simulation cycle by cycle, and yield the fleet's state at regular intervals, at most `points` times."""
+    """Run the simulation cycle by cycle, and yield the fleet's state at regular intervals, up to `points` times."""
     options = plan.options
     names = list(simulation.devices)
     fate = Fate(options.faults, names, options.seed)
@@ -152,7 +152,7 @@ def _moments(
             watcher.note(note)
         simulation.run_until(cycle * options.period)
         if (cycle % every and cycle != options.cycles) or not (models := _models(honest)):
-            continue  # no point is due at this cycle, or no running agent has a model
+            continue  # no point is due in this cycle, or no running agent has a model
         traffic = _traffic(simulation)
         yield Moment(
             cycle=cycle,
@@ -172,7 +172,7 @@ def _learner(plan: Plan, place: int, name: str, members: Sequence[Member]) -> Le
 
 
 def _reconfigure(later: Plan | None, place: int, device: Device, members: Sequence[Member]) -> None:
-    """Apply the later plan, if there is one, to an honest agent that is about to restart."""
+    """Apply the later plan, if any, to an honest agent that is about to restart."""
     if later is not None and device.honest:
         device.learner = _learner(later, place, device.id, members)
 
@@ -192,7 +192,7 @@ def _apply_faults(turn: Turn, simulation: Simulation, names: list[str], members:
 
 
 def _members(plan: Plan, weather: Weather, clock: Clock) -> Sequence[Member]:
-    """Return the agents' keys and certificates if the faults or the weather need them; otherwise, no agent signs."""
+    """Return the agents' keys and certificates if the faults or the weather need them; if not, no agent signs."""
     options, faults = plan.options, plan.options.faults
     if not (weather.signed or faults.revoke or faults.renew or faults.clock):
         return ()
@@ -241,7 +241,7 @@ def _devices(
 
 
 def _await_laggards(simulation: Simulation, devices: list[Device], cycles: int, period: float) -> None:
-    """Run until every live agent has completed its cycles, within a time limit; the others keep mixing meanwhile."""
+    """Run until every live agent has completed its cycles or a time limit is reached; finished agents keep mixing."""
     for _ in range(_MAX_EXTRA * cycles):
         alive = [device for device in devices if device.core]
         if not alive or all(device.cycle >= cycles for device in alive):
@@ -250,7 +250,7 @@ def _await_laggards(simulation: Simulation, devices: list[Device], cycles: int, 
 
 
 def _models(devices: list[Device]) -> dict[str, NDArray[np.float64]]:
-    """Return the models of running agents, by agent name."""
+    """Return the running agents' models, by agent name."""
     return {device.id: device.model for device in devices if device.core and device.model is not None}
 
 

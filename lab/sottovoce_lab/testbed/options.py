@@ -1,4 +1,4 @@
-"""The testbed's options, and the agent configuration that they define."""
+"""The testbed's options, and the agent configuration that follows from them."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -55,7 +55,7 @@ _OPTIONS = {
 }
 """The testbed's options, by the keys that users may try to set with `--set` instead."""
 _SYNONYMS = {"lr": "step_size", "learning_rate": "step_size", "batch_size": "batch", "epochs": "steps"}
-"""Keys, by the names that other programs use for them."""
+"""Other programs' names for keys, with the names used here."""
 _OWN = {"data.partition", "data.validation", "privacy.allow_unproved", "testbed.directory"}
 _OF_LEARNER = "learner."
 _DECIDED = {
@@ -68,13 +68,13 @@ _DECIDED = {
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """The checked command-line options of `sottovoce testbed`.
+    """The command-line options for `sottovoce testbed`, after checking.
 
     Attributes:
-        agents: number of agents.
-        learner: name of the learner, a key of sottovoce.registry.ALGORITHMS.
+        agents: the number of agents.
+        learner: the learner's name, which is a key in sottovoce.registry.ALGORITHMS.
         fidelity: `sound`, or `paper` for the algorithm exactly as published.
-        model: name of the model, or a file name that ends in `.onnx`; None for the learner's default.
+        model: the model's name, or a file name that ends in `.onnx`; None for the learner's default.
         data: a data SPEC.
         transport: `grpc` or `mqtt` (processes), `mixed` (processes; two in ten have both transports, all others have
             one), or `memory` (one process, virtual clock).
@@ -85,10 +85,10 @@ class Options:
         period: seconds between cycles.
         topology: name of a topology that sottovoce_lab.simulator.out_peers accepts.
         seed: seed for the partition, the hold-out and the simulated network; real noise has no seed.
-        faults: faults to inject.
+        faults: the faults to inject.
         fault_words: the fault specifications, as the user wrote them.
         settings: the rest of the configuration, by dotted key.
-        isolate: method of starting processes; None for the platform's default.
+        isolate: how to start processes; None for the platform's default.
     """
 
     agents: int
@@ -169,7 +169,7 @@ class Options:
                 f"--learner {self.learner} adds no noise, so no ε holds for it: use --learner clipd2p, or "
                 "--epsilon inf, or --set privacy.allow_unproved=true to run it anyway"
             )
-        _ = self.budget  # raises an error for a budget that promises nothing
+        _ = self.budget  # raises an error if the budget promises nothing
 
     @property
     def algorithm(self) -> Algorithm:
@@ -178,7 +178,7 @@ class Options:
 
     @property
     def noiseless(self) -> bool:
-        """Whether the run promises no privacy."""
+        """Whether the run adds no noise, and therefore promises no privacy."""
         return self.epsilon is None or self.algorithm.noiseless
 
     @property
@@ -190,7 +190,7 @@ class Options:
     def unproved(self) -> bool:
         """Whether no ε is proved for the learner: with fidelity `paper`, or with a mechanism from another package."""
         if self.fidelity == "paper" and self.algorithm.to_the_letter is None:
-            return False  # such a learner is refused elsewhere
+            return False  # such a learner is rejected elsewhere
         return self.own_settings.unproved
 
     @property
@@ -201,7 +201,7 @@ class Options:
 
     @property
     def budget(self) -> Budget:
-        """The budget of one privacy unit."""
+        """The budget per privacy unit."""
         promised = None if self.noiseless or self.ranges_from_training or self.unproved else self.epsilon
         neighbouring = str(self.settings.get("privacy.neighbouring", self._relation))
         unit = str(self.settings.get("privacy.unit", self.algorithm.unit))
@@ -225,7 +225,7 @@ class Options:
 
     @property
     def partition(self) -> str:
-        """The partition by which the records are distributed among the agents."""
+        """How the records are distributed among the agents."""
         own = "one-record" if self.data.startswith("meters:") else "iid"
         return str(self.settings.get("data.partition", own))
 
@@ -236,7 +236,7 @@ class Options:
         return None if url is None else str(url)
 
     def transports_of(self, index: int) -> tuple[Literal["grpc", "mqtt"], ...]:
-        """Return one agent's transports. With `mixed`, the first agents have both because they seed all others."""
+        """Return an agent's transports. With `mixed`, the first agents have both because they seed all others."""
         match self.transport:
             case "mqtt":
                 return ("mqtt",)
@@ -249,7 +249,7 @@ class Options:
 
     @property
     def isolation(self) -> Isolation:
-        """The method of starting processes."""
+        """How processes are started."""
         return self.isolate or ISOLATION
 
     @property
@@ -262,8 +262,9 @@ class Options:
     def steps(self) -> int:
         """The default number of private releases, which leaves the last cycles for mixing.
 
-        Mixing takes the last fifth of the cycles, or up to two fifths in large fleets. A secure sum takes two or three
-        cycles and is not followed by mixing.
+        The last fifth of the cycles is for mixing, or up to two fifths in large fleets. A secure sum takes two or three
+        cycles
+        and needs no mixing afterwards.
         """
         if self.algorithm.in_cells == "always":
             return max(1, self.cycles // 3)
@@ -272,14 +273,14 @@ class Options:
 
     @property
     def _file(self) -> Path | None:
-        """The graph file that the user specified as the model, and so allows; None for any other model."""
+        """The graph file that the user specified as the model, which also allows it; None for any other model."""
         named = self.model is not None and self.model.endswith(GRAPH_SUFFIX)
         return Path(self.model).expanduser().absolute() if named and self.model else None
 
     @property
     def _defaults(self) -> dict[str, Any]:
         """The defaults for a short run, which the command line overrides."""
-        paced = {"steps": self.steps, "longest_period": self.period}  # a run is finite and is measured at its end
+        paced = {"steps": self.steps, "longest_period": self.period}  # a run is finite, and is measured at its end
         own = self.algorithm.own_keys
         usual: dict[str, Any] = {f"learner.{key}": value for key, value in paced.items() if key in own}
         usual["membership.period"] = max(0.05, self.period)
@@ -288,7 +289,7 @@ class Options:
         return {**usual, "data.transform": "squash(1)"} if self.ranges_from_training else usual
 
     def configuration(self, **sections: dict[str, Any]) -> AgentConfig:
-        """Build one agent's configuration from these tables, the command line, which overrides them, and the defaults.
+        """Build an agent's configuration from these tables, the command line, which overrides them, and the defaults.
 
         Raises:
             ConfigError: if a value is invalid; the message names its key.
@@ -317,7 +318,7 @@ class Options:
 
 
 def topology_of(learner: str) -> str:
-    """Return a learner's default topology, or `exponential` for an unknown name, which is refused elsewhere."""
+    """Return a learner's default topology, or `exponential` for an unknown name, which is rejected elsewhere."""
     return ALGORITHMS[learner].topology if learner in ALGORITHMS else "exponential"
 
 
@@ -325,7 +326,7 @@ def settings(assignments: Sequence[str]) -> dict[str, Any]:
     """Parse dotted keys and TOML values from `--set KEY=VALUE`.
 
     Raises:
-        UsageError: if text is not an assignment, or a key is unknown or has a separate option.
+        UsageError: if text is not an assignment, or a key is unknown or has its own option.
     """
     found = parse_assignments(assignments, "learner.clip=0.5")
     for key in found:
@@ -337,7 +338,7 @@ def check_key(key: str, origin: str) -> None:
     """Check that a configuration key is known and may be set here.
 
     Raises:
-        UsageError: if the key is unknown, has a separate option, or is set by the testbed; the message has a remedy.
+        UsageError: if the key is unknown, has its own option, or is set by the testbed; the message has a remedy.
     """
     known = {f"{table}.{name}" for table, section in _SECTIONS.items() for name in section.__struct_fields__}
     known |= {f"{_OF_LEARNER}{name}" for algorithm in loaded_algorithms().values() for name in algorithm.own_keys}
@@ -351,7 +352,7 @@ def check_key(key: str, origin: str) -> None:
 
 
 def _hint(key: str, known: Collection[str]) -> str:
-    """Return a hint about how to correct an unknown key."""
+    """Return a hint on how to correct an unknown key."""
     table, _, own = key.rpartition(".")
     meant = _SYNONYMS.get(own, own)
     if near := suggestion(f"{table}.{meant}" if table else meant, known):

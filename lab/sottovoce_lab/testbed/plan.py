@@ -1,4 +1,4 @@
-"""The plan of a run: each agent's records, the topology, and the held-out records for measuring."""
+"""The plan for a run: each agent's records, the topology, and the held-out records for measuring."""
 
 from dataclasses import dataclass, replace
 from typing import Any
@@ -32,35 +32,35 @@ from sottovoce_lab.testbed.gradient_bound import longest_gradient
 from sottovoce_lab.testbed.options import Options
 from sottovoce_lab.testbed.public_records import Apart, set_apart
 
-_HELD_OUT = 0.2  # share of the records that is held out if there is no official test split
+_HELD_OUT = 0.2  # fraction of the records to hold out if there is no official test split
 _ANSWERS = "learner.answers"
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The plan of a fleet that has not been built yet.
+    """The plan for a fleet that is not built yet.
 
     Attributes:
         options: the requested options.
-        config: configuration of every agent, except for the first agent if one model walks.
+        config: the configuration of every agent, except the first one if a single model walks.
         name: the data set's name.
         raw: each agent's records, before the transform.
         test: records that no agent holds, after the transform.
         raw_test: the test records before the transform.
-        features: number of columns before the transform.
-        classes: number of labels.
-        bounds: declared range of each feature; None if no ranges are declared.
-        expected_records: public expected number of records B, equal for all agents.
+        features: the number of columns before the transform.
+        classes: the number of labels.
+        bounds: each feature's declared range; None if no ranges are declared.
+        expected_records: the public expected number of records B, which is the same for all agents.
         held_by_most: the largest number of agents that hold the same record.
-        peers: for each agent, the agents to which it sends.
+        peers: for each agent, the agents that it sends to.
         transform: the declared transform.
         family: the learner's family.
-        first: the first agent's family; the first agent begins the walk if one model walks.
+        first: the family of the first agent, which begins the walk if a single model walks.
         model: the model's name.
-        target: description of a regression's target; None if it is not declared.
-        windows: first and last window that queries may use, if the privacy unit is a window; else None.
+        target: describes a regression's target; None if it is not declared.
+        windows: the first and last window that queries may use if the privacy unit is a window, else None.
         apart: public records for scoring models, if the learner needs any.
-        gradient_bound: bound G if the testbed had to measure it; else None.
+        gradient_bound: the bound G if the testbed had to measure it, else None.
     """
 
     options: Options
@@ -91,7 +91,7 @@ class Plan:
         return 0 if among is None else among.count_among(self.options.agents)
 
     def lie(self, index: int) -> str:
-        """Return the kind of lie that a dishonest agent tells, or an empty string for an honest agent."""
+        """Return the lie that a dishonest agent tells, or an empty string for an honest agent."""
         among = self.options.faults.dishonest
         return "" if among is None or index < self.options.agents - self.dishonest else among.lie
 
@@ -101,12 +101,12 @@ class Plan:
 
     @property
     def isolated_agents(self) -> frozenset[int]:
-        """Agents without a link in either direction, which no peer can warn that their ledger is out of date."""
+        """The agents without a link in either direction, which no peer can warn that their ledger is out of date."""
         met = {i for i, others in enumerate(self.peers) if others} | {j for others in self.peers for j in others}
         return frozenset(range(self.options.agents)) - met
 
     def data(self, source: str, public: str) -> dict[str, Any]:
-        """Return the `[data]` table of an agent with records at `source` and, if needed, public records at `public`."""
+        """Return the `[data]` table for an agent with records at `source` and any public records at `public`."""
         return {
             "source": source,
             "features": self.features,
@@ -122,7 +122,7 @@ def plan(options: Options, data: DataSet | None = None) -> Plan:
 
     Args:
         options: the requested options.
-        data: the data set that `options.data` specifies, if it is already loaded.
+        data: the data set in `options.data`, if it is already loaded.
 
     Raises:
         DataError: if the data cannot be read or distributed.
@@ -237,7 +237,7 @@ def _check_contributors(options: Options, config: AgentConfig) -> None:
 
 
 def _with_window_unit(options: Options) -> Options:
-    """Return the options for a feed's stored windows, which are distributed as files, without a feed.
+    """Return the options for a feed's stored windows, which are distributed as files instead of a feed.
 
     As on a device, the default privacy unit is then `window`, which covers a day, unless the learner has its own unit.
     """
@@ -257,12 +257,12 @@ def _with_regression_defaults(options: Options, *, grouped: bool) -> Options:
 
 
 def _target(data: DataSet) -> Target | None:
-    """Return the target of the data, with baseline predictions only if there is an official test split."""
+    """Return the data's target, with baseline predictions only if there is an official test split."""
     return replace(data.target, baselines={}) if data.target is not None and data.test is None else data.target
 
 
 def _windows(options: Options, train: Records) -> tuple[int, int] | None:
-    """Return the first and last window of the data if the unit is a window; a testbed may inspect its data set."""
+    """Return the data's first and last window if the unit is a window; a testbed may inspect its data set."""
     if options.budget.unit != "window" or train.windows is None or not len(train):
         return None
     return int(train.windows.min()), int(train.windows.max())
@@ -288,16 +288,16 @@ def _gradient_bound(options: Options, config: AgentConfig, records: Records) -> 
 
 
 def _family(config: AgentConfig, public: Records | None) -> Family:
-    """Return a learner's family after checking it; if the learner scores models, it uses these public records."""
+    """Return a learner's family after checking it. A learner that scores models uses these public records."""
     family = family_of(config, public)
     family.check()
     return family
 
 
 def _own_learner_keys(options: Options, index: int, peers: list[list[int]]) -> dict[str, Any]:
-    """Return the learner keys that are specific to an agent.
+    """Return the learner keys that are specific to one agent.
 
-    With one shared model, the first agent begins the walk. For learning in rounds, the keys follow from the graph.
+    With one shared model, the first agent begins the walk. In rounds, the keys follow from the graph.
     """
     if ALGORITHMS[options.learner].one_begins:
         return {"begins_walk": True} if index == 0 else {}
@@ -310,12 +310,12 @@ def _own_learner_keys(options: Options, index: int, peers: list[list[int]]) -> d
 
 
 def _gradients_per_round(peers: list[list[int]]) -> int:
-    """Return the largest number of gradients that a device releases in one round if it answers all neighbours."""
+    """Return the largest number of gradients that a device releases per round if it answers all neighbours."""
     return 1 + max(map(len, peers))
 
 
 def _peers(options: Options) -> list[list[int]]:
-    """Return, for each agent, the agents to which it sends. In rounds, every receiver answers."""
+    """Return, for each agent, the agents that it sends to. In rounds, every receiver answers."""
     if options.transport == "mixed":  # every agent must be able to reach the seed
         return [[0] if i else [] for i in range(options.agents)]
     peers = out_peers(options.topology, options.agents, options.seed)

@@ -1,8 +1,8 @@
-"""An agent process in a testbed: a real agent that also stops when the testbed ends.
+"""An agent process in a testbed, which runs a real agent that also stops when the testbed ends.
 
 The testbed runs it as `python -m sottovoce_lab.testbed.process CONFIG SEED [FAULT …]`, with a pipe as its standard
-input. Each line of input lists the node ids of the peers that the agent cannot reach from then on; an empty line ends
-the partition. Only this module may run an agent without noise, and only on loopback in a fleet created by a testbed.
+input. Each line of input lists the node ids of the peers that the agent cannot reach from then on, and an empty line
+ends the partition. Only this module may run a noise-free agent, and only on loopback in a fleet created by a testbed.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ FLEET_PREFIX = "testbed-"
 
 
 def main(arguments: list[str]) -> int:
-    """Run the agent and return its exit code."""
+    """Run the agent, and return its exit code."""
     return run_to_exit_code(lambda: _run_agent(*arguments))
 
 

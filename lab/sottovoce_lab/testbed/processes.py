@@ -1,4 +1,4 @@
-"""A run with real processes: watch the fleet, inject faults, measure the published models, and write a report."""
+"""A run with real processes, which watches the fleet, injects faults, measures published models and writes a report."""
 
 import statistics
 import tempfile
@@ -52,12 +52,12 @@ def run(plan: Plan, watcher: Watcher) -> Report:
 
 
 def run_watched(plan: Plan, watcher: Watcher, build: Callable[[], RunningFleet]) -> Report:
-    """Build a fleet with the given function, run it, and watch it.
+    """Build a fleet with the given function, run it and watch it.
 
     Args:
         plan: the plan that the fleet follows.
-        watcher: watcher that displays the progress.
-        build: function that builds the fleet; the duration in the report includes this call.
+        watcher: displays the progress.
+        build: builds the fleet; the duration in the report includes this call.
     """
     return _Run(plan, watcher, build).report()
 
@@ -79,7 +79,7 @@ class _Run:
         self._interrupted: int | None = None
 
     def report(self) -> Report:
-        """Run the fleet and return the report. Ctrl-C ends the run early, with a report on the results so far."""
+        """Run the fleet, and return the report. Ctrl-C ends the run early, with a report on the results so far."""
         try:
             if self._fleet.broker is not None:
                 self._watcher.note(f"MQTT through {self._fleet.broker.words}")
@@ -138,15 +138,16 @@ class _Run:
             time.sleep(max(_POLL_SECONDS / 4, min(_POLL_SECONDS, options.period)))
 
     def _laggards(self) -> list[str]:
-        """Return the names of running agents with cycles left; the other agents keep mixing until these are done."""
+        """Return the names of running agents with cycles left. Agents that are done keep mixing until these finish."""
         cycles = self._plan.options.cycles
         return [member.name for member in self._fleet.running() if not member.last or member.last["cycle"] < cycles]
 
     def _advance(self) -> None:
         """Advance the fleet's cycle to the median of its agents' cycles, but never move it back.
 
-        While no agent can continue, the fleet's cycle follows the clock: a running agent may be waiting for an absent
-        agent, such as a witness of its ledger head.
+        If no agent can continue, the fleet's cycle follows the clock, because a running agent may be waiting for an
+        absent one,
+        such as a witness for its ledger head.
         """
         cycles = [member.last["cycle"] for member in self._fleet.running() if member.last]
         period = self._plan.options.period
@@ -186,7 +187,7 @@ class _Run:
             self._watcher.note(note)
 
     def _models(self) -> dict[str, NDArray[np.float64]]:
-        """Return the models that running agents have published, by agent name."""
+        """Return the models published by running agents, by agent name."""
         models = {}
         for member in self._fleet.running():
             try:
@@ -254,8 +255,9 @@ class _Run:
     def _ledgers_agree(self, ledgers: dict[str, Spending]) -> bool:
         """Return whether the spending that agents reported when they stopped matches their ledgers.
 
-        One release may have been in progress when an agent stopped. An agent that had to be killed reported nothing
-        then, so its ledger must contain at least the spending in its last status.
+        One release may have been in progress when an agent stopped. An agent that had to be killed did not report
+        anything, so
+        its ledger must contain at least the spending in its last status.
         """
         agree = True
         for member in self._fleet.running():
@@ -270,7 +272,7 @@ class _Run:
 
     @staticmethod
     def _agent_report(member: Member, spending: Spending) -> AgentReport:
-        """Return an agent's result, with the spending from its ledger rather than from its own report."""
+        """Return an agent's result, with the spending from its ledger instead of its own report."""
         return AgentReport(
             id=member.identity.node_id,
             alive=not member.killed,

@@ -1,4 +1,4 @@
-"""Interface for displaying the progress of a run."""
+"""Interface for displaying a run's progress."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ from sottovoce_lab.testbed.measure import Quality
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """A fleet's state after one of its cycles; messages and bytes are totals over all agents."""
+    """A fleet's state after one of its cycles. Messages and bytes are totals over all agents."""
 
     cycle: int
     cycles: int
@@ -20,13 +20,13 @@ class Moment:
 
 
 class Watcher:
-    """A watcher that shows nothing; the base class of all watchers of a run."""
+    """A watcher that shows nothing, and the base class for all watchers."""
 
     def note(self, text: str) -> None:
         """Show a note about an event in the run."""
 
     def advance(self, what: str, done: int, of: int) -> None:
-        """Show the progress of a phase: for example, 17 of 60 `agents ready`."""
+        """Show how far a phase has got, for example 17 of 60 `agents ready`."""
 
     def show_moment(self, moment: Moment) -> None:
         """Show the fleet's state at the end of a cycle."""

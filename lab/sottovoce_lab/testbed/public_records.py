@@ -1,8 +1,8 @@
-"""Public labelled records on which a learner scores models, and their sources in a testbed.
+"""Public labelled records for scoring models, and where a testbed takes them from.
 
-`held-apart` is a share of the training records that no agent holds and on which nothing is measured. `test` is a sample
-of the test records, as in the PDSL paper; weights are then chosen on test records, and the report states this. Both
-accept a maximum number of records, as in `held-apart(200)`.
+`held-apart` is a share of the training records that no agent holds and that nothing else is measured on. `test` is a
+sample of the test records, as in the PDSL paper, which means that weights are chosen on test records; the report
+states this. Both accept a maximum number of records, as in `held-apart(200)`.
 """
 
 import re
@@ -16,17 +16,17 @@ from sottovoce.registry import ALGORITHMS
 from sottovoce_lab.testbed.options import Options
 
 _MAX = 500
-_SHARE = 5  # if there are few records, at most one in five is set apart
+_SHARE = 5  # with few records, no more than one in five is set apart
 _SOURCE = re.compile(r"(?P<part>held-apart|test)(\((?P<most>[1-9]\d{0,6})\))?")
 
 
 @dataclass(frozen=True, slots=True)
 class Apart:
-    """Positions of the training records for agents, and the public records that are set apart.
+    """The positions of the agents' training records, and the public records that are set apart.
 
     Attributes:
-        train: positions of the records that agents may hold, in ascending order.
-        public: public records before the transform; None if no public records are needed or requested.
+        train: the positions of the records that agents may hold, in ascending order.
+        public: the public records before the transform; None if none are needed or requested.
         contaminated: whether models are also measured on the public records.
     """
 

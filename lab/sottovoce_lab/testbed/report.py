@@ -14,7 +14,7 @@ SCHEMA = "sottovoce.report/1"
 
 @dataclass(frozen=True, slots=True)
 class AgentReport:
-    """An agent's state at the end of a run; `epsilon_spent` is None if no ε is promised."""
+    """An agent's state at the end of a run. `epsilon_spent` is None if no ε is promised."""
 
     id: str
     alive: bool
@@ -26,7 +26,7 @@ class AgentReport:
 
 @dataclass(frozen=True, slots=True)
 class Traffic:
-    """Traffic of all agents. `wire_bytes` counts envelopes and receipts, including retries, before HTTP/2 and TLS."""
+    """All agents' traffic. `wire_bytes` counts envelopes and receipts, including retries, before HTTP/2 and TLS."""
 
     messages: int = 0
     payload_bytes: int = 0
@@ -35,7 +35,7 @@ class Traffic:
 
 @dataclass(frozen=True, slots=True)
 class Resources:
-    """Resources that the agents used; each value is None if all agents share one process."""
+    """The resources that the agents used. Each value is None if all agents share one process."""
 
     ready_s_median: float | None = None
     rss_mib_median: float | None = None
@@ -50,15 +50,15 @@ class Report:
     Attributes:
         run: the run's settings and duration.
         statement: the privacy guarantee.
-        final: measures at the end of the run.
-        curve: measures during the run.
-        traffic: numbers of messages and bytes sent.
-        resources: time and memory used.
+        final: the measures at the end of the run.
+        curve: the measures during the run.
+        traffic: the numbers of messages and bytes sent.
+        resources: the time and memory used.
         agents: each agent's state at the end of the run, with the spending read from its ledger.
         faults: the `--fault` specifications.
         ledgers_agree: whether every ledger agrees with its agent's report.
-        baselines: function that computes the accuracies of trivial rules for the document, or returns None if the task
-            is not classification.
+        baselines: computes the accuracies of trivial rules for the document, or returns None if the task is not a
+            classification.
         warnings: warnings for the reader.
         interrupted: the cycle at which Ctrl-C ended the run; None for a complete run.
     """
@@ -83,7 +83,7 @@ class Report:
         return "local" if self.statement.epsilon_alone is None else "cell"
 
     def _remarks(self, baselines: Baselines | None) -> list[str]:
-        """Return the warnings that follow from the reported values."""
+        """Return warnings based on the reported values."""
         ended = []
         if self.interrupted is not None:
             ended = [f"interrupted at cycle {self.interrupted} of {self.run['cycles']}: results measured at that cycle"]

@@ -1,4 +1,4 @@
-"""Parts of a report that are common to both kinds of testbed."""
+"""Parts of a report that both kinds of testbed share."""
 
 from dataclasses import asdict
 from typing import Any
@@ -14,11 +14,11 @@ from sottovoce_lab.testbed.plan import Plan
 from sottovoce_lab.testbed.progress import Moment
 
 SIMULATED = "simulated noise is seeded and protects no one; the printed ε is what real noise would cost"
-"""Warning for every run with simulated noise instead of the devices' own."""
+"""Warning for every run that uses simulated noise instead of the devices' own."""
 
 
 def describe_run(plan: Plan, wall: float) -> dict[str, Any]:
-    """Return the report's `run` part: the settings, and the duration `wall` in seconds."""
+    """Return the report's `run` part, with the settings and the duration `wall` in seconds."""
     options = plan.options
     return {
         "learner": options.learner,
@@ -39,7 +39,7 @@ def describe_run(plan: Plan, wall: float) -> dict[str, Any]:
 
 
 def plan_baselines(plan: Plan) -> Baselines | None:
-    """Return the baselines of a fleet's honest devices; None if the task is not classification."""
+    """Return the baselines for a fleet's honest devices, or None if the task is not a classification."""
     if plan.classes < 2:
         return None
     honest = plan.raw[: plan.options.agents - plan.dishonest]
@@ -47,7 +47,7 @@ def plan_baselines(plan: Plan) -> Baselines | None:
 
 
 def plan_warnings(plan: Plan) -> list[str]:
-    """Return all warnings that can be determined before a run."""
+    """Return all warnings that are known before a run."""
     kinds = (
         shared_records,
         contamination_warnings,
@@ -60,14 +60,14 @@ def plan_warnings(plan: Plan) -> list[str]:
 
 
 def contamination_warnings(plan: Plan) -> list[str]:
-    """Return a warning if gradient weights are chosen on records on which models are also measured."""
+    """Return a warning if gradient weights are chosen on the same records that models are measured on."""
     if not plan.apart.contaminated:
         return []
     return ["data.validation = test: gradients are weighted on test records, so the printed accuracy is too optimistic"]
 
 
 def shared_records(plan: Plan) -> list[str]:
-    """Return warnings if one record is held by several agents, or one reading by several records: costs add up."""
+    """Return warnings if several agents hold one record, or several records share a reading, because costs add up."""
     agents, budget, found = plan.held_by_most, plan.options.budget, []
     if budget.epsilon is None:
         return []

@@ -1,7 +1,7 @@
-"""The description of a run for `sottovoce run`, which is common to all engines and is read from TOML and `--set`.
+"""The run description for `sottovoce run`, which all engines share and which is read from TOML and `--set`.
 
-A file contains the keys below, flat or in tables, and any key of an agent's configuration, such as `learner.steps` or
-`data.transform`. The same file can run on every engine; a setting that an engine does not support is an error whose
+A file contains the keys below, flat or in tables, and any key from an agent's configuration, such as `learner.steps` or
+`data.transform`. The same file can run on every engine. A setting that an engine does not support is an error whose
 message names another engine.
 """
 
@@ -22,7 +22,7 @@ from sottovoce_lab.testbed.options import Options, check_key, topology_of
 
 Engine = Literal["vector", "events", "memory", "grpc", "mqtt", "mixed"]
 ENGINES: tuple[str, ...] = get_args(Engine)
-"""Engine names: `vector` uses a few arrays; `events` and `memory` run agents under a virtual clock; all others run
+"""Engine names: `vector` uses a few arrays, `events` and `memory` run agents on a virtual clock, and the others run
 agents as processes and are named after the transport."""
 
 ALIASES = {
@@ -38,7 +38,7 @@ ALIASES = {
 
 _SYNTHETIC = ("data.features", "data.classes", "data.records")
 _LISTS = ("faults", "data.bounds", "data.windows", "transport.use", "transport.peers", "vault.graphs", "faults.delay")
-"""Keys whose value is a list; a list as the value of any other key is a sweep."""
+"""Keys whose value is a list; a list as the value of any other key runs a sweep."""
 
 
 _CYCLES = 60
@@ -72,7 +72,7 @@ class RunSpec(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     settings: Annotated[dict[str, Any], Meta(description="other keys of the agents' configuration")] = {}
 
     def options(self) -> Options:
-        """Return the testbed options for the run; for the vector engine, those of an equivalent fleet in one process.
+        """Return the testbed options for the run. For the vector engine, describe an equivalent fleet in one process.
 
         Raises:
             PrivacyError, SottovoceError: if these settings do not allow a run; the message names the key.
@@ -104,12 +104,12 @@ class RunSpec(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
 
 def run_spec(values: Mapping[str, Any], origin: str, typed: Collection[str] = ()) -> RunSpec:
-    """Build the description of a run from dotted keys.
+    """Build a run description from dotted keys.
 
     Args:
-        values: values by dotted key; keys in a `[faults]` table follow the vector engine's own format.
-        origin: name of the file, for error messages.
-        typed: keys that were set on the command line rather than in the file.
+        values: the values, by dotted key; keys in a `[faults]` table follow the vector engine's own format.
+        origin: the file name, for error messages.
+        typed: the keys that were set on the command line rather than in the file.
 
     Raises:
         ConfigError: if a value is invalid; the message names its key.
@@ -141,7 +141,7 @@ def run_spec(values: Mapping[str, Any], origin: str, typed: Collection[str] = ()
 
 
 def _fault_words(named: dict[str, Any], origin: str) -> list[str]:
-    """Remove the vector engine's fault keys, and return equivalent `--fault` specifications.
+    """Remove the vector engine's fault keys, and return the equivalent `--fault` specifications.
 
     The keys are `faults.drop`, `faults.delay`, `faults.churn` and `faults.online`.
 
@@ -165,13 +165,13 @@ def _fault_words(named: dict[str, Any], origin: str) -> list[str]:
 
 
 def split_sweep(values: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, list[Any]]]:
-    """Separate keys with a single value from keys with a list of values; a sweep covers all combinations of the lists.
+    """Separate keys with a single value from keys with a list of values. A sweep covers all combinations of the lists.
 
     Args:
-        values: values by dotted key.
+        values: the values, by dotted key.
 
     Raises:
-        UsageError: if a list is empty, or contains a value twice.
+        UsageError: if a list is empty or contains a value twice.
     """
     lists = {
         key: value for key, value in values.items() if isinstance(value, list) and ALIASES.get(key, key) not in _LISTS
@@ -185,7 +185,7 @@ def split_sweep(values: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, li
 
 
 def combinations(values: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the keys of every run in a sweep, with the last list varying fastest; without lists, those of one run."""
+    """Return the keys of every run in a sweep, with the last list varying fastest, or of one run without lists."""
     fixed, lists = split_sweep(values)
     return [{**fixed, **dict(zip(lists, chosen, strict=True))} for chosen in product(*lists.values())]
 
@@ -201,7 +201,7 @@ def override_values(values: Mapping[str, Any], typed: Mapping[str, Any]) -> dict
 
 
 def _numbers(value: Any) -> Any:
-    """Convert text such as `1,2,5`, which people often type, to a list of numbers; return any other value unchanged."""
+    """Convert text such as `1,2,5`, which people often type, to a list of numbers; leave any other value unchanged."""
     try:
         found = json.loads(f"[{value}]") if isinstance(value, str) and "," in value else []
     except ValueError:

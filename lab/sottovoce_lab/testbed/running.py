@@ -1,4 +1,4 @@
-"""Interface between a run and its fleet: the testbed's own processes, or containers that were started elsewhere."""
+"""Interface between a run and its fleet, which consists of the testbed's own processes or of containers."""
 
 from collections.abc import Callable
 from typing import Protocol
@@ -29,7 +29,7 @@ class RunningFleet(Protocol):
         """Wait until every agent has answered once.
 
         Args:
-            ready: called with the number of agents that have answered and the total number of agents.
+            ready: receives the number of agents that have answered, and the total number of agents.
 
         Raises:
             SottovoceError: if an agent ended or did not answer in time.
@@ -49,7 +49,7 @@ class RunningFleet(Protocol):
         ...
 
     def cut_off(self, places: frozenset[int]) -> None:
-        """Cut off exactly these agents from all other agents until the next call."""
+        """Cut off exactly these agents from all others, until the next call."""
         ...
 
     def poll(self) -> None:
@@ -65,7 +65,7 @@ class RunningFleet(Protocol):
         ...
 
     def charges_when_stopped(self, member: Member) -> int | None:
-        """Return the number of charges that the agent logged when it stopped; None without such a log line."""
+        """Return the number of charges that the agent logged when it stopped, or None if there is no such log line."""
         ...
 
     def spending(self, member: Member) -> Spending:

@@ -1,4 +1,4 @@
-"""The published progress of a running testbed with processes: its agents' accuracy."""
+"""Publish the progress of a running testbed with processes, which is its agents' accuracy."""
 
 import json
 from pathlib import Path
@@ -12,12 +12,12 @@ from sottovoce_lab.testbed.run_facts import curve_point
 
 
 class Showing(Watcher):
-    """A watcher that also writes the newest measures to the testbed's directory, replacing the previous measures.
+    """A watcher that also writes the newest measures to the testbed's directory, replacing the previous ones.
 
     Args:
-        watcher: another watcher, to which every call is forwarded.
+        watcher: another watcher, which receives every call.
         options: the run's options.
-        directory: parent directory of the agents' state directories.
+        directory: the parent directory of the agents' state directories.
     """
 
     def __init__(self, watcher: Watcher, options: Options, directory: Path) -> None:

@@ -1,4 +1,4 @@
-"""Files that a testbed writes for its agents: records and configuration."""
+"""Write the files that a testbed's agents need: records and configuration."""
 
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ def save_records(path: Path, raw: Records, plan: Plan) -> None:
 
 
 def tables_of(config: AgentConfig) -> dict[str, Any]:
-    """Convert a configuration to TOML tables, without keys that have no effect or no value (TOML has no null)."""
+    """Convert a configuration to TOML tables, omitting keys that have no effect or no value (TOML has no null)."""
     built: dict[str, dict[str, Any]] = msgspec.to_builtins(config, enc_hook=str)
     tables = {name: _without_missing(table) for name, table in built.items()}
     for (section, key), _ in list(keys_without_effect(tables, config)):
@@ -33,7 +33,7 @@ def tables_of(config: AgentConfig) -> dict[str, Any]:
 
 
 def _without_missing(table: dict[str, Any]) -> dict[str, Any]:
-    """Return a table without the keys that have no value, at any depth."""
+    """Return a table without any keys that have no value, at any depth."""
     return {
         key: _without_missing(value) if isinstance(value, dict) else value
         for key, value in table.items()

@@ -123,7 +123,7 @@ def test_no_more_contributions_are_held_than_a_small_device_has_memory_for() -> 
     assert 2 <= most < 1024
     family_of(config("clipd2p", **wide, contributors=most))
     assert contributors(config("clipd2p", **wide).learner, size) == min(64, most)  # type: ignore[arg-type]
-    with pytest.raises(ConfigError, match=f"choose {most} at most"):
+    with pytest.raises(ConfigError, match=f"set at most {most}"):
         family_of(config("clipd2p", **wide, contributors=most + 1))
 
 

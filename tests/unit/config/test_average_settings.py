@@ -25,9 +25,9 @@ def test_what_is_released_are_coefficients_and_what_is_published_is_the_vector()
 @pytest.mark.parametrize(
     "learner, words",
     [
-        ({"prior": [0.5] * 7}, "learner.prior: 7 values do not fit vectors of 8"),
+        ({"prior": [0.5] * 7}, "learner.prior: 7 values do not fit vectors of 8 numbers"),
         ({"prior": [0.5] * 7 + [float("inf")]}, "learner.prior: each number must be finite"),
-        ({"harmonics": 4, "shape_clip": 1.0}, "learner.harmonics: vectors of 8 numbers have at most 3"),
+        ({"harmonics": 4, "shape_clip": 1.0}, "learner.harmonics: a vector of 8 numbers has at most 3 harmonics"),
         ({"harmonics": 2}, "learner.shape_clip: required with harmonics"),
         ({"shape_clip": 2.0}, "learner.shape_clip: without harmonics there is no shape"),
     ],

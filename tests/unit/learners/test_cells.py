@@ -243,7 +243,7 @@ def test_whoever_asks_is_told_and_who_is_told_nonsense_refuses() -> None:
     assert isinstance(reply.message, CellMessage)
     known = reply.message.said
     assert isinstance(known, Known)
-    with pytest.raises(MessageRefused, match="another model"):
+    with pytest.raises(MessageRefused, match="a different model"):
         cells.on(
             cells.fresh(), Received("agent-1", CellMessage(structs.replace(known, numerator=known.numerator[:8]))), 0.0
         )

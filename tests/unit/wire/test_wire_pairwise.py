@@ -92,5 +92,5 @@ def test_who_mixed_by_push_sum_goes_on_from_the_model_it_believed_in(weight: int
 def test_a_state_of_another_model_or_of_none_is_refused() -> None:
     with pytest.raises(OtherModel):
         codec(3).decode(codec().encode(PairwiseState(np.array([1, 2]))))
-    with pytest.raises(ValueError, match="its model"):
+    with pytest.raises(ValueError, match="the model is invalid"):
         codec().decode(b"")

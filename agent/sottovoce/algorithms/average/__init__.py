@@ -1,1 +1,1 @@
-"""The algorithm `average`: the mean of one vector per device."""
+"""The `average` algorithm, which computes the mean of one vector per device."""

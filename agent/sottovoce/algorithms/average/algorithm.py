@@ -1,4 +1,4 @@
-"""Registry entry of `average`, the mean of one vector per device."""
+"""Registry entry for `average`, which computes the mean of one vector per device."""
 
 from typing import Any
 

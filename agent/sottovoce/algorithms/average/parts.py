@@ -1,4 +1,4 @@
-"""Parts of `average`: the mean of one bounded vector per device, by push-sum or secure sums."""
+"""Parts of `average`, which computes the mean of one bounded vector per device by push-sum or secure sums."""
 
 from typing import TYPE_CHECKING
 
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 def family(config: AgentConfig) -> Family:
     """Return the parts of `average`.
 
-    This is push-sum with a single step on a single vector. The mean minimises Σ ½‖z - v‖², and one step of size 1
-    against the gradient of ½‖z - v‖² at 0, which is -v, adds v to the mass.
+    `average` is push-sum with a single step on a single vector. The mean minimises Σ ½‖z - v‖². The gradient of
+    ½‖z - v‖² at 0 is -v, so one step of size 1 against it adds v to the mass.
     """
     learner, data = settings_of(config, AverageSettings), config.data
     model = Mean(width(data.transform, data.features))
@@ -53,26 +53,30 @@ def family(config: AgentConfig) -> Family:
 
 
 def _profile(learner: AverageSettings, size: int) -> Profile:
-    """Return the profile from which released coefficients are computed.
+    """Return the profile that turns a vector into the coefficients to release.
 
     Raises:
         ConfigError: if the prior or the harmonics do not fit a vector of this size.
     """
     if learner.prior and len(learner.prior) != size:
-        raise ConfigError(f"learner.prior: {len(learner.prior)} values do not fit vectors of {size}: set one for each")
+        raise ConfigError(
+            f"learner.prior: {len(learner.prior)} values do not fit vectors of {size} numbers: set one value per number"
+        )
     if learner.harmonics is not None and 2 * learner.harmonics >= size:
-        raise ConfigError(f"learner.harmonics: vectors of {size} numbers have at most {(size - 1) // 2}: choose fewer")
+        raise ConfigError(
+            f"learner.harmonics: a vector of {size} numbers has at most {(size - 1) // 2} harmonics: set fewer"
+        )
     return Profile(size, learner.clip, learner.prior, learner.harmonics, learner.shape_clip)
 
 
 def _facts(config: AgentConfig, terms: MeanTerms) -> dict[str, float]:
-    """Return facts about the noise. With secure sums they are for the smallest round, where each device adds most."""
+    """Return facts about the noise. With secure sums, assume the smallest round, where each device adds most."""
     members = 1 if config.cell is None else config.cell.least
     return {"noise_deviation": terms.deviation(budget_of(config), members), "clip": terms.profile.bound}
 
 
 def _secure_sum_family(config: AgentConfig, learner: AverageSettings, model: Mean, terms: MeanTerms) -> Family:
-    """Return the parts of `average` by secure sums."""
+    """Return the parts of `average` with secure sums."""
     mechanism = terms.cell_mechanism(budget_of(config))
 
     def make_learner(owner: str, provenance: "Provenance", kept: Kept) -> Made:

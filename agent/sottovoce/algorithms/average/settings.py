@@ -1,4 +1,4 @@
-"""Settings of `average`, the mean of one vector per device."""
+"""Settings for `average`, which computes the mean of one vector per device."""
 
 import math
 from typing import Annotated
@@ -10,7 +10,7 @@ from sottovoce.learner_settings import Clip, Fanout, LearnerSettings, LongestPer
 
 
 class AverageSettings(LearnerSettings, frozen=True, tag="average"):
-    """Settings of `average`."""
+    """Settings for `average`."""
 
     clip: Clip = 2.5
     prior: Annotated[
@@ -37,7 +37,7 @@ class AverageSettings(LearnerSettings, frozen=True, tag="average"):
     share_bits: ShareBits = 16
 
     def __post_init__(self) -> None:
-        """Check that the prior is finite, and that `shape_clip` is set if and only if `harmonics` is set."""
+        """Check that the prior is finite and that `shape_clip` is set exactly when `harmonics` is."""
         super().__post_init__()
         if not all(math.isfinite(number) for number in self.prior):
             raise invalid_key("prior", "each number must be finite")

@@ -1,1 +1,1 @@
-"""Learning by secure sums: the cell protocol as a state machine, for every family that computes sums in cells."""
+"""Secure sums: the cell protocol as a state machine, shared by every family that computes sums in cells."""

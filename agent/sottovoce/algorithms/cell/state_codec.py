@@ -1,4 +1,4 @@
-"""Codec of the durable state of a device that takes part in secure sums: the result of the opened sums it knows."""
+"""Codec for the durable state of a device in secure sums, which is the result of the opened sums it knows."""
 
 import numpy as np
 
@@ -15,7 +15,7 @@ class CellCodec:
         self._size = learner.course.size
 
     def encode(self, state: CellState) -> bytes:
-        """Encode the durable part of a state; see StateCodec.encode."""
+        """Encode the durable part of the state; see StateCodec.encode."""
         return secure_sum_pb2.CellState(
             cycle=state.cycle,
             exhausted=state.exhausted,

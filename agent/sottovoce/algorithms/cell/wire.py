@@ -1,4 +1,4 @@
-"""Wire format of secure-sum messages."""
+"""Wire format for secure-sum messages."""
 
 from sottovoce.algorithms.cell.public.messages import CellMessage, content_of
 from sottovoce.errors import MessageRefused
@@ -19,6 +19,6 @@ def from_bytes(payload: bytes) -> CellMessage:
 
 
 def check(message: CellMessage) -> None:
-    """Check the length of a message; see PayloadCodec.check."""
+    """Check the message length; see PayloadCodec.check."""
     if len(message.encoded) > _MAX:
         raise MessageRefused("shape", "a secure-sum message is too long for an envelope")

@@ -1,1 +1,1 @@
-"""Contributions: one signed part per device, and a model that a small number of devices cannot skew."""
+"""Contributions: one signed part per device, combined into a model that a few dishonest devices cannot skew."""

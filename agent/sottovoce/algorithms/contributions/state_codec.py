@@ -1,4 +1,4 @@
-"""The durable state of a device that mixes contributions."""
+"""Codec for the durable state of a device that mixes contributions."""
 
 from sottovoce.algorithms.contributions.public.machine import Mixer
 from sottovoce.algorithms.contributions.public.messages import rank
@@ -11,14 +11,14 @@ from sottovoce.wire.v1 import contributions_pb2
 
 
 class ContributionsCodec:
-    """Implementation of StateCodec for devices that mix contributions."""
+    """State codec for devices that mix contributions; implements StateCodec."""
 
     def __init__(self, learner: Mixer) -> None:
         self._learner = learner
         self._size = learner.schedule.width
 
     def encode(self, state: ContributionsState) -> bytes:
-        """See StateCodec.encode."""
+        """Encode the durable part of the state; see StateCodec.encode."""
         saved = contributions_pb2.ContributionsState(
             cycle=state.cycle,
             step=state.step,
@@ -31,14 +31,14 @@ class ContributionsCodec:
         return saved.SerializeToString()
 
     def decode(self, raw: bytes) -> ContributionsState:
-        """See StateCodec.decode. A device that mixed differently before adds up its ledger's releases again."""
+        """Decode a state; see StateCodec.decode. If the mixing has changed, start afresh from the ledger's releases."""
         saved = contributions_pb2.ContributionsState.FromString(raw)
         if not saved.size:
             return self._learner.fresh()
         try:
             numerator, held = take_numbers(saved), from_wire(saved.held)
         except MessageRefused as error:
-            raise ValueError(f"its contributions: {error}") from error
+            raise ValueError(f"the contributions are invalid: {error}") from error
         for numbers in (numerator, *(one.numerator for one in held)):
             if numbers.size != self._size:
                 raise OtherModel(numbers.size, self._size)

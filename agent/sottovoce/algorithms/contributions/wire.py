@@ -1,4 +1,4 @@
-"""Encoding of contributions in messages and on disk."""
+"""Wire format for contributions, in messages and on disk."""
 
 from collections.abc import Iterable
 
@@ -10,12 +10,12 @@ from sottovoce.wire.packed import put_numbers, take_numbers
 from sottovoce.wire.v1 import contributions_pb2
 
 _LARGEST_STEPS = 2**62
-_MAX = 1024 + 1  # contributors that can be configured, and the sender
+_MAX = 1024 + 1  # the largest number of contributors that can be configured, plus the sender
 _SIGNATURE_BYTES = 64
 
 
 def to_bytes(message: Contributions) -> bytes:
-    """See PayloadCodec.to_bytes."""
+    """Encode a message; see PayloadCodec.to_bytes."""
     held = sorted(message.steps.items())
     return contributions_pb2.Contributions(
         ranks=[at for at, _ in held],
@@ -25,30 +25,30 @@ def to_bytes(message: Contributions) -> bytes:
 
 
 def from_bytes(payload: bytes) -> Contributions:
-    """See PayloadCodec.from_bytes."""
+    """Decode a message; see PayloadCodec.from_bytes."""
     said = contributions_pb2.Contributions.FromString(payload)
     if len(said.ranks) != len(said.steps) or max(len(said.ranks), len(said.contributions)) > _MAX:
         raise MessageRefused("shape", "the ranks and steps do not match, or there are too many of them")
     if len({one.owner for one in said.contributions}) < len(said.contributions):
-        raise MessageRefused("shape", "the message has two contributions of one device")
+        raise MessageRefused("shape", "the message has two contributions from the same device")
     if sum(one.size for one in said.contributions) > MAX_PARAMETERS:
         raise MessageRefused("shape", f"the contributions in the message have more than {MAX_PARAMETERS} numbers")
     return Contributions(dict(zip(said.ranks, said.steps, strict=True)), from_wire(said.contributions))
 
 
 def check(message: Contributions) -> None:
-    """See PayloadCodec.check."""
+    """Check that the values in a message are in range; see PayloadCodec.check."""
     if max(message.steps.values(), default=0) > _LARGEST_STEPS:
         raise MessageRefused("range", "the number of steps is too large")
     for one in message.contributions:
         if not 1 <= one.steps <= _LARGEST_STEPS:
-            raise MessageRefused("range", "a contribution has no steps, or too many")
+            raise MessageRefused("range", "a contribution has no steps or too many")
         if one.numerator.min() < -MAX_NUMERATOR or one.numerator.max() > MAX_NUMERATOR:
-            raise MessageRefused("range", "a value of a contribution is beyond 2^60 in units of 2^-40")
+            raise MessageRefused("range", "a value in a contribution exceeds 2^60 in units of 2^-40")
 
 
 def to_wire(contributions: Iterable[Contribution]) -> list[contributions_pb2.Contribution]:
-    """Return the contributions, packed."""
+    """Pack contributions into protobuf messages."""
     found = []
     for one in contributions:
         packed = contributions_pb2.Contribution(
@@ -60,7 +60,7 @@ def to_wire(contributions: Iterable[Contribution]) -> list[contributions_pb2.Con
 
 
 def from_wire(packed: Iterable[contributions_pb2.Contribution]) -> tuple[Contribution, ...]:
-    """Return the contributions; their arrays are read-only, and their signatures not verified yet.
+    """Unpack contributions. Their arrays are read-only, and their signatures are not verified yet.
 
     Raises:
         MessageRefused: with the reason `shape`, `malformed` or `range`.

@@ -1,1 +1,1 @@
-"""The algorithm `golf`: gossip learning by data perturbation."""
+"""The `golf` algorithm, which is gossip learning by data perturbation."""

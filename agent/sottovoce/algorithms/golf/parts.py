@@ -1,4 +1,4 @@
-"""Parts of `golf`, gossip learning on perturbed records."""
+"""Parts of `golf`, which is gossip learning on perturbed records."""
 
 import math
 from typing import TYPE_CHECKING
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from sottovoce.learners import Provenance
 
 SHARE_BITS = 24
-"""Bits per share of sums. On such a fine grid, models differ by under 10^-5 of their largest value after 40 cycles."""
+"""Bits per share of a sum. On this fine grid, models differ by under 10^-5 of their largest value after 40 cycles."""
 
 
 def family(config: AgentConfig) -> Family:
-    """Return the parts of `golf`, by published records or by push-sum."""
+    """Return the parts of `golf`, mixed by sending published records or by push-sum."""
     perturbed, learner = scheme_of(config), settings_of(config, GolfSettings)
     rule = RULES.get(learner.chosen_model)
     fit = None if rule else ridge
@@ -77,14 +77,14 @@ def _push_sum_family(config: AgentConfig, learner: GolfSettings, model: OneVsAll
         if size > MAX_PARAMETERS:
             raise ConfigError(
                 f"learner.mixing: the sums over records of {perturbed.features} features have {size} values, but a "
-                f"message can contain only {MAX_PARAMETERS}: choose a data.transform with fewer columns"
+                f"message can contain only {MAX_PARAMETERS}: set a data.transform with fewer columns"
             )
 
     return Family(model, None, terms, make_learner, check=check)
 
 
 def scheme_of(config: AgentConfig) -> Scheme:
-    """Return the record perturbation: chosen by the public rule, as configured, or exactly as in the paper."""
+    """Return the perturbation scheme: exactly as in the paper, as configured, or chosen by the public rule."""
     learner, data = settings_of(config, GolfSettings), config.data
     features, epsilon = width(data.transform, data.features), config.privacy.epsilon
     if epsilon == float("inf"):

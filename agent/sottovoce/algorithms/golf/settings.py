@@ -1,4 +1,4 @@
-"""Settings of `golf`, gossip learning on perturbed records."""
+"""Settings for `golf`, which is gossip learning on perturbed records."""
 
 from collections.abc import Mapping
 from typing import Annotated, ClassVar, Literal
@@ -14,7 +14,7 @@ _PERTURBATIONS = ("best", "laplace", "privunit", "krr-privunit")
 
 
 class GolfSettings(LearnerSettings, frozen=True, tag="golf"):
-    """Settings of `golf`."""
+    """Settings for `golf`."""
 
     only_with: ClassVar[Mapping[str, tuple[str, tuple[str, ...]]]] = {
         **LearnerSettings.only_with,
@@ -49,7 +49,7 @@ class GolfSettings(LearnerSettings, frozen=True, tag="golf"):
     ] = 4096
 
     def __post_init__(self) -> None:
-        """Check that `perturbation` is known and fits the fidelity, and that `mixing` fits the model."""
+        """Check that `perturbation` is known and fits the fidelity, and that the model supports `mixing`."""
         super().__post_init__()
         known = [*_PERTURBATIONS, *installed_plugins(MECHANISM)]
         if self.perturbation not in known:
@@ -62,7 +62,7 @@ class GolfSettings(LearnerSettings, frozen=True, tag="golf"):
             self._check_sums()
 
     def hint(self, records: int) -> str | None:
-        """Return a hint if a device cannot store all records of the fleet; see LearnerSettings.hint."""
+        """Return a hint if a device cannot store all of the fleet's records; see LearnerSettings.hint."""
         if self.mixing != "records" or self.chosen_model != "ridge" or records <= self.capacity:
             return None
         return (
@@ -79,5 +79,5 @@ class GolfSettings(LearnerSettings, frozen=True, tag="golf"):
 
     @property
     def unproved(self) -> bool:
-        """Whether ε is unproved, which is also the case for a mechanism from another package."""
+        """Whether ε is unproved, as it also is for a mechanism from another package."""
         return super().unproved or self.perturbation not in _PERTURBATIONS

@@ -1,4 +1,4 @@
-"""Codec of the golf learner's durable state."""
+"""Codec for the golf learner's durable state."""
 
 from sottovoce.algorithms.golf.public.machine import Golf, GolfState
 from sottovoce.algorithms.state_codec import saved_model
@@ -12,7 +12,7 @@ class GolfCodec:
         self._fresh = learner.fresh()
 
     def encode(self, state: GolfState) -> bytes:
-        """Encode the durable part of a state; see StateCodec.encode."""
+        """Encode the durable part of the state; see StateCodec.encode."""
         return golf_pb2.GolfState(
             parameters=state.parameters.astype("<f8").tobytes(), age=state.age, cycle=state.cycle, turn=state.turn
         ).SerializeToString()

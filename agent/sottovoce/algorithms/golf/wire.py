@@ -1,4 +1,4 @@
-"""Wire format of gossip learning on perturbed records."""
+"""Wire format for gossip learning on perturbed records."""
 
 from sottovoce.algorithms.golf.public.messages import GolfMessage
 from sottovoce.errors import MessageRefused
@@ -27,7 +27,7 @@ def from_bytes(payload: bytes) -> GolfMessage:
 
 
 def check(message: GolfMessage) -> None:
-    """Check the ranges of a message; see PayloadCodec.check."""
+    """Check that the values in a message are in range; see PayloadCodec.check."""
     check_model(message.parameters, message.age, least=0)
     if message.holding.count > MAX:
         raise MessageRefused("range", "the number of records exceeds its limit")

@@ -1,1 +1,1 @@
-"""The algorithm `gradient-walk`: gossip learning by gradient perturbation."""
+"""The `gradient-walk` algorithm, which is gossip learning by gradient perturbation."""

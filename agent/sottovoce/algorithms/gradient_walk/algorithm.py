@@ -1,4 +1,4 @@
-"""Registry entry of `gradient-walk`, gossip learning by gradient perturbation (Hegedűs & Jelasity 2017)."""
+"""Registry entry for `gradient-walk`: gossip learning by gradient perturbation (Hegedűs & Jelasity 2017)."""
 
 from typing import Any
 

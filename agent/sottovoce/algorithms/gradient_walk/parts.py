@@ -1,4 +1,4 @@
-"""Parts of `gradient-walk`, gradient perturbation along a walk."""
+"""Parts of `gradient-walk`, which perturbs the gradients along a walk."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""Settings of `gradient-walk`, gossip learning by gradient perturbation."""
+"""Settings for `gradient-walk`, which is gossip learning by gradient perturbation."""
 
 from typing import Annotated, Literal
 
@@ -9,7 +9,7 @@ from sottovoce.learner_settings import BeginsWalk, LearnerSettings, LongestPerio
 
 
 class GradientWalkSettings(LearnerSettings, frozen=True, tag="gradient-walk"):
-    """Settings of `gradient-walk`."""
+    """Settings for `gradient-walk`."""
 
     longest_period: LongestPeriod = 3_600.0
     budget: Annotated[

@@ -1,4 +1,4 @@
-"""Codec of the gradient-walk learner's durable state."""
+"""Codec for the gradient-walk learner's durable state."""
 
 from sottovoce.algorithms.gradient_walk.public.machine import GradientWalk, GradientWalkState, Walk
 from sottovoce.algorithms.state_codec import saved_model
@@ -12,7 +12,7 @@ class GradientWalkCodec:
         self._like = learner.fresh().parameters
 
     def encode(self, state: GradientWalkState) -> bytes:
-        """Encode the durable part of a state; see StateCodec.encode."""
+        """Encode the durable part of the state; see StateCodec.encode."""
         return gradient_walk_pb2.GradientWalkState(
             parameters=state.parameters.astype("<f8").tobytes(),
             age=state.age,

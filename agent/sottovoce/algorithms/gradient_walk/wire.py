@@ -1,4 +1,4 @@
-"""Wire format of gradient-walk messages."""
+"""Wire format for gradient-walk messages."""
 
 from sottovoce.algorithms.gradient_walk.public.messages import GradientWalkMessage
 from sottovoce.wire.arrays import check_model, from_float32, to_float32
@@ -19,5 +19,5 @@ def from_bytes(payload: bytes) -> GradientWalkMessage:
 
 
 def check(message: GradientWalkMessage) -> None:
-    """Check the ranges of a message; see PayloadCodec.check."""
+    """Check that the values in a message are in range; see PayloadCodec.check."""
     check_model(message.parameters, message.age)

@@ -1,1 +1,1 @@
-"""The algorithm `group-sgd`: DP-SGD over secure sums."""
+"""The `group-sgd` algorithm, which is DP-SGD over secure sums."""

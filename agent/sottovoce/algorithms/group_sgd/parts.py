@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from sottovoce.learners import Provenance
 
 INITIAL_SEED = 0
-"""Seed of the public initial model of every fleet."""
+"""Seed for the public initial model, which is the same in every fleet."""
 
-_ROOM = 4  # as a multiple of the expected number of records on a device
+_ROOM = 4  # as a multiple of the expected number of records per device
 _LARGEST = 12.0  # as a multiple of the default step size; all members take the same step
 
 
@@ -70,7 +70,7 @@ def _cell(config: AgentConfig) -> Cell:
 
 
 def _step_size(config: AgentConfig, size: int) -> float:
-    """Return γ of the first step, as configured or by the rule for one device with the records of the smallest cell."""
+    """Return γ for the first step, as configured or by the rule for one device with the smallest cell's records."""
     learner = settings_of(config, GroupSgdSettings)
     if learner.step_size is not None or config.unit != "record":
         return learner.rate

@@ -1,4 +1,4 @@
-"""Settings of `group-sgd`, DP-SGD over secure sums."""
+"""Settings for `group-sgd`, which is DP-SGD over secure sums."""
 
 from typing import Annotated
 
@@ -8,7 +8,7 @@ from sottovoce.learner_settings import GradientSettings, LongestPeriod, StepDeca
 
 
 class GroupSgdSettings(GradientSettings, frozen=True, tag="group-sgd"):
-    """Settings of `group-sgd`."""
+    """Settings for `group-sgd`."""
 
     steps: Annotated[int, Meta(ge=1, le=100_000, description="number of secure sums, one after the other")] = 48
     step_decay: StepDecay = 0.9

@@ -1,6 +1,6 @@
-"""Codec of the durable state for pairwise averaging. It uses push-sum's form, with weight 1, or 0 for a blank device.
+"""Codec for the durable state of pairwise averaging, in push-sum's format with weight 1, or 0 for a blank device.
 
-A device that previously mixed by push-sum therefore continues from its last estimate of the model.
+A device that mixed by push-sum before therefore continues from its last model estimate.
 """
 
 import numpy as np
@@ -21,7 +21,7 @@ class PairwiseCodec:
         self._size = learner.schedule.size
 
     def encode(self, state: PairwiseState) -> bytes:
-        """Encode the durable part of a state; see StateCodec.encode."""
+        """Encode the durable part of the state; see StateCodec.encode."""
         return encoded(state, 0 if state.blank else _ONE)
 
     def decode(self, raw: bytes) -> PairwiseState:

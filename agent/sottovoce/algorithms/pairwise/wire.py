@@ -1,4 +1,4 @@
-"""Wire format of pairwise proposals and moves."""
+"""Wire format for pairwise proposals and moves."""
 
 import math
 
@@ -25,18 +25,18 @@ def to_bytes(message: Proposal | Move) -> bytes:
 
 
 def check(message: Proposal | Move) -> None:
-    """Check the shape and ranges of a message; see PayloadCodec.check."""
+    """Check that a message has a valid shape and that its values are in range; see PayloadCodec.check."""
     numerator = message.numerator
     if numerator.ndim != 1 or not 1 <= numerator.size <= MAX_PARAMETERS:
         raise MessageRefused("shape", f"the values have the shape {numerator.shape}, not 1 to {MAX_PARAMETERS}")
     if numerator.min() < -MAX_NUMERATOR or numerator.max() > MAX_NUMERATOR:
         raise MessageRefused("range", "a value exceeds 2^60 in units of 2^-40")
     if isinstance(message, Proposal) and not (2 <= message.parts <= _MAX_PARTS and message.reach > 0):
-        raise MessageRefused("range", "a proposal would move a model more than halfway, or not move it")
+        raise MessageRefused("range", "a proposal would move a model more than halfway, or not move it at all")
 
 
 class Proposals:
-    """Codec of proposals."""
+    """Codec for proposals."""
 
     to_bytes = staticmethod(to_bytes)
     check = staticmethod(check)
@@ -51,7 +51,7 @@ class Proposals:
 
 
 class Moves:
-    """Codec of moves."""
+    """Codec for moves."""
 
     to_bytes = staticmethod(to_bytes)
     check = staticmethod(check)

@@ -1,1 +1,1 @@
-"""Push-sum SGD, and the learners of AdaD²P."""
+"""Push-sum SGD, including the learners of AdaD²P."""

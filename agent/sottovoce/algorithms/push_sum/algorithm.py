@@ -1,4 +1,4 @@
-"""Registry entries of push-sum SGD: push-sum, and AdaD²P's three learners in their sound variants."""
+"""Registry entries for push-sum SGD: push-sum, and AdaD²P's three learners in their sound variants."""
 
 from typing import Any, Literal
 

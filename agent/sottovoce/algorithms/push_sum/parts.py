@@ -39,19 +39,19 @@ if TYPE_CHECKING:
     from sottovoce.learners import Provenance
 
 INITIAL_SEED = 0
-"""Seed of the public initial model of every fleet."""
+"""Seed for the public initial model, which is the same in every fleet."""
 
 _USUAL_CONTRIBUTORS = 64
 _HELD_NUMBERS = 2**22
-"""Maximum total size of contributions: 32 MiB, and five times as much while their mean is computed."""
+"""Maximum total size of all contributions: 32 MiB, and five times as much while their mean is computed."""
 
 _LARGEST = 2.0  # in default step sizes
 _LAST = 0.25  # largest last step size of contributions, relative to the default: longer steps oscillate
 _REGRESSION, _NOISY_REGRESSION = 4.0, 1.5  # docs/decisions/0023-forecast-windows.md
-_WHOLE_REGRESSION = 0.08  # per expected record, if the unit is the device
+_WHOLE_REGRESSION = 0.08  # per expected record, if the privacy unit is the device
 _YEAR = 365  # days
 _EXACT_SHARE_BITS = 40  # the papers do not round
-_FINER = 16  # how many times finer rounding is than the noise of a step
+_FINER = 16  # how many times finer the rounding is than a step's noise
 _UNCLIPPED_GRAPH = 0.1
 _UNCLIPPED = {"ridge": 2.0, "mlp": 5.0}  # models whose unclipped gradients are too long for the default rate
 
@@ -101,14 +101,14 @@ def family(config: AgentConfig) -> Family:
 
 
 def _check_size(learner: PushSumSettings, size: int) -> None:
-    """Refuse a model whose answers are too large for brokers, or whose contributions are too large for a small device.
+    """Check that the model's answers fit into broker messages and its contributions into a small device's memory.
 
     Raises:
         ConfigError: if the model is too large for its mixing; the message states the limit.
     """
     if learner.mixing == "pairwise" and size > MAX_NUMBERS:
         raise ConfigError(
-            f"learner.mixing: a model of {size} parameters is too large for pairwise averaging, because an answer "
+            f"learner.mixing: a model with {size} parameters is too large for pairwise averaging, because an answer "
             f'can contain at most {MAX_NUMBERS} values; set mixing = "push-sum"'
         )
     if learner.mixing == "contributions":
@@ -116,27 +116,27 @@ def _check_size(learner: PushSumSettings, size: int) -> None:
 
 
 def contributors(learner: PushSumSettings, size: int) -> int:
-    """Return how many other devices' contributions are stored: the configured number, or as many as are useful and fit.
+    """Return how many other devices' contributions to store: the configured number, or as many as are useful and fit.
 
     Raises:
-        ConfigError: if they do not fit into the memory of a small device.
+        ConfigError: if they do not fit into a small device's memory.
     """
     most = _HELD_NUMBERS // size - 1
     held = min(_USUAL_CONTRIBUTORS, max(2, most)) if learner.contributors is None else learner.contributors
     if held > most:
-        remedy = f"choose {most} at most" if most >= 2 else 'the model is too large for them: set mixing = "push-sum"'
+        remedy = f"set at most {most}" if most >= 2 else 'the model is too large for them: set mixing = "push-sum"'
         raise ConfigError(
-            f"learner.contributors: {held} contributions of {size} values exceed the memory limit of a device, "
+            f"learner.contributors: {held} contributions with {size} values each exceed the memory limit of a device, "
             f"which is {_HELD_NUMBERS} values; {remedy}"
         )
     return held
 
 
 def reach_of(config: AgentConfig, schedule: "Schedule") -> float:
-    """Return the length of the longest typical step: a full batch of gradients plus noise; infinity without clipping.
+    """Return the length of the longest typical step, a full batch of gradients plus noise; infinity without clipping.
 
-    With K steps and noise z = √K/μ per clip, the noise of one step moves a model of P parameters by γ C √P z/B. If
-    records are followed, it moves the model by no more than over a single window.
+    With K steps and noise z = √K/μ per clip, the noise in one step moves a model with P parameters by γ C √P z/B. If
+    records are followed, it moves the model by no more than it would over a single window.
     """
     if settings_of(config, PushSumSettings).algorithm.noiseless:
         return math.inf
@@ -146,7 +146,7 @@ def reach_of(config: AgentConfig, schedule: "Schedule") -> float:
 
 
 def _reach_per_rate(config: AgentConfig, schedule: "Schedule") -> float:
-    """Return the length of the longest typical step with γ = 1; 0 without clipping."""
+    """Return the length of the longest typical step at γ = 1; 0 without clipping."""
     if settings_of(config, PushSumSettings).algorithm.noiseless:
         return 0.0
     pace = 1 / schedule.expected_records
@@ -154,7 +154,7 @@ def _reach_per_rate(config: AgentConfig, schedule: "Schedule") -> float:
 
 
 def _noise(config: AgentConfig, pace: float) -> float:
-    """Return the standard deviation of the noise that a step with γ/B = `pace` adds to a parameter: γ C √K/(B μ)."""
+    """Return the standard deviation of the noise that a step with γ/B = `pace` adds to a parameter, γ C √K/(B μ)."""
     if math.isinf(config.privacy.epsilon):
         return 0.0
     mu = gaussian_mu(config.privacy.epsilon, config.privacy.delta)
@@ -162,7 +162,7 @@ def _noise(config: AgentConfig, pace: float) -> float:
 
 
 def schedule_of(config: AgentConfig, size: int) -> "Schedule":
-    """Return the public schedule of a push-sum learner whose model has `size` parameters."""
+    """Return the public schedule for a push-sum learner whose model has `size` parameters."""
     from sottovoce.algorithms.steps.public.descent import Schedule
     from sottovoce.algorithms.steps.public.thresholds import Thresholds
 
@@ -190,7 +190,7 @@ def schedule_of(config: AgentConfig, size: int) -> "Schedule":
 
 
 def _damping(config: AgentConfig) -> "Damping | None":
-    """Return the rule that shortens the steps of contributions, or None for other steps and configured step sizes."""
+    """Return the rule that shortens the steps of contributions, or None if it does not apply to this configuration."""
     from sottovoce.algorithms.steps.public.damping import Damping
 
     learner = settings_of(config, PushSumSettings)
@@ -202,7 +202,7 @@ def _damping(config: AgentConfig) -> "Damping | None":
 
 
 def _share_bits(config: AgentConfig, size: int) -> int:
-    """Return the fractional bits of shares: as configured, or enough for a step's noise to hide the rounding."""
+    """Return the fractional bits of a share: as configured, or few enough for a step's noise to hide the rounding."""
     from sottovoce.algorithms.steps.public.descent import SHARE_BITS
 
     learner = settings_of(config, PushSumSettings)
@@ -220,7 +220,7 @@ def _share_bits(config: AgentConfig, size: int) -> int:
 
 
 def _follows_windows(config: AgentConfig) -> bool:
-    """Return whether the days of a feed are followed, each with a separate budget."""
+    """Return whether the days of a feed are followed, each with its own budget."""
     return config.follows and config.unit == "window"
 
 
@@ -239,7 +239,7 @@ def _terms(config: AgentConfig) -> Terms:
 
 
 def _rule(config: AgentConfig) -> Rule | None:
-    """Return the rule by which the clipping threshold changes; None if it is constant, or if nothing is clipped."""
+    """Return the rule by which the clipping threshold changes; None if it is constant or nothing is clipped."""
     learner = settings_of(config, PushSumSettings)
     return None if learner.clipping == "constant" or learner.algorithm.noiseless else learner.clipping
 
@@ -250,7 +250,7 @@ def _released_clip(config: AgentConfig) -> float:
 
 
 def _expected_records(config: AgentConfig) -> int:
-    """Return the expected number of records on a device as a whole number, at least 1."""
+    """Return the expected number of records per device as an integer, at least 1."""
     return max(1, round(config.data.expected_records))
 
 
@@ -263,12 +263,13 @@ def _batch(config: AgentConfig) -> float:
 
 
 def step_size(config: AgentConfig, size: int) -> float:
-    """Return γ of the first step, as configured or by a public rule from the noise.
+    """Return γ for the first step, as configured or by a public rule that depends on the noise.
 
-    K steps with noise z = √K/μ per clip move the model by γ C √(K P) z/B = γ C K √P / (B μ). A model performs best
-    if that is about 120, or about 150 with contributions, whose steps shrink further. This holds for any budget, size
-    and number of records (docs/explanation/push-sum.md). A regression, whose weights all have one magnitude, performs
-    best far below that. It starts with smaller steps, for records and for windows.
+    K steps with noise z = √K/μ per clip move the model by γ C √(K P) z/B = γ C K √P / (B μ). A model performs best if
+    this distance is about 120, or about 150 with contributions, whose steps shrink further. The rule holds for any
+    budget, size and number of records (docs/explanation/push-sum.md). A regression model, whose weights are all of the
+    same magnitude, performs best far below that distance and therefore starts with smaller steps, for both records and
+    windows.
     """
     learner = settings_of(config, PushSumSettings)
     if learner.fidelity == "paper":
@@ -290,7 +291,7 @@ def step_size(config: AgentConfig, size: int) -> float:
 
 
 def _step_decay(config: AgentConfig, step_size: float) -> float:
-    """Return the share of γ lost by the last step, as configured or such that contributions end with short steps."""
+    """Return the fraction of γ lost by the last step, as configured or such that contributions end with short steps."""
     learner = settings_of(config, PushSumSettings)
     if learner.step_decay is None and learner.mixing == "contributions" and config.data.classes > 1:
         return max(learner.decay, 1 - _LAST * learner.own_rate / step_size)
@@ -298,7 +299,7 @@ def _step_decay(config: AgentConfig, step_size: float) -> float:
 
 
 def _largest_pace(config: AgentConfig, size: int) -> float:
-    """Return an upper bound on γ/B if records are followed: that of a regression, however few windows there are."""
+    """Return an upper bound on γ/B if records are followed, which is the regression limit for any number of windows."""
     if settings_of(config, PushSumSettings).step_size is not None:
         return math.inf
     return _bounded_step(config, size, _NOISY_REGRESSION, math.inf) / config.data.expected_records

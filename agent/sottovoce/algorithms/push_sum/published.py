@@ -1,4 +1,4 @@
-"""AdaD²P, ConstD²P and ClipD²P exactly as published (ICLR 2024 submission, Section 4): their noise and guarantee."""
+"""AdaD²P, ConstD²P and ClipD²P exactly as published (ICLR 2024 submission, Section 4), with noise and guarantee."""
 
 import math
 from functools import lru_cache
@@ -23,7 +23,7 @@ _PAGE = "docs/explanation/push-sum.md#to-the-letter"
 
 
 def published_terms(config: AgentConfig) -> PublishedTerms:
-    """Return terms for one random record per step, sampled with replacement, with the paper's noise.
+    """Return the terms for one random record per step, sampled with replacement, with the paper's noise.
 
     Raises:
         ConfigError: if ConstD²P has no gradient bound.
@@ -51,7 +51,7 @@ def published_terms(config: AgentConfig) -> PublishedTerms:
 
 
 def published_sigma(config: AgentConfig) -> float:
-    """Return σ as configured, or c₂ √(K ln(1/δ)) / (J ε) with c₂ = 1, a constant that the paper does not specify."""
+    """Return σ as configured, or c₂ √(K ln(1/δ)) / (J ε) with c₂ = 1, which the paper leaves open."""
     learner, privacy = settings_of(config, ClipD2pSettings), config.privacy
     if math.isinf(privacy.epsilon):
         return 0.0
@@ -63,9 +63,9 @@ def true_epsilon(sigma: float, steps: int, records: int, delta: float) -> float:
     """Return the true cost of ClipD²P's σ: K Gaussian releases of one of J records, sampled uniformly, replace-one.
 
     Args:
-        sigma: σ, the ratio of noise to clip.
-        steps: number of steps K.
-        records: number of records J.
+        sigma: σ, the ratio of the noise to the clip norm.
+        steps: the number of steps K.
+        records: the number of records J.
         delta: δ.
     """
     event = SampledGaussian(

@@ -1,4 +1,4 @@
-"""Settings of the push-sum SGD algorithms."""
+"""Settings for the push-sum SGD algorithms."""
 
 from collections.abc import Mapping
 from typing import Annotated, ClassVar, Literal, Self
@@ -24,7 +24,7 @@ _DISHONEST = 0.0
 
 
 class PushSumSettings(ScheduledSettings, frozen=True, tag="push-sum"):
-    """Settings of `push-sum` and of the learners that add noise to it."""
+    """Settings for `push-sum` and for the learners that add noise to it."""
 
     fewer_steps: ClassVar[bool] = True
     only_with: ClassVar[Mapping[str, tuple[str, tuple[str, ...]]]] = {
@@ -80,7 +80,7 @@ class PushSumSettings(ScheduledSettings, frozen=True, tag="push-sum"):
     ] = 0.2
 
     def __post_init__(self) -> None:
-        """Check the mixing. The papers use only push-sum; otherwise the default depends on the other settings."""
+        """Check the mixing. The papers use only push-sum; in all other cases the default depends on the settings."""
         super().__post_init__()
         shares = self.fidelity == "paper" or self.name == "push-sum" or self.clipping == "quantile"
         if self.mixing is None and shares:
@@ -98,7 +98,7 @@ class PushSumSettings(ScheduledSettings, frozen=True, tag="push-sum"):
             raise invalid_key("clipping", f"a few dishonest devices could distort the shared threshold; {remedy}")
 
     def completed(self, *, follows: bool) -> Self:
-        """Return settings with a mixing: pairwise for a feed, which has no last step, otherwise contributions.
+        """Return the settings with a mixing: pairwise for a feed, which has no last step, and contributions if not.
 
         See LearnerSettings.completed.
         """
@@ -108,7 +108,7 @@ class PushSumSettings(ScheduledSettings, frozen=True, tag="push-sum"):
 
 
 class ClipD2pSettings(PushSumSettings, frozen=True, tag="clipd2p"):
-    """Settings of ClipD²P and of the other learners in its paper."""
+    """Settings for ClipD²P and the other learners in its paper."""
 
     only_with: ClassVar[Mapping[str, tuple[str, tuple[str, ...]]]] = {
         **PushSumSettings.only_with,
@@ -125,13 +125,13 @@ class ClipD2pSettings(PushSumSettings, frozen=True, tag="clipd2p"):
 
 
 class AdaD2pSettings(ClipD2pSettings, frozen=True, tag="adad2p"):
-    """Settings of AdaD²P."""
+    """Settings for AdaD²P."""
 
     clipping: Clipping = "decay"
 
 
 class ConstD2pSettings(ClipD2pSettings, frozen=True, tag="constd2p"):
-    """Settings of ConstD²P."""
+    """Settings for ConstD²P."""
 
     gradient_bound: Annotated[
         Annotated[float, Meta(gt=0, le=LARGEST)] | None,

@@ -1,4 +1,4 @@
-"""Signal and noise of a configuration: how far a device's records move a model, and how far its noise moves it."""
+"""Compute a configuration's signal and noise: how far a device's records and its noise move the model."""
 
 import math
 from typing import TYPE_CHECKING
@@ -13,23 +13,24 @@ if TYPE_CHECKING:
 
 
 def max_units(config: AgentConfig, schedule: "Schedule") -> float:
-    """Return an upper bound on the number of privacy units in B records; 1 for a device or if records are followed."""
+    """Return an upper bound on the privacy units in B records; 1 for a device or if records are followed."""
     return 1.0 if config.unit == "device" or schedule.follows else schedule.expected_records
 
 
 def signal_and_noise(config: AgentConfig, schedule: "Schedule", clip: float) -> SignalAndNoise | None:
-    """Return the total signal and noise of all K steps. If records are followed, each step sums K windows.
+    """Return the total signal and noise over all K steps. If records are followed, each step sums K windows.
 
-    A step moves a model of P numbers by γ_t/B times a sum. Each unit adds at most C to that sum, and its noise has the
-    norm √P C √K/μ, where μ is that of the whole budget. γ_t is the step size, and B the expected number of records.
+    A step moves a model with P parameters by γ_t/B times a sum, where γ_t is the step size and B the expected number of
+    records. Each unit adds at most C to that sum, and the sum's noise has the norm √P C √K/μ, where μ covers the whole
+    budget.
 
     Args:
-        config: configuration of an agent.
-        schedule: schedule of the agent's learner.
-        clip: clipping threshold C.
+        config: the agent configuration.
+        schedule: the schedule of the agent's learner.
+        clip: the clipping threshold C.
 
     Returns:
-        The signal and noise, or None if batches are sampled, nothing is clipped or there are no steps.
+        The signal and noise, or None if batches are sampled, nothing is clipped, or there are no steps.
     """
     from sottovoce.algorithms.steps.public.descent import expected_batch, rate
 

@@ -1,4 +1,4 @@
-"""Codec of the push-sum learners' durable state."""
+"""Codec for the push-sum learners' durable state."""
 
 from sottovoce.algorithms.push_sum.public.machine import PushSum, PushSumState
 from sottovoce.algorithms.steps.mixing_state import decoded, encoded
@@ -11,10 +11,10 @@ class PushSumCodec:
         self._size, self._state_type = learner.schedule.width, learner.state_type
 
     def encode(self, state: PushSumState) -> bytes:
-        """Encode the durable part of a state; see StateCodec.encode."""
+        """Encode the durable part of the state; see StateCodec.encode."""
         return encoded(state, state.weight)
 
     def decode(self, raw: bytes) -> PushSumState:
-        """Decode a state, including one saved by version 0.1; see StateCodec.decode."""
+        """Decode a state, which may have been saved by version 0.1; see StateCodec.decode."""
         weight, saved = decoded(raw, self._size)
         return self._state_type(weight=weight, **saved)

@@ -1,4 +1,4 @@
-"""Wire format of shares of push-sum mass."""
+"""Wire format for shares of push-sum mass."""
 
 from sottovoce.algorithms.push_sum.public.messages import MAX_WEIGHT, PushSumShare
 from sottovoce.algorithms.steps.numerator import numerator_of
@@ -17,7 +17,7 @@ def to_bytes(message: PushSumShare) -> bytes:
 
 
 def from_bytes(payload: bytes) -> PushSumShare:
-    """Decode a share, including one that version 0.1 left in an outbox; see PayloadCodec.from_bytes."""
+    """Decode a share, which may come from an outbox saved by version 0.1; see PayloadCodec.from_bytes."""
     share = envelope_pb2.PushSumShare.FromString(payload)
     numerator = numerator_of(share)
     numerator.setflags(write=False)
@@ -25,7 +25,7 @@ def from_bytes(payload: bytes) -> PushSumShare:
 
 
 def check(message: PushSumShare) -> None:
-    """Check the shape and ranges of a share; see PayloadCodec.check."""
+    """Check that a share has a valid shape and that its values are in range; see PayloadCodec.check."""
     numerator = message.numerator
     if numerator.ndim != 1 or not 1 <= numerator.size <= MAX_PARAMETERS:
         raise MessageRefused("shape", f"the numerator has the shape {numerator.shape}, not 1 to {MAX_PARAMETERS}")

@@ -1,1 +1,1 @@
-"""Learners in synchronous rounds between neighbours."""
+"""Learners that run in synchronous rounds between neighbours."""

@@ -1,4 +1,4 @@
-"""Registry entries of learners in synchronous rounds: pdsl, dp-dpsgd, dp-cga, muffliato, dp-net-fleet."""
+"""Registry entries for learners in synchronous rounds: pdsl, dp-dpsgd, dp-cga, muffliato, dp-net-fleet."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -22,12 +22,12 @@ _AUDIT = {"data.features": 256, "data.classes": 2}
 
 
 def of_rounds(settings: type[RoundsSettings], rule: "Callable[[], Rule]", **own: Any) -> Algorithm:
-    """Return an algorithm in rounds that asks its vault for noisy mean gradients of random batches.
+    """Return an algorithm in rounds that asks its vault for noisy mean gradients on random batches.
 
     Args:
-        settings: settings of the algorithm, tagged with its name.
-        rule: function that returns the rule of the algorithm's rounds; it imports the rule only when called.
-        own: attributes of Algorithm that differ from those of the other algorithms in rounds.
+        settings: the algorithm's settings, tagged with its name.
+        rule: returns the rule for the algorithm's rounds; it imports the rule only when called.
+        own: attributes of Algorithm that differ from those shared by all algorithms in rounds.
     """
 
     def parts(config: Any, public: Any) -> Any:
@@ -68,7 +68,7 @@ ALGORITHMS = by_name(
     _built_in_algorithm(
         PdslSettings,
         releases=_CROSS,
-        audit={"learner.shapley": "uniform"},  # the other rules need public records; no vault releases a weight
+        audit={"learner.shapley": "uniform"},  # the other rules need public records; no vault ever releases a weight
     ),
     _built_in_algorithm(DpDpsgdSettings),
     _built_in_algorithm(DpCgaSettings, releases=_CROSS),

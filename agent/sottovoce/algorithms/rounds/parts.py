@@ -1,4 +1,4 @@
-"""Construction of the parts of learners in synchronous rounds from a configuration."""
+"""Build the parts of a learner in synchronous rounds from a configuration."""
 
 from typing import TYPE_CHECKING
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from sottovoce.learners import Provenance
 
 INITIAL_SEED = 0
-"""Seed of the public initial model of all devices in a fleet."""
+"""Seed for the public initial model, which is the same on all devices in a fleet."""
 
 
 def family(config: AgentConfig, rule: Rule, public: Records | None) -> Family:
-    """Return the parts of a learner in rounds. If public records are not passed, they are loaded with the learner."""
+    """Return the parts of a learner in rounds. Public records that are not passed in are loaded with the learner."""
     kernel = kernel_of(config)
 
     def make_learner(owner: str, provenance: "Provenance", kept: Kept) -> Made:
@@ -41,7 +41,7 @@ def family(config: AgentConfig, rule: Rule, public: Records | None) -> Family:
 
 
 def schedule_of(config: AgentConfig, size: int) -> "RoundsSchedule":
-    """Return the public schedule of a learner in rounds for `size` parameters; its step size ignores the noise."""
+    """Return the public schedule for a learner in rounds with `size` parameters; its step size ignores the noise."""
     from sottovoce.algorithms.rounds.public import RoundsSchedule
 
     learner = settings_of(config, RoundsSettings)
@@ -58,11 +58,11 @@ def schedule_of(config: AgentConfig, size: int) -> "RoundsSchedule":
 
 
 def _check(config: AgentConfig, rule: Rule, public: Records | None) -> None:
-    """Refuse a configuration that a learner in rounds cannot run.
+    """Check that a learner in rounds can run with this configuration.
 
     Raises:
-        ConfigError: if the neighbours are not fixed, or if the rule refuses the configuration.
-        DataError: if the public records on which models are scored do not exist.
+        ConfigError: if the neighbours are not fixed, or the rule rejects the configuration.
+        DataError: if there are no public records to score models on.
     """
     scores = config.learner.scores
     if scores is not None and public is None:
@@ -76,10 +76,10 @@ def _check(config: AgentConfig, rule: Rule, public: Records | None) -> None:
 
 
 def _check_public(spec: str | None, rule: str) -> None:
-    """Check that public records to score models on are configured and exist, before any are read.
+    """Check, before reading any, that public records to score models on are configured and exist.
 
     Raises:
-        ConfigError: if no public records are configured, or if their specification is invalid.
+        ConfigError: if no public records are configured, or their specification is invalid.
         DataError: if the file does not exist.
     """
     if spec is None:
@@ -98,7 +98,7 @@ def _check_public(spec: str | None, rule: str) -> None:
 
 
 def _batch(config: AgentConfig) -> tuple[int, int]:
-    """Return the numerator and denominator of the rate at which records are sampled."""
+    """Return the record sampling rate as a numerator and a denominator."""
     of = max(1, round(config.data.expected_records))
     return min(settings_of(config, RoundsSettings).batch, of), of
 

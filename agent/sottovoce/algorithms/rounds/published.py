@@ -1,7 +1,8 @@
-"""The papers' claims about their noise, and whether these claims hold.
+"""The papers' claims about their noise, and whether they hold.
 
-Every claim is for the replacement of one record in one round. `privacy.epsilon_per` states whether the given ε is for
-one round or is divided by the number of rounds, which is how the papers' claims would add up.
+Every claim is about replacing one record in one round. `privacy.epsilon_per` states whether the given ε is for one
+round
+or is divided by the number of rounds, which is how the papers' claims would add up.
 """
 
 import math
@@ -38,7 +39,7 @@ _REASONS = {
 
 
 def published_terms(config: AgentConfig, questions: int, batch: int) -> PublishedTerms:
-    """Return terms with the paper's noise, its claim, and the total ε that the noise really provides."""
+    """Return the terms with the paper's noise, its claim, and the total ε that the noise really provides."""
     learner, privacy = settings_of(config, RoundsSettings), config.privacy
     once = learner.name in ("pdsl", "dp-cga")  # the clip applies to the batch
     distance = 2 * learner.clip / (1 if once else batch)
@@ -82,6 +83,6 @@ def _assumption(name: str) -> str:
 
 
 def _total(mu: float, releases: int, delta: float) -> str:
-    """Return, as text, the ε of this many releases with μ each, in the Gaussian closed form."""
+    """Return, as text, the total ε of `releases` releases with μ each, by the Gaussian closed form."""
     epsilon = gaussian_epsilon(mu * math.sqrt(releases), delta)
     return f"{epsilon:.4g}" if math.isfinite(epsilon) else "more than 500"

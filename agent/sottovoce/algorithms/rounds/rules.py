@@ -1,4 +1,4 @@
-"""Rules of the algorithms in rounds, built from a configuration."""
+"""Rules for the algorithms in rounds, built from a configuration."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -19,7 +19,7 @@ from sottovoce.data import Records, checked, load, uniform_bounds
 from sottovoce.errors import ConfigError
 from sottovoce.kernels import Kernel
 
-if TYPE_CHECKING:  # the vault process needs only the number of questions, and loads no learner
+if TYPE_CHECKING:  # the vault process only needs the number of questions, and loads no learner
     from sottovoce.algorithms.rounds.public import Algorithm, Weighing
 
 
@@ -33,13 +33,14 @@ def _do_nothing(config: AgentConfig) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """Rule of an algorithm in rounds.
+    """The rule for an algorithm in rounds.
 
     Attributes:
-        made: function of (configuration, kernel, public records on which models are scored, or None for the records
-            specified by data.public) that returns the algorithm of one round.
-        questions: function that returns the maximum number of gradients a device may be asked for in one round.
-        check: function that raises ConfigError for a configuration that the algorithm cannot run.
+        made: creates the algorithm for a round from the configuration, the kernel, and the public records to score
+            models
+            on; None selects the records in data.public.
+        questions: returns the maximum number of gradients that a device may be asked for in one round.
+        check: raises ConfigError if the algorithm cannot run with the configuration.
     """
 
     made: "Callable[[AgentConfig, Kernel, Records | None], Algorithm]"
@@ -60,7 +61,7 @@ def _pdsl(config: AgentConfig, kernel: Kernel, public: Records | None) -> "Algor
 
 
 def _check_pdsl(config: AgentConfig) -> None:
-    """Check that there are not too many neighbours or answers for exact Shapley values."""
+    """Check that the numbers of neighbours and answers are small enough for exact Shapley values."""
     from sottovoce.kernels.decentralised.shapley import EXACT_AT_MOST
 
     learner = settings_of(config, PdslSettings)
@@ -124,7 +125,7 @@ def _weighing(config: AgentConfig, kernel: Kernel, public: Records | None) -> "W
 
 
 def _load_public_records(config: AgentConfig) -> Records:
-    """Return the public records specified by data.public, prepared as the vault prepares its own records."""
+    """Return the public records in data.public, prepared in the same way as the vault's own records."""
     data, spec = config.data, config.data.public or ""
     found = load(spec)
     raw = checked(

@@ -1,4 +1,4 @@
-"""Settings of the algorithms in rounds."""
+"""Settings for the algorithms in rounds."""
 
 from collections.abc import Mapping
 from typing import Annotated, ClassVar, Literal
@@ -28,11 +28,11 @@ class RoundsSettings(ScheduledSettings, frozen=True):
 
 
 class DpDpsgdSettings(RoundsSettings, frozen=True, tag="dp-dpsgd"):
-    """Settings of DP-DPSGD."""
+    """Settings for DP-DPSGD."""
 
 
 class CrossSettings(RoundsSettings, frozen=True):
-    """Settings of algorithms that use gradients at neighbours' models."""
+    """Settings for algorithms that use gradients at neighbours' models."""
 
     sound_answers: ClassVar[Literal["all"] | int] = "all"
 
@@ -41,18 +41,18 @@ class CrossSettings(RoundsSettings, frozen=True):
 
     @property
     def answered(self) -> Literal["all"] | int:
-        """Number of gradients released in one round, including the device's own."""
+        """The number of gradients released per round, including the device's own."""
         return self.answers or (self.sound_answers if self.fidelity == "sound" else "all")
 
 
 class DpCgaSettings(CrossSettings, frozen=True, tag="dp-cga"):
-    """Settings of DP-CGA."""
+    """Settings for DP-CGA."""
 
-    sound_answers: ClassVar[Literal["all"] | int] = 1  # projection does not reduce the noise of one's own gradient
+    sound_answers: ClassVar[Literal["all"] | int] = 1  # projection does not reduce the noise in the own gradient
 
 
 class PdslSettings(CrossSettings, frozen=True, tag="pdsl"):
-    """Settings of PDSL."""
+    """Settings for PDSL."""
 
     only_with: ClassVar[Mapping[str, tuple[str, tuple[str, ...]]]] = {
         **CrossSettings.only_with,
@@ -69,12 +69,12 @@ class PdslSettings(CrossSettings, frozen=True, tag="pdsl"):
 
     @property
     def scores(self) -> str | None:
-        """Rule by which models are scored on public records, or None if they are not; see LearnerSettings.scores."""
+        """The rule for scoring models on public records, or None if they are not scored; see LearnerSettings.scores."""
         return self.shapley if self.shapley in ("exact", "monte-carlo") else None
 
 
 class MuffliatoSettings(RoundsSettings, frozen=True, tag="muffliato"):
-    """Settings of Muffliato-SGD."""
+    """Settings for Muffliato-SGD."""
 
     only_with: ClassVar[Mapping[str, tuple[str, tuple[str, ...]]]] = {
         **RoundsSettings.only_with,
@@ -89,13 +89,13 @@ class MuffliatoSettings(RoundsSettings, frozen=True, tag="muffliato"):
     ] = None
 
     def __post_init__(self) -> None:
-        """Check that acceleration is configured along with the graph's spectral gap."""
+        """Check that a spectral gap is set if acceleration is."""
         super().__post_init__()
         if self.chebyshev and self.spectral_gap is None:
             raise invalid_key("spectral_gap", "required with chebyshev: 1 - |λ₂| of the fleet's Metropolis matrix")
 
 
 class DpNetFleetSettings(RoundsSettings, frozen=True, tag="dp-net-fleet"):
-    """Settings of DP-NET-FLEET."""
+    """Settings for DP-NET-FLEET."""
 
     local_steps: Annotated[int, Meta(ge=1, le=100, description="number K of steps per round")] = 1

@@ -1,4 +1,4 @@
-"""Codec of the durable state of learners in rounds."""
+"""Codec for the durable state of learners in rounds."""
 
 from dataclasses import replace
 
@@ -14,7 +14,7 @@ class RoundsCodec:
         self._fresh = learner.fresh()
 
     def encode(self, state: RoundsState) -> bytes:
-        """Encode the durable part of a state; see StateCodec.encode."""
+        """Encode the durable part of the state; see StateCodec.encode."""
         work = state.work
         return rounds_pb2.RoundsState(
             cycle=state.cycle,

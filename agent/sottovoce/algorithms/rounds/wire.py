@@ -1,4 +1,4 @@
-"""Wire format of messages of learners in rounds."""
+"""Wire format for the messages of learners in rounds."""
 
 import numpy as np
 
@@ -34,9 +34,9 @@ def from_bytes(payload: bytes) -> RoundMessage:
 
 
 def check(message: RoundMessage) -> None:
-    """Check the shape and ranges of a message; see PayloadCodec.check.
+    """Check that a message has a valid shape and that its values are in range; see PayloadCodec.check.
 
-    MAX_PARAMETERS was chosen such that two vectors of the longest model fit.
+    MAX_PARAMETERS is chosen such that two vectors of the longest model fit.
     """
     vectors = message.vectors
     if vectors.ndim != 2 or len(vectors) > MAX_VECTORS or not 1 <= vectors.shape[1] <= MAX_PARAMETERS:

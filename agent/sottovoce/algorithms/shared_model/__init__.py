@@ -1,1 +1,1 @@
-"""Learners with one shared model that the devices write in turn."""
+"""Learners with one shared model that the devices update in turn."""

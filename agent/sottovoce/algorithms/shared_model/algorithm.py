@@ -1,4 +1,4 @@
-"""Registry entries of one shared model written in turn (Jin, He & Dai 2023): without- and with-replacement."""
+"""Registry entries for one shared model updated in turn (Jin, He & Dai 2023): without- and with-replacement."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Parts of a shared model that devices write in turn (Jin, He & Dai 2023): without- and with-replacement."""
+"""Parts of a shared model that devices update in turn (Jin, He & Dai 2023): without- and with-replacement."""
 
 import math
 from typing import TYPE_CHECKING, Literal
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from sottovoce.learners import Provenance
 
 INITIAL_SEED = 0
-"""Seed of the public initial model of every fleet."""
+"""Seed for the public initial model, which is the same in every fleet."""
 
 _SUM_PASSES = 3
-_RECORDS_A_TURN = 1000  # with fewer, the noise of a sum dominates, and one sum over all records is best
+_RECORDS_A_TURN = 1000  # with fewer records, the noise of a sum dominates, and one sum over all records is best
 _MAX_TURNS = 3
-_CHAIN_STEP = 0.5  # step size without noise, for a loss for which no lemma provides a better one
+_CHAIN_STEP = 0.5  # noise-free step size for a loss for which no lemma provides a better one
 _RADIUS = 2.0**11  # see ChainTerms
 _FORGOTTEN = 1 / 16
 
@@ -55,7 +55,7 @@ def family(config: AgentConfig) -> Family:
 
 
 def schedule_of(config: AgentConfig, kernel: Kernel) -> "SharedModelSchedule":
-    """Return the public schedule of a device."""
+    """Return a device's public schedule."""
     from sottovoce.algorithms.shared_model.public.state import SharedModelSchedule
 
     learner, asks = settings_of(config, SharedModelSettings), _question_kind(config)
@@ -79,7 +79,7 @@ def schedule_of(config: AgentConfig, kernel: Kernel) -> "SharedModelSchedule":
 
 
 def _global_turns(config: AgentConfig) -> int:
-    """Return the number of global turns of one device; 0 if all steps are local."""
+    """Return a device's number of global turns; 0 if all steps are local."""
     controller, _ = settings_of(config, SharedModelSettings).control
     return 0 if controller == "always-local" else _turns(config)
 
@@ -89,9 +89,10 @@ def _order(config: AgentConfig) -> Literal["random", "round"]:
 
 
 def batch_of(config: AgentConfig) -> int:
-    """Return b, as configured, or else 50 as in the paper, or for sound sums the number that is best.
+    """Return the batch size b: as configured, else 50 as in the paper, or the best size for sound sums.
 
-    Without replacement, this is the number of all records. With replacement, it is all of them, a half or a third,
+    Without replacement, the best size is the number of all records. With replacement, it is all of them, half or a
+    third,
     depending on how many thousands of records there are.
     """
     learner = settings_of(config, SharedModelSettings)
@@ -106,7 +107,7 @@ def batch_of(config: AgentConfig) -> int:
 
 
 def _passes(config: AgentConfig) -> int:
-    """Return the number of passes over the records, as configured, or else 3 for sound sums and the paper's 1."""
+    """Return the number of passes over the records: as configured, else 3 for sound sums and 1 as in the paper."""
     learner = settings_of(config, SharedModelSettings)
     if learner.passes is not None:
         return learner.passes
@@ -123,7 +124,7 @@ def _records(config: AgentConfig) -> int:
 
 
 def slope_of(config: AgentConfig) -> float:
-    """Return a of Theorem 4, which is half the share of global steps."""
+    """Return a from Theorem 4, which is half the fraction of global steps."""
     return 0.5 / _period(config)
 
 
@@ -145,7 +146,7 @@ def _period(config: AgentConfig) -> int:
 
 
 def _turns(config: AgentConfig) -> int:
-    """Return the number of turns of one device."""
+    """Return a device's number of turns."""
     learner, records = settings_of(config, SharedModelSettings), _records(config)
     if learner.name == "with-replacement" and learner.fidelity == "paper":
         return visits(records, batch_of(config))
@@ -154,10 +155,10 @@ def _turns(config: AgentConfig) -> int:
 
 
 def _step_size(config: AgentConfig, kernel: Kernel, asks: Asks) -> float:
-    """Return η, as configured, or else the default for sums, the paper's, or the longest that the lemma allows.
+    """Return η: as configured, else the default for sums, the paper's value, or the largest that the lemma allows.
 
-    The default step size is for batches of `tuned_batch` records. For smaller batches, whose noise is larger, it
-    shrinks with the square root of the batch size. In a step along a sum, the regulariser removes at most a share
+    The default step size is tuned for batches of `tuned_batch` records. For smaller batches, whose noise is larger, it
+    shrinks with the square root of the batch size. In a step along a sum, the regulariser removes at most the fraction
     _FORGOTTEN of the model.
     """
     learner = settings_of(config, SharedModelSettings)
@@ -170,7 +171,7 @@ def _step_size(config: AgentConfig, kernel: Kernel, asks: Asks) -> float:
         return min(rate, _FORGOTTEN / learner.regularisation) if learner.regularisation else rate
     try:
         return 1 / (2 * smoothness_of(kernel).regularised(learner.regularisation).smoothness)
-    except PrivacyError:  # without noise there may be no lemma; with noise the vault refuses the query
+    except PrivacyError:  # a noise-free run may have no lemma; with noise, the vault refuses the query
         return _CHAIN_STEP
 
 

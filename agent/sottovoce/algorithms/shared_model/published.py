@@ -1,4 +1,4 @@
-"""Jin, He & Dai 2023 exactly as published: their noise, their step sizes, and the guarantee of their theorem."""
+"""Jin, He & Dai 2023 exactly as published, with their noise, step sizes and the guarantee of their theorem."""
 
 import math
 
@@ -42,7 +42,7 @@ _VISITED = (
 
 
 def letter_sizes(config: AgentConfig, slope: float) -> StepSizes:
-    """Return η_t as printed: 0.1; 1/(aγt), at most a configured η, with a regulariser; 1/√t with replacement."""
+    """Return η_t as printed: 0.1; with a regulariser 1/(aγt), capped at a configured η; with replacement 1/√t."""
     learner = settings_of(config, SharedModelSettings)
     if learner.name == "with-replacement":
         return StepSizes(learner.step_size or 1.0)
@@ -53,12 +53,12 @@ def letter_sizes(config: AgentConfig, slope: float) -> StepSizes:
 
 
 def visits(records: int, batch: int) -> int:
-    """Return the number of turns with replacement after which five times the number of records has been sampled."""
+    """Return the number of turns with replacement that sample five times as many records as there are."""
     return max(1, -(-_VISITS * records // batch))
 
 
 def published_terms(config: AgentConfig) -> Terms:
-    """Return the vault's terms, exactly as in the paper."""
+    """Return the vault's terms exactly as in the paper."""
     learner = settings_of(config, SharedModelSettings)
     batch, (controller, every) = learner.batch_size, learner.control
     period = every if controller == "schedule" else 1
@@ -94,7 +94,7 @@ def published_terms(config: AgentConfig) -> Terms:
 
 
 def _is_refuted(config: AgentConfig) -> bool:
-    """Return whether a setting is outside the range in which Theorem 2 and its classical noise are valid."""
+    """Return whether a setting lies outside the range in which Theorem 2 and its classical noise are valid."""
     learner, epsilon, delta = settings_of(config, SharedModelSettings), config.privacy.epsilon, config.privacy.delta
     one = learner.chosen_model == "softmax" or config.data.classes == 2
     if learner.control[0] == "deep-q" or learner.regularisation > 0 or not one:

@@ -1,4 +1,4 @@
-"""Settings of one model that visits all devices."""
+"""Settings for one model that visits all devices."""
 
 from collections.abc import Mapping
 from typing import Annotated, ClassVar, Literal
@@ -13,11 +13,11 @@ Controller = Literal["schedule", "deep-q", "always-global", "always-local"]
 
 
 class SharedModelSettings(GradientSettings, frozen=True):
-    """Settings of both learners with one shared model."""
+    """Settings shared by both learners with one shared model."""
 
     own_batch: ClassVar[int] = 50
     tuned_batch: ClassVar[int] = 50
-    """Number of records in the batches for which the learner's default step size was chosen."""
+    """Batch size for which the learner's default step size was tuned."""
 
     clip: Clip = 0.7
     batch: Annotated[
@@ -35,17 +35,17 @@ class SharedModelSettings(GradientSettings, frozen=True):
 
     @property
     def batch_size(self) -> int:
-        """Batch size b, as configured or as in the paper."""
+        """The batch size b, as configured or as in the paper."""
         return self.own_batch if self.batch is None else self.batch
 
     @property
     def control(self) -> tuple[Controller, int]:
-        """Rule that decides which steps are global, and the number of steps per global step of a schedule."""
+        """The rule that decides which steps are global, and a schedule's number of steps per global step."""
         return "schedule", 1
 
 
 class WithReplacementSettings(SharedModelSettings, frozen=True, tag="with-replacement"):
-    """Settings of SGD with replacement, in which every step is global."""
+    """Settings for SGD with replacement, in which every step is global."""
 
     own_step_size: ClassVar[float] = 100.0
 
@@ -57,7 +57,7 @@ class WithReplacementSettings(SharedModelSettings, frozen=True, tag="with-replac
 
 
 class WithoutReplacementSettings(SharedModelSettings, frozen=True, tag="without-replacement"):
-    """Settings of SGD without replacement."""
+    """Settings for SGD without replacement."""
 
     own_step_size: ClassVar[float] = 36.0
     tuned_batch: ClassVar[int] = 2000
@@ -73,7 +73,7 @@ class WithoutReplacementSettings(SharedModelSettings, frozen=True, tag="without-
     only_with: ClassVar[Mapping[str, tuple[str, tuple[str, ...]]]] = {"release_every": ("controller", ("schedule",))}
 
     def __post_init__(self) -> None:
-        """Check that the controller is allowed with the fidelity."""
+        """Check that the fidelity allows the controller."""
         super().__post_init__()
         if self.fidelity == "sound" and self.controller == "deep-q":
             raise invalid_key(

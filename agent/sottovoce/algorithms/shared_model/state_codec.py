@@ -1,4 +1,4 @@
-"""Codec of the durable state of shared-model learners."""
+"""Codec for the durable state of shared-model learners."""
 
 import numpy as np
 
@@ -17,7 +17,7 @@ class SharedModelCodec:
         self._size = learner.fresh().own.size
 
     def encode(self, state: SharedModelState) -> bytes:
-        """Encode the durable part of a state; see StateCodec.encode."""
+        """Encode the durable part of the state; see StateCodec.encode."""
         model = shared_model_pb2.SharedModel(
             head=to_wire(state.model.head), parameters=to_float32(state.model.parameters.astype(np.float32))
         )

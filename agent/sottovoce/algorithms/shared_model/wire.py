@@ -1,4 +1,4 @@
-"""Wire format of messages between devices that share one model."""
+"""Wire format for messages between devices that share one model."""
 
 from sottovoce.algorithms.shared_model.public.messages import (
     MAX_STEP,
@@ -43,7 +43,7 @@ def from_bytes(payload: bytes) -> Said:
 
 
 def check(message: Said) -> None:
-    """Check the ranges of a message; see PayloadCodec.check."""
+    """Check that the values in a message are in range; see PayloadCodec.check."""
     if isinstance(message, ModelWanted):
         return
     if not 0 <= message.head.step <= MAX_STEP or len(message.head.writer) > _LONGEST_NAME:

@@ -1,1 +1,1 @@
-"""Private steps: the common part of all learners that step along noisy sums."""
+"""Private steps, which all learners that step along noisy sums have in common."""

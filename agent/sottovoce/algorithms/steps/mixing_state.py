@@ -1,4 +1,4 @@
-"""Durable state of a device that mixes a model: one form, from which push-sum and pairs can both continue."""
+"""Durable state of a device that mixes a model, in one format from which push-sum and pairwise can both continue."""
 
 from typing import Any
 
@@ -10,11 +10,11 @@ from sottovoce.wire.v1 import state_pb2
 
 
 def encoded(state: Any, weight: int) -> bytes:
-    """Encode a state with its push-sum weight.
+    """Encode a state together with its push-sum weight.
 
     Args:
         state: a PushSumState or a PairwiseState.
-        weight: in units of 2^-40.
+        weight: the push-sum weight in units of 2^-40.
     """
     saved = state_pb2.PushSumState(
         weight=weight,
@@ -29,22 +29,22 @@ def encoded(state: Any, weight: int) -> bytes:
 
 
 def decoded(raw: bytes, size: int) -> tuple[int, dict[str, Any]]:
-    """Return the push-sum weight that was saved, and the state's other fields by name, also for a state of version 0.1.
+    """Return the saved push-sum weight and the state's other fields by name. Also decodes states from version 0.1.
 
     Args:
-        raw: the bytes.
-        size: length of the vector that this device mixes.
+        raw: the encoded state.
+        size: the length of the vector that this device mixes.
 
     Raises:
-        OtherModel: if the saved vector has another length.
-        ValueError: if the state is damaged.
-        DecodeError: if the bytes are not such a state.
+        OtherModel: if the saved vector has a different length.
+        ValueError: if the state is corrupt.
+        DecodeError: if the bytes do not encode such a state.
     """
     saved = state_pb2.PushSumState.FromString(raw)
     try:
         numerator = numerator_of(saved)
     except MessageRefused as error:
-        raise ValueError(f"its model: {error}") from error
+        raise ValueError(f"the model is invalid: {error}") from error
     if numerator.size != size:
         raise OtherModel(numerator.size, size)
     return saved.weight, {

@@ -1,4 +1,4 @@
-"""Packed parameters of a model in a message or a state, including those of version 0.1."""
+"""Packed model parameters in a message or a state, including the format of version 0.1."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -8,16 +8,16 @@ from sottovoce.wire.packed import take_numbers
 from sottovoce.wire.v1 import envelope_pb2, state_pb2
 
 Holder = envelope_pb2.PushSumShare | state_pb2.PushSumState
-"""A message that holds a numerator."""
+"""A message that contains a numerator."""
 
 _ENCODED_BEFORE = np.dtype("<i8")
 
 
 def numerator_of(message: Holder) -> NDArray[np.int64]:
-    """Return the numerator in a message, also in one of version 0.1, int64[P].
+    """Return the numerator in a message, int64[P], which may be in the format of version 0.1.
 
     Raises:
-        MessageRefused: for `shape` or `malformed`.
+        MessageRefused: with the reason `shape` or `malformed`.
     """
     if len(message.numerator) % _ENCODED_BEFORE.itemsize:
         raise MessageRefused("shape", "the numerator does not contain a whole number of parameters")

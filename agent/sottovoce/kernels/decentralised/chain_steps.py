@@ -1,6 +1,6 @@
-"""Steps of Jin, He & Dai 2023, Algorithm 1: private local descent, and a chain of noised global models.
+"""The steps of Jin, He & Dai 2023, Algorithm 1: private local descent, and a chain of noisy global models.
 
-A local step sends nothing; its result is as private as the records. Models are float64 arrays of the same shape.
+A local step sends nothing, and its result is as private as the records. Models are float64 arrays of equal shape.
 """
 
 import math
@@ -12,15 +12,15 @@ from numpy.typing import NDArray
 from sottovoce.errors import ConfigError
 
 Schedule = Callable[[int], float]
-"""Function that returns the step size η_t of step t = 1, 2, …"""
+"""Returns the step size η_t for step t = 1, 2, …"""
 
 
 def local_step(model: NDArray[np.float64], gradient: NDArray[np.float64], step_size: float) -> NDArray[np.float64]:
-    """Return w^L after the step w^L ← w^L - 2η ∇f_D(w^L); the factor 2 comes from the paper.
+    """Return w^L after the step w^L ← w^L - 2η ∇f_D(w^L), where the factor 2 comes from the paper.
 
     Args:
         model: w^L.
-        gradient: the mean gradient of the batch D at w^L.
+        gradient: the mean gradient over the batch D at w^L.
         step_size: η.
     """
     return model - 2 * step_size * gradient
@@ -33,12 +33,12 @@ def global_step(
     noise: NDArray[np.float64],
     step_size: float,
 ) -> NDArray[np.float64]:
-    """Return w^G ← (w^G + w^L)/2 - η(∇f_D(w^G) + N); the agent publishes the result and uses it as its next w^L.
+    """Return w^G ← (w^G + w^L)/2 - η(∇f_D(w^G) + N), which the agent publishes and uses as its next w^L.
 
     Args:
         latest: w^G, as published by the last agent to update it.
         local: w^L.
-        gradient: the mean gradient of the batch D at w^G.
+        gradient: the mean gradient over the batch D at w^G.
         noise: N. Theorem 2 calibrates ηN to the sensitivity in Lemma 4, so divide its noise by η.
         step_size: η.
     """
@@ -46,7 +46,7 @@ def global_step(
 
 
 def constant(step_size: float) -> Schedule:
-    """Return the schedule η_t = η, for convex losses; Lemma 4 holds for η ≤ 1/(2μ), where μ is the smoothness.
+    """Return the schedule η_t = η for convex losses. Lemma 4 holds for η ≤ 1/(2μ), where μ is the smoothness.
 
     Raises:
         ConfigError: if η is not positive.
@@ -56,12 +56,12 @@ def constant(step_size: float) -> Schedule:
 
 
 def strongly_convex(a: float, convexity: float, smoothness: float | None) -> Schedule:
-    """Return the schedule η_t = min(1/(2μ), 1/(aγt)).
+    """Return the schedule η_t = min(1/(2μ), 1/(aγt)) for strongly convex losses.
 
     Args:
         a: the constant a in Theorem 4, at least half the probability of exploring.
-        convexity: strong convexity γ.
-        smoothness: μ; None for 1/(aγt) as printed in the paper, whose first steps violate the condition of Lemma 4.
+        convexity: the strong convexity γ.
+        smoothness: μ, or None for 1/(aγt) as printed in the paper, whose first steps violate the condition in Lemma 4.
 
     Raises:
         ConfigError: if an argument is not positive.
@@ -77,7 +77,7 @@ def inverse_square_root() -> Schedule:
 
 
 def projected(model: NDArray[np.float64], radius: float) -> NDArray[np.float64]:
-    """Project a model, treated as one vector, onto the ball of radius R. The map never increases distances.
+    """Project a model, treated as one vector, onto the ball of radius R. This map never increases distances.
 
     Args:
         model: w, of any shape.

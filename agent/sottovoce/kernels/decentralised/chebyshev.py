@@ -1,9 +1,9 @@
 """Gossip with and without acceleration (Muffliato: Cyffers, Even, Bellet & Massoulié 2022, Algorithm 1).
 
 The recurrence is x^(s+1) = (1 + c_s) W x^s - c_s x^(s-1), with x^(-1) = x^0 and c_0 = 0. After S steps it has applied a
-polynomial of degree S in W. W is symmetric and doubly stochastic, so the sum over agents is preserved for every choice
-of c. The gap of W is 1 - max(|λ₂|, |λ_n|), in (0, 1]. Coefficients are float64[S] and public: anyone who knows the
-graph can compute them.
+polynomial of degree S in W. W is symmetric and doubly stochastic, so every choice of c preserves the sum over agents.
+The gap of W is 1 - max(|λ₂|, |λ_n|), in (0, 1]. Coefficients are float64[S] and public: anyone who knows the graph can
+compute them.
 """
 
 import math
@@ -26,7 +26,7 @@ def step(mixed: NDArray[np.float64], previous: NDArray[np.float64], coefficient:
 
 
 def plain_coefficients(steps: int) -> NDArray[np.float64]:
-    """Return the coefficients c = 0 of gossip without acceleration, x^(s+1) = W x^s.
+    """Return the coefficients c = 0, for gossip without acceleration: x^(s+1) = W x^s.
 
     Each step scales the error by 1 - gap.
     """
@@ -36,7 +36,8 @@ def plain_coefficients(steps: int) -> NDArray[np.float64]:
 def accelerated_coefficients(gap: float, steps: int) -> NDArray[np.float64]:
     """Return the coefficients of the polynomial T_S(·/λ)/T_S(1/λ), λ = 1 - gap.
 
-    It has the smallest worst-case error in S steps. The formula 1 + c_s = 2 T_s(1/λ)/(λ T_(s+1)(1/λ)) follows from
+    This polynomial has the smallest worst-case error in S steps. The formula 1 + c_s = 2 T_s(1/λ)/(λ T_(s+1)(1/λ))
+    follows from
     T_(s+1)(y) = 2y T_s(y) - T_(s-1)(y), which gives 1 + c_1 = 2/(2 - λ²) and 1 + c_s = 1/(1 - λ²(1 + c_(s-1))/4)
     (Golub & Varga 1961; on graphs Scaman, Bach, Bubeck, Lee & Massoulié 2017).
 

@@ -1,7 +1,8 @@
-"""Clipping thresholds that change over time, either by a public rule at no cost or by noised bits that are charged.
+"""Clipping thresholds that change over time, by a free public rule or by noisy bits that are charged.
 
 The privacy of a noisy gradient depends only on its noise multiplier, the ratio of noise to threshold. A threshold C_t
-may therefore follow any public rule, or depend on earlier releases.
+may
+therefore follow any public rule, or depend on earlier releases.
 """
 
 import math
@@ -10,13 +11,13 @@ from sottovoce.errors import ConfigError
 
 
 def decayed_threshold(initial: float, ratio: float, step: int, steps: int) -> float:
-    """Return C_t = C_0 r^(t/K), which runs from C_0 before the first step to C_0 r after the last.
+    """Return C_t = C_0 r^(t/K), which decreases or increases from C_0 before the first step to C_0 r after the last.
 
     Args:
         initial: C_0.
         ratio: r, the final threshold divided by the initial one.
         step: t, 0 … K.
-        steps: number of steps K.
+        steps: the number of steps K.
 
     Raises:
         ConfigError: if C_0, r or K is not positive.
@@ -33,9 +34,9 @@ def next_threshold(threshold: float, bit: float, target: float, rate: float) -> 
 
     Args:
         threshold: C_t.
-        bit: b_t, the noised mean of 1[‖g_j‖ ≤ C_t] - ½ over the batch, and over peers if bits are averaged.
-        target: share of gradients to leave unclipped, in (0, 1).
-        rate: learning rate η_C.
+        bit: b_t, the noisy mean of 1[‖g_j‖ ≤ C_t] - ½ over the batch, and over peers if bits are averaged.
+        target: the fraction of gradients to leave unclipped, in (0, 1).
+        rate: the learning rate η_C.
 
     Raises:
         ConfigError: if the target is not in (0, 1), or C_t or the rate is not positive.
@@ -49,14 +50,14 @@ def next_threshold(threshold: float, bit: float, target: float, rate: float) -> 
 
 
 def gradient_multiplier(multiplier: float, bit_noise: float) -> float:
-    """Return z_D = (z⁻² - (2 s_b)⁻²)^(-½), the gradient's noise multiplier if gradient and bits share z.
+    """Return z_D = (z⁻² - (2 s_b)⁻²)^(-½), the gradient's noise multiplier if the gradient and the bits share z.
 
-    A record changes the sum of centred bits by ½, so the bits have multiplier 2 s_b. Gradient and bits form one
+    A record changes the sum of centred bits by ½, so the bits have multiplier 2 s_b. The gradient and the bits form one
     release, whose squared inverse multipliers add up to z⁻².
 
     Args:
         multiplier: z, the multiplier that is charged to the budget.
-        bit_noise: s_b, standard deviation of the noise on the sum of bits.
+        bit_noise: s_b, the standard deviation of the noise on the sum of bits.
 
     Raises:
         ConfigError: if the bits alone already use up z, that is, if s_b ≤ z/2.

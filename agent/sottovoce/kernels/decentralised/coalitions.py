@@ -1,7 +1,7 @@
-"""Accuracy of the mean of each coalition's candidates, eqs. (16), (17) of PDSL, for many coalitions at once.
+"""The accuracy of the mean of each coalition's candidates, eqs. (16), (17) of PDSL, for many coalitions at once.
 
-The output of a first layer is linear in its parameters, so the layer of a mean of candidates is the mean of their
-layers. Records therefore pass through the first layer once for each candidate instead of once for each of 2ⁿ
+The output of a first layer is linear in its parameters, so the first layer of a mean of candidates is the mean of their
+first layers. Records therefore pass through the first layer once per candidate rather than once for each of 2ⁿ
 coalitions. Coalitions are scored in float32, which is a hundred times as fast if the model has a tanh. Records whose
 label wins or loses by so little that rounding could decide the outcome are scored again in float64, so the result is
 the same as in float64.
@@ -22,16 +22,16 @@ from sottovoce.kernels.softmax import Softmax
 Floats = NDArray[np.float64]
 _Rest = Callable[[NDArray[Any], NDArray[Any]], NDArray[Any]]
 
-_CHUNK = 2**17  # values in the first layer of one batch of coalitions, which stay in the cache
-_CLOSE = 2.0**-14  # relative to the largest logit: far more than the rounding error of float32
+_CHUNK = 2**17  # first-layer values in one batch of coalitions, few enough to stay in the cache
+_CLOSE = 2.0**-14  # relative to the largest logit, and far larger than float32 rounding errors
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AccuracyGame:
-    """Game in which v(S) is the accuracy, on public records, of the mean of the members' candidates; v(∅) = 0.
+    """The game where v(S) is the accuracy, on public records, of the mean of the members' candidates, and v(∅) = 0.
 
     Attributes:
-        model: the model to which the candidate parameters belong.
+        model: the model that the candidate parameters belong to.
         features: float64[M, d], public.
         labels: int64[M].
     """
@@ -41,7 +41,7 @@ class AccuracyGame:
     labels: NDArray[np.int64] = field(repr=False)
 
     def worth(self, candidates: Floats) -> Worth:
-        """Return the worth function over coalitions, each a bit mask over the candidates float64[n, P]."""
+        """Return a function that maps coalitions, as bit masks over the candidates float64[n, P], to their worth."""
         match self.model:
             case Softmax(features=d, classes=c):
                 logits = self.features @ candidates.reshape(-1, d, c)
@@ -58,18 +58,18 @@ class AccuracyGame:
 
 
 class _Layered:
-    """Worth function for a model whose first layer is linear in its parameters.
+    """The worth function for a model whose first layer is linear in its parameters.
 
     Args:
         layer: float64[n, M, h], the first layer of each candidate.
         head: float64[n, H], the remaining parameters.
-        rest: function that computes logits from a layer and a head, in their precision.
+        rest: computes logits from a layer and a head, in their precision.
         labels: int64[M].
     """
 
     def __init__(self, layer: Floats, head: Floats, rest: _Rest, labels: NDArray[np.int64]) -> None:
         self._layer, self._head, self._rest, self._labels = layer, head, rest, labels
-        with np.errstate(over="ignore"):  # records whose values overflow are scored again in float64
+        with np.errstate(over="ignore"):  # records with overflowing values are scored again in float64
             self._coarse = layer.reshape(len(layer), -1).astype(np.float32)
         self._rows = max(1, _CHUNK // max(1, self._coarse.shape[1]))
 

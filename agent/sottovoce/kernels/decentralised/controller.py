@@ -1,7 +1,7 @@
 """The controller of Jin, He & Dai 2023, Algorithm 2: a deep Q-network that chooses between local and global steps.
 
-Its state is computed from un-noised losses and un-noised local models, and its decisions are visible. Anyone who sees
-them learns about records, and there is no bound on how much. Use it only to run or trace the algorithm as published.
+Its state is computed from noise-free losses and noise-free local models, and its decisions are visible. Anyone who sees
+them learns about records, with no bound on how much. Use it only to run or trace the algorithm as published.
 """
 
 from collections import deque
@@ -20,18 +20,18 @@ Transition = tuple[NDArray[np.float64], int, float, NDArray[np.float64] | None]
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """Settings of a controller. The paper specifies neither a discount nor C: 0.9 and 10 are our choice.
+    """Settings for a controller. The paper specifies neither a discount nor C, for which 0.9 and 10 are our choices.
 
     Attributes:
-        state_size: number of values in a state, which consists of the local model and its loss on the new batch.
-        exploration_steps: number of decisions over which exploration falls linearly from 1 to `min_exploration`.
-        min_exploration: probability of a random action after those decisions.
-        hidden: number of units in the hidden layer.
-        rate: learning rate of Adam.
-        memory: maximum number of transitions to remember; the oldest is dropped first.
-        batch: number of transitions used in one learning step.
+        state_size: the number of values in a state, which consists of the local model and its loss on the new batch.
+        exploration_steps: the number of decisions over which exploration falls linearly from 1 to `min_exploration`.
+        min_exploration: the probability of a random action after those decisions.
+        hidden: the number of units in the hidden layer.
+        rate: Adam's learning rate.
+        memory: the maximum number of transitions to remember; the oldest is dropped first.
+        batch: the number of transitions per learning step.
         discount: g, the weight of a later reward.
-        copy_every: C, the number of steps between copies of the network to the target network.
+        copy_every: C, the number of learning steps between copies of the network to the target network.
 
     Raises:
         ConfigError: if a value is out of range.
@@ -61,15 +61,15 @@ class Terms:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TargetStep:
-    """Results of one learning step, where b is the batch size.
+    """The results of one learning step, where b is the batch size.
 
     Attributes:
-        transitions: int64[b], the sampled transitions, numbered from 0 in the order in which they were observed.
+        transitions: int64[b], the sampled transitions, numbered from 0 in the order of observation.
         targets: y, float64[b]: r_j if no state followed, otherwise r_j + g max_a Q̂(s_(j+1), a), where
             Q̂ is the target network.
         predictions: Q(s_j, a_j) before the step, float64[b].
         loss: the mean of (y_j - Q(s_j, a_j))².
-        copied: whether the network was copied to the target network after the step.
+        copied: whether the network was copied to the target network after this step.
     """
 
     transitions: NDArray[np.int64]
@@ -81,17 +81,17 @@ class TargetStep:
 
 @dataclass(slots=True, eq=False)
 class Controller:
-    """State of Algorithm 2. It is deterministic given the generators that are passed in.
+    """The state of Algorithm 2, which is deterministic given the generators passed in.
 
     In each turn, call `observe` with the result of the last action, then `learn`, then `decide`.
 
     Attributes:
-        terms: settings of the controller.
+        terms: the controller's settings.
         network: Q, with parameters θ.
         target: Q̂, with parameters θ'.
-        optimiser: state of Adam.
-        decisions: number of decisions made.
-        observed: number of transitions observed so far, the latest of which are remembered.
+        optimiser: Adam's state.
+        decisions: the number of decisions made.
+        observed: the number of transitions observed so far, of which the latest are remembered.
         memory: the remembered transitions, (state, action, reward, next state or None), oldest first.
     """
 
@@ -111,12 +111,12 @@ class Controller:
 
     @property
     def exploration(self) -> float:
-        """Probability that the next action is random."""
+        """The probability that the next action is random."""
         share = min(1.0, self.decisions / self.terms.exploration_steps)
         return 1 - (1 - self.terms.min_exploration) * share
 
     def decide(self, state: NDArray[np.float64], generator: np.random.Generator) -> int:
-        """Choose LOCAL or GLOBAL in a state float64[s]: at random, or by the larger Q, with ties resolved as LOCAL."""
+        """Choose LOCAL or GLOBAL in a state, float64[s]: at random, or by the larger Q, where LOCAL wins ties."""
         exploring = generator.random() < self.exploration
         self.decisions += 1
         if exploring:
@@ -126,14 +126,14 @@ class Controller:
     def observe(
         self, state: NDArray[np.float64], action: int, reward: float, next_state: NDArray[np.float64] | None
     ) -> None:
-        """Remember that an action led from a state to the next (None after the last); if full, drop the oldest."""
+        """Remember that an action led from a state to the next (None after the last), dropping the oldest if full."""
         if len(self.memory) == self.terms.memory:
             self.memory.popleft()
         self.memory.append((state.copy(), action, reward, None if next_state is None else next_state.copy()))
         self.observed += 1
 
     def learn(self, generator: np.random.Generator) -> TargetStep | None:
-        """Take one Adam step on a batch of distinct remembered transitions; None if there are too few."""
+        """Take one Adam step on a batch of distinct remembered transitions, or return None if there are too few."""
         if len(self.memory) < self.terms.batch:
             return None
         chosen = generator.choice(len(self.memory), self.terms.batch, replace=False)

@@ -1,6 +1,6 @@
-"""Mixing weights from the directions of noised gradients: PDSL's Shapley weights without a validation set.
+"""Mixing weights from the directions of noisy gradients, which replace PDSL's Shapley weights without a validation set.
 
-The gradients are already noised releases, so weights computed from them cost no privacy and need no labelled public
+The gradients are noisy releases already, so weights computed from them cost no privacy and need no labelled public
 data.
 """
 
@@ -11,14 +11,15 @@ from numpy.typing import NDArray
 def weights_by_mean(gradients: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return π_j = max(cos(g_j, ḡ), 0)/Σ, where ḡ is the mean gradient. This is the recommended rule.
 
-    All gradients contribute equally to the mean, so as noise drowns out their directions the weights approach equal
-    weights, which average noise best.
+    All gradients contribute equally to the mean, so the weights approach equal weights, which average noise best, as
+    noise
+    drowns out the gradients' directions.
 
     Args:
-        gradients: float64[n,P], the noised gradients of a neighbourhood, including the agent's own.
+        gradients: float64[n,P], the noisy gradients in a neighbourhood, including the agent's own.
 
     Returns:
-        float64[n], not negative, with sum 1; all equal if no cosine is positive. A zero gradient has weight 0.
+        float64[n], nonnegative and summing to 1; all equal if no cosine is positive. A zero gradient has weight 0.
     """
     return _weights(gradients, gradients.mean(axis=0))
 
@@ -26,11 +27,11 @@ def weights_by_mean(gradients: NDArray[np.float64]) -> NDArray[np.float64]:
 def weights_by_own(gradients: NDArray[np.float64], own: int) -> NDArray[np.float64]:
     """Return π_j = max(cos(g_j, g_own), 0)/Σ, which stays close to the agent's own data.
 
-    The cosine of the agent's own gradient with itself is 1 whatever its noise, so its weight grows with the noise.
+    The agent's own gradient always has cosine 1 with itself, however noisy it is, so its weight grows with the noise.
 
     Args:
         gradients: as for `weights_by_mean`.
-        own: row index of the agent's own gradient.
+        own: the row index of the agent's own gradient.
     """
     return _weights(gradients, gradients[own])
 

@@ -1,4 +1,4 @@
-"""Metropolis mixing weights, computed from degrees that neighbours exchange. No coordinator needs to know the graph.
+"""Metropolis mixing weights, computed from degrees that neighbours exchange, so no coordinator needs to know the graph.
 
 With w_ij = 1/(1 + max(deg_i, deg_j)) on edges and the remaining weight on the agent itself, the mixing matrix is
 symmetric and doubly stochastic on any undirected graph (Xiao, Boyd & Kim 2007).
@@ -14,14 +14,14 @@ Peer = TypeVar("Peer", bound=Hashable)
 
 
 def weight(own_degree: int, other_degree: int) -> float:
-    """Return w_ij of an edge. Both ends compute the same value.
+    """Return the weight w_ij of an edge, which is the same at both ends.
 
     Args:
-        own_degree: number of neighbours of i, excluding i itself.
-        other_degree: number of neighbours of j.
+        own_degree: the number of i's neighbours, excluding i itself.
+        other_degree: the number of j's neighbours.
 
     Raises:
-        ConfigError: if either end of the edge has no neighbour.
+        ConfigError: if either end of the edge has no neighbours.
     """
     if own_degree < 1 or other_degree < 1:
         raise ConfigError(
@@ -31,17 +31,17 @@ def weight(own_degree: int, other_degree: int) -> float:
 
 
 def weights(own_degree: int, degrees: Mapping[Peer, int]) -> tuple[float, dict[Peer, float]]:
-    """Return one agent's row of the mixing matrix.
+    """Return an agent's row in the mixing matrix.
 
     Args:
-        own_degree: number of the agent's neighbours in the graph.
-        degrees: degree of each neighbour present in this round; the weight of an absent one goes to the agent.
+        own_degree: the number of the agent's neighbours in the graph.
+        degrees: the degree of each neighbour present in this round; an absent neighbour's weight goes to the agent.
 
     Returns:
         The agent's weight for itself, which is positive, and its weights for `degrees`. The exact sum rounds to 1.
 
     Raises:
-        ConfigError: if there are more neighbours than the degree, or if a neighbour has degree 0.
+        ConfigError: if there are more neighbours than the degree states, or a neighbour has degree 0.
     """
     if len(degrees) > own_degree:
         raise ConfigError(

@@ -1,7 +1,7 @@
-"""Clipped gradients divided by their threshold, which makes privacy independent of the threshold.
+"""Clipped gradients divided by their threshold, so that their privacy does not depend on the threshold.
 
-A row is never longer than 1, whatever its gradient and the threshold are, so a sum of rows has sensitivity 1. The sum
-is later multiplied by the threshold, which may follow any public rule or depend on earlier releases.
+A row is never longer than 1, whatever its gradient and threshold are, so a sum of rows has sensitivity 1. The sum is
+later multiplied by the threshold, which may follow any public rule or depend on earlier releases.
 """
 
 import math
@@ -15,21 +15,21 @@ Rows = NDArray[np.float64]
 Rule = Literal["decay", "quantile", "automatic"]
 
 BIT_SHARE = 0.1
-"""Length b of the bit coordinate under `quantile`; the gradient coordinates have length √(1-b²) at most."""
+"""Length b of the bit coordinate under `quantile`, which leaves at most √(1-b²) for the gradient coordinates."""
 
 STABILISER = 0.01
-"""Constant added to the length by which `automatic` divides (Bu, Wang, Zha & Karypis 2023)."""
+"""Constant added to the norm by which `automatic` divides (Bu, Wang, Zha & Karypis 2023)."""
 
 _REST = math.sqrt(1 - BIT_SHARE**2)
 
 
 @dataclass(frozen=True, slots=True)
 class Undone:
-    """A sum of normalised rows, converted back to the units of the gradient.
+    """A sum of normalised rows, converted back to gradient units.
 
     Attributes:
         gradient: float64[P], the sum of clipped gradients.
-        bits: Σ ±1 over rows, +1 for a gradient that is no longer than its threshold; None if rows carry no bit.
+        bits: Σ ±1 over rows, with +1 for a gradient no longer than its threshold; None if rows contain no bit.
     """
 
     gradient: NDArray[np.float64]
@@ -41,19 +41,20 @@ def row_length(rule: Rule, size: int) -> int:
     return size + (rule == "quantile")
 
 
-@np.errstate(over="ignore", invalid="ignore", divide="ignore")  # a warning would reveal something about a record
+@np.errstate(over="ignore", invalid="ignore", divide="ignore")  # a warning would reveal information about a record
 def normalised(gradients: Rows, rule: Rule, threshold: float) -> Rows:
-    """Return gradients clipped at C and divided by C; under `automatic`, divided by their length plus a constant.
+    """Return gradients clipped at C and divided by C. Under `automatic`, divide by their norm plus a constant instead.
 
     Args:
         gradients: float64[n, P].
         rule: `decay`: g / max(‖g‖, C). `automatic`: g / (‖g‖ + 0.01). `quantile`: √(1-b²) g / max(‖g‖, C), then one
-            more coordinate, which is b where ‖g‖ ≤ C and -b elsewhere.
+            additional coordinate, which is b if ‖g‖ ≤ C and -b if not.
         threshold: C, positive and finite.
 
     Returns:
-        float64[n, row_length(rule, P)]. Rows are no longer than 1 up to rounding and underflow. Each row depends, to
-        the last bit, only on its own gradient. A row whose gradient is not finite need not be finite.
+        float64[n, row_length(rule, P)]. Up to rounding and underflow, rows are no longer than 1. Each row depends, to
+        the
+            last bit, only on its own gradient. A row whose gradient is not finite need not be finite.
     """
     rows = np.ascontiguousarray(gradients)
     norms = np.sqrt(np.add.reduce(rows * rows, axis=1, keepdims=True))
@@ -66,12 +67,12 @@ def normalised(gradients: Rows, rule: Rule, threshold: float) -> Rows:
 
 
 def undo_normalisation(total: NDArray[np.float64], rule: Rule, threshold: float) -> Undone:
-    """Convert a sum of normalised rows back to the units of the gradient.
+    """Convert a sum of normalised rows back to gradient units.
 
     Args:
         total: float64[row_length(rule, P)].
-        rule: rule by which the rows were normalised.
-        threshold: C of the rows; under `automatic`, the length to which each row is scaled.
+        rule: the rule by which the rows were normalised.
+        threshold: the C used for the rows; under `automatic`, the length to which each row is scaled.
     """
     if rule == "quantile":
         return Undone(total[:-1] * (threshold / _REST), float(total[-1]) / BIT_SHARE)

@@ -1,14 +1,15 @@
-"""DP-CGA's quadratic programme: the gradient nearest to the agent's own that opposes no neighbour's gradient.
+"""DP-CGA's quadratic programme, which finds the gradient nearest to the agent's that opposes no neighbour's gradient.
 
-The programme is min ‖g - g_ii‖² subject to ⟨g, g_ij⟩ ≥ 0 for all j. In the dual, g = g_ii + Σ_j u_j g_ij, with
-multipliers u ≥ 0 that minimise ‖g‖: nonnegative least squares with one unknown per neighbour, whatever the model size.
+The programme is min ‖g - g_ii‖² subject to ⟨g, g_ij⟩ ≥ 0 for all j. In the dual, g = g_ii + Σ_j u_j g_ij, where the
+multipliers u ≥ 0 minimise ‖g‖. This is nonnegative least squares with one unknown per neighbour, whatever the model
+size.
 """
 
 import numpy as np
 from numpy.typing import NDArray
 
-_SLACK = 1e-12  # tolerance on a cosine; smaller values are rounding errors
-_ROUNDS = 30  # per vector, where one is usually enough; limits the iterations if rounding prevents convergence
+_SLACK = 1e-12  # tolerance on a cosine; anything smaller is a rounding error
+_ROUNDS = 30  # per vector, where one is usually enough; bounds the loop if rounding prevents convergence
 
 
 def project(own: NDArray[np.float64], others: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -21,7 +22,7 @@ def project(own: NDArray[np.float64], others: NDArray[np.float64]) -> NDArray[np
         others: float64[m,P], g_ij; a zero vector imposes no constraint, and vectors may be equal or opposite.
 
     Returns:
-        The projection of `own` onto the cone where ⟨g, g_ij⟩ ≥ 0, up to ⟨g, g_ij⟩ ≥ -1e-12 ‖g_ii‖ ‖g_ij‖ for all j.
+        The projection of `own` onto the cone ⟨g, g_ij⟩ ≥ 0, up to ⟨g, g_ij⟩ ≥ -1e-12 ‖g_ii‖ ‖g_ij‖ for all j.
     """
     directions, lengths = _directions(np.vstack([others, own]))
     asking = lengths > 0
@@ -33,7 +34,7 @@ def project(own: NDArray[np.float64], others: NDArray[np.float64]) -> NDArray[np
 
 
 def _directions(vectors: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return unit vectors float64[m,P] and lengths float64[m]; scaling prevents squares from over- or underflowing."""
+    """Return unit vectors float64[m,P] and lengths float64[m], scaled so that no square over- or underflows."""
     peaks = np.abs(vectors).max(axis=1, keepdims=True, initial=0.0)
     scaled = np.divide(vectors, peaks, out=np.zeros_like(vectors), where=peaks > 0)
     lengths = np.sqrt(np.square(scaled).sum(axis=1, keepdims=True))
@@ -68,7 +69,7 @@ def _remainder(matrix: NDArray[np.float64], aim: NDArray[np.float64]) -> NDArray
             u[~free] = 0.0
             best = _least_squares(matrix, aim, free)
         u = best
-        # This is not computed as aim - matrix·u, where large u for nearly opposite columns would cause cancellation.
+        # Computing aim - matrix·u instead would cause cancellation if nearly opposite columns have a large u.
         span = np.linalg.qr(matrix[:, free]).Q
         rest = aim - span @ (span.T @ aim)
     return rest

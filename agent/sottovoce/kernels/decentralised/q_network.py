@@ -1,7 +1,7 @@
-"""The Q-network of Jin, He & Dai 2023, Algorithm 2, with a hand-written gradient, and Adam.
+"""The Q-network of Jin, He & Dai 2023, Algorithm 2, with an analytic gradient, and the Adam optimiser.
 
-"Linear 3-layer net, d+2 inputs, 128 hidden, 2 outputs, Xavier" is interpreted as layers of units: two matrices, with
-biases that start at 0 and no activation function, so Q is affine in the state. All values are float64.
+"Linear 3-layer net, d+2 inputs, 128 hidden, 2 outputs, Xavier" is taken to mean layers of units: two matrices with
+biases that start at 0, and no activation function, so Q is affine in the state. All values are float64.
 """
 
 import math
@@ -13,14 +13,14 @@ from numpy.typing import NDArray
 from sottovoce.errors import ConfigError
 
 ACTIONS = 2
-"""Number of actions in Algorithm 1. Q has one column per action."""
+"""Number of actions in Algorithm 1. Q has one column for each."""
 
 _FIRST_DECAY, _SECOND_DECAY, _FLOOR = 0.9, 0.999, 1e-8  # β₁, β₂ and ε of Adam, as chosen by its authors
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class QNetwork:
-    """Parameters of Q(s) = (s·A + a)·B + b, or a gradient with respect to them.
+    """The parameters of Q(s) = (s·A + a)·B + b, or a gradient with respect to them.
 
     Attributes:
         hidden_weights: A, float64[s,h].
@@ -36,7 +36,7 @@ class QNetwork:
 
     @classmethod
     def xavier(cls, state_size: int, hidden: int, generator: np.random.Generator) -> "QNetwork":
-        """Return a network with weights uniform in ±√(6/(inputs + outputs)) (Glorot & Bengio 2010).
+        """Return a network with uniform weights in ±√(6/(inputs + outputs)) (Glorot & Bengio 2010).
 
         Raises:
             ConfigError: if a layer has no units.
@@ -58,14 +58,14 @@ class QNetwork:
         return self.hidden_weights, self.hidden_biases, self.output_weights, self.output_biases
 
     def values(self, states: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return Q of every action, float64[n,2], for states float64[n,s]."""
+        """Return Q for every action, float64[n,2], in states float64[n,s]."""
         outputs: NDArray[np.float64] = self._hidden(states) @ self.output_weights + self.output_biases
         return outputs
 
     def gradient(
         self, states: NDArray[np.float64], actions: NDArray[np.int64], targets: NDArray[np.float64]
     ) -> "QNetwork":
-        """Return the gradient of the mean of (y_j - Q(s_j, a_j))², with y held fixed.
+        """Return the gradient of the mean of (y_j - Q(s_j, a_j))², where y is held constant.
 
         Args:
             states: float64[n,s].
@@ -85,12 +85,12 @@ class QNetwork:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Adam:
-    """State of Adam (Kingma & Ba 2015) for the parameters of a network.
+    """Adam's state for the parameters of a network (Kingma & Ba 2015).
 
     Attributes:
-        steps: number of steps taken.
-        first: running mean of gradients.
-        second: running mean of squared gradients.
+        steps: the number of steps taken.
+        first: the running mean of gradients.
+        second: the running mean of squared gradients.
     """
 
     steps: int
@@ -104,7 +104,7 @@ class Adam:
         return cls(0, zeros, zeros)
 
     def step(self, network: QNetwork, gradient: QNetwork, rate: float) -> tuple[QNetwork, "Adam"]:
-        """Return the network after one step at this learning rate, and the new Adam state; both are new objects."""
+        """Return the network after one step with this learning rate, and Adam's new state; both are new objects."""
         steps = self.steps + 1
         first = tuple(
             _FIRST_DECAY * m + (1 - _FIRST_DECAY) * g for m, g in zip(self.first, gradient.arrays, strict=True)

@@ -1,7 +1,7 @@
-"""Shapley values of neighbours' gradients (PDSL 2025, eqs. 16-20): how much each contributes to an average's score.
+"""Shapley values of neighbours' gradients (PDSL 2025, eqs. 16-20): how much each one contributes to an average's score.
 
-The players are the n = |N_i| agents of a neighbourhood, including agent i, numbered from 0. A coalition S has the worth
-v(S). In PDSL this is the accuracy of the mean ȳ_S of its candidates on public data; on private data every value would
+The players are the n = |N_i| agents in a neighbourhood, numbered from 0 and including agent i. A coalition S has the
+worth v(S), which in PDSL is the accuracy on public data of its candidates' mean ȳ_S. On private data, every value would
 be a release.
 """
 
@@ -14,17 +14,17 @@ from numpy.typing import NDArray
 from sottovoce.errors import ConfigError
 
 EXACT_AT_MOST = 12
-"""Largest number of players for which a device can evaluate all 2ⁿ coalitions."""
+"""Maximum number of players for which a device can evaluate all 2ⁿ coalitions."""
 
 SAMPLED_AT_MOST = 62
-"""Largest number of players for which a coalition fits into one integer as a bit mask."""
+"""Maximum number of players for which a coalition fits into one integer as a bit mask."""
 
 _CHUNK = 2**21  # values in one stack of averages: 16 MiB
 
 Value = Callable[[frozenset[int]], float]
 Score = Callable[[NDArray[np.float64]], NDArray[np.float64]]
 Worth = Callable[[NDArray[np.int64]], NDArray[np.float64]]
-"""Function from coalitions, each a bit mask, to their worths."""
+"""Maps coalitions, given as bit masks, to their worth."""
 
 
 def exact(value: Value, players: int) -> NDArray[np.float64]:
@@ -32,13 +32,13 @@ def exact(value: Value, players: int) -> NDArray[np.float64]:
 
     Args:
         value: v, called once for each of the 2ⁿ coalitions, including the empty one.
-        players: number of players n.
+        players: the number of players n.
 
     Returns:
         φ, float64[n]; its sum is v(all) - v(∅).
 
     Raises:
-        ConfigError: if there are more than EXACT_AT_MOST players, or no players.
+        ConfigError: if there are no players, or more than EXACT_AT_MOST.
     """
     return exact_from_worth(_worth_one_by_one(value), players)
 
@@ -51,19 +51,19 @@ def exact_game(candidates: NDArray[np.float64], score: Score) -> NDArray[np.floa
 def monte_carlo(
     value: Value, players: int, permutations: int, generator: np.random.Generator
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Run Algorithm 2: average each player's gain on arrival over random orders of arrival.
+    """Run Algorithm 2, which averages each player's gain on arrival over random orders of arrival.
 
     Args:
         value: v, called once for each coalition that occurs.
-        players: number of players n.
-        permutations: number R of random orders.
-        generator: source of the random orders.
+        players: the number of players n.
+        permutations: the number R of random orders.
+        generator: the source of the random orders.
 
     Returns:
-        φ and its standard error, float64[n] each; for any choice of orders, the sum of φ is v(all) - v(∅).
+        φ and its standard error, float64[n] each; whatever the orders, φ sums to v(all) - v(∅).
 
     Raises:
-        ConfigError: if there are fewer than 2 permutations, more than SAMPLED_AT_MOST players, or no players.
+        ConfigError: if there are fewer than 2 permutations, no players, or more than SAMPLED_AT_MOST.
     """
     return monte_carlo_from_worth(_worth_one_by_one(value), players, permutations, generator)
 
@@ -76,20 +76,20 @@ def monte_carlo_game(
 
 
 def coalition_game(candidates: NDArray[np.float64], score: Score) -> Value:
-    """Return the game of eqs. (16), (17): v(S) is the score of the mean of the members' candidates, and v(∅) = 0.
+    """Return the game in eqs. (16), (17), where v(S) is the score of the members' mean candidate, and v(∅) = 0.
 
     Args:
         candidates: float64[n,P], y_ij = x_i - γ·g_{i←j}, one row per player.
-        score: function from parameter vectors float64[m,P] to their scores float64[m].
+        score: maps parameter vectors float64[m,P] to their scores float64[m].
     """
     worth = batched_worth(candidates, score)
     return lambda members: float(worth(np.array([sum(1 << member for member in members)]))[0])
 
 
 def normalised(phi: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return mixing weights for Shapley values: max(φ, 0)/Σ, or equal weights if no value is positive; float64[n].
+    """Return mixing weights from Shapley values, float64[n]: max(φ, 0)/Σ, or equal weights if no value is positive.
 
-    The published text of eqs. (19), (20) is lost, and this is only one possible reconstruction.
+    The text of eqs. (19), (20) is missing from the publication, and this is only one possible reconstruction.
     """
     positive = np.maximum(phi, 0.0)
     total = positive.sum()

@@ -1,1 +1,1 @@
-"""Models as ONNX graphs. ONNX Runtime executes them and is imported only if a device uses such a model."""
+"""Models as ONNX graphs. ONNX Runtime executes them, and is imported only if a device uses such a model."""

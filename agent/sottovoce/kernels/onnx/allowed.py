@@ -1,8 +1,8 @@
-"""Graphs that a vault may load: those in this package, identified by the bundled hashes, and those the owner lists.
+"""Graphs that a vault may load: bundled graphs with a known hash, and graphs that the owner lists.
 
-A graph determines which values leave the vault, and an unchecked graph could omit clipping. A graph is therefore
-identified by its hash, not by its name or location. The file is read only once, so the hashed bytes are the loaded
-bytes.
+A graph determines which values leave the vault, and an unchecked graph could omit clipping. Graphs are therefore
+identified by hash rather than by name or location. The file is read only once, so the bytes that are hashed are the
+bytes that are loaded.
 """
 
 import hashlib
@@ -14,10 +14,10 @@ from pathlib import Path
 from sottovoce.errors import ConfigError
 
 STOCK = Path(__file__).parent / "stock"
-"""Folder with each model's declaration NAME.toml and the graph NAME.onnx built from it."""
+"""Folder that contains each model's declaration NAME.toml and the graph NAME.onnx built from it."""
 
 HASHES = STOCK / "SHA256SUMS"
-"""File with the graph hashes, one per line, in the format of `sha256sum`."""
+"""File that lists the graph hashes, one per line, in the format of `sha256sum`."""
 
 SUFFIX = ".onnx"
 MAX_BYTES = 64 * 2**20
@@ -29,9 +29,9 @@ class Graph:
     """A graph file that may be loaded.
 
     Attributes:
-        origin: name of the graph in the configuration.
-        digest: SHA-256 of the model, hexadecimal.
-        model: content of the file.
+        origin: the graph's name in the configuration.
+        digest: the model's SHA-256, in hexadecimal.
+        model: the file content.
     """
 
     origin: str
@@ -40,12 +40,12 @@ class Graph:
 
 
 def is_graph(name: str) -> bool:
-    """Return whether this name refers to a graph model, either bundled with the package or loaded from a file."""
+    """Return whether a name refers to a graph model, which is bundled with the package or loaded from a file."""
     return name.endswith(SUFFIX) or name in stock_hashes()
 
 
 def stock_hashes() -> dict[str, str]:
-    """Return the SHA-256, hexadecimal, of each graph in the package, by model name."""
+    """Return the hexadecimal SHA-256 of each bundled graph, keyed by model name."""
     if not HASHES.exists():
         return {}
     lines = (line.split() for line in HASHES.read_text(encoding="ascii").splitlines())
@@ -56,11 +56,11 @@ def allowed_graph(name: str, graphs: Sequence[str]) -> Graph:
     """Read a graph and check that it may be loaded.
 
     Args:
-        name: name of a graph in the package, or the path of a file that ends in `.onnx`.
-        graphs: `sha256:HEX` of each additional graph that may be loaded.
+        name: the name of a bundled graph, or the path of a file that ends in `.onnx`.
+        graphs: `sha256:HEX` for each additional graph that may be loaded.
 
     Raises:
-        ConfigError: if the file cannot be read, is too large, was changed, or is not on the list of allowed graphs.
+        ConfigError: if the file cannot be read, is too large, has changed, or is not on the list of allowed graphs.
     """
     stock = stock_hashes()
     path = STOCK / f"{name}{SUFFIX}" if name in stock else Path(name)
@@ -77,7 +77,7 @@ def allowed_graph(name: str, graphs: Sequence[str]) -> Graph:
 
 
 def digest_of(name: str) -> str:
-    """Return `sha256:HEX` of a graph file, as it appears in the list of allowed graphs.
+    """Return a graph file's `sha256:HEX`, as it appears in the list of allowed graphs.
 
     Raises:
         ConfigError: if the file cannot be read, or is too large.

@@ -1,4 +1,4 @@
-"""Metadata of a graph file: everything a device must know about a model in order to train it."""
+"""The metadata in a graph file, which contains everything that a device needs to train the model."""
 
 from math import prod
 from typing import Annotated, Literal
@@ -9,23 +9,23 @@ from msgspec import Meta, Struct
 from sottovoce.errors import ConfigError
 
 KEY = "sottovoce.model"
-"""Metadata key in the file under which the facts are stored, as JSON."""
+"""The metadata key under which the facts are stored in the file, as JSON."""
 
 MAX_PARAMETERS = 2**25
 SUM_ERROR = 2.0**-12
-"""Largest error, as a multiple of the clip, of a computed sum over at most MAX_SUMMED examples."""
+"""Maximum error, as a multiple of the clip, in a computed sum over at most MAX_SUMMED examples."""
 
 _Count = Annotated[int, Meta(ge=1, le=2**25)]
 
 
 class ParameterFacts(Struct, frozen=True, forbid_unknown_fields=True):
-    """One named tensor of the flat parameter vector, in C order.
+    """A named tensor in the flat parameter vector, in C order.
 
     Attributes:
-        name: name of the tensor, for example `conv1.weight`.
-        shape: shape of the tensor.
-        law: distribution of the initial values: `uniform` in ±value, or `constant`.
-        value: bound of the uniform distribution, or the constant; see `law`.
+        name: the tensor name, for example `conv1.weight`.
+        shape: the tensor shape.
+        law: the distribution of the initial values: `uniform` in ±value, or `constant`.
+        value: the bound of the uniform distribution, or the constant; see `law`.
     """
 
     name: Annotated[str, Meta(pattern=r"^[a-z0-9][a-z0-9._-]{0,127}$")]
@@ -35,22 +35,22 @@ class ParameterFacts(Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def size(self) -> int:
-        """Number of values in the tensor."""
+        """The number of values in the tensor."""
         return prod(self.shape)
 
 
 class GraphFacts(Struct, frozen=True, forbid_unknown_fields=True):
-    """Description of a model, as stored in its graph file.
+    """A model description, as stored in the graph file.
 
     Attributes:
-        version: version of this description, 1.
-        name: name of the model.
-        features: number of columns of x, d, excluding a target.
-        classes: number of classes; labels are 0 … classes - 1; 1 for a regression.
-        loss: name of the loss.
-        chunk: number of examples that one call of the graph accepts; a device pads a smaller chunk.
-        parameters: named tensors, in the order of the flat vector.
-        declaration: text of the file from which the graph was built.
+        version: the version of this format, 1.
+        name: the model name.
+        features: the number of columns of x, d, excluding a target.
+        classes: the number of classes; labels are 0 … classes - 1; 1 for a regression.
+        loss: the name of the loss.
+        chunk: how many examples one call of the graph accepts; a device pads a smaller chunk.
+        parameters: the named tensors, in the order of the flat vector.
+        declaration: the text of the file that the graph was built from.
     """
 
     version: Literal[1]
@@ -64,7 +64,7 @@ class GraphFacts(Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def size(self) -> int:
-        """Length P of the flat parameter vector."""
+        """The length P of the flat parameter vector."""
         return sum(parameter.size for parameter in self.parameters)
 
 
@@ -73,10 +73,10 @@ def read_facts(text: str | bytes, file: str) -> GraphFacts:
 
     Args:
         text: the metadata, as JSON.
-        file: name of the graph file, for error messages.
+        file: the name of the graph file, for error messages.
 
     Raises:
-        ConfigError: if the text is not a valid description, repeats a parameter name, or has too many parameters.
+        ConfigError: if the text is not a valid description, repeats a parameter name, or declares too many parameters.
     """
     try:
         facts = msgspec.json.decode(text, type=GraphFacts)

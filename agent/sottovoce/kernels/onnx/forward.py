@@ -1,31 +1,31 @@
-"""Extraction of the part of a graph that computes given outputs.
+"""Extract the part of a graph that computes given outputs.
 
-ONNX Runtime computes the whole graph, whichever outputs are requested, so it would compute the gradient even for a
-prediction. Nodes that do not contribute to the requested outputs are therefore removed from the file's bytes. This
-relies only on Protocol Buffers framing and on the field numbers of onnx.proto, which never change. Devices do not have
-the onnx library.
+ONNX Runtime computes the whole graph whichever outputs are requested, so it would compute the gradient even for a
+prediction. Nodes that do not contribute to the requested outputs are therefore removed from the bytes of the file. This
+relies only on the Protocol Buffers framing and on the field numbers in onnx.proto, which never change, because devices
+do not have the onnx library.
 """
 
 from collections.abc import Collection, Iterator
 
 from sottovoce.errors import ConfigError
 
-_GRAPH = 7  # field of a model
-_NODE, _OUTPUT = 1, 12  # fields of a graph
-_READS, _WRITES, _ATTRIBUTE = 1, 2, 5  # fields of a node
-_NAME = 1  # field of an output
-_INNER_GRAPH, _INNER_GRAPHS = 6, 11  # fields of an attribute
+_GRAPH = 7  # field in a model
+_NODE, _OUTPUT = 1, 12  # fields in a graph
+_READS, _WRITES, _ATTRIBUTE = 1, 2, 5  # fields in a node
+_NAME = 1  # field in an output
+_INNER_GRAPH, _INNER_GRAPHS = 6, 11  # fields in an attribute
 
 
 def prune_to_outputs(model: bytes, outputs: Collection[str]) -> bytes:
-    """Return the model without the nodes and outputs that do not contribute to the given outputs.
+    """Return the model without any nodes and outputs that do not contribute to the given outputs.
 
     Args:
-        model: a file that ONNX Runtime has loaded.
-        outputs: names of the outputs to keep.
+        model: the bytes of a file that ONNX Runtime has loaded.
+        outputs: the names of the outputs to keep.
 
     Raises:
-        ConfigError: if the framing of the file cannot be parsed.
+        ConfigError: if the framing in the file cannot be parsed.
     """
     parts = []
     for number, whole, value in _fields(model):
@@ -58,7 +58,7 @@ def _has_graph(attribute: bytes) -> bool:
 
 
 def _fields(message: bytes) -> Iterator[tuple[int, bytes, bytes]]:
-    """Yield each field of a message: its number, the whole field including its key, and its value."""
+    """Yield the number of each field in a message, the whole field including its key, and its value."""
     at = 0
     while at < len(message):
         key, value = _read_varint(message, at)

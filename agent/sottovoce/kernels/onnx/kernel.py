@@ -1,4 +1,4 @@
-"""A model whose graph includes its gradient. The graph returns sums of clipped gradients, not single gradients."""
+"""A model whose graph includes its gradient. The graph returns sums of clipped gradients, never single gradients."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -21,14 +21,15 @@ class OnnxKernel:
     """A model defined by a graph; see Kernel. N is the number of nodes, B and M count examples, P counts parameters.
 
     Every call of the graph has the same shape, so an example's contribution depends only on that example and the
-    parameters; the probe has verified this on this machine. The last chunk is padded with masked rows of zeros. Values
-    are passed as float32. A value beyond its range becomes infinite, and such an example contributes nothing.
+    parameters, which the probe has verified on this machine. The last chunk is padded with masked rows of zeros. Values
+    are
+    passed as float32. A value outside its range becomes infinite, and such an example contributes nothing.
 
     In a regression, the last column of an example's features is its target, and its label is unused.
 
     Attributes:
-        session: session in which the graph is loaded.
-        chunk: number of examples in one call.
+        session: the session in which the graph is loaded.
+        chunk: the number of examples per call.
     """
 
     session: GraphSession
@@ -36,32 +37,32 @@ class OnnxKernel:
 
     @property
     def features(self) -> int:
-        """Number of columns of an example, including the target of a regression."""
+        """The number of columns in an example, including the target in a regression."""
         return self.session.facts.features + (self.classes == 1)
 
     @property
     def classes(self) -> int:
-        """Number of classes, with labels 0 … classes - 1; 1 for a regression."""
+        """The number of classes, with labels 0 … classes - 1; 1 for a regression."""
         return self.session.facts.classes
 
     @property
     def size(self) -> int:
-        """Number of parameters P."""
+        """The number of parameters P."""
         return self.session.facts.size
 
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]:
-        """Shapes of the tensors by name; see Kernel.shapes."""
+        """The tensor shapes, keyed by name; see Kernel.shapes."""
         return {tensor.name: tensor.shape for tensor in self.session.facts.parameters}
 
     @property
     def sum_error(self) -> float:
-        """Largest error of `clipped_gradient_sum`, as a multiple of the clip; see Kernel.sum_error."""
+        """The maximum error of `clipped_gradient_sum`, as a multiple of the clip; see Kernel.sum_error."""
         return SUM_ERROR
 
     @property
     def precision(self) -> type[np.float32]:
-        """Dtype in which features are read, float32; see Kernel.precision."""
+        """The dtype in which features are read, which is float32; see Kernel.precision."""
         return np.float32
 
     def initial(self, seed: int) -> Floats:
@@ -78,7 +79,7 @@ class OnnxKernel:
         return start
 
     def gradients(self, parameters: Parameters, features: Features, labels: Labels) -> Floats:
-        """Return the per-example gradients, float64[N, B, P], with one graph call each; see Kernel.gradients."""
+        """Return the per-example gradients, float64[N, B, P], from one graph call per example; see Kernel.gradients."""
         gradients = np.empty((*labels.shape, self.size))
         for node, point in enumerate(self._points(parameters)):
             for i, chunk in enumerate(self._chunks(features[node], labels[node], 1)):
@@ -93,9 +94,13 @@ class OnnxKernel:
             InternalError: if a parameter is not finite, or the clip is not positive.
         """
         if not np.isfinite(parameters).all():
-            raise InternalError("a gradient was requested at a point that is not finite: please report this")
+            raise InternalError(
+                "a gradient was requested at a point that is not finite: this is a bug; please report it"
+            )
         if not clip > 0:
-            raise InternalError(f"a gradient was requested with the clip {clip}, which is not positive: report this")
+            raise InternalError(
+                f"a gradient was requested with the clip {clip}, which is not positive: this is a bug; please report it"
+            )
         if len(labels) > MAX_SUMMED:
             raise DataError(f"a sum can cover at most {MAX_SUMMED} records: store fewer on this device, or sample them")
         (point,), total = self._points(parameters[np.newaxis]), np.zeros(self.size)
@@ -104,13 +109,13 @@ class OnnxKernel:
         return total
 
     def predict(self, parameters: Parameters, features: Features) -> Labels:
-        """Return the most likely label, int64[N, M]; zeros in a regression, which has no classes to distinguish."""
+        """Return the most likely label, int64[N, M], or zeros in a regression, which has no classes to distinguish."""
         if self.classes == 1:
             return np.zeros((len(parameters), len(features)), dtype=np.int64)
         return self._predictions(parameters, features).astype(np.int64, copy=False)
 
     def values(self, parameters: Parameters, features: Features) -> Floats:
-        """Return the predicted targets of a regression, float64[N, M], for features float64[M, d]."""
+        """Return a regression's predicted targets, float64[N, M], for features float64[M, d]."""
         return self._predictions(parameters, features).astype(np.float64, copy=False)
 
     def loss(self, parameters: Parameters, features: Features, labels: Labels) -> Floats:
@@ -132,7 +137,7 @@ class OnnxKernel:
         return found
 
     def _chunks(self, features: Features, labels: Labels, size: int) -> Iterator[Chunk]:
-        """Yield the examples in chunks of `size`. Chunks share arrays, so each overwrites the previous one."""
+        """Yield the examples in chunks of `size`. They share their arrays, so each overwrites the previous one."""
         regression, d = self.classes == 1, self.session.facts.features
         x = np.zeros((size, d), dtype=np.float32)
         y: NDArray[Any] = np.zeros(size, dtype=np.float32 if regression else np.int64)
@@ -141,13 +146,13 @@ class OnnxKernel:
             rows = features[start : start + size]
             count = len(rows)
             x[count:], y[count:], mask[:] = 0, 0, np.arange(size) < count
-            with np.errstate(over="ignore", invalid="ignore"):  # a warning would reveal something about a record
+            with np.errstate(over="ignore", invalid="ignore"):  # a warning would reveal information about a record
                 x[:count] = rows[:, :d]
                 y[:count] = rows[:, d] if regression else labels[start : start + size]
             yield Chunk(x, y, mask)
 
     @staticmethod
     def _points(parameters: Parameters) -> NDArray[np.float32]:
-        """Return the parameter vectors in the dtype of the graph, float32[N, P]."""
+        """Return the parameter vectors in the graph's dtype, float32[N, P]."""
         with np.errstate(over="ignore", invalid="ignore"):
             return np.ascontiguousarray(parameters, dtype=np.float32)

@@ -1,4 +1,4 @@
-"""Loading of the configured graph. If it cannot be trained on this machine, the user gets one clear error."""
+"""Load the configured graph, or raise one clear error if it cannot be trained on this machine."""
 
 from collections.abc import Iterable, Sequence
 
@@ -12,15 +12,15 @@ from sottovoce.kernels.onnx.session import GraphSession
 def graph_kernel(
     name: str, features: int, classes: int, graphs: Sequence[str], threads: int, *, others: Iterable[str] = ()
 ) -> OnnxKernel:
-    """Return the kernel of a graph, after testing the graph on this machine. See sottovoce.kernels.kernel_named.
+    """Return the kernel for a graph, after testing the graph on this machine. See sottovoce.kernels.kernel_named.
 
     Args:
-        name: name of a graph in the package, or the path of a file.
-        features: number of columns in the data.
-        classes: number of labels in the data.
-        graphs: `sha256:HEX` of each file that may be loaded.
-        threads: number of threads that run the graph.
-        others: names of models that have no graph, for error messages.
+        name: the name of a bundled graph, or the path of a file.
+        features: the number of columns in the data.
+        classes: the number of labels in the data.
+        graphs: `sha256:HEX` for each file that may be loaded.
+        threads: the number of threads that run the graph.
+        others: the names of models without a graph, for error messages.
     """
     graph, chunk = load_probed_graph(name, graphs, threads, others)
     kernel = OnnxKernel(GraphSession(graph.model, graph.origin, threads), chunk)
@@ -33,13 +33,13 @@ def graph_kernel(
 
 
 def load_probed_graph(name: str, graphs: Sequence[str], threads: int, others: Iterable[str] = ()) -> tuple[Graph, int]:
-    """Load a graph and test it on this machine in a separate process. Building its kernel later needs no other process.
+    """Load a graph and test it on this machine in a separate process, so that building its kernel later needs none.
 
     Returns:
-        The graph, and the number of examples that one call of it may process.
+        The graph, and the number of examples that one call may process.
 
     Raises:
-        ConfigError: if no graph has this name, if it may not be loaded, or if ONNX Runtime cannot run it here.
+        ConfigError: if no graph has this name, it may not be loaded, or ONNX Runtime cannot run it on this machine.
     """
     if not is_graph(name):
         raise ConfigError(

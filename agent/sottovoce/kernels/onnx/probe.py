@@ -1,11 +1,11 @@
-"""Probe that tests ONNX Runtime with a graph on this machine, in a separate process, before any other use.
+"""Test ONNX Runtime with a graph on this machine, in a separate process, before the graph is used for anything else.
 
-ONNX Runtime has crashed on some boards with an illegal instruction, which no `except` catches. In addition, the privacy
-of a sum relies on a property that arithmetic libraries do not guarantee: one example's contribution has the same bits
-whatever the other examples are. The probe tests both on random inputs, and a vault loads the graph only if both tests
-pass.
+ONNX Runtime has crashed on some boards with an illegal instruction, which no `except` can catch. The privacy of a sum
+also relies on a property that arithmetic libraries do not guarantee: an example's contribution has the same bits
+whatever
+the other examples are. The probe tests both on random inputs, and a vault loads the graph only if both tests pass.
 
-The child is `python -m sottovoce.kernels.onnx.probe THREADS`, and it reads the graph from standard input.
+The child process is `python -m sottovoce.kernels.onnx.probe THREADS`, which reads the graph from standard input.
 """
 
 import hashlib
@@ -27,13 +27,13 @@ from sottovoce.kernels.onnx.facts import SUM_ERROR
 from sottovoce.kernels.onnx.session import Chunk, GraphSession
 
 DEADLINE_SECONDS = 60.0
-_CLIP = 2.0**-3  # shorter than typical gradients, so that clipping is tested too
+_CLIP = 2.0**-3  # shorter than typical gradients, so that clipping is also tested
 _MODULE = "sottovoce.kernels.onnx.probe"
 _STDIN = "<the graph>"
 _REMEDY = "choose a model without a graph, such as mlp, or another build of onnxruntime"
 
 _log = logging.getLogger(__name__)
-_found: dict[tuple[str, int], int] = {}  # results by graph digest and number of threads, probed once per process
+_found: dict[tuple[str, int], int] = {}  # results by graph digest and thread count, probed once per process
 
 
 def probe_graph(graph: Graph, threads: int = 1, deadline: float = DEADLINE_SECONDS) -> int:
@@ -41,17 +41,17 @@ def probe_graph(graph: Graph, threads: int = 1, deadline: float = DEADLINE_SECON
 
     Args:
         graph: a graph that may be loaded.
-        threads: number of threads, 1 or 2.
-        deadline: maximum duration of the probe, in seconds.
+        threads: the number of threads, 1 or 2.
+        deadline: the maximum duration of the probe, in seconds.
 
     Returns:
-        The number of examples that one call of the graph may process: the graph's declared number, or 1 if an
-        example's position in the chunk changes the bits of its contribution.
+        The number of examples that one call of the graph may process. This is the number that the graph declares, or 1
+        if
+            an example's position in the chunk changes the bits of its contribution.
 
     Raises:
-        ConfigError: if ONNX Runtime crashes on this machine or takes too long, if the graph cannot be loaded, or if the
-            contribution of one example is not bounded by the clip, differs between two calls, or depends on other
-            examples.
+        ConfigError: if ONNX Runtime crashes on this machine or takes too long, if the graph cannot be loaded, or if an
+            example's contribution is not bounded by the clip, differs between two calls, or depends on other examples.
     """
     key = graph.digest, threads
     if key not in _found:
@@ -87,7 +87,7 @@ def _run_probe(graph: Graph, threads: int, deadline: float) -> dict[str, Any]:
 
 
 def _test_graph(session: GraphSession) -> dict[str, Any]:
-    """Test a loaded graph, and return the child's answer.
+    """Test a loaded graph, and return the child process's answer.
 
     Raises:
         ConfigError: if the graph must not be used on this machine.
@@ -112,7 +112,7 @@ def _test_graph(session: GraphSession) -> dict[str, Any]:
 
 
 class _Trial:
-    """Two test examples that can be placed anywhere in a chunk of masked rows."""
+    """Two test examples that can be placed at any position in a chunk of masked rows."""
 
     def __init__(self, session: GraphSession) -> None:
         self._session, facts = session, session.facts
@@ -134,9 +134,9 @@ class _Trial:
         """Return the sum of clipped gradients over the placed examples.
 
         Args:
-            placed: index of one of the two examples (0 or 1) for each occupied position in the chunk.
-            size: number of rows in the chunk.
-            among: name of the values that fill the masked rows: `zeros`, `others` or `hostile`.
+            placed: maps each occupied position in the chunk to the index of a test example (0 or 1).
+            size: the number of rows in the chunk.
+            among: the values that fill the masked rows: `zeros`, `others` or `hostile`.
         """
         rows, labels = self._rows[among][:size].copy(), self._labels[:size].copy()
         for place, which in placed.items():
@@ -150,7 +150,7 @@ def _length(vector: NDArray[np.float64]) -> float:
 
 
 def _digest(vector: NDArray[np.float64]) -> bytes:
-    """Return a digest; storing many vectors would exceed the memory of a small device."""
+    """Return a digest, because storing many vectors would exceed a small device's memory."""
     return hashlib.sha256(vector.tobytes()).digest()
 
 
@@ -159,7 +159,7 @@ def _fault(what: str) -> str:
 
 
 def main() -> None:
-    """Run the child process, which prints one JSON document."""
+    """Run the child process, which prints a single JSON document."""
     try:
         answer = _test_graph(GraphSession(sys.stdin.buffer.read(), _STDIN, int(sys.argv[1])))
     except ConfigError as error:

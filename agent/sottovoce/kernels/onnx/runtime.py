@@ -1,7 +1,8 @@
-"""Import of ONNX Runtime with its telemetry disabled. It is imported only if a device has a model for it.
+"""Import ONNX Runtime with its telemetry disabled, and only if a device has a model that needs it.
 
-From version 1.29 on, its builds write a device identifier to the home directory and report usage to the vendor, unless
-the environment disables this before the module is first imported.
+Since version 1.29, its builds write a device identifier to the home directory and report usage to the vendor, unless
+the
+environment disables this before the module is first imported.
 """
 
 import os
@@ -15,7 +16,7 @@ _INSTALL = "install sottovoce[onnx] for this device, or choose a model without a
 
 
 def onnxruntime() -> Any:
-    """Import and return the module `onnxruntime`. All other code must use this function instead of importing it.
+    """Import and return the `onnxruntime` module. All other code must call this function instead of importing it.
 
     Raises:
         ConfigError: if the module is missing, cannot be loaded, or is too old.
@@ -36,6 +37,6 @@ def onnxruntime() -> Any:
 
 
 def _numbers(version: str) -> tuple[int, ...]:
-    """Return the first two components of a version as numbers; a component that is not a number becomes 0."""
+    """Return the first two components of a version as numbers, with 0 for a component that is not a number."""
     words = version.split(".")[:2]
     return tuple(int(word) if word.isdecimal() else 0 for word in words)

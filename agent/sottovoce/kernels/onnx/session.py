@@ -1,4 +1,4 @@
-"""Session of one graph in ONNX Runtime. It is loaded from bytes, checked against its description and run in chunks."""
+"""ONNX Runtime session for one graph, loaded from bytes, checked against the graph's description and run in chunks."""
 
 import math
 import os
@@ -14,7 +14,7 @@ from sottovoce.kernels.onnx.facts import KEY, GraphFacts, read_facts
 from sottovoce.kernels.onnx.forward import prune_to_outputs
 from sottovoce.kernels.onnx.runtime import onnxruntime
 
-_SILENT = 4  # log only fatal errors: others are raised, and printed messages may reveal record values
+_SILENT = 4  # log only fatal errors; other errors are raised, and log output may reveal record values
 _REMEDY = "build it with `sottovoce model build`"
 _Shape = tuple[int | None, ...]  # None means the number of examples
 
@@ -35,15 +35,15 @@ class Chunk:
 
 
 class GraphSession:
-    """ONNX Runtime session of one graph.
+    """An ONNX Runtime session for one graph.
 
     Args:
-        model: content of the graph file. No other file is read: a graph that stores data in other files is refused.
-        origin: name of the graph in the configuration, for error messages.
-        threads: number of threads, 1 or 2.
+        model: the content of the graph file. No other file is read: a graph that stores data in other files is refused.
+        origin: the graph's name in the configuration, for error messages.
+        threads: the number of threads, 1 or 2.
 
     Raises:
-        ConfigError: if ONNX Runtime is missing, if it cannot load the graph, or if the graph is not a Sottovoce model.
+        ConfigError: if ONNX Runtime is missing or cannot load the graph, or the graph is not a Sottovoce model.
     """
 
     def __init__(self, model: bytes, origin: str, threads: int = 1) -> None:
@@ -60,7 +60,7 @@ class GraphSession:
         return float(self._run(self._forward, "loss", parameters, chunk))
 
     def predictions(self, parameters: NDArray[np.float32], chunk: Chunk) -> NDArray[Any]:
-        """Return predicted labels, int64[B], or predicted values, float32[B], in a regression."""
+        """Return the predicted labels, int64[B], or in a regression the predicted values, float32[B]."""
         found: NDArray[Any] = self._run(self._forward, "predictions", parameters, chunk)
         return found
 
@@ -69,13 +69,14 @@ class GraphSession:
         found: NDArray[np.float64] = self._run(self._session, "gradient_sum", parameters, chunk, clip)
         if found.shape != (self.facts.size,):
             raise InternalError(
-                f"learner.model: {self._origin}: the gradient does not have the declared shape: please report this"
+                f"learner.model: {self._origin}: the gradient does not have the declared shape: "
+                "this is a bug; please report it"
             )
         return found
 
     @cached_property
     def _forward(self) -> Any:
-        """Session of the graph without its gradient, as needed for predictions and losses but not by a vault."""
+        """A session for the graph without its gradient, which predictions and losses need but a vault does not."""
         return _open_session(prune_to_outputs(self._model, ("loss", "predictions")), self._origin, self._threads)
 
     def _run(
@@ -91,11 +92,13 @@ class GraphSession:
         try:
             return session.run([output], inputs)[0]
         except Exception:  # noqa: BLE001 - the runtime's exceptions have no common base class
-            # The exception's text may contain a value computed from a record.
-            raise InternalError(f"learner.model: {self._origin} failed while running: please report this") from None
+            # The exception text may contain a value computed from a record.
+            raise InternalError(
+                f"learner.model: {self._origin} failed while running: this is a bug; please report it"
+            ) from None
 
     def _check(self) -> None:
-        """Check that inputs and outputs have the expected names, types and sizes for the graph's description."""
+        """Check that inputs and outputs have the names, types and sizes that the graph's description requires."""
         facts, origin = self.facts, self._origin
         label = "float" if facts.classes == 1 else "int64"
         inputs: dict[str, tuple[str, _Shape]] = {
@@ -124,10 +127,10 @@ class GraphSession:
 
 
 def _open_session(model: bytes, origin: str, threads: int) -> Any:
-    """Open an ONNX Runtime session.
+    """Open an ONNX Runtime session for a graph.
 
     Raises:
-        ConfigError: if ONNX Runtime is missing, or if it cannot load this graph.
+        ConfigError: if ONNX Runtime is missing or cannot load this graph.
     """
     runtime = onnxruntime()
     options = runtime.SessionOptions()
@@ -163,5 +166,5 @@ def _describe_tensor(tensor: tuple[str, _Shape] | None) -> str:
 
 
 def _first_line(error: Exception) -> str:
-    """Return the first line of the error message, without the source lines of the runtime, up to 300 characters."""
+    """Return the first line of the error message, up to 300 characters, without the runtime's source lines."""
     return str(error).strip().split("\n")[0][:300]

@@ -1,4 +1,4 @@
-"""Game that checks whether the ledger charges every release, even across restarts, and never redraws noise."""
+"""A game that checks whether the ledger charges every release, even across restarts, and never redraws noise."""
 
 import tempfile
 from dataclasses import replace
@@ -19,9 +19,9 @@ _MAX_RECORDS = 5
 
 
 def books(subject: Subject) -> Finding:
-    """Send every query three times in each of three device lives that share a ledger, and one query beyond the budget.
+    """Send every query three times in each of three device runs that share a ledger, and one query beyond the budget.
 
-    The first life ends halfway, so the ledger is reopened in the middle of a run.
+    The first run ends halfway, so the ledger is reopened before all queries are answered.
 
     The verdict is deterministic rather than statistical: a single new answer to an old query refutes the claim.
     """
@@ -54,7 +54,7 @@ def _run_life(
     *,
     cut_short: bool,
 ) -> int:
-    """Run one life of a device, or the first half of it, adding answers to `known` and counting errors in `wrong`."""
+    """Run a device once, or only its first half, adding answers to `known` and counting errors in `wrong`."""
     paid, beyond = subject.queries(records)
     if cut_short:
         paid = paid[: (len(paid) + 1) // 2]
@@ -77,7 +77,7 @@ def _run_life(
 
 
 def _takes_part(subject: Subject, vault: Vault, records: Records) -> bool:
-    """Check whether a device that answers no queries takes part in another sum after it has been charged for all."""
+    """Return whether a device that answers no queries takes part in another sum after it was charged for all."""
     try:
         subject.watch(vault, len(records))
     except PrivacyError:
@@ -86,10 +86,10 @@ def _takes_part(subject: Subject, vault: Vault, records: Records) -> bool:
 
 
 def _at_another_point(query: Query) -> Query:
-    """Return a query for the same, already answered slot of the schedule, but at another point."""
+    """Return a query for the same slot of the schedule, which is already answered, at a different point."""
     return replace(query, point=query.point + 1.0)
 
 
 def _releases_are_equal(subject: Subject, records: Records) -> bool:
-    """Check whether two devices with equal records release identical values."""
+    """Return whether two devices with equal records release identical values."""
     return bool(np.array_equal(watch_new_device(subject, records).values, watch_new_device(subject, records).values))

@@ -1,7 +1,8 @@
-"""Game that checks whether an observer can distinguish canaries better than ε allows.
+"""A game that checks whether an observer can distinguish canaries better than ε allows.
 
-A fair coin assigns each canary to one of two neighbouring worlds. The observer scores its view by the likelihood ratio
-of the stated law and answers "first" if the score exceeds a threshold that was fixed in advance. Within one device, it
+A fair coin assigns each canary to one of two neighbouring worlds. The observer scores each canary by the likelihood
+ratio
+under the stated law, and answers "first" if the score exceeds a threshold fixed in advance. Within a single device, it
 guesses only the eighth of the canaries about which it is most certain.
 """
 
@@ -13,7 +14,7 @@ from sottovoce_lab.auditor.finding import Finding
 from sottovoce_lab.auditor.subject import Floats, Subject, watch_new_device
 
 _GUESSED = 8  # the observer guesses one in eight canaries
-_MIN = 16  # minimum number of canaries in a device; a single run with fewer canaries proves nothing
+_MIN = 16  # minimum number of canaries per device; a single run with fewer canaries proves nothing
 _BOUNDS = 3  # maximum number of bounds: two from error rates and one from a single run
 
 
@@ -25,8 +26,8 @@ def canaries(
     Args:
         subject: the audited subject.
         stated: the claimed ε; None if there is no claim.
-        trials: minimum number of canaries.
-        rng: random generator for the coins; the device's noise comes from the operating system.
+        trials: the minimum number of canaries.
+        rng: generates the coins; the device's noise comes from the operating system.
         alpha: the game's share of the significance level.
         doubt: 1 - confidence, for all bounds together.
     """
@@ -45,7 +46,7 @@ def canaries(
 
 
 def _play(subject: Subject, devices: int, rng: np.random.Generator) -> tuple[NDArray[np.bool_], Floats]:
-    """Run the devices; return the coins, bool[devices, m], and the scores, float64[devices, m]."""
+    """Run the devices, and return the coins, bool[devices, m], and the scores, float64[devices, m]."""
     coins = rng.random((devices, subject.canaries)) < 0.5
     scores = np.stack([subject.scores(watch_new_device(subject, subject.canary_records(thrown))) for thrown in coins])
     return coins, scores

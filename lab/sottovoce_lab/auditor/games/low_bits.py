@@ -1,4 +1,4 @@
-"""Game that checks whether the low bits of a release reveal anything, as those of a float would (Mironov 2012)."""
+"""A game that checks whether a release's low bits reveal anything, as those of a float would (Mironov 2012)."""
 
 import numpy as np
 
@@ -12,8 +12,8 @@ _BITS = 4
 def low_bits(subject: Subject, grid: float, rng: np.random.Generator, alpha: float) -> Finding:
     """Check that releases lie on the public grid and that their lowest four bits are uniform.
 
-    Noise that is drawn in floating point and then rounded to the grid passes this check. That is correct, because only
-    digits finer than the grid leak.
+    Noise drawn in floating point and then rounded to the grid passes this check, which is correct, because only digits
+    finer than the grid can leak.
     """
     values = watch_new_device(subject, subject.canary_records(rng.random(subject.canaries) < 0.5)).values
     steps = values[:, 1:] / grid  # the first coordinate of a record may be a label

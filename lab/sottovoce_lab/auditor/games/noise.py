@@ -1,4 +1,4 @@
-"""Game that checks whether the noise has the stated law and scale around the stated sum, for any records."""
+"""A game that checks whether the noise around the stated sum has the stated law and scale, for any records."""
 
 from sottovoce_lab.auditor.finding import Finding
 from sottovoce_lab.auditor.subject import Subject, watch_new_device
@@ -7,8 +7,9 @@ from sottovoce_lab.auditor.subject import Subject, watch_new_device
 def noise(subject: Subject, name: str, alpha: float) -> Finding:
     """Run one device per world and apply a Bonferroni correction to the p-values.
 
-    The game also detects sums that are not clipped as stated, or clipped as a whole batch instead of per record,
-    because such a release is not centred on the stated sum.
+    The game also detects sums that are not clipped as stated, or are clipped per batch instead of per record, because
+    such
+    a release is not centred on the stated sum.
 
     Args:
         subject: the audited subject.

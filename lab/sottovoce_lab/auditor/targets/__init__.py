@@ -1,4 +1,4 @@
-"""Audit targets by name: single mechanisms, and every learner as shipped."""
+"""Audit targets by name, which are single mechanisms and every learner as shipped."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -23,7 +23,7 @@ from sottovoce_lab.auditor.targets.sums import GaussianSums, mechanism_terms
 from sottovoce_lab.auditor.targets.walks import VisitSums
 
 Made = Callable[[float, float], Subject]
-"""Function that builds a subject for given ε and δ."""
+"""Builds a subject for given ε and δ."""
 
 
 def _sums(epsilon: float, delta: float) -> Subject:
@@ -71,4 +71,4 @@ LEARNERS: dict[tuple[str, str], Made] = {
     for name, known in loaded_algorithms().items()
     for fidelity in (("sound", "paper") if known.to_the_letter == "proved" else ("sound",))
 }
-"""Targets by name and fidelity: all built-in learners, and the paper variants whose ε is proved."""
+"""Targets by name and fidelity: all built-in learners, and the paper variants with a proven ε."""

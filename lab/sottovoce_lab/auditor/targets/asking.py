@@ -1,4 +1,4 @@
-"""Observer of the vault's answers, which is at least as strong as any observer of values computed from them."""
+"""An observer of the vault's answers, who is at least as strong as any observer of values computed from them."""
 
 import numpy as np
 from sottovoce.door import Query, Refused
@@ -9,10 +9,10 @@ from sottovoce_lab.auditor.subject import Sighting
 
 
 def ask_vault(vault: Vault, queries: list[Query]) -> Sighting:
-    """Query the vault and return its releases in units of 1.
+    """Query the vault, and return its releases in units of 1.
 
     Raises:
-        PrivacyError: if the vault refuses a query, because a refusal that depends on the records reveals something
+        PrivacyError: if the vault refuses a query, because a refusal that depends on the records reveals information
             about them.
     """
     found = []

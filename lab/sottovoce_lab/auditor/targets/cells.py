@@ -1,7 +1,7 @@
-"""Subjects for devices in a cell, attacked jointly by the leader, the network and all colluding members.
+"""Subjects for devices in a cell that the leader, the network and all colluding members attack together.
 
 The auditor has the keys of all other members, so it can remove the masks from the audited device's vector. It then adds
-the noise shares of the other honest members, because a real attacker does not know these shares.
+the other honest members' noise shares, which a real attacker does not know.
 """
 
 import math
@@ -35,13 +35,13 @@ from sottovoce_lab.auditor.targets.sums import GaussianSums
 
 Floats = NDArray[np.float64]
 SMALL = Cell(4, 8, 1, 0.7)
-"""A cell small enough for quick rounds."""
+"""A cell that is small enough for quick rounds."""
 
 _ROWS = 1024
 
 
 def _accept_statement(statement: Statement) -> None:
-    del statement  # the auditor signs the statements of all other members, so it need not check them
+    del statement  # the auditor signs the statements of all other members, so there is no need to check them
 
 
 @dataclass(frozen=True)
@@ -49,10 +49,10 @@ class Others:
     """All other members of the smallest allowed roster, emulated by the auditor.
 
     Attributes:
-        learner: name of the learner that requests the sums.
-        mechanism: mechanism of each member.
-        honest: number of noise shares in a sum that the attacker does not know, including the audited device's share.
-        owner: id of the audited device.
+        learner: the name of the learner that requests the sums.
+        mechanism: each member's mechanism.
+        honest: how many noise shares in a sum the attacker does not know, including the audited device's own share.
+        owner: the id of the audited device.
     """
 
     learner: str
@@ -63,12 +63,12 @@ class Others:
 
     @cached_property
     def keys(self) -> list[tuple[X25519PrivateKey, X25519PrivateKey]]:
-        """Keys of the other members: one mask key and one share key per member."""
+        """The keys of the other members, with one mask key and one share key each."""
         count = self.mechanism.cell.least - 1
         return [(X25519PrivateKey.generate(), X25519PrivateKey.generate()) for _ in range(count)]
 
     def seen(self, vault: Vault, slot: int, point: bytes) -> Floats:
-        """Return the attacker's view of one round, float64[P]: the device's part plus noise unknown to the attacker.
+        """Return the attacker's view of one round, float64[P], which is the device's part plus noise it does not know.
 
         Raises:
             PrivacyError: if the vault refuses a step that it should have answered.
@@ -81,7 +81,7 @@ class Others:
         return seen
 
     def part(self, vault: Vault, slot: int, point: bytes) -> NDArray[np.int64]:
-        """Return the vault's part of a sum, which includes only its own noise share, int64[P] in grid units.
+        """Return the vault's part of a sum, int64[P] in grid units, with no noise but the device's own share.
 
         Raises:
             PrivacyError: see `seen`.
@@ -132,10 +132,10 @@ def _offer(slot: int, point: bytes, masks: X25519PrivateKey, shares: X25519Priva
 
 @dataclass(frozen=True, slots=True)
 class CellMeans(Means):
-    """Mean of a device in a cell.
+    """A mean computed by a device in a cell.
 
     Attributes:
-        more: number of colluding members beyond the number that the cell tolerates, to measure the resulting loss.
+        more: how many members collude beyond the number that the cell tolerates, to measure the resulting loss.
     """
 
     more: int = 0
@@ -155,7 +155,7 @@ class CellMeans(Means):
 
     @property
     def cell(self) -> Cell:
-        """The cell's rule."""
+        """The cell parameters."""
         return self.terms.cell or SMALL
 
     @property
@@ -178,7 +178,7 @@ class CellMeans(Means):
         return Sighting(seen[np.newaxis], np.empty((1, 0)))
 
     def queries(self, records: Records) -> tuple[list[Query], Query]:
-        """See Subject.queries: such a vault answers no queries, but takes part in sums."""
+        """Return no paid queries, since such a vault takes part in sums instead of answering queries; see Subject."""
         del records
         return [], Query(self.terms.learner, "mean", 0, np.empty(0))
 
@@ -197,10 +197,10 @@ class CellMeans(Means):
 
 @dataclass(frozen=True, slots=True)
 class CellGradients(GaussianSums):
-    """Gradient sums of a device in a cell, with the same terms as the same number of sums outside a cell.
+    """Gradient sums from a device in a cell, with the same terms as the same number of sums outside a cell.
 
     Attributes:
-        cell: the cell's rule.
+        cell: the cell parameters.
     """
 
     cell: Cell = SMALL
@@ -219,7 +219,7 @@ class CellGradients(GaussianSums):
 
     @property
     def sigma(self) -> float:
-        """σ of the observation: C √sums / μ, or slightly more because noise shares are drawn in whole grid units."""
+        """σ of the observation: C √sums / μ, or slightly more, because noise shares are drawn in whole grid units."""
         assert self.terms.clip is not None  # noqa: S101
         at_least = self.terms.clip * math.sqrt(self.terms.releases) / claimed_mu(self.budget)
         known, honest = self._mechanism, self.cell.honest_shares(self.cell.least)
@@ -227,7 +227,7 @@ class CellGradients(GaussianSums):
 
     @property
     def grid(self) -> None:
-        """See Subject.grid: None, since the masks also hide the low bits."""
+        """None, since the masks hide the low bits as well; see Subject.grid."""
         return
 
     @override
@@ -242,7 +242,7 @@ class CellGradients(GaussianSums):
         )
 
     def watch(self, vault: Vault, count: int) -> Sighting:
-        """See Subject.watch. All sums are requested at the initial point, since the leader may choose the point."""
+        """Run the sums at the initial point, since the leader may choose the point; see Subject.watch."""
         del count
         start = np.zeros(self.kernel.size)
         others = Others(self.terms.learner, self._mechanism, self.cell.honest_shares(self.cell.least))
@@ -251,7 +251,7 @@ class CellGradients(GaussianSums):
         return Sighting(values, np.stack([start] * self.terms.releases))
 
     def queries(self, records: Records) -> tuple[list[Query], Query]:
-        """See Subject.queries: such a vault answers no queries, but takes part in sums."""
+        """Return no paid queries, since such a vault takes part in sums instead of answering queries; see Subject."""
         del records
         return [], Query(self.terms.learner, "gradient", 0, np.zeros(self.kernel.size))
 

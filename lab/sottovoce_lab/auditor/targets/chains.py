@@ -1,4 +1,4 @@
-"""Subject for mechanism `chain`, which releases the final models of step chains over records without replacement."""
+"""Subject for the mechanism `chain`, which releases the final models of step chains without replacement."""
 
 import math
 from collections.abc import Mapping
@@ -22,18 +22,19 @@ Floats = NDArray[np.float64]
 _STEP_SIZE, _BATCH, _PERIOD = 0.5, 2, 2
 _CHAINS = 64
 _KERNEL = Softmax(4, 2)
-_SURE = 40.0  # weight at which softmax is practically certain
+_SURE = 40.0  # weight at which a softmax model is practically certain
 
 
 @dataclass(frozen=True, slots=True)
 class Chains:
-    """Subject whose canaries are records in the last batch of their own chain.
+    """A subject whose canaries are records, each in the last batch of its own chain.
 
-    A canary is one of two records with orthogonal gradients. At the auditor's weights, the model is certain of a wrong
+    A canary is one of two records with orthogonal gradients. At the auditor's weights, the model is certain of the
+    wrong
     label for both, so their gradients have the maximum length.
 
     Attributes:
-        budget: a device's budget.
+        budget: the device's budget.
     """
 
     budget: Budget
@@ -44,55 +45,55 @@ class Chains:
     hit = 0.5
     enough = 2048
     canaries = _CHAINS
-    grid = None  # the grid step is not a round number; the lemma's distance is rounded up to the grid
+    grid = None  # the grid step is not a round number, because the lemma's distance is rounded up to the grid
 
     @property
     def played(self) -> dict[str, Any]:
-        """See Subject.played."""
+        """The public parameters; see Subject.played."""
         return {"releases": _CHAINS, "batch": _BATCH, "batches": _PERIOD}
 
     @property
     def delta(self) -> float:
-        """See Subject.delta."""
+        """The budget's δ; see Subject.delta."""
         return self.budget.delta
 
     @property
     def sigma(self) -> float:
-        """σ: 2ηL/b divided by μ, with L = √2 (Jin, He & Dai 2023, Lemma 4)."""
+        """σ, which is 2ηL/b divided by μ, with L = √2 (Jin, He & Dai 2023, Lemma 4)."""
         distance = 2 * _STEP_SIZE * math.sqrt(2) / _BATCH
         return distance / claimed_mu(self.budget)
 
     def single_number_variant(self) -> None:
-        """See Subject.single_number_variant: None, since a chain has at least two classes."""
+        """Return None, since a chain has at least two classes; see Subject.single_number_variant."""
 
     def vault(self, records: Records, ledger: Ledger) -> Vault:
-        """See Subject.vault."""
+        """Return a vault over the records; see Subject.vault."""
         terms = ChainTerms(AUDITED, _STEP_SIZE, _BATCH, _PERIOD, passes=1)
         return build(records=records, kernel=_KERNEL, terms=terms, ledger=ledger, noise=OperatingSystemNoise())
 
     def watch(self, vault: Vault, count: int) -> Sighting:
-        """See Subject.watch."""
+        """Return the observer's view of a run; see Subject.watch."""
         return ask_vault(vault, _queries(count // (_BATCH * _PERIOD)))
 
     def queries(self, records: Records) -> tuple[list[Query], Query]:
-        """See Subject.queries."""
+        """Return the paid queries and one beyond the budget; see Subject.queries."""
         *paid, beyond = _queries(len(records) // (_BATCH * _PERIOD) + 1)
         return paid, beyond
 
     def worlds(self) -> Mapping[str, Records]:
-        """See Subject.worlds."""
+        """Return the data sets; see Subject.worlds."""
         found = {
             name: _alternating_records(length) for name, length in (("zero", 0.0), ("in the ball", 0.5), ("huge", 1e6))
         }
         return {**found, "canaries": self.canary_records(np.ones(_CHAINS, dtype=bool))}
 
     def p_values(self, records: Records, sighting: Sighting) -> dict[str, float]:
-        """See Subject.p_values."""
+        """Return p-values for the stated law; see Subject.p_values."""
         exact = [_chain_end(records, slot, point) for slot, point in enumerate(sighting.points)]
         return Gaussian(self.sigma).p_values(sighting.values, np.stack(exact))
 
     def canary_records(self, coins: NDArray[np.bool_]) -> Records:
-        """See Subject.canary_records."""
+        """Return the records for the given coins; see Subject.canary_records."""
         features = np.zeros((_CHAINS * _BATCH * _PERIOD, _KERNEL.features))
         labels = np.zeros(len(features), dtype=np.int64)
         places = np.arange(1, _CHAINS + 1) * _BATCH * _PERIOD - 1
@@ -101,7 +102,7 @@ class Chains:
         return Records(features, labels)
 
     def scores(self, sighting: Sighting) -> Floats:
-        """See Subject.scores: the position of each release between the chain ends of the canary's two worlds."""
+        """Return each release's position between the chain ends of its canary's two worlds; see Subject.scores."""
         first, second = (self.canary_records(np.full(_CHAINS, world)) for world in (True, False))
         found = []
         for slot, (value, point) in enumerate(zip(sighting.values, sighting.points, strict=True)):
@@ -119,7 +120,7 @@ def _queries(count: int) -> list[Query]:
 
 
 def _alternating_records(length: float) -> Records:
-    """Return records whose features and labels vary, so that local steps change the model."""
+    """Return records with varying features and labels, so that local steps change the model."""
     count = _CHAINS * _BATCH * _PERIOD
     features = np.zeros((count, _KERNEL.features))
     features[np.arange(count), np.arange(count) % _KERNEL.features] = length

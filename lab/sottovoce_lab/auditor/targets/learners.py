@@ -1,4 +1,4 @@
-"""Observers that recover releases from a learner's messages, as a peer can."""
+"""Observers that recover releases from a learner's messages, as a peer could."""
 
 import math
 from collections.abc import Callable
@@ -36,7 +36,7 @@ S = TypeVar("S", bound=Signed)
 
 _UNIT = 2.0**40
 _FINEST = 40  # the finest setting of share_bits, at which a share reveals the most
-_RATE = 1e-5  # small enough that the model, and therefore each canary's gradient, stays close to its initial value
+_RATE = 1e-5  # small enough that the model, and hence each canary's gradient, stays close to its initial value
 _SECONDS = 5.5  # a period is one second
 _GOLF_SECONDS = 2.5  # enough for two messages with all records, one to each peer
 
@@ -45,8 +45,10 @@ def push_sum(terms: GradientTerms, size: int, thresholds: Thresholds | None = No
     """Return an observer that inverts push-sum.
 
     The peers send everything back, so consecutive shares differ only by the vault's answer. A share reveals the
-    numerator to within 2^-40. The observer therefore knows a release, and the point of the next release, to within a
-    millionth of the noise. If devices also mix the threshold, it is part of the point.
+    numerator
+    to within 2^-40, so the observer knows a release, and the point of the next one, to within a millionth of the noise.
+    If
+    devices also mix the threshold, it is part of the point.
     """
     return _steps(terms, size, thresholds, _masses)
 
@@ -54,14 +56,15 @@ def push_sum(terms: GradientTerms, size: int, thresholds: Thresholds | None = No
 def contributions(terms: GradientTerms, size: int, thresholds: Thresholds | None = None) -> Watch:
     """Return an observer that inverts contributions.
 
-    Each contribution adds the vault's answers since the previous one. Here that is a single answer, which reveals the
-    most.
+    Each contribution adds the vault's answers since the previous one, which is a single answer here, because that
+    reveals
+    the most.
     """
     return _steps(terms, size, thresholds, _sums)
 
 
 def averaging_in_pairs(terms: GradientTerms, size: int, thresholds: Thresholds | None = None) -> Watch:
-    """Return an observer that inverts pairwise averaging: peers never reply, so only vault answers change the model."""
+    """Return an observer that inverts pairwise averaging. Peers never reply, so only vault answers change the model."""
     return _steps(terms, size, thresholds, _models)
 
 
@@ -72,7 +75,7 @@ def _steps(
     schedule = Schedule(terms.learner, size, 1.0, steps, _RATE, 0.0, 1.0, 1, thresholds, share_bits=_FINEST)
 
     def watch(vault: Vault, count: int) -> Sighting:
-        del count  # a peer cannot see the number of records
+        del count  # a peer cannot see how many records there are
         values: list[Floats] = []
         points: list[Floats] = []
         for before, numerator in pairwise(seen(schedule, vault)):
@@ -86,18 +89,18 @@ def _steps(
 
 
 def average(size: int) -> Watch:
-    """Return an observer that inverts averaging: the first share is half of the only release."""
+    """Return an observer that inverts averaging, in which the first share is half of the only release."""
     schedule = Schedule(AUDITED, size, 1.0, 1, -1.0, 0.0, 1.0, 1, None, asks="mean", share_bits=_FINEST)
 
     def watch(vault: Vault, count: int) -> Sighting:
-        del count  # a peer cannot see the number of records
+        del count  # a peer cannot see how many records there are
         return Sighting(_masses(schedule, vault)[1:] / _UNIT, np.empty((1, 0)))
 
     return watch
 
 
 def _masses(schedule: Schedule, vault: Vault) -> Floats:
-    """Return the device's numerator before each step and after the last, float64[steps + 1, width].
+    """Return the device's numerator before each step and after the last one, float64[steps + 1, width].
 
     The numerator is twice the share that the device sends.
     """
@@ -110,9 +113,9 @@ def _masses(schedule: Schedule, vault: Vault) -> Floats:
 
 
 def _sums(schedule: Schedule, vault: Vault) -> Floats:
-    """Return the device's model before each step and after the last, float64[steps + 1, width].
+    """Return the device's model before each step and after the last one, float64[steps + 1, width].
 
-    The peers contribute nothing to it.
+    The peers contribute nothing to this model.
     """
     learner = Mixer(
         schedule,
@@ -131,12 +134,12 @@ def _sums(schedule: Schedule, vault: Vault) -> Floats:
             raise _unexpected_message(frame)
         found |= {one.steps: seen[0] - one.numerator for one in frame.message.contributions}
     for steps in range(1, schedule.steps + 1):
-        seen.append(found.get(steps, seen[-1]))  # a skipped step appears as no change
+        seen.append(found.get(steps, seen[-1]))  # a skipped step shows up as no change
     return np.array(seen)
 
 
 def _models(schedule: Schedule, vault: Vault) -> Floats:
-    """Return the device's model before each step and after the last, float64[steps + 1, width]."""
+    """Return the device's model before each step and after the last one, float64[steps + 1, width]."""
     learner = Pairwise(schedule, np.zeros(schedule.size), reach=math.inf, max_steps=schedule.steps)
     found: list[Floats] = []
     for frame in overhear(learner, vault, schedule.steps + 0.5):
@@ -147,7 +150,7 @@ def _models(schedule: Schedule, vault: Vault) -> Floats:
 
 
 def _release_of_step(moved: Floats, point: Floats, thresholds: Thresholds | None) -> Floats:
-    """Return the release that caused the model's change in one step."""
+    """Return the release that explains how the model changed in one step."""
     if thresholds is None:
         return moved / _RATE
     rest = math.sqrt(1 - BIT_SHARE**2) if thresholds.rule == "quantile" else 1.0
@@ -157,7 +160,7 @@ def _release_of_step(moved: Floats, point: Floats, thresholds: Thresholds | None
 
 
 def golf(scheme: Scheme) -> Watch:
-    """Return an observer that reads the published records from the messages to both peers and counts their versions."""
+    """Return an observer that reads published records from the messages to both peers and counts their versions."""
     rule, fit = (RULES["pegasos"], None) if scheme.name == "laplace-copies" else (None, ridge)
     schedule = GolfSchedule(scheme, 1.0, 4096, 4096, each=4096)
 
@@ -180,9 +183,9 @@ def golf(scheme: Scheme) -> Watch:
 
 
 def gradient_walk(features: int, classes: int) -> Watch:
-    """Return an observer that inverts the first step of a walk from the zero model.
+    """Return an observer that inverts the first step of a walk, taken from the zero model.
 
-    That step is w = Σ / (nλ), sent in float32; the number n of records is public.
+    This step is w = Σ / (nλ), sent in float32, where the number n of records is public.
     """
     schedule = GradientWalkSchedule(AUDITED, copies(classes), features, 1.0, 1, begins=True)
 
@@ -201,24 +204,26 @@ def gradient_walk(features: int, classes: int) -> Watch:
 
 @dataclass(frozen=True, slots=True)
 class Unchecked:
-    """Implementation of sottovoce.learners.Provenance that never checks signatures."""
+    """A sottovoce.learners.Provenance that never checks signatures."""
 
     def signed(self, own: S) -> S:
-        """See Provenance.signed."""
+        """Return the document with a dummy signature; see Provenance.signed."""
         return cast(S, replace(cast(Any, own), credential=b"audited", signature=bytes(64)))
 
     def verify(self, published: Signed) -> None:
-        """See Provenance.verify."""
+        """Accept any document; see Provenance.verify."""
 
     def admit(self, published: Signed) -> None:
-        """See Provenance.admit."""
+        """Accept any document; see Provenance.admit."""
         self.verify(published)
 
     def refuses(self, owner: str) -> bool:
-        """See Provenance.refuses."""
+        """Return False for every owner; see Provenance.refuses."""
         del owner
         return False
 
 
 def _unexpected_message(frame: Frame) -> InternalError:
-    return InternalError(f"a learner sent a message of an unexpected type to {frame.recipient}: report this")
+    return InternalError(
+        f"a learner sent a message of an unexpected type to {frame.recipient}: this is a bug; please report it"
+    )

@@ -1,4 +1,4 @@
-"""Subject for learner `average`, which releases one vector per device, once."""
+"""Subject for the learner `average`, which releases one vector per device, once."""
 
 import math
 from collections.abc import Mapping
@@ -24,12 +24,12 @@ _RECORDS = 3
 
 @dataclass(frozen=True, slots=True)
 class Means:
-    """Subject whose canary is a whole device with a huge mean, which is present or absent.
+    """A subject whose canary is a whole device with a huge mean, either present or absent.
 
     Attributes:
         terms: the vault's terms.
-        budget: a device's budget.
-        over: observer that recovers the releases from the messages; None to query the vault directly.
+        budget: the device's budget.
+        over: recovers the releases from the messages; None to query the vault directly.
     """
 
     terms: MeanTerms
@@ -45,42 +45,42 @@ class Means:
 
     @property
     def seen(self) -> str:
-        """See Subject.seen."""
+        """The kind of observation, `release` or `wire`; see Subject.seen."""
         return "release" if self.over is None else "wire"
 
     @property
     def played(self) -> dict[str, Any]:
-        """See Subject.played."""
+        """The public parameters; see Subject.played."""
         return {"releases": 1, "clip": self.terms.profile.bound}
 
     @property
     def delta(self) -> float:
-        """See Subject.delta."""
+        """The δ of the claim; see Subject.delta."""
         return self.budget.delta
 
     @property
     def sigma(self) -> float:
-        """σ: C / μ, by the analytic formula (Balle & Wang 2018)."""
+        """σ = C / μ, by the analytic formula (Balle & Wang 2018)."""
         return self.terms.profile.bound / claimed_mu(self.budget)
 
     def single_number_variant(self) -> "Means":
-        """See Subject.single_number_variant."""
+        """Return a variant that releases single numbers; see Subject.single_number_variant."""
         return replace(self, terms=replace(self.terms, profile=replace(self.terms.profile, width=1)), over=None)
 
     def vault(self, records: Records, ledger: Ledger) -> Vault:
-        """See Subject.vault."""
+        """Return a vault over the records; see Subject.vault."""
         return build(records=records, kernel=None, terms=self.terms, ledger=ledger, noise=OperatingSystemNoise())
 
     def watch(self, vault: Vault, count: int) -> Sighting:
-        """See Subject.watch."""
+        """Return the observer's view of a run; see Subject.watch."""
         return self.over(vault, count) if self.over else ask_vault(vault, [_query(0)])
 
     def queries(self, records: Records) -> tuple[list[Query], Query]:
-        """See Subject.queries."""
+        """Return the paid queries and one beyond the budget; see Subject.queries."""
         return [_query(0)], _query(1)
 
     def worlds(self) -> Mapping[str, Records]:
-        """See Subject.worlds."""
+        """Return the data sets; see Subject.worlds."""
         clip = self.terms.profile.bound
         lengths = {"zero": 0.0, "at the clip": clip, "a tenth beyond": 1.1 * clip, "huge": _HUGE}
         return {"empty": self._diagonal_records(0, 0.0)} | {
@@ -88,21 +88,21 @@ class Means:
         }
 
     def p_values(self, records: Records, sighting: Sighting) -> dict[str, float]:
-        """See Subject.p_values."""
+        """Return p-values for the stated law; see Subject.p_values."""
         return Gaussian(self.sigma).p_values(sighting.values, self._exact(records)[np.newaxis])
 
     def canary_records(self, coins: NDArray[np.bool_]) -> Records:
-        """See Subject.canary_records."""
+        """Return the records for the given coins; see Subject.canary_records."""
         return self._diagonal_records(_RECORDS if coins[0] else 0, _HUGE)
 
     def scores(self, sighting: Sighting) -> Floats:
-        """See Subject.scores: the position of the release between 0 and the canary's vector."""
+        """Return the release's position between 0 and the canary's vector; see Subject.scores."""
         there = self._exact(self._diagonal_records(_RECORDS, _HUGE))
         scores: Floats = sighting.values @ there / (there @ there)
         return scores
 
     def _diagonal_records(self, count: int, length: float) -> Records:
-        """Return equal records of this L2 norm along the diagonal."""
+        """Return equal records with this L2 norm along the diagonal."""
         features = np.full((count, self.terms.profile.width), length / math.sqrt(self.terms.profile.width))
         return Records(features, np.zeros(count, dtype=np.int64))
 

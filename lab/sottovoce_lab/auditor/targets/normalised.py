@@ -1,4 +1,4 @@
-"""Subject for mechanism `normalised` and learner `adad2p`: gradient sums in units of a moving threshold."""
+"""Subject for the mechanism `normalised` and the learner `adad2p`: gradient sums in units of a varying threshold."""
 
 import math
 from dataclasses import dataclass, replace
@@ -21,10 +21,10 @@ _HOSTILE = (CLIP, 1e-300, 1e3, 1e-3)  # thresholds that an attacker might choose
 
 @dataclass(frozen=True, slots=True)
 class NormalisedSums(GaussianSums):
-    """Subject with the same canaries as GaussianSums, but with thresholds chosen by an attacker.
+    """A subject with the same canaries as GaussianSums, but with thresholds chosen by an attacker.
 
     Attributes:
-        rule: rule by which gradients are normalised.
+        rule: the rule by which gradients are normalised.
     """
 
     rule: Rule = "quantile"
@@ -35,7 +35,7 @@ class NormalisedSums(GaussianSums):
         return CLIP
 
     def single_number_variant(self) -> "NormalisedSums":
-        """See GaussianSums.single_number_variant. Rule `decay` adds no bit, so a release is a single number."""
+        """Return a variant that releases single numbers: under the rule `decay`, which adds no bit; see Subject."""
         return replace(self, kernel=type(self.kernel)(1, 1), over=None, rule="decay")
 
     @override
@@ -48,7 +48,7 @@ class NormalisedSums(GaussianSums):
         return self.kernel.size + (self.rule == "quantile")
 
     def _distinct_coordinates(self, rows: Floats) -> Floats:
-        """Return the rows without the bit, because that coordinate is shared by all canaries."""
+        """Return the rows without the bit, which is a coordinate that all canaries share."""
         return rows[:, : self.kernel.size]
 
     def _queries(self, count: int) -> list[Query]:
@@ -59,7 +59,7 @@ class NormalisedSums(GaussianSums):
         ]
 
     def _clipped(self, point: Floats, records: Records) -> Floats:
-        """Return each record's contribution, float64[n, numbers of a release], computed by the auditor's own code."""
+        """Return each record's contribution, float64[n, numbers per release], computed by the auditor's own code."""
         model, threshold = point[:-1], float(point[-1])
         features, labels = records.features[np.newaxis], records.labels[np.newaxis]
         gradients = self.kernel.gradients(model[np.newaxis], features, labels)[0]

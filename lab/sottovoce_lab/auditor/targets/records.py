@@ -1,4 +1,4 @@
-"""Subject for the mechanisms `laplace`, `laplace-copies`, `privunit` and `krr-privunit`, and for learner `golf`.
+"""Subject for the mechanisms `laplace`, `laplace-copies`, `privunit` and `krr-privunit`, and the learner `golf`.
 
 All of them publish individual records.
 """
@@ -26,18 +26,18 @@ Floats = NDArray[np.float64]
 FEATURES = 8
 CLASSES = 3
 _RECORDS = 200
-_NEAR = 0.9  # threshold as a fraction of ε, because events with the largest likelihood ratio change the odds the most
+_NEAR = 0.9  # threshold as a fraction of ε, because events with the largest likelihood ratio shift the odds most
 _EACH = 64  # number of releases per world in the noise game
 
 
 @dataclass(frozen=True, slots=True)
 class PublishedRecords:
-    """Subject whose canaries are records: x in the first world and -x, the most distant record, in the second.
+    """A subject whose canaries are records: x in the first world and -x, the most distant record, in the second.
 
     Attributes:
-        scheme: the scheme that perturbs the records.
-        budget: a device's budget.
-        over: observer that recovers the releases from the messages; None to query the vault directly.
+        scheme: the record perturbation scheme.
+        budget: the device's budget.
+        over: recovers the releases from the messages; None to query the vault directly.
     """
 
     scheme: Scheme
@@ -46,51 +46,51 @@ class PublishedRecords:
 
     @property
     def seen(self) -> str:
-        """See Subject.seen."""
+        """The kind of observation, `release` or `wire`; see Subject.seen."""
         return "release" if self.over is None else "wire"
 
     @property
     def played(self) -> dict[str, Any]:
-        """See Subject.played."""
+        """The public parameters; see Subject.played."""
         return {"releases_per_record": 1, "perturbation": self.scheme.name}
 
     @property
     def delta(self) -> float:
-        """See Subject.delta."""
+        """The δ of the claim; see Subject.delta."""
         return 0.0
 
     @property
     def shape(self) -> None:
-        """See Subject.shape: None, since a pure ε claim needs no shape."""
+        """None, since a pure ε claim needs no shape; see Subject.shape."""
 
     @property
     def threshold(self) -> float:
-        """See Subject.threshold."""
+        """The score above which the observer answers "first"; see Subject.threshold."""
         return _NEAR * (self.scheme.epsilon or 0.0)
 
     @property
     def hit(self) -> float:
-        """See Subject.hit."""
+        """The probability of a score above the threshold in the first world; see Subject.hit."""
         return self.law.hit ** (self.scheme.copies if isinstance(self.scheme, LaplaceCopies) else 1)
 
     @property
     def enough(self) -> int:
-        """See Subject.enough."""
+        """The default number of canaries; see Subject.enough."""
         return 16384
 
     @property
     def canaries(self) -> int:
-        """See Subject.canaries."""
+        """The number of canaries per device; see Subject.canaries."""
         return _RECORDS
 
     @property
     def grid(self) -> float | None:
-        """See Subject.grid."""
+        """The public grid step; see Subject.grid."""
         return 2.0**self.scheme.exponent
 
     @property
     def law(self) -> Law:
-        """The stated law at the scheme's ε; Laplace noise has scale 2/ε, or 2 · copies / ε for the paper's copies."""
+        """The stated law at the scheme's ε. Laplace noise has scale 2/ε, or 2 · copies / ε for the paper's copies."""
         tolerance = 2.0**self.scheme.exponent * math.sqrt(self.scheme.width)
         match self.scheme:
             case Laplace():
@@ -102,67 +102,67 @@ class PublishedRecords:
             case LabelledPrivUnit():
                 rest = self.scheme.epsilon - self.scheme.label.epsilon
                 return LabelThenSphere(self.scheme.label, OnSphere(self.scheme.cap, rest, tolerance))
-        raise InternalError(f"no law for scheme `{self.scheme.name}` with an ε: report this")
+        raise InternalError(f"no law for scheme `{self.scheme.name}` with an ε: this is a bug; please report it")
 
     def single_number_variant(self) -> "PublishedRecords":
-        """See Subject.single_number_variant: a subject whose records are single numbers."""
+        """Return a subject whose records are single numbers; see Subject.single_number_variant."""
         narrow = scheme(self.scheme.name, 1, 2, self.scheme.epsilon)
         return replace(self, scheme=narrow, over=None)
 
     def vault(self, records: Records, ledger: Ledger) -> Vault:
-        """See Subject.vault."""
+        """Return a vault over the records; see Subject.vault."""
         terms = RecordTerms(NAME, self.scheme, "declared")
         return build(records=records, kernel=None, terms=terms, ledger=ledger, noise=OperatingSystemNoise())
 
     def watch(self, vault: Vault, count: int) -> Sighting:
-        """See Subject.watch."""
+        """Return the observer's view of a run; see Subject.watch."""
         return self.over(vault, count) if self.over else self._ask(vault, count)
 
     def queries(self, records: Records) -> tuple[list[Query], Query]:
-        """See Subject.queries."""
+        """Return the paid queries and one beyond the budget; see Subject.queries."""
         *paid, beyond = _queries(len(records) + 1)
         return paid, beyond
 
     def worlds(self) -> Mapping[str, Records]:
-        """See Subject.worlds."""
+        """Return the data sets; see Subject.worlds."""
         lengths = {"length 1": 1.0, "a tenth longer": 1.1, "huge": 1e9}
         return {
             name: self._records(np.full(_EACH, length)) for name, length in lengths.items()
         } | self._zero_length_records()
 
     def p_values(self, records: Records, sighting: Sighting) -> dict[str, float]:
-        """See Subject.p_values."""
+        """Return p-values for the stated law; see Subject.p_values."""
         return self.law.p_values(sighting.values, self._exact(records))
 
     def canary_records(self, coins: NDArray[np.bool_]) -> Records:
-        """See Subject.canary_records."""
+        """Return the records for the given coins; see Subject.canary_records."""
         return self._records(np.where(coins, 1.0, -1.0))
 
     def scores(self, sighting: Sighting) -> Floats:
-        """See Subject.scores."""
+        """Return the canaries' scores; see Subject.scores."""
         both = (self._exact(self._records(np.full(len(sighting.values), sign))) for sign in (1.0, -1.0))
         return self.law.score(sighting.values, *both)
 
     def _ask(self, vault: Vault, count: int) -> Sighting:
-        """Return the vault's answers. The label, which is the first coordinate, is converted back to units of 1."""
+        """Return the vault's answers, with the label, which is the first coordinate, converted back to units of 1."""
         values = ask_vault(vault, _queries(count)).values
         if isinstance(self.scheme, LabelledPrivUnit):
             values[:, 0] *= 2.0**-self.scheme.exponent
         return Sighting(values, np.empty((count, 0)))
 
     def _zero_length_records(self) -> dict[str, Records]:
-        """Return records of length 0 if the law adds noise, since it must add as much to them as to other records."""
+        """Return zero-length records if the law adds noise, since it must add as much to them as to others."""
         return {"zero": self._records(np.zeros(_EACH))} if isinstance(self.law, MaxNorm) else {}
 
     def _records(self, lengths: Floats) -> Records:
-        """Return records along the first feature; with randomised response, the label also differs between worlds."""
+        """Return records along the first feature. With randomised response, the label also differs between worlds."""
         features = np.zeros((len(lengths), self.scheme.features))
         features[:, 0] = lengths
         other = isinstance(self.scheme, LabelledPrivUnit)
         return Records(features, np.where((lengths < 0) & other, 1, 0).astype(np.int64))
 
     def _exact(self, records: Records) -> Floats:
-        """Return the release of each record without noise, float64[n, P]."""
+        """Return each record's noise-free release, float64[n, P]."""
         signs = np.sign(records.features[:, :1]) * np.eye(1, self.scheme.features)
         if isinstance(self.scheme, LabelledPrivUnit):
             return np.hstack([records.labels[:, np.newaxis].astype(np.float64), signs])

@@ -1,8 +1,7 @@
-"""Observers that recover releases from the messages of learners that work in rounds.
+"""Observers that recover releases from the messages of learners in rounds.
 
 The emulated neighbours send each message back. The mean of equal vectors is that vector, so only the device's own
-gradient changes the model from round to round. The device's answer to a neighbour is a gradient at the neighbour's
-model.
+gradient changes the model between rounds. The device's answer to a neighbour is a gradient at the neighbour's model.
 """
 
 from dataclasses import replace
@@ -24,7 +23,7 @@ from sottovoce.vault.terms.gradients import GradientTerms
 from sottovoce_lab.auditor.subject import Floats, Sighting, Watch
 from sottovoce_lab.auditor.wiretap import Frame, overhear
 
-_RATE = 1e-5  # small enough that the model, and therefore each canary's gradient, stays close to its initial value
+_RATE = 1e-5  # small enough that the model, and hence each canary's gradient, stays close to its initial value
 
 
 def watch(terms: GradientTerms, size: int, algorithm: Algorithm) -> Watch:
@@ -33,9 +32,9 @@ def watch(terms: GradientTerms, size: int, algorithm: Algorithm) -> Watch:
     Messages contain float32 values, so a release is known to within a millionth of its noise.
 
     Args:
-        terms: terms of the learner's vault.
-        size: number of model parameters.
-        algorithm: the algorithm that defines the steps of a round, without momentum.
+        terms: the terms of the learner's vault.
+        size: the number of model parameters.
+        algorithm: defines the steps in a round, without momentum.
     """
     rounds = terms.releases // algorithm.questions
     schedule = RoundsSchedule(terms.learner, size, 1.0, rounds, _RATE, 0.0, 1.0, 1.0)
@@ -48,7 +47,7 @@ def watch(terms: GradientTerms, size: int, algorithm: Algorithm) -> Watch:
         return replace(message, vectors=message.vectors[:0]) if answering and message.phase == 1 else message
 
     def watched(vault: Vault, count: int) -> Sighting:
-        del count  # neighbours cannot see the number of records
+        del count  # neighbours cannot see how many records there are
         zeros = np.zeros(size)
         models: dict[int, Floats] = {0: zeros} if step_first else {}
         answers: dict[int, list[Floats]] = {turn: [] for turn in range(rounds)}
@@ -71,5 +70,7 @@ def watch(terms: GradientTerms, size: int, algorithm: Algorithm) -> Watch:
 
 def _message(frame: Frame) -> RoundMessage:
     if not isinstance(frame.message, RoundMessage):
-        raise InternalError(f"a learner sent a message of an unexpected type to {frame.recipient}: report this")
+        raise InternalError(
+            f"a learner sent a message of an unexpected type to {frame.recipient}: this is a bug; please report it"
+        )
     return frame.message

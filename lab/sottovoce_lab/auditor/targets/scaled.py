@@ -1,4 +1,4 @@
-"""Subject for mechanism `adad2p`, AdaD²P's release, whose published claim does not hold."""
+"""Subject for the mechanism `adad2p`, AdaD²P's release, whose published claim does not hold."""
 
 import math
 from collections.abc import Mapping
@@ -26,9 +26,10 @@ _RATIO = 1.1
 
 @dataclass(frozen=True, slots=True)
 class ScaledNoiseSums:
-    """Subject with one canary per device: a record with gradient length 1.1 in the first world and 1 in the second.
+    """A subject with one canary per device: a record whose gradient length is 1.1 in the first world, 1 in the second.
 
-    The tested law is the one implied by the published (ε, δ): Gaussian noise whose scale does not depend on the record.
+    The tested law is the one implied by the published (ε, δ), which is Gaussian noise whose scale is the same for all
+    records.
 
     Attributes:
         epsilon: the published ε.
@@ -44,28 +45,28 @@ class ScaledNoiseSums:
     threshold: float = math.log(_RATIO) / 2
     hit: float = 1.0
     grid: None = None
-    shape: None = None  # the mechanism does not have the properties that it claims
+    shape: None = None  # the mechanism lacks the properties that it claims
 
     @property
     def played(self) -> dict[str, Any]:
-        """See Subject.played."""
+        """The public parameters; see Subject.played."""
         return {"releases": 1}
 
     @property
     def budget(self) -> Budget:
-        """A budget without ε, since the release is charged as infinite."""
+        """A budget without ε, since the charge for the release is infinite; see Subject.budget."""
         return Budget(None, self.delta, "record", "replace-one")
 
     @property
     def sigma(self) -> float:
-        """σ per unit of the sensitivity ‖g‖, as stated in the paper."""
+        """σ per unit of sensitivity ‖g‖, as stated in the paper."""
         return 1 / gaussian_mu(self.epsilon, self.delta)
 
     def single_number_variant(self) -> None:
-        """See Subject.single_number_variant: None, since the noise law is refuted by releases with many coordinates."""
+        """Return None, since it takes many coordinates to refute the noise law; see Subject.single_number_variant."""
 
     def vault(self, records: Records, ledger: Ledger) -> Vault:
-        """See Subject.vault."""
+        """Return a vault over the records; see Subject.vault."""
         claim = Claim(
             mechanism=f"discrete Gaussian of scale {self.sigma:g} ‖g‖ on the gradient g",
             composition="one release",
@@ -78,29 +79,29 @@ class ScaledNoiseSums:
         return build(records=records, kernel=self.kernel, terms=terms, ledger=ledger, noise=OperatingSystemNoise())
 
     def watch(self, vault: Vault, count: int) -> Sighting:
-        """See Subject.watch."""
+        """Return the observer's view of a run; see Subject.watch."""
         return ask_vault(vault, [self._query(0)])
 
     def queries(self, records: Records) -> tuple[list[Query], Query]:
-        """See Subject.queries. This vault has no ε limit, so the extra query is of a kind that it never answers."""
+        """Return the paid query and one of a kind that this vault without an ε limit never answers; see Subject."""
         return [self._query(0)], replace(self._query(1), kind="record")
 
     def worlds(self) -> Mapping[str, Records]:
-        """See Subject.worlds."""
+        """Return the data sets; see Subject.worlds."""
         return {"length 1": self._record(1.0), "a tenth longer": self._record(_RATIO), "zero": self._record(0.0)}
 
     def p_values(self, records: Records, sighting: Sighting) -> dict[str, float]:
-        """See Subject.p_values."""
+        """Return p-values for the stated law; see Subject.p_values."""
         point = np.zeros((1, self.kernel.size))
         exact = self.kernel.gradients(point, records.features[np.newaxis], records.labels[np.newaxis])[0]
         return Gaussian(self.sigma).p_values(sighting.values, exact)
 
     def canary_records(self, coins: NDArray[np.bool_]) -> Records:
-        """See Subject.canary_records."""
+        """Return the records for the given coins; see Subject.canary_records."""
         return self._record(_RATIO if coins[0] else 1.0)
 
     def scores(self, sighting: Sighting) -> Floats:
-        """See Subject.scores: the logarithm of the gradient's length, estimated from the release's length."""
+        """Return the log of the gradient's length, estimated from the release's length; see Subject.scores."""
         length = np.sqrt((sighting.values**2).sum(axis=1) / (1 + self.sigma**2 * self.kernel.size))
         scores: Floats = np.log(length)
         return scores

@@ -1,4 +1,4 @@
-"""Observer that recovers releases from consecutive versions of a shared model, as a peer can."""
+"""Observer that recovers releases from consecutive versions of a shared model, as a peer could."""
 
 from dataclasses import replace
 
@@ -12,19 +12,19 @@ from sottovoce.vault import Vault
 from sottovoce_lab.auditor.subject import Sighting, Watch
 from sottovoce_lab.auditor.wiretap import PEERS, overhear
 
-_RATE = 1e-5  # small enough that the model, and therefore each canary's gradient, stays close to its initial value
-_BEATS = 8.0  # seconds per turn, including the time for which the device waits in vain for its peers' turns
+_RATE = 1e-5  # small enough that the model, and hence each canary's gradient, stays close to its initial value
+_BEATS = 8.0  # seconds per turn, including the time that the device spends waiting for its peers' turns in vain
 
 
 def watch(shipped: SharedModelSchedule, size: int) -> Watch:
-    """Return an observer that fetches every announced model, since consecutive ones differ only by the vault's answer.
+    """Return an observer that fetches every announced model; consecutive ones differ only by the vault's answer.
 
-    Models are sent as float32, so they are accurate to a ten-millionth of the sum of all earlier releases.
+    Models are sent as float32 and are accurate to a ten-millionth of the sum of all earlier releases.
     """
     schedule = replace(shipped, period=1.0, law="constant", step_size=_RATE, batch=1, patience=1.0, begins=True)
 
     def watched(vault: Vault, count: int) -> Sighting:
-        del count  # a peer cannot see the number of records
+        del count  # a peer cannot see how many records there are
         device = SharedModel(schedule, "audited", np.zeros(size))
         told = [
             frame.message.parameters.astype(np.float64)

@@ -1,4 +1,4 @@
-"""Subjects for learners as shipped: every setting that is not in `Algorithm.audit` has its default value."""
+"""Subjects for learners as shipped: every setting that `Algorithm.audit` does not list has its default value."""
 
 import math
 from typing import Any, cast
@@ -37,10 +37,10 @@ _RECORDS = 256.0
 
 
 def shipped(name: str, fidelity: str, epsilon: float, delta: float) -> Subject:
-    """Return the subject for a learner with its shipped defaults and this budget; ε is infinite if it adds no noise.
+    """Return the subject for a learner with its shipped defaults and this budget; ε is infinite for a noiseless one.
 
     Raises:
-        PrivacyError: if the budget does not allow the learner's releases.
+        PrivacyError: if the budget does not cover the learner's releases.
     """
     config = _config(name, fidelity, epsilon, delta)
     family, budget = family_of(config), budget_of(config)
@@ -62,7 +62,7 @@ def shipped(name: str, fidelity: str, epsilon: float, delta: float) -> Subject:
             return VisitSums(terms.law, budget, watch, terms.features)
         case MeanTerms() as terms:
             return Means(terms, budget, learners.average(terms.profile.width))
-    raise InternalError(f"the audit does not support the queries of learner `{name}`: report this")
+    raise InternalError(f"the audit does not support the queries of learner `{name}`: this is a bug; please report it")
 
 
 def _config(name: str, fidelity: str, epsilon: float, delta: float) -> AgentConfig:
@@ -100,11 +100,13 @@ def _watch(
             return rounds.watch(terms, size, made.algorithm)
         case SharedModel():
             return shared_model.watch(made.schedule, size)
-    raise InternalError(f"the audit does not support the messages of learner `{config.learner.name}`: report this")
+    raise InternalError(
+        f"the audit does not support the messages of learner `{config.learner.name}`: this is a bug; please report it"
+    )
 
 
 def _thresholds(config: AgentConfig, size: int) -> Thresholds:
     schedule = push_sum_schedule(config, size)
     if schedule.thresholds is None:
-        raise InternalError("normalised sums require a threshold: report this")
+        raise InternalError("normalised sums require a threshold: this is a bug; please report it")
     return schedule.thresholds

@@ -1,4 +1,4 @@
-"""Subject for mechanism `stream`, which publishes window totals without an end."""
+"""Subject for the mechanism `stream`, which publishes window totals indefinitely."""
 
 import math
 from collections.abc import Mapping
@@ -28,11 +28,11 @@ _WINDOWS = _CANARIES + _BAND
 
 @dataclass(frozen=True, slots=True)
 class Streams:
-    """Subject whose canaries are windows, present or absent, each with a huge total in a separate coordinate.
+    """A subject whose canaries are windows, either present or absent, each with a huge total in its own coordinate.
 
     Attributes:
-        budget: a device's budget.
-        size: number of coordinates in a total.
+        budget: the device's budget.
+        size: the number of coordinates in a total.
     """
 
     budget: Budget
@@ -47,47 +47,47 @@ class Streams:
 
     @property
     def played(self) -> dict[str, Any]:
-        """See Subject.played."""
+        """The public parameters; see Subject.played."""
         return {"releases": _WINDOWS, "band": _BAND, "clip": _CLIP}
 
     @property
     def delta(self) -> float:
-        """See Subject.delta."""
+        """The δ of the claim; see Subject.delta."""
         return self.budget.delta
 
     @property
     def grid(self) -> float:
-        """Grid step: the largest power of two that is at most clip / (2^8 √P), times the unit of the weights."""
+        """The grid step: the largest power of two up to clip / (2^8 √P), times the unit of the weights."""
         return math.ldexp(1.0, math.floor(math.log2(_CLIP / (2**8 * math.sqrt(self.size)))) - _BITS)
 
     @property
     def sigma(self) -> float:
-        """σ: the clip norm times the weights' L2 norm, divided by μ.
+        """σ, which is the clip norm times the weights' L2 norm, divided by μ.
 
-        All releases that include a window count as one.
+        All releases that include a window count as one release.
         """
         norm = math.ldexp(math.sqrt(sum(weight * weight for weight in _WEIGHTS)), -_BITS)
         return _CLIP * norm / claimed_mu(self.budget)
 
     def single_number_variant(self) -> "Streams":
-        """See Subject.single_number_variant."""
+        """Return a variant that releases single numbers; see Subject.single_number_variant."""
         return replace(self, size=1)
 
     def vault(self, records: Records, ledger: Ledger) -> Vault:
-        """See Subject.vault."""
+        """Return a vault over the records; see Subject.vault."""
         terms = StreamTerms(self.size, _CLIP, _BAND, (0, _WINDOWS - 1))
         return build(records=records, kernel=None, terms=terms, ledger=ledger, noise=OperatingSystemNoise())
 
     def watch(self, vault: Vault, count: int) -> Sighting:
-        """See Subject.watch."""
+        """Return the observer's view of a run; see Subject.watch."""
         return ask_vault(vault, self._queries())
 
     def queries(self, records: Records) -> tuple[list[Query], Query]:
-        """See Subject.queries. The query beyond the budget requests a window outside the declared range."""
+        """Return the paid queries and one for a window outside the declared range; see Subject.queries."""
         return self._queries(), Query(AUDITED, "total", _WINDOWS, np.empty(0))
 
     def worlds(self) -> Mapping[str, Records]:
-        """See Subject.worlds."""
+        """Return the data sets; see Subject.worlds."""
         return {
             "empty": self._daily_records([], []),
             "at the clip": self._daily_records([3], [_CLIP]),
@@ -96,16 +96,16 @@ class Streams:
         }
 
     def p_values(self, records: Records, sighting: Sighting) -> dict[str, float]:
-        """See Subject.p_values."""
+        """Return p-values for the stated law; see Subject.p_values."""
         return Gaussian(self.sigma).p_values(sighting.values, self._exact(records))
 
     def canary_records(self, coins: NDArray[np.bool_]) -> Records:
-        """See Subject.canary_records."""
+        """Return the records for the given coins; see Subject.canary_records."""
         days = np.flatnonzero(coins)
         return Records(_HUGE * np.eye(self.size)[days], np.zeros(len(days), dtype=np.int64), days)
 
     def scores(self, sighting: Sighting) -> Floats:
-        """See Subject.scores: the weighted sum of all observations of a window."""
+        """Return the weighted sum of all observations of each window; see Subject.scores."""
         lags = np.array(_WEIGHTS) / 2**_BITS
         seen = [sighting.values[day : day + _BAND, day] @ lags for day in range(_CANARIES)]
         scores: Floats = np.array(seen) / (_CLIP * (lags @ lags))

@@ -29,22 +29,23 @@ _HUGE = 100.0
 
 
 def mechanism_terms() -> GradientTerms:
-    """Return the terms for a few sums over all records, to test the mechanism without a learner."""
+    """Return the terms for a few sums over all records, for testing the mechanism without a learner."""
     return GradientTerms("mechanism", SLOTS, CLIP)
 
 
 @dataclass(frozen=True, slots=True)
 class GaussianSums:
-    """Subject whose canaries are long records, each along a separate feature, so that their gradients are orthogonal.
+    """A subject whose canaries are long records along separate features, so that their gradients are orthogonal.
 
     A canary's record is present in its first world and absent in its second. A device with many canaries plays many
-    games at once, because noise in orthogonal directions is independent.
+    games at
+    once, because noise in orthogonal directions is independent.
 
     Attributes:
         terms: the vault's terms.
-        budget: a device's budget.
+        budget: the device's budget.
         kernel: the model.
-        over: observer that recovers the releases from the messages; None to query the vault directly.
+        over: recovers the releases from the messages; None to query the vault directly.
     """
 
     terms: GradientTerms
@@ -54,12 +55,12 @@ class GaussianSums:
 
     @property
     def seen(self) -> str:
-        """See Subject.seen."""
+        """The kind of observation, `release` or `wire`; see Subject.seen."""
         return "release" if self.over is None else "wire"
 
     @property
     def played(self) -> dict[str, Any]:
-        """See Subject.played."""
+        """The public parameters; see Subject.played."""
         terms = self.terms
         found: dict[str, Any] = {"releases": self.slots, "sampling": terms.sampling, "clip": self.clip}
         if terms.sampling != "full":
@@ -68,54 +69,54 @@ class GaussianSums:
 
     @property
     def delta(self) -> float:
-        """See Subject.delta."""
+        """The δ of the claim; see Subject.delta."""
         return self.budget.delta
 
     @property
     def shape(self) -> Gaussians | SampledGaussians:
-        """See Subject.shape."""
+        """The family of the claimed mechanism; see Subject.shape."""
         if self.rate == 1:
             return Gaussians()
         return SampledGaussians(self.rate, self.terms.releases, cast(Neighbouring, self.budget.neighbouring))
 
     @property
     def threshold(self) -> float:
-        """See Subject.threshold: the score of an observation that is equally likely in both worlds."""
+        """The score of an observation that is equally likely in both worlds; see Subject.threshold."""
         return 0.0
 
     @property
     def hit(self) -> float:
-        """See Subject.hit. This value is not used, because the claim has a shape."""
+        """An unused value, because the claim has a shape; see Subject.hit."""
         return 0.5
 
     @property
     def enough(self) -> int:
-        """See Subject.enough."""
+        """The default number of canaries; see Subject.enough."""
         return 16384
 
     @property
     def canaries(self) -> int:
-        """See Subject.canaries."""
+        """The number of canaries per device; see Subject.canaries."""
         return self.kernel.features
 
     @property
     def clip(self) -> float | None:
-        """Clip norm C; None without clipping."""
+        """The clip norm C; None without clipping."""
         return self.terms.clip
 
     @property
     def slots(self) -> int:
-        """Number of sums released by a device."""
+        """The number of sums that a device releases."""
         return self.terms.releases * self._blocks
 
     @property
     def rate(self) -> float:
-        """Probability that a sum includes a given record that is eligible for it."""
+        """The probability that a sum includes a given record that is eligible for it."""
         return self.terms.batch / self.terms.of if self.terms.sampling == "poisson" else 1.0
 
     @property
     def sigma(self) -> float:
-        """σ of one release: C √releases / μ (Balle & Wang 2018), or the accountant's value for random batches."""
+        """σ per release: C √releases / μ (Balle & Wang 2018), or the accountant's value for random batches."""
         epsilon, clip = self.budget.epsilon, self._length
         if epsilon is None:
             return clip
@@ -125,7 +126,7 @@ class GaussianSums:
 
     @property
     def grid(self) -> float | None:
-        """Grid step by the public rule: the largest power of two that is at most σ / 2^12 and C / (2^8 √P)."""
+        """The grid step by the public rule: the largest power of two up to σ / 2^12 and C / (2^8 √P)."""
         if self.over is not None:
             return None
         finest = min(self.sigma / 2**12, self._length / 2**8 / math.sqrt(self._numbers))
@@ -133,29 +134,29 @@ class GaussianSums:
 
     @property
     def _length(self) -> float:
-        """Clip norm C; without clipping, an arbitrary length for scoring the canaries."""
+        """The clip norm C; without clipping, an arbitrary length for scoring the canaries."""
         return CLIP if self.terms.clip is None else self.terms.clip
 
     def single_number_variant(self) -> "GaussianSums":
-        """See Subject.single_number_variant: a subject whose release is a single number, with gradients of 0."""
+        """Return a subject that releases a single number, with gradients of 0; see Subject.single_number_variant."""
         return replace(self, kernel=Softmax(1, 1), over=None)
 
     def vault(self, records: Records, ledger: Ledger) -> Vault:
-        """See Subject.vault."""
+        """Return a vault over the records; see Subject.vault."""
         return build(records=records, kernel=self.kernel, terms=self.terms, ledger=ledger, noise=OperatingSystemNoise())
 
     def watch(self, vault: Vault, count: int) -> Sighting:
-        """See Subject.watch."""
+        """Return the observer's view of a run; see Subject.watch."""
         return self.over(vault, count) if self.over else ask_vault(vault, self._queries(self.slots))
 
     def queries(self, records: Records) -> tuple[list[Query], Query]:
-        """See Subject.queries."""
+        """Return the paid queries and one beyond the budget; see Subject.queries."""
         *paid, beyond = self._queries(self.slots + 1)
         return paid, beyond
 
     def worlds(self) -> Mapping[str, Records]:
-        """See Subject.worlds."""
-        # With two classes, the gradient of a record of length r has length r/√2.
+        """Return the data sets; see Subject.worlds."""
+        # With two classes, the gradient of a record with length r has length r/√2.
         unit = (self.clip or CLIP) * math.sqrt(2) if self.kernel.classes > 1 else 1.0
         return {
             "empty": self._records([]),
@@ -169,18 +170,18 @@ class GaussianSums:
         }
 
     def p_values(self, records: Records, sighting: Sighting) -> dict[str, float]:
-        """See Subject.p_values."""
+        """Return p-values for the stated law; see Subject.p_values."""
         parts = [self._clipped(point, records) for point in sighting.points]
         if self.terms.sampling == "full" or not any(part.any() for part in parts):
             return Gaussian(self.sigma).p_values(sighting.values, np.stack([part.sum(axis=0) for part in parts]))
         return self._batch_p_values(sighting.values, parts)
 
     def canary_records(self, coins: NDArray[np.bool_]) -> Records:
-        """See Subject.canary_records."""
+        """Return the records for the given coins; see Subject.canary_records."""
         return self._all_canaries().at(coins)
 
     def scores(self, sighting: Sighting) -> Floats:
-        """See Subject.scores. The auditor knows the block of each record, but not the batches."""
+        """Return the canaries' scores. The auditor knows each record's block, but no batches; see Subject.scores."""
         total, every, variance = np.zeros(self.canaries), self._all_canaries(), self.sigma**2
         blocks = self._block_of_each(sighting.key)
         for slot, (value, point) in enumerate(zip(sighting.values, sighting.points, strict=True)):
@@ -193,16 +194,16 @@ class GaussianSums:
 
     @property
     def _numbers(self) -> int:
-        """Number of coordinates in a release."""
+        """The number of coordinates in a release."""
         return self.kernel.size
 
     @property
     def _blocks(self) -> int:
-        """Number of blocks in a pass over the records; 1 without blocks."""
+        """The number of blocks in a pass over the records; 1 without blocks."""
         return max(1, self.terms.of // self.terms.batch) if self.terms.sampling == "blocks" else 1
 
     def _block_of_each(self, key: bytes) -> NDArray[np.int64]:
-        """Return the block of each canary, int64[m]."""
+        """Return each canary's block, int64[m]."""
         identities = identified(self._all_canaries()).identities
         if self._blocks == 1 or identities is None:
             return np.zeros(self.canaries, dtype=np.int64)
@@ -212,14 +213,16 @@ class GaussianSums:
     def _batch_p_values(self, values: Floats, parts: list[Floats]) -> dict[str, float]:
         """Return p-values for sums over unknown batches of records whose contributions all lie along one direction.
 
-        Orthogonal to that direction, releases consist only of noise. Along it, the total of all releases is noise plus
-        a value between the smallest and the largest possible sum. With blocks, that value is known exactly, because
-        each record is in one block per pass.
+        Orthogonal to that direction, releases consist only of noise. Along it, the total over all releases is noise
+        plus a value
+        between the smallest and the largest possible sum. With blocks, that value is known exactly, because each record
+        is in
+        one block per pass.
         """
         every = np.concatenate(parts)
         longest = every[int((every**2).sum(axis=1).argmax())]
         along = longest / math.sqrt(float(longest @ longest))
-        mirror = along - np.eye(1, len(along))[0]  # the reflection along `mirror` maps `along` to the first axis
+        mirror = along - np.eye(1, len(along))[0]  # reflecting along `mirror` maps `along` to the first axis
         turned = values if not mirror.any() else values - np.outer(values @ mirror, mirror) * (2 / (mirror @ mirror))
         lengths = np.stack([part @ along for part in parts])  # float64[slots, n]
         low, high = float(np.minimum(lengths, 0).sum()), float(np.maximum(lengths, 0).sum())
@@ -232,7 +235,7 @@ class GaussianSums:
         return {**across, "place": outside}
 
     def _distinct_coordinates(self, rows: Floats) -> Floats:
-        """Return the coordinates of the canaries' contributions in which no two canaries overlap."""
+        """Return those coordinates of the canaries' contributions in which no two canaries overlap."""
         return rows
 
     def _all_canaries(self) -> Records:

@@ -1,4 +1,4 @@
-"""Subject for mechanism `k-norm` and learner `gradient-walk`: one-vs-all gradient sums with noise for a pure ε."""
+"""Subject for the mechanism `k-norm` and the learner `gradient-walk`: one-vs-all gradient sums with a pure ε."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -20,20 +20,20 @@ from sottovoce_lab.auditor.targets.asking import ask_vault
 Floats = NDArray[np.float64]
 FEATURES = 256
 CLASSES = 3
-_NEAR = 0.9  # threshold as a fraction of ε, because events with the largest likelihood ratio change the odds the most
+_NEAR = 0.9  # threshold as a fraction of ε, because events with the largest likelihood ratio shift the odds most
 
 
 @dataclass(frozen=True, slots=True)
 class VisitSums:
-    """Subject whose canaries are records along separate features: x in the first world and -x in the second.
+    """A subject whose canaries are records along separate features: x in the first world and -x in the second.
 
-    The gradients are taken at the zero model.
+    All gradients are taken at the zero model.
 
     Attributes:
-        law_name: `joint` for joint noise over the copies of a feature, or `copies` for the paper's ε/c per copy.
-        budget: a device's budget.
-        over: observer that recovers the releases from the messages; None to query the vault directly.
-        features: number d of features.
+        law_name: `joint` for joint noise over a feature's copies, or `copies` for the paper's ε/c per copy.
+        budget: the device's budget.
+        over: recovers the releases from the messages; None to query the vault directly.
+        features: the number of features d.
     """
 
     law_name: Literal["joint", "copies"]
@@ -43,80 +43,80 @@ class VisitSums:
 
     @property
     def seen(self) -> str:
-        """See Subject.seen."""
+        """The kind of observation, `release` or `wire`; see Subject.seen."""
         return "release" if self.over is None else "wire"
 
     @property
     def played(self) -> dict[str, Any]:
-        """See Subject.played."""
+        """The public parameters; see Subject.played."""
         return {"releases": 1, "law": self.law_name}
 
     @property
     def delta(self) -> float:
-        """See Subject.delta."""
+        """The δ of the claim; see Subject.delta."""
         return 0.0
 
     @property
     def shape(self) -> None:
-        """See Subject.shape: None, since a pure ε claim needs no shape."""
+        """None, since a pure ε claim needs no shape; see Subject.shape."""
 
     @property
     def threshold(self) -> float:
-        """See Subject.threshold."""
+        """The score above which the observer answers "first"; see Subject.threshold."""
         return _NEAR * (self.budget.epsilon or 0.0)
 
     @property
     def hit(self) -> float:
-        """See Subject.hit."""
+        """The probability of a score above the threshold in the first world; see Subject.hit."""
         return self.law.hit ** (1 if self.law_name == "joint" else copies(CLASSES))
 
     @property
     def enough(self) -> int:
-        """See Subject.enough."""
+        """The default number of canaries; see Subject.enough."""
         return 8192
 
     @property
     def canaries(self) -> int:
-        """See Subject.canaries."""
+        """The number of canaries per device; see Subject.canaries."""
         return self.features
 
     @property
     def grid(self) -> float | None:
-        """See Subject.grid: None, since the vault chooses the grid step; other subjects check the low bits."""
+        """None, since the vault chooses the grid step and other subjects check the low bits; see Subject.grid."""
         return None
 
     @property
     def law(self) -> MaxNorm:
-        """The stated law: scale 2/ε jointly over the copies of a feature, or 2c/ε for each copy."""
+        """The stated law, with scale 2/ε jointly over a feature's copies, or 2c/ε for each copy."""
         if self.budget.epsilon is None:
-            raise InternalError("a visit without noise has no noise scale: report this")
+            raise InternalError("a noise-free visit has no noise scale: this is a bug; please report it")
         c = copies(CLASSES)
         return MaxNorm(2 / self.budget.epsilon, c) if self.law_name == "joint" else MaxNorm(2 * c / self.budget.epsilon)
 
     def single_number_variant(self) -> "VisitSums":
-        """See Subject.single_number_variant: a subject whose records are single numbers."""
+        """Return a subject whose records are single numbers; see Subject.single_number_variant."""
         return replace(self, features=1, over=None)
 
     def vault(self, records: Records, ledger: Ledger) -> Vault:
-        """See Subject.vault."""
+        """Return a vault over the records; see Subject.vault."""
         if self.budget.epsilon is None:
-            raise InternalError("visits without noise cannot be audited: report this")
+            raise InternalError("noise-free visits cannot be audited: this is a bug; please report it")
         terms = WalkTerms(AUDITED, "pegasos", self.features, CLASSES, (self.budget.epsilon,), self.law_name, "declared")
         return build(records=records, kernel=None, terms=terms, ledger=ledger, noise=OperatingSystemNoise())
 
     def watch(self, vault: Vault, count: int) -> Sighting:
-        """See Subject.watch. The last number of an answer is the number of records, which is public."""
+        """Return the observer's view, without each answer's last number, the public record count; see Subject."""
         if self.over:
             return self.over(vault, count)
         seen = ask_vault(vault, [self._query(0)])
         return replace(seen, values=seen.values[:, :-1])
 
     def queries(self, records: Records) -> tuple[list[Query], Query]:
-        """See Subject.queries."""
+        """Return the paid queries and one beyond the budget; see Subject.queries."""
         return [self._query(0)], self._query(1)
 
     def worlds(self) -> Mapping[str, Records]:
-        """See Subject.worlds."""
+        """Return the data sets; see Subject.worlds."""
         lengths = {
             "zero": [0.0],
             "length 1": [1.0],
@@ -131,15 +131,15 @@ class VisitSums:
         }
 
     def p_values(self, records: Records, sighting: Sighting) -> dict[str, float]:
-        """See Subject.p_values."""
+        """Return p-values for the stated law; see Subject.p_values."""
         return self.law.p_values(sighting.values, self._parts(records).sum(axis=0).reshape(1, -1))
 
     def canary_records(self, coins: NDArray[np.bool_]) -> Records:
-        """See Subject.canary_records."""
+        """Return the records for the given coins; see Subject.canary_records."""
         return self._records(np.where(coins, 1.0, -1.0)[:, np.newaxis] * np.eye(self.features))
 
     def scores(self, sighting: Sighting) -> Floats:
-        """See Subject.scores: one score per feature, computed from all its copies together."""
+        """Return one score per feature, computed jointly from all its copies; see Subject.scores."""
         seen = sighting.values.reshape(-1, self.features).T
         sides = np.broadcast_to(targets(np.array([0]), CLASSES), seen.shape)
         return self.law.score(seen, sides, -sides)

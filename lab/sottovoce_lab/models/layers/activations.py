@@ -1,4 +1,4 @@
-"""Elementwise activation functions and flattening, which are layers without parameters."""
+"""Layers without parameters: elementwise activation functions and flattening."""
 
 from collections.abc import Sequence
 from math import prod
@@ -16,11 +16,11 @@ class _Elementwise(Declared, frozen=True):
     passes: ClassVar[bool] = False
 
     def output(self, shape: Shape) -> Shape:
-        """See Layer. The output has the shape of the input."""
+        """Return the input shape, which is also the output shape; see Layer.output."""
         return shape
 
     def parameters(self, shape: Shape, *, rectified: bool) -> tuple[ParameterFacts, ...]:
-        """See Layer."""
+        """Return no parameters; see Layer.parameters."""
         return ()
 
 
@@ -28,7 +28,7 @@ class Relu(_Elementwise, frozen=True, tag="relu"):
     """Rectified linear unit: y = max(0, x)."""
 
     def apply(self, tape: Tape, x: Value, shape: Shape, weights: Sequence[Value]) -> tuple[Value, Pullback]:
-        """See Layer. The derivative at 0 is 0."""
+        """Record both passes, with the derivative 0 at 0; see Layer.apply."""
         y = tape.op("Relu", x)
         zero = tape.constant(0)
         return y, lambda D: (tape.op("Where", tape.op("LessOrEqual", y, zero), zero, D), ())
@@ -38,7 +38,7 @@ class Tanh(_Elementwise, frozen=True, tag="tanh"):
     """Hyperbolic tangent: y = tanh x."""
 
     def apply(self, tape: Tape, x: Value, shape: Shape, weights: Sequence[Value]) -> tuple[Value, Pullback]:
-        """See Layer. The derivative is 1 - y²."""
+        """Record both passes, with the derivative 1 - y²; see Layer.apply."""
         y = tape.op("Tanh", x)
         return y, lambda D: (tape.op("Mul", D, tape.op("Sub", tape.constant(1), tape.op("Mul", y, y))), ())
 
@@ -47,13 +47,13 @@ class Sigmoid(_Elementwise, frozen=True, tag="sigmoid"):
     """Logistic function: y = 1 / (1 + exp(-x))."""
 
     def apply(self, tape: Tape, x: Value, shape: Shape, weights: Sequence[Value]) -> tuple[Value, Pullback]:
-        """See Layer. The derivative is y (1 - y)."""
+        """Record both passes, with the derivative y (1 - y); see Layer.apply."""
         y = tape.op("Sigmoid", x)
         return y, lambda D: (tape.op("Mul", D, tape.op("Mul", y, tape.op("Sub", tape.constant(1), y))), ())
 
 
 class Flatten(_Elementwise, frozen=True, tag="flatten"):
-    """Layer that flattens its input in C order."""
+    """A layer that flattens its input in C order."""
 
     passes: ClassVar[bool] = True
 
@@ -62,5 +62,5 @@ class Flatten(_Elementwise, frozen=True, tag="flatten"):
         return (prod(shape),)
 
     def apply(self, tape: Tape, x: Value, shape: Shape, weights: Sequence[Value]) -> tuple[Value, Pullback]:
-        """See Layer."""
+        """Record both passes; see Layer.apply."""
         return tape.reshape(x, -1, prod(shape)), lambda D: (tape.reshape(D, -1, *shape), ())

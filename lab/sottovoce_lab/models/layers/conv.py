@@ -12,17 +12,17 @@ from sottovoce_lab.models.layers.windows import Border, Pair, Windows, windows
 from sottovoce_lab.models.tape import Tape, Value
 
 _FEW = 12
-"""Approximate number of rows below which a matrix product is slow, because it processes this number at once."""
+"""Approximate row count below which a matrix product is slow, because it processes this many rows at once."""
 
 
 class Conv2d(Declared, frozen=True, tag="conv2d"):
     """Two-dimensional convolution: y_m = Σ_c w_mc * x_c + b_m, w[filters, channels, height, width].
 
     Attributes:
-        filters: number of output channels.
-        kernel: filter size, as one number or as height and width.
-        stride: distance between consecutive places.
-        padding: number of zeros on each side.
+        filters: the number of output channels.
+        kernel: the filter size, as one number or as height and width.
+        stride: the distance between consecutive places.
+        padding: the number of zeros on each side.
         bias: whether the layer has a bias b.
     """
 
@@ -36,11 +36,11 @@ class Conv2d(Declared, frozen=True, tag="conv2d"):
     passes: ClassVar[bool] = False
 
     def output(self, shape: Shape) -> Shape:
-        """See Layer."""
+        """Return the output shape; see Layer.output."""
         return (self.filters, *self._windows(shape).places)
 
     def parameters(self, shape: Shape, *, rectified: bool) -> tuple[ParameterFacts, ...]:
-        """See Layer."""
+        """Return the weight and the bias, if any; see Layer.parameters."""
         seen = self._windows(shape)
         area = prod(seen.kernel)
         weight = uniform_weight(
@@ -52,7 +52,7 @@ class Conv2d(Declared, frozen=True, tag="conv2d"):
         return (weight, constant("bias", (self.filters,), 0)) if self.bias else (weight,)
 
     def apply(self, tape: Tape, x: Value, shape: Shape, weights: Sequence[Value]) -> tuple[Value, Pullback]:
-        """See Layer. The gradients are Σ_l D_l ⊗ A_l by w and Σ_l D_l by b; A_l is the filter's input at place l."""
+        """Record both passes; see Layer.apply. Gradients: Σ_l D_l ⊗ A_l by w (A_l: input at l), Σ_l D_l by b."""
         seen = self._windows(shape)
 
         def back(D: Value) -> tuple[Value, Sequence[Contribution]]:
@@ -85,10 +85,10 @@ def _side_by_side(tape: Tape, rows: list[Value], count: int, inner: int, shape: 
 
     Args:
         tape: the tape on which to record operations.
-        rows: tensors real[B, count × inner], one per kernel row.
-        count: total size of the axes before the kernel height.
-        inner: total size of the axes after the kernel height.
-        shape: output shape for one example.
+        rows: one tensor real[B, count × inner] per kernel row.
+        count: the total size of the axes before the kernel height.
+        inner: the total size of the axes after the kernel height.
+        shape: the output shape for one example.
     """
     parts = [tape.reshape(row, -1, count, 1, inner) for row in rows]
     return tape.reshape(tape.op("Concat", *parts, axis=2), -1, *shape)

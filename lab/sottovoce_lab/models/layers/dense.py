@@ -11,10 +11,10 @@ from sottovoce_lab.models.tape import Tape, Value
 
 
 class Dense(Declared, frozen=True, tag="dense"):
-    """Dense layer: y = Wx + b, W[units, inputs].
+    """A dense layer: y = Wx + b, W[units, inputs].
 
     Attributes:
-        units: number of units, which is the size of y.
+        units: the number of units, which is the size of y.
         bias: whether the layer has a bias b.
     """
 
@@ -25,7 +25,7 @@ class Dense(Declared, frozen=True, tag="dense"):
     passes: ClassVar[bool] = False
 
     def output(self, shape: Shape) -> Shape:
-        """See Layer."""
+        """Return the output shape; see Layer.output."""
         if len(shape) != 1:
             raise ValueError(
                 f"kind: dense requires a flat input, but its input is {format_shape(shape)}: put flatten before it"
@@ -33,12 +33,12 @@ class Dense(Declared, frozen=True, tag="dense"):
         return (self.units,)
 
     def parameters(self, shape: Shape, *, rectified: bool) -> tuple[ParameterFacts, ...]:
-        """See Layer."""
+        """Return the weight and the bias, if any; see Layer.parameters."""
         weight = uniform_weight((self.units, *shape), shape[0], self.units, rectified=rectified)
         return (weight, constant("bias", (self.units,), 0)) if self.bias else (weight,)
 
     def apply(self, tape: Tape, x: Value, shape: Shape, weights: Sequence[Value]) -> tuple[Value, Pullback]:
-        """See Layer. The gradients are D ⊗ x by W, D by b and W'D by x."""
+        """Record both passes, with the gradients D ⊗ x by W, D by b and W'D by x; see Layer.apply."""
 
         def back(D: Value) -> tuple[Value, Sequence[Contribution]]:
             by_weight = Outer(D, x, (self.units, shape[0]))

@@ -1,4 +1,4 @@
-"""The interface of layers, and functions that all layers share."""
+"""The interface for layers, and functions that all layers share."""
 
 from collections.abc import Callable, Sequence
 from math import sqrt
@@ -11,21 +11,21 @@ from sottovoce_lab.models.clipping import Contribution
 from sottovoce_lab.models.tape import Tape, Value
 
 Shape = tuple[int, ...]
-"""Shape of a tensor for one example: features, or channels × height × width."""
+"""Tensor shape for one example: features, or channels × height × width."""
 Count = Annotated[int, Meta(ge=1, le=65_536)]
 Pullback = Callable[[Value], tuple[Value, Sequence[Contribution]]]
-"""Function that maps per-example loss gradients by a layer's output to the gradients by its input and parameters."""
+"""Maps per-example loss gradients by a layer's output to the gradients by its input and its parameters."""
 
 
 class Layer(Protocol):
-    """A declared layer. Input shapes are those of one example, without the batch dimension."""
+    """A declared layer. Input shapes are for one example, without the batch dimension."""
 
     name: ClassVar[str]
-    """Prefix of the layer's parameter names, such as `conv`, which precedes a number; empty without parameters."""
+    """Prefix for the layer's parameter names, such as `conv`, which a number follows; empty without parameters."""
     passes: ClassVar[bool]
-    """Whether the initial values of earlier weights depend on the activation that follows this layer.
+    """Whether the initial values of earlier weights depend on the activation after this layer.
 
-    That is the case for layers that are neither an activation nor a product with weights.
+    This is true for layers that are neither an activation nor a product with weights.
     """
 
     def output(self, shape: Shape) -> Shape:
@@ -62,9 +62,10 @@ class Declared(Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind"
 
 
 def uniform_weight(shape: Shape, fan_in: int, fan_out: int, *, rectified: bool) -> ParameterFacts:
-    """Describe a weight with uniform initial values, in a range that suits the next layer.
+    """Describe a weight whose initial values are uniform in a range that suits the next layer.
 
-    The range is ±√(6 / fan_in) before a ReLU (He et al. 2015), otherwise ±√(6 / (fan_in + fan_out)) (Glorot & Bengio
+    The range is ±√(6 / fan_in) before a ReLU (He et al. 2015), and ±√(6 / (fan_in + fan_out)) elsewhere (Glorot &
+    Bengio
     2010, equation 16).
     """
     fan = fan_in if rectified else fan_in + fan_out
@@ -77,7 +78,7 @@ def constant(name: str, shape: Shape, value: float) -> ParameterFacts:
 
 
 def pixels(shape: Shape, kind: str) -> tuple[int, int, int]:
-    """Return the channels, height and width of the input to a layer that requires an image.
+    """Return the channels, height and width of a layer's input, which must be an image.
 
     Raises:
         ValueError: if the input does not have three dimensions.

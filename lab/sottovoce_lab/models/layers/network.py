@@ -1,4 +1,4 @@
-"""Chains of layers and residual blocks, each with its shapes and parameter names in a model."""
+"""Chains of layers and residual blocks, with their shapes and parameter names in a model."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from sottovoce_lab.models.layers.layer import Layer, Pullback, Shape
 from sottovoce_lab.models.tape import Tape, Value
 
 Weights = Mapping[str, Value]
-"""All parameter tensors of a model, by name."""
+"""All parameter tensors in a model, by name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class Placed:
     parameters: tuple[ParameterFacts, ...]
 
     def apply(self, tape: Tape, x: Value, weights: Weights) -> tuple[Value, Pullback]:
-        """See Layer.apply."""
+        """Record both passes; see Layer.apply."""
         return self.layer.apply(tape, x, self.input, [weights[parameter.name] for parameter in self.parameters])
 
 
@@ -48,22 +48,22 @@ class Chain:
 
     @property
     def output(self) -> Shape:
-        """Output shape of the last stage."""
+        """The last stage's output shape."""
         return self.stages[-1].output if self.stages else self.input
 
     @property
     def parameters(self) -> tuple[ParameterFacts, ...]:
-        """Parameters of all stages, in order."""
+        """The parameters of all stages, in order."""
         return tuple(parameter for stage in self.stages for parameter in stage.parameters)
 
     @property
     def shapes(self) -> tuple[Shape, ...]:
-        """Shapes of all intermediate results."""
+        """The shapes of all intermediate results."""
         inner = (shape for stage in self.stages if isinstance(stage, Residual) for shape in stage.shapes)
         return (*(stage.output for stage in self.stages), *inner)
 
     def apply(self, tape: Tape, x: Value, weights: Weights) -> tuple[Value, Pullback]:
-        """See Layer.apply. The backward pass applies the chain rule from the last stage to the first."""
+        """Record both passes, applying the chain rule from the last stage to the first; see Layer.apply."""
         pullbacks = []
         for stage in self.stages:
             x, pullback = stage.apply(tape, x, weights)
@@ -84,8 +84,8 @@ class Residual:
     """A residual block: y = body(x) + shortcut(x) (He et al. 2016).
 
     Attributes:
-        body: chain of the body's layers.
-        shortcut: chain with the same input shape and output shape as the body.
+        body: the chain of the body's layers.
+        shortcut: a chain with the same input and output shapes as the body.
     """
 
     body: Chain
@@ -93,21 +93,21 @@ class Residual:
 
     @property
     def output(self) -> Shape:
-        """Output shape of the block, which is that of its body."""
+        """The block's output shape, which is its body's."""
         return self.body.output
 
     @property
     def parameters(self) -> tuple[ParameterFacts, ...]:
-        """Parameters of the body, then those of the shortcut."""
+        """The body's parameters, then the shortcut's."""
         return self.body.parameters + self.shortcut.parameters
 
     @property
     def shapes(self) -> tuple[Shape, ...]:
-        """Shapes of all intermediate results."""
+        """The shapes of all intermediate results."""
         return self.body.shapes + self.shortcut.shapes
 
     def apply(self, tape: Tape, x: Value, weights: Weights) -> tuple[Value, Pullback]:
-        """See Layer.apply."""
+        """Record both passes; see Layer.apply."""
         y, by_body = self.body.apply(tape, x, weights)
         short, by_shortcut = self.shortcut.apply(tape, x, weights)
 

@@ -1,6 +1,6 @@
-"""Norms within one example, over channel groups (Wu & He 2018) or over the whole example (Ba, Kiros & Hinton 2016).
+"""Norms within one example, over channel groups (Wu & He 2018) or the whole example (Ba, Kiros & Hinton 2016).
 
-Batch norm is not supported, because it mixes the examples of a batch, so there is no per-example gradient to clip.
+Batch norm is not supported, because it mixes the examples in a batch, so there is no per-example gradient to clip.
 """
 
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ _EPSILON = 1e-5
 
 
 class _Norm(Declared, frozen=True):
-    """Norm layer: y = γ (x - mean) / √(variance + ε) + β, with the mean and variance of each group.
+    """A norm layer: y = γ (x - mean) / √(variance + ε) + β, with each group's mean and variance.
 
     The parameter γ is named `weight`, and β is named `bias`.
     """
@@ -27,19 +27,20 @@ class _Norm(Declared, frozen=True):
     passes: ClassVar[bool] = True
 
     def output(self, shape: Shape) -> Shape:
-        """See Layer. The output has the shape of the input."""
+        """Return the input shape, which is also the output shape; see Layer.output."""
         return shape
 
     def parameters(self, shape: Shape, *, rectified: bool) -> tuple[ParameterFacts, ...]:
-        """See Layer."""
+        """Return γ and β; see Layer.parameters."""
         scaled, _ = self._scale_shape(shape)
         return constant("weight", scaled, 1), constant("bias", scaled, 0)
 
     def apply(self, tape: Tape, x: Value, shape: Shape, weights: Sequence[Value]) -> tuple[Value, Pullback]:
-        """See Layer.
+        """Record both passes; see Layer.apply.
 
         Let u be x normalised to mean 0 and variance 1. The gradients are Du by γ, D by β and γD by u. The gradient by x
-        is the gradient by u without its mean and its component along u, multiplied by 1 / √(variance + ε).
+        is
+        the gradient by u, without its mean and its component along u, multiplied by 1 / √(variance + ε).
         """
         scaled, groups = self._scale_shape(shape)
         channels, size = prod(scaled), prod(shape)
@@ -74,15 +75,15 @@ class _Norm(Declared, frozen=True):
         return tape.reshape(y, -1, *shape), back
 
     def _scale_shape(self, shape: Shape) -> tuple[Shape, int]:
-        """Return the shape of γ and β and the number of groups for an input shape."""
+        """Return the shape of γ and β, and the number of groups, for an input shape."""
         raise NotImplementedError
 
 
 class GroupNorm(_Norm, frozen=True, tag="group-norm"):
-    """Norm over channel groups, with one γ and one β per channel.
+    """A norm over channel groups, with one γ and one β per channel.
 
     Attributes:
-        groups: number of groups, all with the same number of channels.
+        groups: the number of groups, which all have the same number of channels.
     """
 
     groups: Count
@@ -98,7 +99,7 @@ class GroupNorm(_Norm, frozen=True, tag="group-norm"):
 
 
 class LayerNorm(_Norm, frozen=True, tag="layer-norm"):
-    """Norm over the whole example as one group, with one γ and one β per element."""
+    """A norm over the whole example as one group, with one γ and one β per element."""
 
     def _scale_shape(self, shape: Shape) -> tuple[Shape, int]:
         return shape, 1

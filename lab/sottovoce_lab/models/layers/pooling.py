@@ -14,7 +14,7 @@ from sottovoce_lab.models.tape import Tape, Value
 
 _HUGE = 1e30
 _MAX_COMPARED = 32
-"""Maximum window size for pooling by comparison; for larger windows, one pooling per place is slower than a search."""
+"""Maximum window size for pooling by comparison; above it, one pooling per place is slower than a search."""
 
 
 class _Pool(Declared, frozen=True, kw_only=True):
@@ -27,21 +27,21 @@ class _Pool(Declared, frozen=True, kw_only=True):
     passes: ClassVar[bool] = True
 
     def output(self, shape: Shape) -> Shape:
-        """See Layer."""
+        """Return the output shape; see Layer.output."""
         return (shape[0], *self._windows(shape).places)
 
     def parameters(self, shape: Shape, *, rectified: bool) -> tuple[ParameterFacts, ...]:
-        """See Layer."""
+        """Return no parameters; see Layer.parameters."""
         return ()
 
     def _windows(self, shape: Shape) -> Windows:
         raise NotImplementedError
 
     def _overlapping_windows(self, shape: Shape, kernel: Pair) -> Windows:
-        """Return the windows, all of which must overlap the image, because otherwise some would have no maximum.
+        """Return the windows, all of which must overlap the image, because the others would have no maximum.
 
         Raises:
-            ValueError: if the padding is not less than the kernel size.
+            ValueError: if the padding is not smaller than the kernel.
         """
         seen = windows("pooling", shape, kernel, kernel if self.stride is None else self.stride, self.padding)
         for axis in seen.axes:
@@ -54,15 +54,15 @@ class MaxPool(_Pool, frozen=True, tag="max-pool"):
     """Max pooling, which outputs the largest number in each window.
 
     Attributes:
-        kernel: window size, as one number or as height and width.
-        stride: distance between consecutive windows; the default is the kernel size.
-        padding: padding on each side, whose values are never the maximum.
+        kernel: the window size, as one number or as height and width.
+        stride: the distance between consecutive windows; by default the kernel size.
+        padding: the padding on each side, whose values are never the maximum.
     """
 
     kernel: Pair
 
     def apply(self, tape: Tape, x: Value, shape: Shape, weights: Sequence[Value]) -> tuple[Value, Pullback]:
-        """See Layer. If several numbers are the maximum, the first one receives the whole gradient."""
+        """Record both passes; see Layer.apply. Of several maxima, the first one receives the whole gradient."""
         seen = self._windows(shape)
         small = seen.disjoint and prod(seen.kernel) <= _MAX_COMPARED
         return _pool_by_comparison(tape, x, seen) if small else _pool_by_search(tape, x, shape, seen)
@@ -75,15 +75,15 @@ class AveragePool(_Pool, frozen=True, tag="average-pool"):
     """Average pooling, which outputs the mean of each window, including padding.
 
     Attributes:
-        kernel: window size, as one number or as height and width; `all` means one window over the whole image.
-        stride: distance between consecutive windows; the default is the kernel size.
-        padding: number of zeros on each side.
+        kernel: the window size, as one number or as height and width; `all` means one window over the whole image.
+        stride: the distance between consecutive windows; by default the kernel size.
+        padding: the number of zeros on each side.
     """
 
     kernel: Pair | Literal["all"]
 
     def apply(self, tape: Tape, x: Value, shape: Shape, weights: Sequence[Value]) -> tuple[Value, Pullback]:
-        """See Layer. The gradient is divided evenly, and each channel is processed as a separate image."""
+        """Record both passes, dividing the gradient evenly and treating each channel as an image; see Layer.apply."""
         seen = self._windows(shape)
         y = tape.op("AveragePool", x, kernel_shape=list(seen.kernel), count_include_pad=1, **seen.attributes)
 
@@ -102,7 +102,7 @@ class AveragePool(_Pool, frozen=True, tag="average-pool"):
 
 
 def _pool_by_comparison(tape: Tape, x: Value, seen: Windows) -> tuple[Value, Pullback]:
-    """Pool small disjoint windows by comparisons, since ONNX Runtime finds maxima quickly but their places slowly."""
+    """Pool small disjoint windows by comparisons, since ONNX Runtime finds maxima quickly but locates them slowly."""
     y = tape.op("MaxPool", x, kernel_shape=list(seen.kernel), **seen.attributes)
 
     def back(D: Value) -> tuple[Value, tuple[()]]:
@@ -115,10 +115,11 @@ def _pool_by_comparison(tape: Tape, x: Value, seen: Windows) -> tuple[Value, Pul
 
 
 def _offsets(tape: Tape, x: Value, y: Value, seen: Windows) -> Value:
-    """Return the offset of each window's first maximum from the window's corner, int32[B, channels, *places].
+    """Return each window's first maximum as an offset from the window's corner, int32[B, channels, *places].
 
-    The offset is that of the first place, in C order, for which the rows and columns up to that place contain a number
-    equal to y; one pooling per place finds it. If there is no such place, which can happen with NaN, the offset is that
+    The offset belongs to the first place, in C order, for which the rows and columns up to that place contain a number
+    equal to y, which one pooling per place finds. If there is no such place, which can happen with NaN, the offset is
+    that
     of the last place.
     """
     *others, last = np.ndindex(*seen.kernel)
@@ -150,7 +151,7 @@ def _pool_by_search(tape: Tape, x: Value, shape: Shape, seen: Windows) -> tuple[
     """Pool arbitrary windows by searching for the maximum.
 
     The gradient requires the place of the maximum, which is undefined for NaN. NaN is therefore treated as 0, and
-    infinities as ±10³⁰.
+    infinities are treated as ±10³⁰.
     """
     number = tape.op("Where", tape.op("IsNaN", x), tape.constant(0), x)
     bounded = tape.op("Clip", number, tape.constant(-_HUGE), tape.constant(_HUGE))

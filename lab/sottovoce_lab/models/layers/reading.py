@@ -1,4 +1,4 @@
-"""Convert the layer tables of a declaration to layers with shapes and parameter names."""
+"""Convert the layer tables in a declaration to layers with shapes and parameter names."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ Table = dict[str, Any]
 
 
 class Block(Declared, frozen=True, tag="residual"):
-    """Declaration of a residual block: y = body(x) + shortcut(x).
+    """A declared residual block: y = body(x) + shortcut(x).
 
     Attributes:
         layers: the body's layers.
@@ -42,11 +42,11 @@ def read_chain(
         tables: the layer tables, one per layer.
         shape: the first layer's input shape.
         rectified: whether a ReLU follows the last layer.
-        scope: prefix for parameter names.
-        where: position of the layers in the model, for error messages.
+        scope: the prefix for parameter names.
+        where: the position of the layers in the model, for error messages.
 
     Raises:
-        ValueError: if a layer is not valid; the message names the layer and the reason.
+        ValueError: if a layer is invalid; the message names the layer and the reason.
     """
     count: Counter[str] = Counter()
     stages: list[Placed | Residual] = []
@@ -75,14 +75,14 @@ def _parsed(table: Table, here: str) -> _Kind | Block:
 
 
 def describe_table_error(error: msgspec.ValidationError) -> str:
-    """Return the message for an error in a table, which begins with the offending key and points to the reference."""
+    """Return an error message that begins with the offending key in a table and points to the reference."""
     message, _, place = str(error).partition(" - at `$.")
     key = f"{place.rstrip('`')}: " if place else ""
     return f"{key}{message}; docs/reference/models.md lists all keys"
 
 
 def _is_rectified(following: Sequence[_Kind | Block], *, last: bool) -> bool:
-    """Check whether the next layer that is not a norm, pooling or flatten layer is a ReLU."""
+    """Return whether the next layer, not counting norm, pooling and flatten layers, is a ReLU."""
     for layer in following:
         if isinstance(layer, Block) or not layer.passes:
             return isinstance(layer, Relu)

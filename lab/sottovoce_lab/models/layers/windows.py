@@ -1,4 +1,4 @@
-"""Positions and contents of windows that slide over images."""
+"""The positions and contents of windows that slide over images."""
 
 from dataclasses import dataclass
 from math import prod
@@ -21,10 +21,10 @@ class Axis:
     """The windows along one axis, which is the height or the width.
 
     Attributes:
-        size: image size.
-        kernel: window size.
-        stride: distance between consecutive windows.
-        padding: padding on each side.
+        size: the image size.
+        kernel: the window size.
+        stride: the distance between consecutive windows.
+        padding: the padding on each side.
     """
 
     size: int
@@ -34,12 +34,12 @@ class Axis:
 
     @property
     def places(self) -> int:
-        """Number of windows."""
+        """The number of windows."""
         return (self.size + 2 * self.padding - self.kernel) // self.stride + 1
 
     @property
     def rest(self) -> int:
-        """Size of the rest of the padded image after the last window."""
+        """How much of the padded image is left after the last window."""
         return (self.size + 2 * self.padding - self.kernel) % self.stride
 
 
@@ -48,8 +48,8 @@ class Windows:
     """The windows over an image.
 
     Attributes:
-        channels: number of image channels.
-        axes: windows along the height and along the width.
+        channels: the number of image channels.
+        axes: the windows along the height and along the width.
     """
 
     channels: int
@@ -57,12 +57,12 @@ class Windows:
 
     @property
     def kernel(self) -> tuple[int, int]:
-        """Window size, as height and width."""
+        """The window size, as height and width."""
         return self.axes[0].kernel, self.axes[1].kernel
 
     @property
     def places(self) -> tuple[int, int]:
-        """Number of windows along each axis."""
+        """The number of windows along each axis."""
         return self.axes[0].places, self.axes[1].places
 
     @property
@@ -72,12 +72,12 @@ class Windows:
 
     @property
     def attributes(self) -> dict[str, list[int]]:
-        """Strides and pads, as attributes for ONNX operators."""
+        """The strides and pads, as attributes for ONNX operators."""
         padding = [axis.padding for axis in self.axes]
         return {"strides": [axis.stride for axis in self.axes], "pads": [*padding, *padding]}
 
     def rows(self, tape: Tape, x: Value) -> list[Value]:
-        """Record the windows' contents, one tensor real[B, channels · kernel width, places] per kernel row.
+        """Record the windows' contents, with one tensor real[B, channels · kernel width, places] per kernel row.
 
         Args:
             tape: the tape on which to record operations.
@@ -94,19 +94,19 @@ class Windows:
         return [tape.reshape(part, -1, self.channels * wide.kernel, prod(self.places)) for part in parts]
 
     def spread(self, tape: Tape, D: Value, weight: Value) -> Value:
-        """Assemble an image real[B, channels, height, width] from windows, whose values are summed where they overlap.
+        """Assemble an image real[B, channels, height, width] from windows, adding up values where windows overlap.
 
         Args:
             tape: the tape on which to record operations.
-            D: window coefficients, real[B, M, *places].
-            weight: window contents, real[M, channels, *kernel].
+            D: the window coefficients, real[B, M, *places].
+            weight: the window contents, real[M, channels, *kernel].
         """
         rest = [axis.rest for axis in self.axes]
         return tape.op("ConvTranspose", D, weight, output_padding=rest, **self.attributes)
 
 
 def _slice_windows(tape: Tape, x: Value, dimension: int, axis: Axis, first: int) -> Value:
-    """Slice one axis of a tensor, to select the element at offset `first` in each window."""
+    """Slice a tensor along one axis to select the element at offset `first` in each window."""
     numbers = (first, first + (axis.places - 1) * axis.stride + 1, dimension, axis.stride)
     return tape.op("Slice", x, *(tape.integers(number) for number in numbers))
 
@@ -117,13 +117,12 @@ def windows(kind: str, shape: Shape, kernel: Pair, stride: Pair, padding: Border
     Args:
         kind: the layer's kind, for error messages.
         shape: the layer's input shape.
-        kernel: window size.
-        stride: distance between consecutive windows.
-        padding: padding on each side.
+        kernel: the window size.
+        stride: the distance between consecutive windows.
+        padding: the padding on each side.
 
     Raises:
-        ValueError: if the input is not an image, or is smaller than a window; the message begins with the key to
-            change.
+        ValueError: if the input is not an image or is smaller than a window; the message begins with the key to change.
     """
     channels, *sizes = pixels(shape, kind)
     high, wide = (Axis(*numbers) for numbers in zip(sizes, _both(kernel), _both(stride), _both(padding), strict=True))

@@ -1,6 +1,6 @@
-"""Vectorised simulation of whole fleets: 10⁴ to 10⁶ one-record devices in synchronous cycles, as in PeerSim.
+"""Vectorised simulation of whole fleets, with 10⁴ to 10⁶ one-record devices in synchronous cycles, as in PeerSim.
 
-Devices use the same arithmetic as the agent (sottovoce.kernels); only the clock, the network and churn are implemented
+Devices use the same arithmetic as the agent (sottovoce.kernels). Only the clock, the network and churn are implemented
 separately.
 """
 

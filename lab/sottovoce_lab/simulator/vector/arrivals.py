@@ -1,4 +1,4 @@
-"""Order in which a receiver processes the messages that arrive in the same cycle."""
+"""The order in which a receiver processes the messages that arrive in the same cycle."""
 
 from collections.abc import Iterator
 
@@ -9,18 +9,18 @@ Places = NDArray[np.int64]
 
 
 def split_into_rounds(receivers: Places, nodes: int, generator: np.random.Generator) -> Iterator[Places]:
-    """Split messages into rounds such that each receiver occurs at most once per round.
+    """Split messages into rounds so that each receiver occurs no more than once per round.
 
-    Each receiver processes its messages in random order, one per round, starting in the first round. For example, a
+    Each receiver processes its messages in random order, one per round, starting with the first round. For example, a
     device that received three models processes them in the first three rounds. No sender is favoured.
 
     Args:
-        receivers: the receiver of each message, int64[m], from 0 to nodes - 1.
-        nodes: number of devices.
-        generator: random generator for the order.
+        receivers: each message's receiver, int64[m], from 0 to nodes - 1.
+        nodes: the number of devices.
+        generator: generates the order.
 
     Yields:
-        the positions in `receivers` of the messages of one round, until every message has been assigned to a round.
+        The positions in `receivers` of one round's messages, until every message is assigned to a round.
     """
     waiting = generator.permutation(len(receivers))
     of = receivers[waiting]

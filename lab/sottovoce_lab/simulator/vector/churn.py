@@ -1,8 +1,8 @@
-"""Churn model with online and offline sessions of log-normal length, as in PeerSim studies of gossip learning.
+"""A churn model with online and offline sessions of log-normal length, as in PeerSim studies of gossip learning.
 
-The model is that of Ormándi, Hegedűs and Jelasity, "Gossip learning with linear models on fully distributed data"
-(2013). Online sessions have log-normal lengths. Offline sessions follow the same distribution, scaled such that a given
-share of devices is online at any moment. A device retains its state while it is offline.
+The model comes from Ormándi, Hegedűs and Jelasity, "Gossip learning with linear models on fully distributed data"
+(2013). Online sessions have log-normal lengths. Offline sessions follow the same distribution, scaled so that a given
+share of devices is online at any moment. A device keeps its state while it is offline.
 """
 
 import math
@@ -14,12 +14,12 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True, slots=True)
 class LogNormal:
-    """Distribution of the session lengths.
+    """The distribution of session lengths.
 
     Attributes:
-        online: share of devices that are online at any moment, above 0 and at most 1; 1 means no churn.
-        mu: mean of the logarithm of an online session's length, in cycles.
-        sigma: standard deviation of that logarithm, at least 0.
+        online: the share of devices online at any moment, above 0 and at most 1; 1 means no churn.
+        mu: the mean log length of an online session, in cycles.
+        sigma: the standard deviation of that log length, at least 0.
     """
 
     online: float = 1.0
@@ -28,17 +28,17 @@ class LogNormal:
 
     @property
     def stretch(self) -> float:
-        """Ratio of the average offline session length to the average online session length."""
+        """The ratio of the average offline session length to the average online session length."""
         return 1 / self.online - 1
 
 
 class Churn:
-    """A process that determines which devices are online in each cycle; it is stationary from the start.
+    """A process that determines which devices are online in each cycle, and is stationary from the start.
 
     Args:
-        nodes: number of devices.
-        law: distribution of the session lengths.
-        generator: random generator for the process.
+        nodes: the number of devices.
+        law: the distribution of session lengths.
+        generator: generates the process.
     """
 
     def __init__(self, nodes: int, law: LogNormal, generator: np.random.Generator) -> None:
@@ -47,8 +47,9 @@ class Churn:
         self._online = np.ones(nodes, dtype=np.bool_)
         if law.online < 1:
             self._online = generator.random(nodes) < law.online
-            # A random moment is more likely to fall into a long session, so the median length of the current session
-            # is exp(μ + σ²) rather than exp(μ). The moment is uniformly distributed within that session.
+            # A random moment is more likely to be in a long session, so the median length of the current session is
+            # exp(μ + σ²)
+            # rather than exp(μ). The moment is uniformly distributed within that session.
             self._until = self._lengths(law.mu + law.sigma**2, self._online) * generator.random(nodes)
 
     def at(self, cycle: int) -> NDArray[np.bool_]:

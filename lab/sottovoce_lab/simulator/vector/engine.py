@@ -1,8 +1,8 @@
-"""Engine for push gossip of a whole fleet in synchronous cycles, with loss, delay and churn.
+"""An engine for push gossip in a whole fleet, in synchronous cycles, with loss, delay and churn.
 
 In each cycle, every online device sends its state from the beginning of the cycle to one peer. A receiver processes its
-messages one after another; messages to an offline device are lost. All randomness derives from one seed, in independent
-streams.
+messages one after another, and messages to an offline device are lost. All randomness derives from one seed, in
+independent streams.
 """
 
 from collections import defaultdict
@@ -28,7 +28,7 @@ class State(Protocol):
 
     @property
     def nodes(self) -> int:
-        """Number of devices."""
+        """The number of devices."""
         ...
 
     def sent(self) -> Parcel:
@@ -36,7 +36,7 @@ class State(Protocol):
         ...
 
     def receive(self, receivers: Places, parcel: Parcel, rows: Places) -> None:
-        """Deliver row `rows[i]` of `parcel` to device `receivers[i]`, for every i; all receivers differ."""
+        """Deliver row `rows[i]` of `parcel` to device `receivers[i]`, for every i. All receivers differ."""
         ...
 
 
@@ -45,8 +45,8 @@ class Network:
     """Message faults.
 
     Attributes:
-        drop: probability that a message is lost, at least 0 and below 1.
-        delay: minimum and maximum of the uniform delay, in cycles; (0, 0) for arrival in the cycle of sending.
+        drop: the probability that a message is lost, at least 0 and below 1.
+        delay: the minimum and maximum of the uniform delay, in cycles; with (0, 0), messages arrive in the same cycle.
     """
 
     drop: float = 0.0
@@ -84,11 +84,11 @@ class Engine:
 
     Args:
         state: the states of all devices.
-        topology: name of the peer selection rule; see `peers_named`.
+        topology: the name of the peer selection rule; see `peers_named`.
         network: message faults.
-        churn: distribution of the online sessions.
-        seed: seed of all randomness in the engine.
-        tracer: observer that receives every message; None for no observer.
+        churn: the distribution of online sessions.
+        seed: seed for all randomness in the engine.
+        tracer: receives every message; None for no tracer.
     """
 
     def __init__(
@@ -139,7 +139,7 @@ class Engine:
             post = everything.only(delays == delay) if high else everything
             if self._tracer is not None:
                 self._tracer.sent(self.cycle, post.senders, post.receivers, delay)
-            if delay:  # copy, since the sender's state changes before the message arrives
+            if delay:  # copy, because the sender's state changes before the message arrives
                 parcel = tuple(array[post.rows] for array in post.parcel)
                 post = _Post(post.senders, post.receivers, parcel, np.arange(len(post.rows)))
             self._mail[self.cycle + delay].append(post)

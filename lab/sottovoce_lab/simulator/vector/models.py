@@ -13,14 +13,15 @@ from sottovoce.kernels.gossip_rules import UpdateRule, merge
 from sottovoce_lab.simulator.vector.engine import Parcel, Places
 
 _CHUNK_NUMBERS = 2**18  # 1 MiB of float32, so a chunk's working set fits into the processor's cache
-_LARGE_BLOCK = 31 * 2**20  # bytes; glibc's thresholds grow to at most 32 MiB
+_LARGE_BLOCK = 31 * 2**20  # bytes; glibc's thresholds grow to 32 MiB at most
 
 
 class TravellingModels:
-    """The travelling models of a fleet. onReceive(w): w ← update(w, q); currentModel ← (w + currentModel)/2.
+    """A fleet's travelling models. onReceive(w): w ← update(w, q); currentModel ← (w + currentModel)/2.
 
-    The arithmetic of each device is independent of all other devices, so results do not depend on how the work is
-    divided among threads.
+    Each device's arithmetic is independent of all other devices, so results do not depend on how the work is divided
+    among
+    threads.
 
     Args:
         records: float32[nodes, copies, d], each device's perturbed record q.
@@ -40,32 +41,32 @@ class TravellingModels:
 
     @property
     def nodes(self) -> int:
-        """See State.nodes."""
+        """The number of devices; see State.nodes."""
         return len(self.steps)
 
     @property
     def message_bytes(self) -> int:
-        """Message size in bytes: a model as float32, and its counter."""
+        """The message size in bytes, for a model as float32 and its counter."""
         return int(self.weights[0].nbytes) + 8
 
     copied = 0  # messages contain no records
 
     def described(self) -> list[dict[str, Any]]:
-        """Return the state of every device, as JSON-ready values."""
+        """Return every device's state as JSON-ready values."""
         return [
             {"parameters": weights.ravel().tolist(), "age": int(t)}
             for weights, t in zip(self.weights, self.steps, strict=True)
         ]
 
     def sent(self) -> Parcel:
-        """See State.sent. A message contains a device's weights and counter."""
+        """Return the messages, which contain each device's weights and counter; see State.sent."""
         weights, steps = self._sent
         self._each(self.nodes, lambda part: np.copyto(weights[part], self.weights[part]))
         np.copyto(steps, self.steps)
         return self._sent
 
     def receive(self, receivers: Places, parcel: Parcel, rows: Places) -> None:
-        """See State.receive."""
+        """Update and merge the received models; see State.receive."""
         self.updates += len(receivers)
         weights, steps = parcel
         shape = self.weights.shape[1:]
@@ -93,10 +94,10 @@ class TravellingModels:
 
 
 def _keep_freed_memory() -> None:
-    """Make glibc retain freed memory, which halves the run time of a small fleet.
+    """Make glibc keep freed memory, which halves the run time of a small fleet.
 
-    By default, glibc returns a freed temporary array to the system and must request new pages for the next array. Once
-    a large block has been freed, glibc retains up to the size of that block of freed memory.
+    By default, glibc returns a freed temporary array to the system and must request new pages for the next one. Once a
+    large block has been freed, glibc keeps up to the size of that block of freed memory.
     """
     np.empty(_LARGE_BLOCK, dtype=np.uint8)
 

@@ -1,7 +1,7 @@
-"""Pairwise averaging of a whole fleet in synchronous cycles, with the agents' state machines and batched vault queries.
+"""Pairwise averaging in a whole fleet, in synchronous cycles, with the agents' state machine and batched vault queries.
 
 In each cycle, the devices act one after another. Each device exchanges with its next peers in rotation, and each
-proposal is answered immediately; then all vaults answer in one batch. If a message of an exchange is lost, the exchange
+proposal is answered immediately. Then all vaults answer in one batch. If a message in an exchange is lost, the exchange
 has no effect and is not repeated. The sum of all models is conserved exactly.
 """
 
@@ -24,15 +24,15 @@ class PairwiseFleet:
     """A fleet of devices that average in pairs, in synchronous cycles.
 
     Args:
-        learner: the learner of every device, with a constant clipping threshold.
-        peers: the peers of each device, in the order in which it exchanges with them.
-        released: function that computes the releases of all vaults.
-        loss: probability that a message is lost, below 1.
+        learner: every device's learner, with a constant clipping threshold.
+        peers: each device's peers, in the order in which it exchanges with them.
+        released: computes the releases of all vaults.
+        loss: the probability that a message is lost, below 1.
         seed: seed for message losses.
 
     Attributes:
-        cycle: number of completed cycles.
-        sent: number of messages so far, excluding answers.
+        cycle: the number of completed cycles.
+        sent: the number of messages so far, excluding answers.
     """
 
     def __init__(
@@ -55,18 +55,18 @@ class PairwiseFleet:
 
     @property
     def steps(self) -> int:
-        """Number of private steps of each device so far; an answer is counted from the following cycle on."""
+        """The number of private steps per device so far, which include an answer from the following cycle on."""
         return self._states[0].step
 
     @property
     def total(self) -> NDArray[np.int64]:
-        """Sum of all models, int64[P]."""
+        """The sum of all models, int64[P]."""
         total: NDArray[np.int64] = np.sum([state.numerator for state in self._states], axis=0)
         return total
 
     @property
     def models(self) -> NDArray[np.float64]:
-        """The model of each device, float64[N, P]."""
+        """Each device's model, float64[N, P]."""
         return np.array([state.estimate for state in self._states])
 
     def step(self) -> None:
@@ -86,7 +86,7 @@ class PairwiseFleet:
         return [effect.query for effect in effects if isinstance(effect, Ask)]
 
     def _deliver_proposal(self, device: int, sent: Send) -> Event:
-        """Deliver a proposal unless it is lost; return the resulting event for the sender."""
+        """Deliver a proposal unless it is lost, and return the resulting event for the sender."""
         if self._fate.random() < self._loss:
             return Returned(sent.recipient, sent.message)
         said = self._apply_event(int(sent.recipient), Received(str(device), sent.message))

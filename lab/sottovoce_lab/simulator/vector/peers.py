@@ -1,4 +1,4 @@
-"""Peer selection: rules for choosing the peer to which a device sends in a cycle."""
+"""Peer selection, which determines the peer that a device sends to in a cycle."""
 
 from collections.abc import Callable
 from typing import Protocol
@@ -23,12 +23,12 @@ class Peers(Protocol):
 
 
 class Overlay:
-    """Peer selection from NewsCast views, which are updated by one NewsCast exchange per device and cycle.
+    """Peer selection from NewsCast views, which one NewsCast exchange per device and cycle updates.
 
     Args:
-        nodes: number of devices, at least 2.
-        drop: probability that a NewsCast message is lost.
-        generator: random generator for peer selection and exchanges.
+        nodes: the number of devices, at least 2.
+        drop: the probability that a NewsCast message is lost.
+        generator: generates peer selections and exchanges.
     """
 
     def __init__(self, nodes: int, drop: float, generator: np.random.Generator) -> None:
@@ -37,7 +37,7 @@ class Overlay:
         self._generator = generator
 
     def draw(self, online: NDArray[np.bool_]) -> Recipients:
-        """See Peers.draw."""
+        """Select peers from the views, after updating them; see Peers.draw."""
         self._views.cycle(online, self._drop)
         return self._views.sample(self._generator).astype(np.int64)
 
@@ -53,7 +53,7 @@ class _Graph:
         self._generator = generator
 
     def draw(self, online: NDArray[np.bool_]) -> Recipients:
-        """See Peers.draw."""
+        """Select peers by the rule; see Peers.draw."""
         if self._nodes == 1:
             return np.full(1, -1)
         drawn = np.arange(self._nodes) + self._rule(self._nodes, self._generator)
@@ -63,7 +63,7 @@ class _Graph:
 
 
 def _uniform(nodes: int, generator: np.random.Generator) -> Recipients:
-    """Return uniformly random offsets to any other device, which NewsCast approximates."""
+    """Return uniformly random offsets to any other device, which is what NewsCast approximates."""
     return generator.integers(1, nodes, nodes)
 
 
@@ -82,13 +82,13 @@ PEERS = (*_RULES, "newscast")
 
 
 def peers_named(name: str, nodes: int, drop: float, generator: np.random.Generator) -> Peers:
-    """Return the peer selection rule of a topology.
+    """Return a topology's peer selection rule.
 
     Args:
         name: `uniform` or `full` for any other device, `ring`, `exponential`, or `newscast` for views of 30 entries.
-        nodes: number of devices.
-        drop: probability that a NewsCast message is lost.
-        generator: random generator for peer selection and exchanges.
+        nodes: the number of devices.
+        drop: the probability that a NewsCast message is lost.
+        generator: generates peer selections and exchanges.
 
     Raises:
         UsageError: if the topology is unknown.

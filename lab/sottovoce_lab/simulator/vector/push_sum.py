@@ -1,9 +1,9 @@
-"""Vectorised push-sum SGD of a whole fleet in synchronous cycles, with the arithmetic of the agents' state machine.
+"""Vectorised push-sum SGD for a whole fleet, in synchronous cycles, with the arithmetic of the agents' state machine.
 
-A cycle follows sottovoce.algorithms.push_sum.public.machine: every device splits its mass among itself and its next
+A cycle follows sottovoce.algorithms.push_sum.public.machine: every device splits its mass between itself and its next
 peers in rotation, and then takes a step along a privatised sum at its estimate. A share arrives before the next cycle.
-If a share is lost, it arrives in the first later cycle in which a retry succeeds; until then, the device sends nothing
-else to that peer. The mass of the fleet is conserved exactly.
+A lost share arrives in the first later cycle in which a retry succeeds, and until then the device sends nothing else to
+that peer. The fleet's mass is conserved exactly.
 """
 
 from collections.abc import Callable, Sequence
@@ -15,7 +15,7 @@ from sottovoce.algorithms.push_sum.public.machine import WEIGHT_MIN, WEIGHT_ONE,
 from sottovoce.algorithms.steps.public.descent import MAX_NUMERATOR, UNIT, Schedule, move
 
 Released = Callable[[NDArray[np.float64]], tuple[NDArray[np.int64], float]]
-"""Function that maps the devices' vectors, float64[N, P], to their releases, int64[N, P], and the grid step."""
+"""Maps the devices' vectors, float64[N, P], to their releases, int64[N, P], and the grid step."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,16 +32,16 @@ class PushSumFleet:
     """A push-sum fleet that runs in synchronous cycles.
 
     Args:
-        schedule: the step schedule of every device, with a constant clipping threshold.
+        schedule: every device's step schedule, with a constant clipping threshold.
         start: the public initial model, float64[P].
-        peers: the peers of each device, in the order in which it sends to them.
-        released: function that computes the releases of all vaults.
-        loss: probability that a message is lost, below 1.
+        peers: each device's peers, in the order in which it sends to them.
+        released: computes the releases of all vaults.
+        loss: the probability that a message is lost, below 1.
         seed: seed for message losses.
 
     Attributes:
-        cycle: number of completed cycles.
-        sent: number of messages so far, including retries.
+        cycle: the number of completed cycles.
+        sent: the number of messages so far, including retries.
     """
 
     def __init__(
@@ -68,12 +68,12 @@ class PushSumFleet:
 
     @property
     def steps(self) -> int:
-        """Number of private steps of each device so far."""
+        """The number of private steps per device so far."""
         return min(self.cycle, self._schedule.steps)
 
     @property
     def mass(self) -> tuple[NDArray[np.int64], int]:
-        """Total mass, including shares in transit: the sum of all numerators, int64[P], and the sum of all weights."""
+        """The total mass, including shares in transit: the sums of all numerators, int64[P], and of all weights."""
         numerator, weight = self._numerators.sum(axis=0), int(self._weights.sum())
         for share in self._flying:
             numerator, weight = numerator + share.numerator, weight + share.weight
@@ -81,7 +81,7 @@ class PushSumFleet:
 
     @property
     def models(self) -> NDArray[np.float64]:
-        """The models of the devices whose weight is large enough to divide by, float64[N, P]."""
+        """The models of all devices whose weight is large enough to divide by, float64[N, P]."""
         held = self._weights >= WEIGHT_MIN
         models: NDArray[np.float64] = self._numerators[held] / self._weights[held, np.newaxis]
         return models

@@ -1,8 +1,8 @@
-"""Dissemination of published records by anti-entropy, in which each contact transfers all of the sender's records.
+"""Spread published records by anti-entropy, in which each contact transfers all of the sender's records.
 
 The method is that of Demers et al., "Epidemic algorithms for replicated database maintenance" (1987), with push only. A
-store is a row of bits, one for each record in the fleet. A fleet of N devices therefore needs N²/8 bytes for its
-stores, and the same amount for messages.
+store is a row of bits, one for each record in the fleet, so a fleet of N devices needs N²/8 bytes for its stores and
+the same amount for messages.
 """
 
 import hashlib
@@ -20,10 +20,10 @@ _CHUNK_WORDS = 2**17
 
 
 class RecordStores:
-    """The record stores of a fleet, one for each device. Device i publishes record i.
+    """A fleet's record stores, one per device. Device i publishes record i.
 
     Args:
-        nodes: number of devices.
+        nodes: the number of devices.
 
     Raises:
         UsageError: if there are too many devices.
@@ -45,21 +45,21 @@ class RecordStores:
 
     @property
     def nodes(self) -> int:
-        """See State.nodes."""
+        """The number of devices; see State.nodes."""
         return len(self.bits)
 
     @property
     def message_bytes(self) -> int:
-        """Size in bytes of the digest that a contact sends first: one bit per record."""
+        """The size in bytes of the digest that a contact sends first, at one bit per record."""
         return -(-self.nodes // 8)
 
     def sent(self) -> Parcel:
-        """See State.sent. A message contains the sender's store."""
+        """Return the messages, which contain each sender's store; see State.sent."""
         np.copyto(self._sent[0], self.bits)
         return self._sent
 
     def receive(self, receivers: Places, parcel: Parcel, rows: Places) -> None:
-        """See State.receive. A receiver stores the union of both stores; `copied` counts the transferred records."""
+        """Store the union of both stores, and count the transferred records in `copied`; see State.receive."""
         self.updates += len(receivers)
         step = max(1, _CHUNK_WORDS // self.bits.shape[1])
         for start in range(0, len(receivers), step):
@@ -73,7 +73,7 @@ class RecordStores:
         return np.unpackbits(self.bits[node].view(np.uint8), count=self.nodes, bitorder="little").view(np.bool_)
 
     def described(self) -> list[dict[str, Any]]:
-        """Return the state of every device, as JSON-ready values: the owners of the records in its store."""
+        """Return the owners of the records in every device's store, as JSON-ready values."""
         return [{"records": np.flatnonzero(self.held(node)).tolist()} for node in range(self.nodes)]
 
     def digest(self) -> str:

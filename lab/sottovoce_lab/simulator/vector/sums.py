@@ -1,8 +1,9 @@
-"""Push-sum of vectors that devices contribute before the first cycle, computed only from the mixing weights.
+"""Push-sum over vectors that devices contribute before the first cycle, computed only from the mixing weights.
 
-Mixing is linear, so a device always has a weighted sum over the vectors of all devices. The weights follow from the
-recipients in each cycle, processed from the last cycle to the first, so 10⁵ devices with 10⁴ numbers each fit into
-memory. The computation uses floating-point arithmetic and omits the rounding of shares.
+Mixing is linear, so a device always has a weighted sum over all devices' vectors. The weights follow from the
+recipients
+in each cycle, processed from the last cycle to the first, so 10⁵ devices with 10⁴ numbers each fit into memory. The
+computation uses floating-point arithmetic and omits the rounding of shares.
 """
 
 import hashlib
@@ -15,15 +16,15 @@ from sottovoce_lab.simulator.vector.engine import Parcel, Places
 
 
 class MixedSums:
-    """A record of the mass flow in a fleet, in which each device sends half of its mass to another device per cycle.
+    """Records how mass flows in a fleet where each device sends half of its mass to another device per cycle.
 
     Args:
-        nodes: number of devices.
-        message_bytes: share size, in bytes.
+        nodes: the number of devices.
+        message_bytes: the share size, in bytes.
 
     Attributes:
-        copied: number of transferred records, which is always 0.
-        updates: number of received shares.
+        copied: the number of transferred records, which is always 0.
+        updates: the number of received shares.
     """
 
     def __init__(self, nodes: int, message_bytes: int) -> None:
@@ -35,26 +36,26 @@ class MixedSums:
 
     @property
     def nodes(self) -> int:
-        """See State.nodes."""
+        """The number of devices; see State.nodes."""
         return self._nodes
 
     @property
     def message_bytes(self) -> int:
-        """Share size, in bytes."""
+        """The share size, in bytes."""
         return self._message_bytes
 
     def sent(self) -> Parcel:
-        """See State.sent. This call starts a new cycle; a share is represented by its sender's index."""
+        """Start a new cycle, and return each share, represented by its sender's index; see State.sent."""
         self._recipients.append(np.arange(self._nodes))
         return (np.arange(self._nodes),)
 
     def receive(self, receivers: Places, parcel: Parcel, rows: Places) -> None:
-        """See State.receive. A share arrives in the cycle in which it was sent."""
+        """Record the receivers of shares, which arrive in the cycle in which they were sent; see State.receive."""
         self._recipients[-1][parcel[0][rows]] = receivers
         self.updates += len(receivers)
 
     def mean_weights(self, device: int) -> NDArray[np.float64]:
-        """Return the weights of all devices in one device's mean, float64[nodes]; the weights sum to 1."""
+        """Return the weight of each device in one device's mean, float64[nodes]; the weights sum to 1."""
         held = np.zeros(self._nodes)
         held[device] = 1.0
         for recipients in reversed(self._recipients):
@@ -63,7 +64,7 @@ class MixedSums:
         return parts
 
     def described(self) -> list[dict[str, Any]]:
-        """Return the state of every device, as JSON-ready values: the number of devices that contribute to its sum."""
+        """Return the number of devices that contribute to every device's sum, as JSON-ready values."""
         return [{"devices": int(np.count_nonzero(self.mean_weights(node)))} for node in range(self._nodes)]
 
     def digest(self) -> str:

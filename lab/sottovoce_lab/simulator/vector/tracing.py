@@ -1,4 +1,4 @@
-"""Recording of the messages and states of a small vector engine run, for step-by-step comparison."""
+"""Record the messages and states of a small vector engine run, for step-by-step comparison."""
 
 from collections.abc import Callable
 from typing import Any
@@ -12,10 +12,10 @@ Places = NDArray[np.int64]
 
 
 class Tracer:
-    """A recorder for all messages and states; `t_s` counts cycles.
+    """Records all messages and states; `t_s` counts cycles.
 
     Args:
-        states: function that returns the states of all devices, as JSON-ready values.
+        states: returns the states of all devices, as JSON-ready values.
     """
 
     def __init__(self, states: Callable[[], list[dict[str, Any]]]) -> None:
@@ -23,7 +23,7 @@ class Tracer:
         self._events: list[dict[str, Any]] = []
 
     def dropped(self, cycle: int, senders: Places, receivers: Places) -> None:
-        """Record messages that the network lost."""
+        """Record messages that were lost in the network."""
         self._each(cycle, "drop", senders, receivers)
 
     def sent(self, cycle: int, senders: Places, receivers: Places, delay: int) -> None:

@@ -1,7 +1,7 @@
-"""Walks of a single model over all devices: the two baselines of Hegedűs & Jelasity 2017.
+"""Walks of a single model over all devices, which are the two baselines in Hegedűs & Jelasity 2017.
 
-`GradientWalk` adds noise to a gradient at every visit. `SequentialDescent` walks over records that were perturbed once,
-as in gossip learning, but without merging models. Several independent walks run in parallel along the leading axis.
+`GradientWalk` adds noise to a gradient on every visit. `SequentialDescent` walks over records that were perturbed once,
+as in gossip learning, but without merging models. Independent walks run in parallel along the leading axis.
 """
 
 import itertools
@@ -13,25 +13,27 @@ from sottovoce.kernels.gossip_rules import Slope
 from sottovoce.kernels.gradient_walk import descend, descents
 
 _GRID = 2.0**-30
-_BLOCK_NUMBERS = 2**20  # number of noise values that are drawn at a time
+_BLOCK_NUMBERS = 2**20  # number of noise values to draw at a time
 
 
 class GradientWalk:
-    """The gradient perturbation walk: each visit to a device adds discrete Laplace noise to its loss gradient.
+    """The gradient perturbation walk, in which each visit to a device adds discrete Laplace noise to its loss gradient.
 
-    A device's gradient is the mean over its b records of slope · y^(k)x, with ‖x‖₁ ≤ 1 and a slope from 0 to 1; each
-    term is rounded toward zero on a grid. Replacing one record therefore changes its device's sum by at most 2 in L1,
-    in each copy. Since all copies have the same |x|, the norm that sums the maximum over the copies over all features
-    also changes by at most 2. Without `joint`, as in the paper, each copy gets independent noise of scale 2·copies/ε.
-    With `joint`, the copies get joint noise of scale 2/ε for the latter norm; its distribution is that of
+    A device's gradient is the mean over its b records of slope · y^(k)x, with ‖x‖₁ ≤ 1 and a slope from 0 to 1, where
+    each
+    term is rounded toward zero on a grid. Replacing one record therefore changes the device's sum by at most 2 in L1,
+    in
+    each copy. Since all copies have the same |x|, the norm that sums the maximum over copies over all features also
+    changes by at most 2. Without `joint`, as in the paper, each copy gets independent noise with scale 2·copies/ε. With
+    `joint`, the copies get joint noise with scale 2/ε for the latter norm; its distribution is that of
     sottovoce.vault.max_norm_laplace, but sampled with floats.
 
     Args:
         records: each device's records y^(k)x, float64[devices, b, copies, d].
-        slope: slope of the loss; see kernels.gossip_rules.
-        epsilons: the ε of each visit to a device, float64[visits, walks]; infinity for no noise.
+        slope: the slope of the loss; see kernels.gossip_rules.
+        epsilons: ε for each visit to a device, float64[visits, walks]; infinity for no noise.
         joint: whether the copies get joint noise.
-        seed: seed of all randomness.
+        seed: seed for all randomness.
     """
 
     def __init__(
@@ -53,16 +55,16 @@ class GradientWalk:
 
     @property
     def devices(self) -> int:
-        """Number of devices that a pass visits."""
+        """The number of devices that a pass visits."""
         return len(self._records)
 
     @property
     def length(self) -> int:
-        """Number of updates per walk until the budget is spent."""
+        """The number of updates per walk until the budget is spent."""
         return len(self._epsilons) * self.devices
 
     def updates(self) -> Iterator[int]:
-        """Visit every device once per pass, in a new random order for each walk; yield the update count."""
+        """Visit every device once per pass, in a new random order for each walk, and yield the update count."""
         count = 0
         for epsilons in self._epsilons:
             orders = _orders(self._order, len(self.weights), self.devices)
@@ -76,7 +78,7 @@ class GradientWalk:
                     yield count
 
     def passes(self) -> Iterator[int]:
-        """Run all passes; yield the number of each completed pass, from 1."""
+        """Run all passes, and yield the number of each completed pass, from 1."""
         return (count // self.devices for count in self.updates() if count % self.devices == 0)
 
     def _visit(self, devices: NDArray[np.int64], noise: NDArray[np.float64]) -> None:
@@ -89,7 +91,8 @@ class GradientWalk:
         """Draw integer-valued noise, float64[count, walks, copies, d].
 
         The density P[z] ∝ exp(-max|z_k|/s) in c dimensions is that of a uniform point in a cube whose half side is
-        distributed as Γ(c + 1) · s; in one dimension, this is the Laplace distribution.
+        distributed
+        as Γ(c + 1) · s. In one dimension, this is the Laplace distribution.
         """
         walks, copies, features = self.weights.shape
         together = copies if self._joint else 1
@@ -99,13 +102,13 @@ class GradientWalk:
 
 
 class SequentialDescent:
-    """Stochastic gradient descent of one model over perturbed records in small batches, without merging (Figure 5).
+    """Stochastic gradient descent by one model over perturbed records in small batches, without merging (Figure 5).
 
     Args:
-        records: the perturbed records of each walk, float[walks, n, copies, d].
-        slope: slope of the loss; see kernels.gossip_rules.
-        seed: seed of the visiting order.
-        batch: number of records per update; the last n mod batch records of each pass are skipped.
+        records: each walk's perturbed records, float[walks, n, copies, d].
+        slope: the slope of the loss; see kernels.gossip_rules.
+        seed: seed for the visiting order.
+        batch: the number of records per update; the last n mod batch records in each pass are skipped.
     """
 
     def __init__(self, records: NDArray[np.float64], slope: Slope, seed: int, batch: int = 1) -> None:
@@ -118,12 +121,12 @@ class SequentialDescent:
 
     @property
     def length(self) -> int:
-        """Number of updates per pass."""
+        """The number of updates per pass."""
         records: int = self._records.shape[1]
         return records // self._batch
 
     def updates(self) -> Iterator[int]:
-        """Process the records in a new random order in each pass; yield the update count, indefinitely."""
+        """Process the records in a new random order in each pass, and yield the update count, indefinitely."""
         walks = np.arange(len(self._records))[:, np.newaxis]
         for passes in itertools.count():
             orders = _orders(self._order, len(walks), self._records.shape[1]).T
@@ -134,7 +137,7 @@ class SequentialDescent:
                 yield passes * self.length + update + 1
 
     def passes(self, count: int) -> Iterator[int]:
-        """Run `count` passes; yield the number of each completed pass, from 1."""
+        """Run `count` passes, and yield the number of each completed pass, from 1."""
         every = itertools.islice(self.updates(), count * self.length)
         return (number // self.length for number in every if number % self.length == 0)
 

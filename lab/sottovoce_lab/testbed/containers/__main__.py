@@ -15,7 +15,7 @@ _ROLES = "prepare, device or results"
 
 
 def main(arguments: list[str]) -> int:
-    """Run one service and return its exit code."""
+    """Run one service, and return its exit code."""
     try:
         match arguments:
             case ["prepare"]:

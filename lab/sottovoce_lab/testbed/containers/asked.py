@@ -1,4 +1,4 @@
-"""Settings of a compose testbed, read from environment variables."""
+"""Settings for a compose testbed, read from environment variables."""
 
 import math
 from collections.abc import Mapping
@@ -33,8 +33,8 @@ class Asked:
     """The container fleet that the environment variables describe.
 
     Attributes:
-        options: options for `sottovoce testbed`, with peer sampling.
-        use: every agent's transports; always includes `mqtt`, because agents find one another through the broker.
+        options: the options for `sottovoce testbed`, with peer sampling.
+        use: the transports of every agent, which include `mqtt`, because agents find each other through the broker.
         metrics: whether every agent listens for requests for its metrics.
     """
 
@@ -81,7 +81,7 @@ class Asked:
 
 
 def faults_of(environment: Mapping[str, str]) -> list[str]:
-    """Read one agent's message faults from SOTTOVOCE_FAULTS, `--fault` specifications separated by whitespace.
+    """Read one agent's message faults from SOTTOVOCE_FAULTS, as whitespace-separated `--fault` specifications.
 
     Raises:
         UsageError: if a specification is invalid, or specifies a fault that containers do not support.

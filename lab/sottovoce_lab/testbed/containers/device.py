@@ -1,4 +1,4 @@
-"""An agent in a container: it claims a place, joins with the bundle in that place, and runs until it is stopped."""
+"""An agent in a container, which claims a place, joins with the bundle in that place, and runs until it is stopped."""
 
 import asyncio
 import tempfile
@@ -23,13 +23,13 @@ _PATIENCE = 300.0
 
 
 def run(root: Path, faults: Sequence[str], owner: str, address: str) -> ExitCode:
-    """Run the agent of this container until it stops, and return its exit code.
+    """Run this container's agent until it stops, and return its exit code.
 
     Args:
-        root: root directory of the places.
-        faults: `--fault` specifications for the agent's messages.
-        owner: identifier of this container, unchanged across its restarts and unique among containers.
-        address: the agent's address since the latest start of the container.
+        root: the root directory of the places.
+        faults: the `--fault` specifications for the agent's messages.
+        owner: this container's identifier, unchanged across its restarts and unique among containers.
+        address: the agent's address since the container last started.
 
     Raises:
         SottovoceError: if no place is free, or a file in the place is invalid.
@@ -43,11 +43,11 @@ def run(root: Path, faults: Sequence[str], owner: str, address: str) -> ExitCode
 
 
 def join_and_configure(place: Place, address: str) -> AgentConfig:
-    """Join the fleet unless the device has already joined, then write and load the configuration for this start.
+    """Join the fleet unless the device has already joined, then write and load the configuration for this run.
 
     Args:
-        place: place of the device.
-        address: current address of the device's container.
+        place: the device's place.
+        address: the current address of the device's container.
     """
     tables = tomllib.loads(place.template.read_text())
     if (listen := tables["transport"].get("listen")) is not None:  # with MQTT alone, there is no listen address

@@ -1,4 +1,4 @@
-"""The containers of a compose testbed, observed through the directory that they share."""
+"""The containers in a compose testbed, observed through the directory that they share."""
 
 import contextlib
 import time
@@ -15,17 +15,17 @@ from sottovoce_lab.testbed.broker import TestbedBroker
 from sottovoce_lab.testbed.containers.places import Place, wait_until_ready
 from sottovoce_lab.testbed.fleet import Member
 
-_SILENT_SECONDS = 30.0  # seconds without an answer after which a container counts as gone
+_SILENT_SECONDS = 30.0  # how long a container may be silent before it counts as gone
 
 
 class ContainerFleet:
     """A sottovoce_lab.testbed.running.RunningFleet whose agents are started and stopped by the container engine.
 
     Args:
-        root: root directory of the places.
-        count: number of agents.
-        patience: time limit in seconds, applied in turn to the places' preparation, to all agents' joining, and to all
-            agents' first answers.
+        root: the root directory of the places.
+        count: the number of agents.
+        patience: the time limit in seconds, which applies in turn to preparing the places, to all agents joining, and
+            to all agents answering for the first time.
 
     Raises:
         SottovoceError: if the places are not ready, or an agent has not joined, within the time limit.
@@ -54,12 +54,12 @@ class ContainerFleet:
 
     @property
     def faults(self) -> dict[str, int]:
-        """The number of agents affected by each message fault, by fault specification."""
+        """The number of agents that each message fault affects, by fault specification."""
         found = [word for place in self._places for word in place.faults.read_text().split()]
         return {word: found.count(word) for word in sorted(set(found))}
 
     def start(self, ready: Callable[[int, int], None]) -> None:
-        """Wait until every agent has answered; the container engine starts the agents. See RunningFleet.start."""
+        """Wait until every agent, started by the container engine, has answered. See RunningFleet.start."""
         deadline = time.monotonic() + self._patience
         while late := [member.name for member in self.members if member.last is None]:
             self.poll()
@@ -71,7 +71,7 @@ class ContainerFleet:
             member.ready_s = _ready(place)
 
     def stop(self) -> list[str]:
-        """Return an empty list, and leave the containers running."""
+        """Leave the containers running, and return an empty list."""
         return []
 
     def launch(self, index: int) -> None:
@@ -84,7 +84,7 @@ class ContainerFleet:
         """Do nothing, because the container engine disconnects containers."""
 
     def poll(self) -> None:
-        """Query every agent's status. An agent that has not answered for 30 s counts as gone until it answers again."""
+        """Query every agent's status. An agent silent for 30 s counts as gone until it answers again."""
         for member in self.members:
             with contextlib.suppress(NetworkError):
                 member.last = ask(member.state, "status")
@@ -101,7 +101,7 @@ class ContainerFleet:
         return None
 
     def spending(self, member: Member) -> Spending:
-        """See RunningFleet.spending."""
+        """Return the agent's spending from its ledger; see RunningFleet.spending."""
         ledger = Ledger.read(member.ledger)
         try:
             return ledger.spending()
@@ -114,5 +114,5 @@ def _member(place: Place) -> Member:
 
 
 def _ready(place: Place) -> float:
-    """Return the seconds between writing the device's configuration and creating the socket on which it answers."""
+    """Return the seconds from writing the device's configuration to creating the socket on which it answers."""
     return max(0.0, (place.state / "agent.sock").stat().st_mtime - place.config.stat().st_mtime)

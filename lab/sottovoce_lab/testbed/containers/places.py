@@ -1,4 +1,4 @@
-"""Places for devices: each place is a directory that one container claims and keeps across restarts."""
+"""Places for devices, which are directories that a container claims and keeps across restarts."""
 
 import time
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ _READY = "ready"
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """The place of one device.
+    """A device's place.
 
     Attributes:
         index: the device's index in the plan.
@@ -24,7 +24,7 @@ class Place:
 
     @property
     def bundle(self) -> Path:
-        """The bundle with which the device joins the fleet."""
+        """The bundle that the device uses to join the fleet."""
         return self.directory / "bundle"
 
     @property
@@ -62,7 +62,7 @@ class Place:
         return self._owner.is_symlink()
 
     def take(self, owner: str) -> bool:
-        """Claim this place for a container, and return False if another container already has it.
+        """Claim this place for a container, or return False if another container already has it.
 
         The claim is a symbolic link, which appears together with its content.
         """

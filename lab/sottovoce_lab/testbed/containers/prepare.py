@@ -1,4 +1,4 @@
-"""One-shot service that creates a fleet, its broker's directory, and a place with a share of the data per device."""
+"""A one-shot service that creates a fleet, its broker directory, and a place with a share of the data per device."""
 
 from pathlib import Path
 
@@ -31,19 +31,19 @@ def prepare(
     port: int = BROKER_PORT,
     home: Path | None = BROKER_HOME,
 ) -> int:
-    """Create the fleet, the broker's directory and all places; change nothing if the places are already complete.
+    """Create the fleet, the broker directory and all places, unless the places are already complete.
 
     Args:
         asked: the fleet's settings.
-        authority: directory for the fleet's key; no agent can read it.
-        broker: directory for the broker container's settings.
-        root: root directory of the places.
-        host: host name at which devices reach the broker.
-        port: port on which the broker listens.
-        home: path of the broker's directory inside its container; None for the path that this process uses.
+        authority: the directory for the fleet key, which no agent can read.
+        broker: the directory for the broker container's settings.
+        root: the root directory of the places.
+        host: the host name at which devices reach the broker.
+        port: the port that the broker listens on.
+        home: the path of the broker directory inside its container; None for the path that this process uses.
 
     Returns:
-        the number of places.
+        The number of places.
     """
     if (count := complete_place_count(root)) is not None:
         return count

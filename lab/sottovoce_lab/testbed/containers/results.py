@@ -19,11 +19,11 @@ class Lines(Watcher):
     """A watcher that prints occasional progress lines to standard error."""
 
     def note(self, text: str) -> None:
-        """See Watcher.note."""
+        """Print the note; see Watcher.note."""
         print(text, file=sys.stderr, flush=True)  # noqa: T201
 
     def show_moment(self, moment: Moment) -> None:
-        """See Watcher.show_moment."""
+        """Print a line for some of the moments; see Watcher.show_moment."""
         if moment.cycle % max(1, moment.cycles // _ROWS) == 0:
             measures = moment.measures
             found = measures.loss_mean if measures.accuracy_mean is None else measures.accuracy_mean
@@ -36,10 +36,10 @@ def results(asked: Asked, root: Path) -> dict[str, Any]:
 
     Args:
         asked: the settings with which the fleet was prepared.
-        root: root directory of the places.
+        root: the root directory of the places.
 
     Returns:
-        a `sottovoce.report/1` document.
+        A `sottovoce.report/1` document.
     """
     fleets: list[ContainerFleet] = []
 

@@ -1,1 +1,1 @@
-"""Public half of the cell protocol."""
+"""Public half of the cell protocol, which never touches records."""

@@ -1,4 +1,4 @@
-"""Record of devices caught lying in secure sums. They are kept off rosters for a while and listed in the status."""
+"""Track devices caught cheating in secure sums, exclude them from rosters for a while and show them in the status."""
 
 from base64 import b64encode
 from collections.abc import Iterable
@@ -20,29 +20,29 @@ _STRUCK_BEATS = 1_000
 
 
 class Dishonesty:
-    """Record of devices that have lied, which also reports them to the other devices.
+    """A record of dishonest devices that also warns the other devices about them.
 
-    A device is struck off if this device has seen it lie, if a proof shows that it lied, or if more devices accuse it
-    than may be dishonest.
+    A device is struck off if this device caught it lying, if a proof shows that it lied, or if more devices accuse it
+    than the cell assumes can collude.
 
     Args:
-        owner: id of this device.
-        cell: parameters of the cell.
-        provenance: signer and verifier of statements.
+        owner: the id of this device.
+        cell: the cell parameters.
+        provenance: signs and verifies statements.
     """
 
     def __init__(self, owner: str, cell: Cell, provenance: Provenance) -> None:
         self._owner, self._cell, self._provenance = owner, cell, provenance
 
     def record_lie(self, state: CellState, liar: str, why: str) -> Step:
-        """Record that this device has seen another device lie, and tell all peers."""
+        """Record that this device caught another one lying, and tell all peers."""
         if liar == self._owner or liar in state.struck:
             return state, []
         statement = self._provenance.signed(Statement(self._owner, body_bytes(Doubt(liar, why))))
         return self._tell_all(self._strike_off(state, liar, why, "seen here"), Doubted(statement))
 
     def record_proof(self, state: CellState, proof: Proof) -> Step:
-        """Record a lie along with its proof if the proof is valid, and tell all peers if the record is new."""
+        """Record a proven lie if the proof is valid, and tell all peers if the lie is new."""
         before = state.struck
         try:
             state = self.accept_proof(state, proof)
@@ -51,10 +51,10 @@ class Dishonesty:
         return (state, []) if state.struck == before else self._tell_all(state, Exposed(proof))
 
     def accept_proof(self, state: CellState, proof: Proof) -> CellState:
-        """Record a lie that another device has proved.
+        """Record a lie that another device has proven.
 
         Raises:
-            MessageRefused: if the proof is not valid.
+            MessageRefused: if the proof is invalid.
         """
         liar, why = judge_proof(proof, self._cell, self._provenance.verify)
         if liar in state.struck and state.dishonest[liar].how == "proved":
@@ -63,15 +63,15 @@ class Dishonesty:
 
     @staticmethod
     def proofs(state: CellState, nodes: Iterable[str]) -> list[Proof]:
-        """Return the proofs that this device has against those of the given nodes that are struck off."""
+        """Return this device's proofs against the given nodes, as far as they are struck off."""
         found = (state.dishonest[node].proof for node in nodes if node in state.struck)
         return [proof for proof in found if proof is not None]
 
     def doubted(self, state: CellState, sender: str, statement: Statement) -> CellState:
-        """Record the sender's accusation that it has seen another device lie.
+        """Record the sender's accusation that another device lied.
 
         Raises:
-            MessageRefused: if the sender has not signed the accusation, or is not in the fleet now.
+            MessageRefused: if the sender did not sign the accusation, or is not currently in the fleet.
         """
         if statement.owner != sender:
             raise MessageRefused("cell", "a device sent another device's statement")
@@ -92,12 +92,12 @@ class Dishonesty:
         return replace(state, dishonest={**state.dishonest, liar: finding})
 
     def _tell_all(self, state: CellState, said: Said) -> Step:
-        """Send a message to all peers."""
+        """Send the same message to all peers."""
         return state, [Send(peer, CellMessage(said, state.simulated)) for peer in state.peers]
 
 
 def dishonesty_details(state: CellState) -> dict[str, str]:
-    """Return dishonest devices, doubted devices and proofs as text for the status."""
+    """Return the dishonest devices, the accused devices and the proofs as text for the status."""
     found = {
         "dishonest": "; ".join(f"{node} {one.why} ({one.how})" for node, one in sorted(state.dishonest.items())),
         "doubted": "; ".join(

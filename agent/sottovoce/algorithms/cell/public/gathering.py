@@ -1,4 +1,4 @@
-"""Collection of members' statements by a leader and its deputies. Each statement is checked on arrival."""
+"""Collect the members' statements as the leader or a deputy, and check each one on arrival."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -44,14 +44,14 @@ from sottovoce.secure_sum.statements import (
 
 @dataclass(frozen=True, slots=True)
 class Led:
-    """Result of handling a message as a leader.
+    """The result of handling a message as the leader.
 
     Attributes:
-        leading: the leader's new state; None if the round is finished.
-        said: messages to send, each with its recipient.
-        opened: the sum, once it is open.
-        lies: members that this device has seen lie, each with a description of the lie.
-        proofs: proofs of lies.
+        leading: the leader's new state; None once the round is over.
+        said: the messages to send, each with its recipient.
+        opened: the opened round; None until the sum is opened.
+        lies: members that this device caught lying, each with a description of the lie.
+        proofs: proofs of lies, for the other devices.
     """
 
     leading: Leading | None
@@ -62,13 +62,13 @@ class Led:
 
 
 class Gathering:
-    """Collector of messages from members.
+    """Checks and stores the messages that members send to a leader.
 
     Args:
-        cell: parameters of the cell.
-        size: length of a vector.
-        width: function from the roster size to the number of bytes per vector element.
-        provenance: verifier of signatures.
+        cell: the cell parameters.
+        size: the vector length.
+        width: maps the roster size to the number of bytes per vector element.
+        provenance: verifies signatures.
     """
 
     def __init__(self, cell: Cell, size: int, width: Callable[[int], int], provenance: Provenance) -> None:
@@ -79,7 +79,7 @@ class Gathering:
         """Handle a message from a member.
 
         Raises:
-            MessageRefused: if the message does not fit; the state remains unchanged.
+            MessageRefused: if the message is invalid; the state is left unchanged.
         """
         if isinstance(said, Offered):
             slot = body_of(said.offer, Offer).slot
@@ -103,7 +103,7 @@ class Gathering:
             case Given() if leading.stage == "vectors" and place in leading.members:
                 return self._store_vector(leading, roster, place, said)
             case Given() if leading.stage == "stands" and place in leading.survivors and leading.named is not None:
-                return Led(leading, ((sender, Survived(leading.named)),))  # the member has just turned to this deputy
+                return Led(leading, ((sender, Survived(leading.named)),))  # the member has just switched to this deputy
             case SurvivorAck(_, named) if leading.deputy and place in leading.members:
                 if body_of(named, Named).round == leading.round and named.owner in roster.owners:
                     return self._compare_statements(
@@ -127,7 +127,7 @@ class Gathering:
         return replace(leading, offers={**leading.offers, sender: offer})
 
     def _store_shares(self, leading: Leading, roster: Roster, place: int, said: Shared) -> Leading:
-        """Store a member's shares, which must match its signed commitment."""
+        """Store a member's shares after checking them against its signed commitment."""
         if (len(said.sealed), len(said.leaves)) != (len(roster), 2 * len(roster)):
             return leading
         offer = sha256(roster.statements[place].body).digest()
@@ -137,7 +137,7 @@ class Gathering:
         return replace(leading, dealt={**leading.dealt, place: said})
 
     def _store_vector(self, leading: Leading, roster: Roster, place: int, said: Given) -> Led:
-        """Store a masked vector. Report a member that signed two vectors or that sends one it did not sign."""
+        """Store a masked vector. Report the member if it signed two vectors or sent one that it did not sign."""
         if self._verified_body(roster, place, said.said, Masked).round != leading.round:
             return Led(leading)
         before = leading.vectors.get(place)
@@ -152,7 +152,7 @@ class Gathering:
         return Led(replace(leading, vectors={**leading.vectors, place: said}))
 
     def _store_revealed_shares(self, leading: Leading, roster: Roster, place: int, said: SharesRevealed) -> Led:
-        """Store shares that match their dealers' commitments. Report a member that reveals other shares."""
+        """Store shares that match their dealers' commitments. Report the member if it reveals any other share."""
         revealed, gone = said.revealed, leading.gone
         shown = self._verified_body(roster, place, said.said, Shown)
         if shown.round != leading.round:
@@ -168,7 +168,7 @@ class Gathering:
 
     @staticmethod
     def _compare_statements(leading: Leading, roster: Roster, first: Statement | None, second: Statement) -> Led:
-        """Compare two statements, and report their signer if it has signed two different ones."""
+        """Report the signer of two statements if they differ."""
         if first is None or second.owner != first.owner or second.body == first.body:
             return Led(leading)
         proof = Equivocation(with_credential(roster, first), with_credential(roster, second))

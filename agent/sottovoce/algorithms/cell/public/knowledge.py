@@ -1,4 +1,4 @@
-"""A device's knowledge of sums: openings that it verifies itself, and results that enough members sign identically."""
+"""A device's knowledge of past sums: openings verified by the device, and results that enough peers agree on."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -16,20 +16,20 @@ from sottovoce.learners.published import Provenance
 from sottovoce.secure_sum.opening import Lie, Opening, Verified, verify_opening
 from sottovoce.secure_sum.statements import Knows, Masked, Statement, body_bytes, body_of
 
-_MAX_BYTES = 2**21  # size limit of the vectors in one message, in bytes
+_MAX_BYTES = 2**21  # size limit for the vectors in one message, in bytes
 _MAX_WANTED = 256
 
 
 @dataclass(frozen=True, slots=True)
 class OpenedRound:
-    """A round whose opening is verified, along with the masked vectors received so far.
+    """A round with a verified opening, and the masked vectors received so far.
 
     Attributes:
         verified: the verified opening.
-        vectors: signed masked vectors, by member position.
-        sources: devices that have the missing vectors, starting with the next one to ask; empty if none is missing.
-        since: beat on which the first of these devices was asked.
-        asked: number of requests sent to sources.
+        vectors: signed masked vectors, keyed by member position.
+        sources: devices that have the missing vectors, starting with the next one to ask; empty once none is missing.
+        since: the beat on which the current source was first asked.
+        asked: the number of retries so far.
     """
 
     verified: Verified
@@ -40,21 +40,21 @@ class OpenedRound:
 
     @property
     def slot(self) -> int:
-        """Number of the sum."""
+        """The number of the sum."""
         return self.verified.roster.offers[0].slot
 
     @property
     def missing(self) -> tuple[int, ...]:
-        """Positions of the survivors whose vectors have not arrived."""
+        """The positions of the survivors whose vectors have not arrived yet."""
         return tuple(place for place in self.verified.survivors if place not in self.vectors)
 
     @property
     def next_request(self) -> Want:
-        """Next request for missing vectors, limited to 256 positions."""
+        """The next request for missing vectors, limited to 256 positions."""
         return Want(self.verified.round, self.missing[:_MAX_WANTED])
 
     def answer(self, want: Want) -> Vectors:
-        """Return the requested vectors, up to the first one that is missing or does not fit into one message."""
+        """Return the requested vectors, stopping before the first that is missing or no longer fits one message."""
         given: list[Given] = []
         size = 0
         for place in want.places:
@@ -67,32 +67,32 @@ class OpenedRound:
 
 
 class Knowledge:
-    """Verifier of other devices' statements about sums, and signer of this device's own.
+    """Verifies what other devices report about sums, and signs what this device reports.
 
     Args:
-        cell: parameters of the cell.
-        course: consumer of the sums.
-        provenance: signer and verifier of statements.
+        cell: the cell parameters.
+        course: the consumer of the sums.
+        provenance: signs and verifies statements.
     """
 
     def __init__(self, cell: Cell, course: SumConsumer, provenance: Provenance) -> None:
         self._cell, self._course, self._provenance = cell, course, provenance
 
     def verify_opening(self, opening: Opening, numerator: Numerator | None) -> Verified | None:
-        """Verify an opening and return it, or None if its sum was computed at a model other than this device's.
+        """Verify an opening and return it, or None if the sum was computed at a model that differs from this device's.
 
         Raises:
-            MessageRefused: if the opening is not valid.
+            MessageRefused: if the opening is invalid.
         """
         found = verify_opening(opening, self._cell, self._provenance.verify, self._provenance.refuses)
         point = sha256(self._course.point(numerator)).digest()
         return found if found.roster.offers[0].point == point else None
 
     def with_vectors(self, opened: OpenedRound, given: tuple[Given, ...]) -> OpenedRound:
-        """Return the round with additional verified vectors.
+        """Return the round extended by the given vectors, each of which is verified first.
 
         Raises:
-            Lie: if a vector is not the one that its owner signed for this round.
+            Lie: if the owner of a vector did not sign it for this round.
         """
         return replace(opened, vectors={**opened.vectors, **self._verified_vectors(opened.verified, given)})
 
@@ -112,22 +112,22 @@ class Knowledge:
         return found
 
     def value_after_sum(self, opened: OpenedRound, numerator: Numerator | None) -> tuple[Numerator, int]:
-        """Return the value after an opened sum, and the number of members that contributed to the sum."""
+        """Return the value after an opened sum, and the number of members that contributed to it."""
         vectors = {place: one.vector for place, one in opened.vectors.items()}
         total = opened.verified.total(vectors, self._course.size)
         members = len(opened.verified.survivors)
         return self._course.value_after_sum(numerator, opened.slot, total, members), members
 
     def signed_knowledge(self, owner: str, slot: int, members: int, numerator: Numerator) -> Known:
-        """Return this device's knowledge with its signature."""
+        """Return a signed statement of the sums that this device knows."""
         body = body_bytes(knowledge_statement(slot, members, numerator))
         return Known(self._provenance.signed(Statement(owner, body)), numerator.astype("<i8").tobytes())
 
     def verified_knowledge(self, sender: str, known: Known) -> Knows:
-        """Check that another device has signed its knowledge, and return it.
+        """Check that another device signed the knowledge it sent, and return that knowledge.
 
         Raises:
-            MessageRefused: if the device has not signed it, or is not in the fleet now.
+            MessageRefused: if the device did not sign it, or is not currently in the fleet.
         """
         if known.said.owner != sender:
             raise MessageRefused("cell", "a device sent another device's statement")
@@ -139,7 +139,7 @@ class Knowledge:
         return said
 
     def agreed_knowledge(self, votes: Mapping[str, Known]) -> tuple[Knows, Numerator] | None:
-        """Return the knowledge that enough devices share; the opening threshold of the smallest cell is enough."""
+        """Return the knowledge on which enough devices agree: as many as it takes to open the smallest cell."""
         bodies = [one.said.body for one in votes.values()]
         for one in votes.values():
             if bodies.count(one.said.body) >= self._cell.opens_at(self._cell.least):
@@ -150,23 +150,23 @@ class Knowledge:
         """Decode bytes into a numerator, int64[P].
 
         Raises:
-            MessageRefused: if the bytes belong to a model of another size.
+            MessageRefused: if the byte length does not match the model size.
         """
         if len(raw) != 8 * self._course.size:
-            raise shape_refusal(f"a sum of {len(raw) // 8} values does not fit a model of {self._course.size}")
+            raise shape_refusal(f"a sum with {len(raw) // 8} values does not fit a model with {self._course.size}")
         return np.frombuffer(raw, dtype="<i8").astype(np.int64)
 
 
 def knowledge_statement(slot: int, members: int, numerator: Numerator) -> Knows:
-    """Return the statement of a device's knowledge after a number of sums."""
+    """Return the unsigned statement of a device's knowledge after `slot` sums."""
     return Knows(slot, max(1, members), sha256(numerator.astype("<i8").tobytes()).digest())
 
 
 def check_vector(given: Given, h: bytes, size: int) -> None:
-    """Check that a masked vector is the one that its owner's statement commits to. Do not check the signature itself.
+    """Check that a masked vector matches the digest its owner stated. The signature is not checked here.
 
     Raises:
-        Lie: if it is not that vector, or belongs to another round.
+        Lie: if the vector has a different digest or length, or belongs to another round.
     """
     said = body_of(given.said, Masked)
     if said.round != h or said.vector != sha256(given.vector).digest() or len(given.vector) != size:

@@ -1,4 +1,4 @@
-"""Leader of a round. It relays messages and opens the sum, and has no privileges: all its messages are checked."""
+"""The leader of a round relays messages and opens the sum. It has no privileges: members check all its messages."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -33,27 +33,27 @@ _PATIENCE_BEATS = 8
 
 
 class Leader:
-    """Leader of rounds.
+    """The leader's side of a round.
 
     Args:
-        owner: id of this device.
-        cell: parameters of the cell.
-        size: length of a vector.
-        provenance: signer of statements.
+        owner: the id of this device.
+        cell: the cell parameters.
+        size: the vector length.
+        provenance: signs statements.
     """
 
     def __init__(self, owner: str, cell: Cell, size: int, provenance: Provenance) -> None:
         self._owner, self._cell, self._size, self._provenance = owner, cell, size, provenance
 
     def advance(self, leading: Leading, expected: frozenset[str], struck: frozenset[str], beat: int) -> Led:
-        """Move to the next stage once all expected messages have arrived, or enough of them after a timeout.
+        """Move to the next stage once all expected messages have arrived, or once enough have arrived by the timeout.
 
-        The members' messages were checked on arrival. If one fails a check here nevertheless, the round ends.
+        Messages are checked on arrival. If one still fails a check here, the round ends.
 
         Args:
             leading: the leader's state.
-            expected: devices whose offers the leader waits for.
-            struck: devices that are excluded from every roster.
+            expected: the devices whose offers the leader waits for.
+            struck: the devices excluded from every roster.
             beat: the current beat.
         """
         try:
@@ -81,7 +81,7 @@ class Leader:
 
     @staticmethod
     def deputy(roster: Roster, said: Agreed, beat: int) -> Leading:
-        """Return the state of a deputy, which from now on receives everything that the leader receives."""
+        """Return the state of a new deputy, which receives the same messages as the leader from now on."""
         deals = dict(zip(said.members, said.deals, strict=True))
         return Leading(
             roster.offers[0].slot,
@@ -96,7 +96,7 @@ class Leader:
         )
 
     def take_over(self, leading: Leading, named: Statement | None, beat: int) -> Led:
-        """Take over as a deputy, with the survivors already acknowledged; end the round if that is impossible."""
+        """Take over as a deputy, reusing any acknowledged survivors; end the round if their vectors are missing."""
         named = named or leading.named
         leading = replace(leading, deputy=False, since=beat, named=None)
         if named is None:
@@ -150,7 +150,7 @@ class Leader:
         return Led(stage, said)
 
     def _begin(self, leading: Leading, beat: int, *, late: bool) -> Led:
-        """Begin the round once enough members are ready. No member is charged before that."""
+        """Start the round once enough members are ready. No member is charged before that."""
         roster = _roster(leading)
         if leading.readies.keys() | leading.unready < {*leading.members} and not late:
             return Led(leading)
@@ -214,7 +214,7 @@ class Leader:
 def _worthless_shares_proof(
     leading: Leading, roster: Roster, dealer: int, revealed: Mapping[int, Revealed]
 ) -> WorthlessShares:
-    """Return the proof that a member dealt shares of a secret other than the one it had offered."""
+    """Return the proof that a member dealt shares that do not recover the secret in its offer."""
     of_mask_key = dealer not in leading.survivors
     at = leading.gone.index(dealer) if of_mask_key else leading.survivors.index(dealer)
     offer = roster.statements[dealer]
@@ -244,7 +244,7 @@ def _messages_to(owners: Iterable[str], said: Said) -> tuple[tuple[str, Said], .
 
 
 def _majority_offers(offers: Mapping[str, Statement]) -> dict[str, Statement]:
-    """Return the offers of members whose model is the most common one."""
+    """Return the offers made at the most common model."""
     points = {owner: body_of(offer, Offer).point for owner, offer in offers.items()}
     most = max(sorted(set(points.values())), key=list(points.values()).count, default=b"")
     return {owner: offer for owner, offer in offers.items() if points[owner] == most}

@@ -1,12 +1,12 @@
-"""Secure sums by gossip: a device offers to take part, follows the leader of a round, and leads rounds when it must.
+"""Secure sums by gossip: a device offers to take part, follows the round's leader, and leads when it is its turn.
 
-The leader is determined by device ids: it is the first device, in an order by hash, that has not yet led a round
-without a result. Privacy does not depend on which device leads, when it leads, or whether two devices lead, because the
-vault checks each step (sottovoce.vault.cell_member). Every wait is bounded. A round that fails yields nothing, and a
-device makes a new offer if its vault still has budget.
+The device ids determine the leader: it is the first device, in a hash order, that has not yet led a round without a
+result. Privacy does not depend on which device leads, when it leads, or whether two devices lead at once, because
+the vault checks each step (sottovoce.vault.cell_member). Every wait is bounded. A failed round yields no result, and
+a device makes a new offer if its vault still has budget.
 
-A masked vector is sent on the beat after the vault has computed it, so the timing does not reveal how long processing
-the records took.
+A masked vector is sent on the beat after the vault has computed it, so that its timing does not reveal how long the
+vault took to process the records.
 """
 
 from collections import deque
@@ -111,27 +111,27 @@ from sottovoce.secure_sum.steps import (
 )
 
 _CYCLE = "cycle"
-_PATIENCE_BEATS = 30  # how long a member waits for its leader; the leader itself waits for less time
+_PATIENCE_BEATS = 30  # how long a member waits for its leader; the leader's own timeouts are shorter
 _DEPUTIES = 3  # number of deputies; each masked vector is also sent to the first deputy immediately
-_HANDOVER_BEATS = 14  # how long a member that has sent its vector waits before it turns to the next deputy
-_LISTENING_BEATS = 4  # how much longer a deputy waits, to receive the acknowledgements of other deputies
-_FETCHING_BEATS = 3  # how long a device waits for requested masked vectors before it asks the next device
+_HANDOVER_BEATS = 14  # how long a member waits after sending its vector before it switches to the next deputy
+_LISTENING_BEATS = 4  # how much longer a deputy waits, to receive other members' acknowledgements
+_FETCHING_BEATS = 3  # how long a device waits for requested masked vectors before it asks another device
 _MAX_FETCHES = 12
-_SEEKING_BEATS = 4  # interval between two requests to all peers
+_SEEKING_BEATS = 4  # minimum interval between two requests to all peers
 _GIVEN = ("given", "stood", "told")
 _CHARGED = ("ready", "held", *_GIVEN)
 
 
 class Cells:
-    """State machine of a device that takes part in secure sums.
+    """The state machine of a device that takes part in secure sums.
 
     Args:
-        learner: name of the learner.
-        owner: id of this device.
-        course: consumer of the sums.
-        period: seconds between beats.
-        cell: parameters of the cell.
-        provenance: signer and verifier of statements.
+        learner: the learner's name.
+        owner: the id of this device.
+        course: the consumer of the sums.
+        period: the number of seconds between beats.
+        cell: the cell parameters.
+        provenance: signs and verifies statements.
     """
 
     restates: ClassVar[bool] = True
@@ -148,16 +148,16 @@ class Cells:
         self._dishonesty = Dishonesty(owner, cell, provenance)
 
     def fresh(self) -> CellState:
-        """Return the initial state of a device that joins."""
+        """Return the initial state of a device that joins the fleet."""
         return CellState(numerator=self.course.fresh())
 
     def without_state(self, releases: int) -> CellState:
-        """Return the state of a device that lost its own. Peers send it the sums, and its vault knows what it paid."""
+        """Return the state of a device that lost its own: peers resend the sums; its vault recorded its spending."""
         del releases
         return self.fresh()
 
     def resumed(self, state: CellState, pending: frozenset[str]) -> CellState:
-        """Return a saved state without queued messages; see Learner.resumed."""
+        """Return a saved state with its message queues cleared; see Learner.resumed."""
         del pending
         return replace(state, queued={})
 
@@ -174,18 +174,18 @@ class Cells:
         return Progress(phase, state.slot, self.course.rounds, state.exhausted, details)
 
     def belief(self, state: CellState) -> Belief | None:
-        """Return the result of all sums, or None while sums remain; see Settling.belief."""
+        """Return the result of the last sum, or None while sums are still to come; see Settling.belief."""
         return None if self._has_sums_left(state) or state.numerator is None else Belief(state.numerator / UNIT)
 
     def start(self, state: CellState, now: float) -> Step:
-        """Begin, or continue after a restart, and return the next state and its effects."""
+        """Start or resume after a restart, and return the next state with its effects."""
         return replace(state, stage="idle", asked=None), [SetTimer(_CYCLE, now), *self._publication(state)]
 
     def on(self, state: CellState, event: Event, now: float) -> Step:
-        """Handle an event, and return the next state and its effects.
+        """Handle an event, and return the next state with its effects.
 
         Raises:
-            MessageRefused: if a received message does not fit; the state remains unchanged.
+            MessageRefused: if a received message is invalid; the state is left unchanged.
         """
         match event:
             case Timer():
@@ -223,7 +223,7 @@ class Cells:
         state = replace(state, asked=None)
         if isinstance(said, Refused):
             if state.stage in _CHARGED and said.reason == "query":
-                return state, []  # the device that requested this step has lied, but the round may still be opened
+                return state, []  # the device that requested this step lied, but the round may still be opened
             exhausted = state.exhausted or said.reason == "budget"
             return self._end_round(replace(state, exhausted=exhausted))
         state = replace(state, simulated=state.simulated or said.simulated)
@@ -260,7 +260,7 @@ class Cells:
                 return state, []
 
     def _accepts_own_offer(self, offer: Statement) -> bool:
-        """Return whether this device would accept its own offer. If not, its certificate or its clock is wrong."""
+        """Return whether this device would accept its own offer. If not, its certificate or clock is wrong."""
         try:
             self._provenance.admit(offer)
         except MessageRefused:
@@ -278,7 +278,7 @@ class Cells:
         )
 
     def _report_ready(self, state: CellState, ready: Ready) -> Step:
-        """Report readiness to the leader, and also to the deputies, which compare the leader's signatures."""
+        """Report readiness to the leader, and to the deputies so that they can compare the leader's signatures."""
         if state.lead is None:
             return state, []
         said = Readied(self._sign_without_certificate(ready), state.lead)
@@ -289,7 +289,7 @@ class Cells:
         return state, effects
 
     def _report_unready(self, state: CellState, dealers: tuple[int, ...]) -> Step:
-        """Report members that dealt worthless shares, and wait for the other members."""
+        """Report the members that dealt worthless shares, and tell the leader not to wait for this device."""
         if state.roster is None:
             return state, []
         roster, effects = state.roster, list[Effect]()
@@ -319,7 +319,7 @@ class Cells:
         return state, [*effects, *led, SetTimer(_CYCLE, now + self._period), *self._publication(state)]
 
     def _act_on_missing_sums(self, state: CellState) -> Step:
-        """Act on a beat while sums are missing: make an offer, wait, turn to a deputy, or ask a peer for sums."""
+        """Act on a beat while sums are missing: make an offer, wait, switch to a deputy, or ask a peer for sums."""
         if state.stage != "idle":
             beats = _PATIENCE_BEATS if state.leader in state.struck else state.cycle - state.since
             waits = _HANDOVER_BEATS + (_LISTENING_BEATS if self._owner in state.deputies[:1] else 0)
@@ -337,7 +337,7 @@ class Cells:
         return replace(state, turn=turn + 1), [Send(state.peers[turn], message)]
 
     def _hand_over_to_deputy(self, state: CellState, given: Given) -> Step:
-        """Turn to the next deputy, and send it the messages that it needs to continue the round."""
+        """Switch to the next deputy, and send it the messages it needs to continue the round."""
         leader, stood = state.deputies[0], state.stood
         state = replace(state, leader=leader, deputies=state.deputies[1:], silent=state.silent | {state.leader})
         state = self._at_stage(state, "given" if stood is None else "stood")
@@ -394,10 +394,10 @@ class Cells:
         return self._handle_statement(state, sender, said)
 
     def _handle_result(self, state: CellState, sender: str, said: Result | Vectors | Known) -> Step:
-        """Handle a sum's result sent by another device.
+        """Handle the result of a sum, sent by another device.
 
         Raises:
-            Lie: if the result is not valid.
+            Lie: if the result is invalid.
         """
         match said:
             case Result(opening):
@@ -408,13 +408,13 @@ class Cells:
                 return self._note_claim(state, sender, said)
 
     def _answer_for(self, state: CellState, slot: int, numerator: NDArray[np.int64]) -> Result | Known:
-        """Answer a device that knows `slot` sums: with the next sum to verify, or this device's signed knowledge."""
+        """Answer a device that knows `slot` sums, with the next sum to verify or this device's signed knowledge."""
         if state.opened is not None and state.opened.slot == slot:
             return Result(state.opened.verified.opening)
         return self._knowledge.signed_knowledge(self._owner, state.slot, state.members, numerator)
 
     def _handle_opening(self, state: CellState, sender: str, opening: Opening) -> Step:
-        """Verify another device's opening of the current sum, and fetch the masked vectors."""
+        """Verify another device's opening of the current sum, and fetch the masked vectors from the sender."""
         offers = [body_of(statement, Offer) for statement in opening.roster[:1]]
         if not self._has_sums_left(state) or [offer.slot for offer in offers] != [state.slot]:
             return state, []
@@ -432,7 +432,7 @@ class Cells:
         return state, [] if opened.sources else [Send(sender, CellMessage(opened.next_request, state.simulated))]
 
     def _handle_vectors(self, state: CellState, sender: str, said: Vectors) -> Step:
-        """Process masked vectors. Once all of them have arrived, the sum is known."""
+        """Store the received vectors. Once none is missing, adopt the sum; otherwise request the next ones."""
         opened = state.opening
         if opened is None or opened.verified.round != said.round:
             return state, []
@@ -445,7 +445,7 @@ class Cells:
         return state, [Send(sender, CellMessage(filled.next_request, state.simulated))]
 
     def _retry_fetch(self, state: CellState, opened: OpenedRound) -> Step:
-        """Ask the next device for the masked vectors, and drop an opening if no device sends them."""
+        """Request the masked vectors from the next source, or drop the opening after too many attempts."""
         if state.cycle - opened.since < _FETCHING_BEATS:
             return state, []
         if opened.asked >= _MAX_FETCHES:
@@ -455,7 +455,7 @@ class Cells:
         return replace(state, opening=opened), [Send(sources[0], CellMessage(opened.next_request, state.simulated))]
 
     def _adopt_result(self, state: CellState, opened: OpenedRound) -> Step:
-        """Adopt the result of an opened sum. The next sum is computed at this result."""
+        """Adopt the result of an opened sum, at which the next sum is computed."""
         numerator, members = self._knowledge.value_after_sum(opened, state.numerator)
         regulars = frozenset(opened.verified.roster.owners)
         state = replace(state, opened=replace(opened, sources=()))
@@ -464,7 +464,7 @@ class Cells:
         )
 
     def _note_claim(self, state: CellState, sender: str, said: Known) -> Step:
-        """Handle a claim to later sums: accept it once enough devices agree, and otherwise ask the other peers."""
+        """Handle a claim to know later sums: adopt them once enough devices agree; until then, ask other peers."""
         known = self._knowledge.verified_knowledge(sender, said)
         if known.slot > self.course.rounds:
             raise Lie("cell", "the device claims to know more sums than exist")
@@ -492,7 +492,7 @@ class Cells:
         return state, [*effects, *self._publication(state)]
 
     def _note_contradictions(self, state: CellState, votes: Mapping[str, Known]) -> CellState:
-        """Note devices that contradict this one about the last sum. They may have lied, or opened another round."""
+        """Note the devices that contradict this one about the last sum: they lied, or they opened a different round."""
         if state.numerator is None:
             return state
         own, doubts = body_bytes(knowledge_statement(state.slot, state.members, state.numerator)), dict(state.doubts)
@@ -503,11 +503,11 @@ class Cells:
         return replace(state, doubts=doubts)
 
     def _fail_round(self, state: CellState) -> Step:
-        """Count a round that failed on this device, and end the round."""
+        """Count a failed round, and end it on this device."""
         return self._end_round(replace(state, failed=state.failed + 1))
 
     def _end_round(self, state: CellState) -> Step:
-        """End the round on this device: the vault deletes its secrets, and this device is no longer a deputy."""
+        """End the round on this device, which deletes the vault's secrets for it and gives up any role as deputy."""
         leading = {of: one for of, one in state.leading.items() if not one.deputy}
         state = replace(state, leading=leading)
         end = TakePart(CellQuery(self._learner, encoded(End(state.slot))))
@@ -517,7 +517,7 @@ class Cells:
         return state.slot < self.course.rounds
 
     def _handle_statement(self, state: CellState, sender: str, said: Said) -> Step:
-        """Handle a statement: one from a member if this device leads, or one from the leader if it is a member."""
+        """Handle a statement, as the leader if it comes from a member, and as a member if it comes from the leader."""
         effects: list[Effect] = []
         if isinstance(said, ToLeader) or (isinstance(said, Go) and sender != self._owner):
             slot = body_of(said.offer, Offer).slot if isinstance(said, Offered) else state.slot
@@ -531,7 +531,7 @@ class Cells:
         return state, effects
 
     def _handle_request(self, state: CellState, sender: str, said: FromLeader) -> Step:
-        """Handle a request from the leader of a round, or from a deputy."""
+        """Handle a request from the round's leader or one of its deputies."""
         match said:
             case RosterProposal(roster) if (
                 state.stage == "offered" and state.offer in roster and sender not in state.struck
@@ -543,7 +543,7 @@ class Cells:
                     node for node in _leader_order(found.owners, state.slot) if node not in (sender, *state.struck)
                 ]
                 state = replace(state, leader=sender, deputies=tuple(ranked[:_DEPUTIES]), roster=found)
-                if proofs := self._dishonesty.proofs(state, found.owners):  # the leader lacks these proofs
+                if proofs := self._dishonesty.proofs(state, found.owners):  # the leader does not have these proofs yet
                     sent = [Send(sender, CellMessage(Exposed(proof), state.simulated)) for proof in proofs]
                     return self._at_stage(state, "joined"), [*sent]
                 return self._take_part(state, Join(roster))
@@ -564,7 +564,7 @@ class Cells:
         return state, []
 
     def _handle_agreement(self, state: CellState, sender: str, roster: Roster, said: Agreed) -> Step:
-        """Check every member's signature before asking the vault, so that a lie points to the leader or to a dealer."""
+        """Check every signature before asking the vault, which pins a lie on either the leader or a dealer."""
         lead = verified_body(self._provenance, roster, sender, said.said, Lead)
         if lead.roster != roster.digest:
             return state, []  # the agreement belongs to an earlier round
@@ -582,7 +582,7 @@ class Cells:
         return sender in (state.leader, *state.deputies) and h == state.round
 
     def _act_as_leader(self, state: CellState) -> Step:
-        """Take the next steps of this device as a leader."""
+        """Take this device's next steps as the leader, if it leads the current sum."""
         leading = state.leading.get(state.slot)
         if leading is None:
             return state, []
@@ -591,7 +591,7 @@ class Cells:
         return self._send_statements(self._with_leading(state, state.slot, led), led)
 
     def _revoked_devices(self, nodes: Iterable[str]) -> frozenset[str]:
-        """Return the given devices that the fleet has revoked."""
+        """Return those of the given devices that the fleet has revoked."""
         return frozenset(node for node in nodes if self._provenance.refuses(node))
 
     @staticmethod
@@ -600,7 +600,7 @@ class Cells:
         return replace(state, leading=others if led.leading is None else {**others, slot: led.leading})
 
     def _send_statements(self, state: CellState, led: Led) -> Step:
-        """Send the leader's statements to all devices, including this one, and report lies that the leader has seen."""
+        """Send the leader's messages to their recipients, including this device, and report the lies that it found."""
         effects: list[Effect] = []
         if led.opened is not None and led.opened.slot == state.slot:
             state, effects = self._adopt_result(state, led.opened)
@@ -646,7 +646,7 @@ class Cells:
         return 0 if state.roster is None else state.roster.owners.index(self._owner)
 
     def _present_leader(self, state: CellState) -> tuple[CellState, str]:
-        """Return the first known device that has not led a round without a result; if all have, start over with all."""
+        """Return the first device that has not led a round without a result; if all have, start from the top."""
         nodes = {*state.peers, self._owner} - state.struck
         ranked = _leader_order(nodes - self._revoked_devices(nodes), state.slot)
         if state.silent.issuperset(ranked):
@@ -657,7 +657,7 @@ class Cells:
         return self._provenance.signed(Statement(self._owner, body))
 
     def _sign_without_certificate(self, body: Body) -> Statement:
-        """Sign a body without attaching the certificate, because the roster already contains it."""
+        """Sign a body without attaching the certificate, which is already in the roster."""
         return replace(self._sign(body_bytes(body)), credential=b"")
 
     def _publication(self, state: CellState) -> list[Effect]:
@@ -665,5 +665,5 @@ class Cells:
 
 
 def _leader_order(nodes: Iterable[str], slot: int) -> list[str]:
-    """Return the nodes in the order in which they lead the rounds of a sum."""
+    """Return the nodes in the order in which they lead rounds for this sum."""
     return sorted(nodes, key=lambda node: sha256(f"sottovoce/leader/v1|{slot}|{node}".encode()).digest())

@@ -1,4 +1,4 @@
-"""Messages of a secure sum, all of them public."""
+"""Messages of the secure-sum protocol, all of which are public."""
 
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
@@ -15,23 +15,23 @@ _NUMBER_BYTES = 8
 
 
 class Content(Struct, frozen=True, forbid_unknown_fields=True, array_like=True, tag=True):
-    """Base class of message contents."""
+    """Base class for message contents."""
 
 
 class Offered(Content, frozen=True):
-    """Message to a leader that the sender takes part."""
+    """Tells a leader that the sender offers to take part."""
 
     offer: Statement
 
 
 class RosterProposal(Content, frozen=True, tag="Called"):
-    """Message from a leader with the devices that take part, ordered by owner."""
+    """Lists the participating devices, ordered by owner. Sent by the leader."""
 
     roster: Statements
 
 
 class Shared(Content, frozen=True):
-    """Message to the leader with sealed shares for each member of a roster, and a signed commitment to them."""
+    """Delivers sealed shares for each roster member, with a signed commitment to them, to the leader."""
 
     sealed: SealedShares
     leaves: Leaves
@@ -39,7 +39,7 @@ class Shared(Content, frozen=True):
 
 
 class Agreed(Content, frozen=True):
-    """Message from the leader with the members that dealt shares to all others, and the signed round digest."""
+    """Lists the members that dealt shares to all others, with the signed round digest. Sent by the leader."""
 
     members: Places
     sealed: SealedShares
@@ -49,107 +49,107 @@ class Agreed(Content, frozen=True):
 
 
 class Readied(Content, frozen=True):
-    """Message to the leader and its deputies that this device is ready for the round that the leader signed."""
+    """Tells the leader and its deputies that this device is ready for the round that the leader signed."""
 
     said: Statement
     lead: Statement
 
 
 class Unready(Content, frozen=True):
-    """Message to the leader that the shares of these members do not match their signatures."""
+    """Tells the leader that the shares from these members do not match their signed commitments."""
 
     roster: Digest
     dealers: Places
 
 
 class Go(Content, frozen=True):
-    """Message from the leader that enough members are ready for the same round."""
+    """Starts the round, because enough members are ready for it. Sent by the leader."""
 
     round: Digest
     readies: Statements
 
 
 class Over(Content, frozen=True):
-    """Message from the leader that this roster is abandoned and nothing was charged."""
+    """Abandons a roster before any member was charged. Sent by the leader."""
 
     roster: Digest
 
 
 class Given(Content, frozen=True):
-    """Message to the leader with a masked vector and its signed digest."""
+    """Delivers a masked vector and its signed digest to the leader."""
 
     vector: bytes
     said: Statement
 
 
 class Survived(Content, frozen=True):
-    """Message from the leader with the members whose vectors have arrived."""
+    """Lists the members whose vectors have arrived. Sent by the leader."""
 
     said: Statement
 
 
 class SurvivorAck(Content, frozen=True, tag="Stood"):
-    """Message to the leader that this device acknowledges the survivors in the leader's statement."""
+    """Acknowledges to the leader the survivors listed in its statement."""
 
     said: Statement
     named: Statement
 
 
 class Quorum(Content, frozen=True):
-    """Message from the leader with the signed acknowledgements of enough members."""
+    """Passes on signed acknowledgements from enough members. Sent by the leader."""
 
     round: Digest
     stands: Statements
 
 
 class SharesRevealed(Content, frozen=True, tag="Told"):
-    """Message to the leader with the shares that open the sum, and their signed digest."""
+    """Delivers the shares that open the sum, and their signed digest, to the leader."""
 
     revealed: Revealed
     said: Statement
 
 
 class Result(Content, frozen=True):
-    """Message that a sum is open. Any device that has the masked vectors can verify and compute the sum."""
+    """Announces that a sum is open. Any device that has the masked vectors can verify and compute the sum."""
 
     opening: Opening
 
 
 class Want(Content, frozen=True):
-    """Request to a device that has opened this round for the masked vectors of these members."""
+    """Asks a device that opened this round for the masked vectors of these members."""
 
     round: Digest
     places: Places
 
 
 class Vectors(Content, frozen=True):
-    """Message with masked vectors, each with its owner's signed digest."""
+    """Delivers masked vectors, each with its owner's signed digest."""
 
     round: Digest
     given: Annotated[tuple[Given, ...], Meta(max_length=MAX_MEMBERS)]
 
 
 class Known(Content, frozen=True):
-    """Message to a device that lags behind: the sender's signed sum, int64[P] in units of 2^-40, little-endian."""
+    """Sends a device that lags behind the sender's signed sum, int64[P] in units of 2^-40, little-endian."""
 
     said: Statement
     numerator: bytes
 
 
 class Exposed(Content, frozen=True):
-    """Message to all devices with proof of a member's lie."""
+    """Sends all devices the proof that a member lied."""
 
     proof: Proof
 
 
 class Doubted(Content, frozen=True):
-    """Message to all devices with the sender's signed accusation of another device."""
+    """Sends all devices the sender's signed accusation against another device."""
 
     said: Statement
 
 
 class Seek(Content, frozen=True):
-    """Request for later sums to any device that knows more sums than this number."""
+    """Asks any device that knows more sums than this number for the later ones."""
 
     slot: Slot
 
@@ -165,8 +165,8 @@ class CellMessage:
     """A secure-sum message.
 
     Attributes:
-        said: content of the message.
-        simulated: whether it depends on a seeded noise stream; see Message.simulated.
+        said: the message content.
+        simulated: whether the message depends on a seeded noise stream; see Message.simulated.
     """
 
     said: Said
@@ -176,12 +176,12 @@ class CellMessage:
 
     @property
     def encoded(self) -> bytes:
-        """The content, encoded for the network."""
+        """The content, encoded for the wire."""
         return msgpack.encode(self.said)
 
     @property
     def numbers(self) -> int:
-        """Number of 8-byte values in the encoded content, rounded up; see Message.numbers."""
+        """The encoded content's size in 8-byte values, rounded up; see Message.numbers."""
         return -(-len(self.encoded) // _NUMBER_BYTES)
 
     def traced(self) -> dict[str, Any]:
@@ -190,10 +190,10 @@ class CellMessage:
 
 
 def content_of(raw: bytes) -> Said:
-    """Decode the content of a message.
+    """Decode message content.
 
     Raises:
-        MessageRefused: with the reason `malformed`, if the bytes are not valid message content.
+        MessageRefused: with the reason `malformed`, if the bytes are not valid content.
     """
     try:
         return _SAID.decode(raw)

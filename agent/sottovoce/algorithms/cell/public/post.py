@@ -1,4 +1,4 @@
-"""Message queues. Each peer is sent one message at a time."""
+"""Per-peer message queues that allow one message in transit at a time."""
 
 from dataclasses import replace
 
@@ -6,13 +6,13 @@ from sottovoce.algorithms.cell.public.messages import CellMessage
 from sottovoce.algorithms.cell.public.state import CellState
 from sottovoce.learners.events import Effect, Send
 
-_MAX_QUEUED = 4  # limit for a peer that is slow or gone; older messages are no longer useful
+_MAX_QUEUED = 4  # queue limit for a slow or absent peer; messages older than these are no longer useful
 
 Step = tuple[CellState, list[Effect]]
 
 
 def queue_sends(step: Step) -> Step:
-    """Return the effects that are due. Each peer is sent one message at a time, and further messages are queued."""
+    """Return the effects that are due now, and queue every message to a peer that already has one in transit."""
     state, effects = step
     due: list[Effect] = []
     for effect in effects:
@@ -28,7 +28,7 @@ def queue_sends(step: Step) -> Step:
 
 
 def send_next(state: CellState, recipient: str) -> Step:
-    """Return the effect that sends the recipient's next queued message, after the previous one was delivered."""
+    """Return the effect that sends the recipient's next queued message, now that the previous one is done."""
     queued = dict(state.queued)
     queue = queued.pop(recipient, ())
     if not queue:

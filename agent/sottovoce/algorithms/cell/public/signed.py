@@ -1,4 +1,4 @@
-"""Signed statements of roster members, and the leader's proposal."""
+"""Verify the statements signed by roster members, and the round proposed by the leader."""
 
 from dataclasses import replace
 from hashlib import sha256
@@ -10,10 +10,10 @@ from sottovoce.secure_sum.statements import B, Deal, Lead, Roster, Statement, bo
 
 
 def verified_body(provenance: Provenance, roster: Roster, owner: str, statement: Statement, kind: type[B]) -> B:
-    """Verify a member's statement using the certificate in the roster, and return its body.
+    """Verify a member's statement with the certificate from the roster, and return the statement's body.
 
     Raises:
-        MessageRefused: if the member has not signed the statement.
+        MessageRefused: if the member did not sign the statement.
     """
     if statement.owner != owner or owner not in roster.owners:
         raise MessageRefused("cell", "a device sent another device's statement")
@@ -23,14 +23,14 @@ def verified_body(provenance: Provenance, roster: Roster, owner: str, statement:
 
 
 def with_credential(roster: Roster, statement: Statement) -> Statement:
-    """Return a member's statement with its certificate attached, for devices that do not have the roster."""
+    """Return a member's statement with its certificate attached, for devices without the roster."""
     return replace(statement, credential=roster.statements[roster.owners.index(statement.owner)].credential)
 
 
 def roots_of(provenance: Provenance, roster: Roster, said: Agreed, lead: Lead) -> tuple[bytes, ...] | None:
-    """Return the members' commitments if they are valid and their leader signed this round, otherwise None.
+    """Return the members' commitments, or None if one is invalid or the leader's signed digest does not match them.
 
-    Every member signs its own commitment, so an invalid commitment means that the leader has lied.
+    Every member signs its own commitment, so an invalid one means that the leader lied.
     """
     roots = []
     try:

@@ -1,4 +1,4 @@
-"""State of a device that takes part in secure sums. Only the opened sums survive a crash."""
+"""State of a device that takes part in secure sums. Only the results of opened sums survive a crash."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -16,27 +16,27 @@ from sottovoce.secure_sum.steps import Revealed
 
 @dataclass(frozen=True, slots=True)
 class Leading:
-    """State of a leader, which collects messages stage by stage.
+    """The state of a leader, which collects messages stage by stage.
 
     Attributes:
-        slot: number of the sum.
-        stage: messages that the leader waits for: `offers`, `shares`, `readies`, `vectors`, `stands` or `reveals`.
-        since: beat on which the stage began.
-        offers: offers by owner.
-        roster: devices that take part.
-        dealt: each member's shares for the others, by member position.
-        members: positions of the members that dealt shares.
-        deals: signed commitments to these shares, by member position.
-        round: the round's digest, h.
-        lead: the leader's signed opening of this round.
-        readies: signed statements of readiness, by member position.
-        unready: positions of members whose vectors the leader does not wait for.
-        go: enough statements of readiness, as received by a deputy.
-        vectors: masked, signed vectors, by member position.
-        survivors: positions of the members whose vectors arrived.
-        stands: signed acknowledgements of the survivors, by member position.
-        revealed: revealed shares, by member position.
-        deputy: whether this device only listens until the leader falls silent.
+        slot: the number of the sum.
+        stage: the messages the leader is waiting for: `offers`, `shares`, `readies`, `vectors`, `stands` or `reveals`.
+        since: the beat on which the stage began.
+        offers: offers, keyed by owner.
+        roster: the participating devices; None before there is a roster.
+        dealt: each member's shares for the others, keyed by member position.
+        members: the positions of the members that dealt shares.
+        deals: the signed commitments to these shares, keyed by member position.
+        round: the round digest, h.
+        lead: the statement with which the leader opened this round.
+        readies: signed readiness statements, keyed by member position.
+        unready: the positions of members whose vectors the leader does not wait for.
+        go: the leader's message with enough readiness statements, as received by a deputy.
+        vectors: signed masked vectors, keyed by member position.
+        survivors: the positions of the members whose vectors arrived.
+        stands: signed acknowledgements of the survivors, keyed by member position.
+        revealed: revealed shares, keyed by member position.
+        deputy: whether this device only listens, until the leader falls silent.
         named: the leader's statement of the survivors, as received by a deputy.
     """
 
@@ -62,24 +62,24 @@ class Leading:
 
     @property
     def gone(self) -> tuple[int, ...]:
-        """Positions of the members that dropped out."""
+        """The positions of the members that dropped out."""
         return tuple(place for place in self.members if place not in self.survivors)
 
     @property
     def roots(self) -> tuple[bytes, ...]:
-        """Commitments of the members, in member order."""
+        """The members' commitments, in member order."""
         return tuple(body_of(self.deals[member], Deal).root for member in self.members)
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A lie told by a device.
+    """A recorded lie by a device.
 
     Attributes:
-        why: description of the lie.
-        how: how this device learnt about the lie.
-        until: beat from which the device may be in a roster again.
-        proof: proof that every device can verify; None if there is none.
+        why: a description of the lie.
+        how: how this device learnt of the lie.
+        until: the first beat on which the device may be in a roster again.
+        proof: a proof that every device can verify, or None.
     """
 
     why: str
@@ -90,42 +90,43 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class CellState:
-    """State of a device that takes part in secure sums.
+    """The state of a device that takes part in secure sums.
 
     Attributes:
-        cycle: number of beats of the device's clock.
-        slot: number of opened sums, which is also the number of the next sum.
+        cycle: the number of beats so far.
+        slot: the number of opened sums, which is also the number of the next sum.
         numerator: int64[P], the value after these sums, in units of 2^-40; None before the first.
-        members: number of devices in the last opened sum.
-        regulars: ids of these devices, if this device took part.
-        exhausted: whether the vault has no budget for further rounds.
-        peers: devices to which messages may be sent.
-        stage: `idle`; `offered`, `joined`, `ready`, `given`, `stood` or `told`, after the device's last action; `held`
+        members: the number of devices in the last opened sum.
+        regulars: the ids of those devices if this device was one of them, otherwise empty.
+        exhausted: whether the vault has no budget left for further rounds.
+        peers: the devices to which messages may be sent.
+        stage: `idle`; `offered`, `joined`, `ready`, `given`, `stood` or `told`, after this device's last action; or
+            `held`
             while a masked vector waits for the next beat.
-        since: beat on which the stage began.
-        leader: leader of the round.
-        deputies: devices that take over, one after the other, if the leader falls silent.
-        asked: id of the step that the vault is answering.
-        offer: signed offer of this device.
-        roster: devices that take part; None before there is a roster.
-        lead: the leader's signed opening of the round; None before there is one.
-        round: digest h of the round; empty before there is one.
+        since: the beat on which the stage began.
+        leader: the leader of the round.
+        deputies: the devices that take over, in this order, if the leader falls silent.
+        asked: the id of the step that the vault is processing.
+        offer: this device's signed offer.
+        roster: the participating devices; None before there is a roster.
+        lead: the statement with which the leader opened the round; None before it arrives.
+        round: the round digest, h; empty before there is one.
         go: the leader's message that enough members are ready for the round.
         named: a leader's signed statement of the survivors.
-        given: the masked vector, which is sent on the beat after it was computed.
+        given: the masked vector, sent on the beat after it was computed.
         stood: this device's acknowledgement of the survivors.
-        dishonest: lies that this device has recorded, by device.
-        doubts: lies that others report, by accused device and then by reporting device.
-        silent: devices that led a round without a result, and are skipped.
-        turn: index of the peer to ask next for a sum.
-        opening: the current sum as opened by other devices, while its masked vectors are fetched.
-        opened: the last sum that this device has verified, for devices that ask for it.
-        votes: sums that each device claims to know, while this device lags behind.
-        sought: beat on which all peers were last asked for later sums.
-        leading: rounds that this device leads or may take over, by sum.
-        failed: number of rounds that failed on this device.
-        queued: waiting messages, by peer; a peer has an entry while a message is being sent to it.
-        simulated: whether part of the state comes from a seeded noise stream.
+        dishonest: recorded lies, keyed by device.
+        doubts: reported lies, keyed by accused device and then by accuser.
+        silent: devices that led a round without a result, and are skipped as leaders.
+        turn: the index of the peer to ask next for a sum.
+        opening: the current sum as opened by other devices, while its masked vectors are being fetched.
+        opened: the last sum that this device verified, for devices that ask for it.
+        votes: the sums that each device claims to know, while this device lags behind.
+        sought: the beat on which all peers were last asked for later sums.
+        leading: the rounds that this device leads or may take over, keyed by sum.
+        failed: the number of rounds that failed on this device.
+        queued: queued messages, keyed by peer; a peer has an entry while a message is in transit to it.
+        simulated: whether any of the state comes from a seeded noise stream.
     """
 
     cycle: int = 0
@@ -163,12 +164,12 @@ class CellState:
 
     @property
     def pending(self) -> frozenset[str]:
-        """Peers to which a message is in transit."""
+        """The peers to which a message is in transit."""
         return frozenset(self.queued)
 
     @property
     def struck(self) -> frozenset[str]:
-        """Devices that are currently excluded from rosters because they have lied."""
+        """The devices currently excluded from rosters because they lied."""
         return frozenset(node for node, found in self.dishonest.items() if found.until > self.cycle)
 
     def traced(self) -> dict[str, Any]:

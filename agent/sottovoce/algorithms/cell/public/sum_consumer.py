@@ -1,4 +1,4 @@
-"""Consumers of a sum's result: a single mean, or repeated steps of gradient descent."""
+"""Consumers that turn sums into a result: a single mean, or a model trained by gradient descent."""
 
 from collections.abc import Callable
 from typing import Protocol
@@ -13,12 +13,12 @@ Numerator = NDArray[np.int64]
 
 
 class SumConsumer(Protocol):
-    """Public integer arithmetic that turns sums into a model, with identical results on every member.
+    """Public integer arithmetic that turns sums into a model and gives the same result on every member.
 
     Attributes:
-        size: length of a sum, P.
-        rounds: number of planned sums.
-        width: function from the roster size to the number of bytes per element of a masked vector.
+        size: the length of a sum, P.
+        rounds: the number of planned sums.
+        width: maps the roster size to the number of bytes per element of a masked vector.
     """
 
     size: int
@@ -34,23 +34,23 @@ class SumConsumer(Protocol):
         ...
 
     def model(self, numerator: Numerator) -> NDArray[np.float64]:
-        """Return the model that is published for a value."""
+        """Return the model to publish for this value."""
         ...
 
     def value_after_sum(
         self, numerator: Numerator | None, slot: int, total: NDArray[np.int64], members: int
     ) -> Numerator:
-        """Return the value after a sum over a number of devices, int64[P] in units of 2^-40."""
+        """Return the value after a sum over `members` devices, int64[P] in units of 2^-40."""
         ...
 
 
 class MeanCourse:
-    """Consumer that computes the mean over the devices from a single sum.
+    """A consumer that computes the mean over the devices from a single sum.
 
     Args:
-        profile: the part of each device's vector that is summed.
-        step: step of the sum's grid.
-        width: bytes per element of a masked vector; see SumConsumer.
+        profile: selects the part of each device's vector that is summed.
+        step: the grid step of the sum.
+        width: maps the roster size to the number of bytes per element of a masked vector; see SumConsumer.
     """
 
     rounds = 1
@@ -59,16 +59,16 @@ class MeanCourse:
         self.size, self._profile, self._step, self.width = profile.size, profile, step, width
 
     def fresh(self) -> Numerator | None:
-        """Return None, because a mean has no value before its sum."""
+        """Return None, because there is no mean before the sum."""
         return None
 
     def point(self, numerator: Numerator | None) -> bytes:
-        """Return no bytes, because a mean's sum does not depend on a point."""
+        """Return no bytes, because the sum for a mean does not depend on a point."""
         del numerator
         return b""
 
     def model(self, numerator: Numerator) -> NDArray[np.float64]:
-        """Return the vector that has the mean coefficients, float64[d]."""
+        """Return the vector with the mean coefficients, float64[d]."""
         return self._profile.vector(numerator / UNIT)
 
     def value_after_sum(
@@ -80,13 +80,13 @@ class MeanCourse:
 
 
 class DescentCourse:
-    """Consumer that runs DP-SGD over all members' records: each sum adds clipped gradients at one model.
+    """A consumer that runs DP-SGD over all members' records: each sum adds the clipped gradients at one model.
 
     Args:
-        schedule: source of K, γ_t and B, the expected number of records on a device.
+        schedule: provides K, γ_t and B, the expected number of records per device.
         initial: float64[P], the public initial parameters.
-        step: step of the sum's grid.
-        width: bytes per element of a masked vector; see SumConsumer.
+        step: the grid step of the sum.
+        width: maps the roster size to the number of bytes per element of a masked vector; see SumConsumer.
     """
 
     def __init__(

@@ -1,29 +1,29 @@
-"""Learning from contributions: every device publishes its own part of the model, signed, and no claim about others.
+"""Learning by contributions: each device publishes its own signed part of the model and makes no claims about others.
 
-A device adds up its own releases, each times γ_t/B and damped while gradients vary (steps/public/damping.py). Every
-second step it signs the sum, which is its contribution. Contributions travel whole from device to device, each under
-its maker's signature; if there are several by one maker, the one with the most steps counts. A model is the public
-start minus a mean of contributions that a few of them cannot distort (robust.py). It depends only on a set of
-contributions that grows monotonically, whatever is lost, late, repeated or refused in transit: devices that hold the
-same contributions have the same model.
+A device adds up its own releases, each multiplied by γ_t/B and damped while its gradients vary
+(steps/public/damping.py). Every second step it signs the sum, which is its contribution. Contributions travel whole
+from device to device under their owner's signature, and the one with the most steps replaces its predecessors. A
+model is the public start minus a mean of contributions that a few of them cannot distort (robust.py). The model
+depends only on a set of contributions that grows monotonically, even if messages are lost, delayed, repeated or
+refused: devices that hold the same contributions have the same model.
 
-A newer contribution may differ from its predecessor by as much as its additional steps account for, and is declined
-otherwise. So a device that was honest until the end cannot reverse its whole contribution in a last step. Additional
-steps account for a share of the contribution's length, or for their own full length, whichever is more. A share alone
-is not enough: where the first steps overshoot, they cancel, and honest contributions soon become far longer.
+A newer contribution is accepted only if it differs from its predecessor by no more than its additional steps explain.
+A device that was honest until its last step therefore cannot reverse its whole contribution in that step. Additional
+steps explain either a share of the contribution's length or their own full length, whichever is larger. A share alone
+is not enough: if the first steps overshoot, they cancel out, and honest contributions soon become far longer.
 
-One device's influence on the others is limited to its own contribution. No mass is handed over, so no device can run
-out of mass because a peer is slow, away or cut off.
+A device influences the others only through its own contribution. No mass is handed over, so a device cannot run out of
+mass because a peer is slow, absent or disconnected.
 
-A revoked device's contribution is not sent to any device, and no newer one is accepted. It is removed from the model if
-this device has not asked for a gradient since the contribution arrived. Otherwise it stays unchanged: gradients have
-been taken at models that include it, and would otherwise correct a part that is no longer there.
+A revoked device's contribution is no longer sent, and newer ones from that device are rejected. The contribution is
+removed from the model if this device has not asked for a gradient since it arrived. Otherwise it stays in the model,
+unchanged: gradients computed at models that include it would otherwise correct a part that is no longer there.
 
-On each beat of its own clock, a device signs its sum and sends this contribution, with a list of the contributions that
-it holds, to the next peers in turn. Then it asks its vault for a gradient at its model, unless the vault has yet to
-answer. A peer replies with contributions that the device lacks, so that each contribution reaches a device only once.
-The time of sending reveals nothing about the device's records; a vault slower than a period is visible through missing
-steps.
+On each beat of its own clock, a device sends its latest signed contribution, with a list of the contributions that it
+holds, to the next peers in turn, and signs its sum first if a stride is complete. Then it asks its vault for a
+gradient at its model, unless the vault is still answering. A peer replies with the contributions that the device
+lacks, so each contribution reaches a device only once. The send times reveal nothing about the device's records; a
+vault slower than a period shows only as missing steps.
 """
 
 import math
@@ -72,39 +72,40 @@ from sottovoce.learners.rotation import places_in_turn
 _CYCLE = "cycle"
 _ANEW_CYCLES = 64
 _HIGHEST = 2**64
-_SHORTEST = 1e-3  # as a share of the first step's length
+_SHORTEST = 1e-3  # as a fraction of the first step's length
 _JUMP = 2.0
-"""Largest distance of a newer contribution, in lengths that d of s steps of noise add, √(d/s) of the whole length."""
+"""Maximum distance between successive contributions, in units of √(d/s) times the length, the noise of d of s steps."""
 _RECENT = 1
-"""Largest number of own steps that stand in for pending steps of other devices; two are off if devices differ."""
+"""Maximum number of own steps used in place of other devices' pending steps; two do harm if devices differ."""
 _STAND_IN = 0.4
-"""Weight of such a step. A weight of 1 is off where devices differ; without such steps, devices overshoot."""
+"""Weight of such a step. A weight of 1 does harm if devices differ; without these steps, devices overshoot."""
 _MAX_BYTES = 2**21
-"""Largest size of the contributions of one message before they are packed, unless one alone is larger."""
+"""Size limit in bytes for the contributions in a message before packing, unless a single one is larger."""
 _MAX_REPLIED = 3 * 2**15
-"""Largest size of the contributions of a reply, which fits a broker's packet."""
+"""Size limit in bytes for the contributions in a reply, which must fit into a broker's packet."""
 
 Step = tuple[ContributionsState, list[Effect]]
 
 
 class Mixer:
-    """State machine of a device that mixes contributions.
+    """The state machine of a device that mixes contributions.
 
     Args:
-        schedule: the device's actions over time.
-        initial: float64[P], the public start, the same for the whole fleet.
-        owner: node id of this device.
+        schedule: the device's public schedule.
+        initial: float64[P], the public start, which the whole fleet shares.
+        owner: the node id of this device.
         provenance: signs and verifies contributions.
-        capacity: largest number of other devices' contributions to hold; those of the lowest ranks are held.
-        max_steps: largest number of steps that any device of the fleet takes.
-        dishonest: share of the devices that the robust mean leaves out, at most a quarter; with 0 the mean is bounded.
-        reach: length that one step with γ = 1 adds to a contribution, at most, by a device with B records; 0 if
+        capacity: how many contributions from other devices to store; those of the lowest ranks are kept.
+        max_steps: the largest number of steps taken by any device in the fleet.
+        dishonest: the share of devices that the robust mean leaves out, at most a quarter; 0 selects the bounded mean.
+        reach: the maximum length that one step with γ = 1 adds to the contribution of a device with B records; 0 if
             gradients are not clipped.
-        stride: steps from one signed contribution to the next: each replaces the one before, and need not travel at
-            every step.
+        stride: the number of steps between signed contributions; each replaces its predecessor, so they need not be
+            sent
+            after every step.
 
     Attributes:
-        rank: rank of this device.
+        rank: the rank of this device.
     """
 
     restates: ClassVar[bool] = True
@@ -134,24 +135,24 @@ class Mixer:
         self._stride = stride
         beside = () if schedule.thresholds is None else schedule.thresholds.start
         self._start = np.append(initial, beside)
-        everybody = replace(schedule, steps=max_steps)  # the same on all devices, however many steps this one takes
+        everybody = replace(schedule, steps=max_steps)  # identical on all devices, however many steps this one takes
         self._taken = np.append(0.0, np.cumsum([_step_length(everybody, done) for done in range(max_steps)]))
 
     def fresh(self) -> ContributionsState:
-        """Return the state of a device that joins: it has contributed nothing and holds nothing."""
+        """Return the initial state of a device that joins, with no steps and no contributions."""
         return ContributionsState(np.zeros(self.schedule.width, dtype=np.int64))
 
     def without_state(self, releases: int) -> ContributionsState:
-        """State after a loss: others hold this device's contributions, and the ledger repeats its releases."""
+        """Return the state after a loss: peers hold this device's contributions, and its ledger repeats releases."""
         del releases
         return self.fresh()
 
     def resumed(self, state: ContributionsState, pending: frozenset[str]) -> ContributionsState:
-        """See Learner.resumed; contributions signed for another task are dropped."""
+        """Return a saved state without contributions that were signed for another task; see Learner.resumed."""
         valid = {at: one for at, one in {**state.kept, **state.held}.items() if self._is_valid(one)}
         kept = {at: one for at, one in valid.items() if self._provenance.refuses(one.owner)}
         held = {at: one for at, one in valid.items() if at not in kept}
-        if state.step > self._max_steps:  # from a task with more steps: the ledger returns the first steps again
+        if state.step > self._max_steps:  # from a task with more steps; the ledger returns the first steps again
             state = replace(self.fresh(), cycle=state.cycle, turn=state.turn)
             held.pop(self.rank, None)
         return replace(state, held=held, kept=kept, known={}, heard=frozenset(), pending=pending)
@@ -166,7 +167,7 @@ class Mixer:
         return True
 
     def progress(self, state: ContributionsState) -> Progress:
-        """See Learner.progress."""
+        """Return the learner's progress; see Learner.progress."""
         return Progress(
             phase="mixing" if self._is_done(state) else "learning",
             steps_done=state.step,
@@ -181,19 +182,19 @@ class Mixer:
         )
 
     def belief(self, state: ContributionsState) -> Belief | None:
-        """See Settling: the contributions it holds, and those its peers lack."""
+        """Return the held contributions and the peers that lack any of them; see Settling."""
         if not self._is_done(state):
             return None
         lacking = tuple(peer for peer in state.peers if self._offer(state, peer) is not None)
         return Belief(np.empty(0), (_steps_by_rank(state.held), lacking))
 
     def holds(self, state: ContributionsState) -> bool:
-        """Return whether this device holds a step that has not been sent to any peer; see HandingOff."""
+        """Return whether this device has a step that is not yet in a signed contribution; see HandingOff."""
         last = state.held.get(self.rank)
         return state.step > (0 if last is None else last.steps)
 
     def hand_off(self, state: ContributionsState, heir: str) -> Step:
-        """Hand off the contribution to an heir; see HandingOff."""
+        """Send the heir this device's signed contribution; see HandingOff."""
         if not self.holds(state):
             return state, []
         state = self.signed(state)
@@ -201,12 +202,13 @@ class Mixer:
         return replace(state, pending=state.pending | {heir}), [Send(heir, message)]
 
     def estimate(self, state: ContributionsState) -> NDArray[np.float64]:
-        """Return the model, float64[width]: the start, less the mean of held contributions and its own sum, by rank.
+        """Return the model, float64[width]: the start minus the mean of held contributions and this device's own sum.
 
-        A device that has taken fewer steps than the others counts in proportion: its contribution is scaled up, and its
-        weight is scaled down, by the same factor. So a slow or isolated device does not hold the others back, and when
-        two halves of a fleet meet again, neither has done the other's work. The highest quarter of the step counts is
-        ignored.
+        A device that has taken fewer steps than the others counts in proportion: its contribution is scaled up and its
+        weight scaled down by the same factor. A slow or isolated device therefore does not hold the others back, and
+        when
+        two halves of a fleet meet again, neither has done the work of the other. The highest quarter of the step counts
+        is ignored.
         """
         counted = {**state.kept, **state.held}
         if state.step > 0:
@@ -227,15 +229,15 @@ class Mixer:
         return state.exhausted or state.step >= self.schedule.steps
 
     def start(self, state: ContributionsState, now: float) -> Step:
-        """Begin, or continue after a restart."""
+        """Start or resume after a restart, and return the next state with its effects."""
         published = PublishModel(self.estimate(state)[: self.schedule.size], state.cycle)
         return replace(state, asked=None), [SetTimer(_CYCLE, now), published]
 
     def on(self, state: ContributionsState, event: Event, now: float) -> Step:
-        """Return the next state and its effects.
+        """Handle an event, and return the next state with its effects.
 
         Raises:
-            MessageRefused: if a received message does not fit; the state stays as it was.
+            MessageRefused: if a received message is invalid; the state is left unchanged.
         """
         match event:
             case Timer():
@@ -254,7 +256,7 @@ class Mixer:
                 return self._handle_answer(state, event)
 
     def _tick(self, state: ContributionsState, now: float) -> Step:
-        if state.cycle % _ANEW_CYCLES == 0:  # peers may have lost confirmed contributions without reporting it
+        if state.cycle % _ANEW_CYCLES == 0:  # peers may have lost confirmed contributions without saying so
             known = {peer: steps for peer, steps in state.known.items() if peer in state.heard}
             state = replace(state, known=known)
         state = self._without_revoked(state)
@@ -269,10 +271,10 @@ class Mixer:
         return state, [*effects, SetTimer(_CYCLE, now + self.schedule.period), published]
 
     def _point(self, state: ContributionsState, estimate: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the point of the next gradient, float64[width]: the model, advanced by pending steps of other devices.
+        """Return the point for the next gradient, float64[width]: the model plus the assumed pending steps of others.
 
-        These steps are assumed to equal this device's own last ones. Otherwise all devices would correct the same error
-        until they hear of each other's corrections.
+        The pending steps are assumed to equal this device's own latest steps. If they were ignored, all devices would
+        correct the same error until they received each other's corrections.
         """
         others = sorted(one.steps for at, one in state.held.items() if at != self.rank)
         late = 0 if not others else min(len(state.recent), state.step - others[(len(others) - 1) // 2])
@@ -283,7 +285,7 @@ class Mixer:
         return moved
 
     def _without_revoked(self, state: ContributionsState) -> ContributionsState:
-        """Return the state with revoked devices' contributions frozen or removed; see the module's docstring."""
+        """Return the state with revoked devices' contributions frozen or removed; see the module docstring."""
         left = {at: one for at, one in state.held.items() if not self._provenance.refuses(one.owner)}
         if len(left) == len(state.held):
             return state
@@ -291,23 +293,23 @@ class Mixer:
         return replace(state, held=left, kept={**state.kept, **known})
 
     def signed(self, state: ContributionsState) -> ContributionsState:
-        """Return the state with this device's current contribution, signed."""
+        """Return the state with this device's current contribution signed."""
         return replace(state, held={**state.held, self.rank: self._provenance.signed(self._own_contribution(state))})
 
     def _own_contribution(self, state: ContributionsState) -> Contribution:
-        """Return this device's unsigned contribution, rounded as for sending, so that it counts equally everywhere."""
+        """Return this device's unsigned contribution, rounded as for sending, so that it counts the same everywhere."""
         numerator = rounded(state.numerator, self.schedule.share_bits)
         numerator.setflags(write=False)
         return Contribution(self._owner, state.step, numerator, simulated=state.simulated)
 
     def _due(self, state: ContributionsState) -> bool:
-        """Return whether to sign now: once a stride, and after the last step."""
+        """Return whether to sign now, which is once per stride and after the last step."""
         last = state.held.get(self.rank)
         further = state.step - (0 if last is None else last.steps)
         return further >= self._stride or (further > 0 and self._is_done(state))
 
     def _send(self, state: ContributionsState) -> Step:
-        """Send to the next peers in turn that have confirmed the last message and hold something else."""
+        """Send to the next peers in turn that confirmed the last message and hold a different set of contributions."""
         peers = state.peers
         found = ((i, self._offer(state, peers[i])) for i in places_in_turn(peers, state.turn, state.pending))
         chosen = list(islice(((i, some) for i, some in found if some is not None), self.schedule.fanout))
@@ -326,11 +328,12 @@ class Mixer:
         return state, [*sent]
 
     def _offer(self, state: ContributionsState, peer: str) -> tuple[Contribution, ...] | None:
-        """Return contributions for a peer, beside the list of those held here; None if both hold the same.
+        """Return contributions to send to a peer with the list of those held here; None if both hold the same ones.
 
-        A device receives other devices' contributions in replies, as far as they fit. So a peer that sends messages
-        here is sent only this device's own contribution. Any other peer is also sent the contributions that it still
-        lacks one turn after it was sent the list.
+        Peers that also send messages here receive other devices' contributions in replies, as far as these fit, so only
+        this device's own contribution is sent to them. Any other peer also receives the contributions that it still
+        lacks
+        one turn after it was sent the list.
         """
         known, own = state.known.get(peer), state.held.get(self.rank)
         if known is None:
@@ -349,13 +352,13 @@ class Mixer:
     def _select_missing(
         self, state: ContributionsState, known: Mapping[int, int], other: int, max_bytes: int
     ) -> tuple[Contribution, ...]:
-        """Return contributions that a device lacks, furthest behind first, as many as fit.
+        """Return the contributions that a device lacks, furthest behind first, as far as they fit.
 
         Args:
-            state: state of this device.
-            known: steps of the contributions that the other one holds, by rank.
-            other: rank of that device.
-            max_bytes: size limit in bytes before packing, unless a single contribution is larger.
+            state: the state of this device.
+            known: the steps of each contribution that the other device holds, keyed by rank.
+            other: the rank of that device.
+            max_bytes: size limit in bytes before packing; it does not apply to the first contribution.
         """
         last = self._highest_kept(known.keys() - {other})
         behind = [(one.steps - known.get(at, 0), at, one) for at, one in state.held.items() if at <= last]
@@ -368,16 +371,16 @@ class Mixer:
         return tuple(some)
 
     def _count_left_out(self, state: ContributionsState) -> int:
-        """Return the number of known devices whose contributions are left out: `capacity` others have lower ranks."""
+        """Return how many known devices have contributions that are left out because `capacity` others rank lower."""
         last = self._highest_kept(state.held.keys() - {self.rank})
         return len({at for known in state.known.values() for at in known if at > last} - {self.rank})
 
     def _highest_kept(self, ranks: Set[int]) -> int:
-        """Return the highest rank that a device keeps if it holds the contributions of these ranks, besides its own."""
+        """Return the highest rank that a device keeps if it holds other devices' contributions at the given ranks."""
         return sorted(ranks)[self._capacity - 1] if len(ranks) >= self._capacity else _HIGHEST
 
     def _receive(self, state: ContributionsState, sender: str, message: Message) -> Step:
-        """Process a message; reply with the contributions that its sender lacks."""
+        """Process a message, and reply with the contributions that the sender lacks."""
         state = self._with_message(state, sender, message)
         known = cast(Contributions, message).steps
         lacking: tuple[Contribution, ...] = ()
@@ -388,12 +391,12 @@ class Mixer:
         return state, [Reply(Contributions(_steps_by_rank(state.held), lacking))]
 
     def _with_message(self, state: ContributionsState, sender: str, message: Message) -> ContributionsState:
-        """Return the state with the new contributions of a message or a reply."""
+        """Return the state after adding the new contributions from a message or a reply."""
         if not isinstance(message, Contributions):
             raise MessageRefused(
                 "learner",
-                "the message is not for a learner with contributions: give both devices the same learner.name and "
-                "learner.mixing",
+                "the message is not for a learner with contributions: "
+                "set the same learner.name and learner.mixing on both devices",
             )
         news = [one for one in message.contributions if self._accepts(state, sender, one)]
         wanted = self._reachable_contributions(state, news)
@@ -404,13 +407,13 @@ class Mixer:
         if sender in state.peers:
             known = dict(message.steps)
             for at in {rank(one.owner) for one in message.contributions} & known.keys() & held.keys():
-                known[at] = min(known[at], held[at].steps)  # a declined contribution is not requested again
+                known[at] = min(known[at], held[at].steps)  # do not request a declined contribution again
             state = replace(state, known={**state.known, sender: known})
         simulated = state.simulated or any(one.simulated for one in wanted)
         return replace(state, held=held, simulated=simulated, fresh=state.fresh | (held.keys() - state.held.keys()))
 
     def _reachable_contributions(self, state: ContributionsState, news: list[Contribution]) -> list[Contribution]:
-        """Return contributions that differ from their predecessors by no more than their further steps account for."""
+        """Return the contributions whose additional steps explain their distance from their predecessors."""
         if not any(rank(one.owner) in state.held for one in news):
             return news
         lengths = {at: float(np.linalg.norm(one.numerator / UNIT)) for at, one in state.held.items()}
@@ -426,21 +429,21 @@ class Mixer:
         return [one for one in news if is_within_reach(one)]
 
     def reach(self, before: int, after: int, length: float) -> float:
-        """Return the largest distance of a contribution from the same device's previous one.
+        """Return the maximum distance between two successive contributions from the same device.
 
         Args:
-            before: steps of the previous contribution.
-            after: steps of this contribution, more than `before`.
-            length: length of the previous contribution, or the lower median length if that is larger.
+            before: the step count of the previous contribution.
+            after: the step count of the new contribution, larger than `before`.
+            length: the length of the previous contribution, or the lower median length if that is larger.
         """
         noisy = _JUMP * math.sqrt((after - before) / after) * length
         return max(noisy, self._reach * float(self._taken[after] - self._taken[before]))
 
     def _accepts(self, state: ContributionsState, sender: str, one: Contribution) -> bool:
-        """Return whether a contribution is new and valid. An invalid one that a peer only forwarded is ignored.
+        """Return whether a contribution is new and valid. Ignore an invalid one if the peer only forwarded it.
 
         Raises:
-            MessageRefused: if an invalid contribution comes from its own maker.
+            MessageRefused: if the sender of an invalid contribution is also its owner.
         """
         try:
             if not self._wants(state, one):
@@ -453,17 +456,19 @@ class Mixer:
         return True
 
     def _wants(self, state: ContributionsState, one: Contribution) -> bool:
-        """Return whether a contribution is new and comes from another device that is not revoked.
+        """Return whether a contribution is new and from another device that is not revoked.
 
         Raises:
-            MessageRefused: if no device can have made this contribution.
+            MessageRefused: if the contribution has the wrong size or an impossible step count.
         """
         if one.numerator.shape != (self.schedule.width,):
             raise shape_refusal(
-                f"a contribution of {one.numerator.size} values does not fit a model of {self.schedule.width}"
+                f"a contribution with {one.numerator.size} values does not fit a model with {self.schedule.width}"
             )
         if one.steps > self._max_steps:
-            raise MessageRefused("range", "a contribution claims more steps than there are: its sender made it up")
+            raise MessageRefused(
+                "range", "a contribution claims more steps than the schedule allows, so its sender fabricated it"
+            )
         if one.owner == self._owner or self._provenance.refuses(one.owner):
             return False
         at = rank(one.owner)
@@ -472,7 +477,7 @@ class Mixer:
         return at <= self._highest_kept(state.held.keys() - {self.rank})
 
     def _update_peers(self, state: ContributionsState, peers: tuple[str, ...]) -> Step:
-        """Forget peers that left, and messages in transit to them; nothing is lost."""
+        """Forget departed peers and the messages in transit to them, which loses nothing."""
         left = state.pending - set(peers)
         known = {peer: held for peer, held in state.known.items() if peer in peers}
         listed = {peer: held for peer, held in state.listed.items() if peer in peers}
@@ -480,7 +485,7 @@ class Mixer:
         return state, [Forget(peer) for peer in sorted(left)]
 
     def _handle_answer(self, state: ContributionsState, answer: Answer) -> Step:
-        """Apply the answer that is awaited; any other changes nothing."""
+        """Apply the vault's answer if it is the awaited one, and ignore it otherwise."""
         if answer.query_id != state.asked:
             return state, []
         if isinstance(answer, Refused):
@@ -501,18 +506,18 @@ class Mixer:
 
 
 def _step_length(schedule: Schedule, done: int) -> float:
-    """Return the length γ_t of a step, also for a device that takes more steps than this one."""
+    """Return the step length γ_t, also for steps beyond this device's own schedule."""
     return max(rate(schedule, done), _SHORTEST * schedule.step_size)
 
 
 def _with_sent(state: ContributionsState, peer: str, some: tuple[Contribution, ...]) -> ContributionsState:
-    """Return the state in which a peer is known to hold these contributions too."""
+    """Return the state in which the peer is assumed to hold these contributions too."""
     known = {**state.known.get(peer, {}), **{rank(one.owner): one.steps for one in some}}
     return replace(state, known={**state.known, peer: known})
 
 
 def _still_lacks(known: Mapping[int, int], listed: Mapping[int, int], at: int) -> bool:
-    """Return whether a peer still lacks steps of one owner that were in the last list sent to it."""
+    """Return whether a peer still lacks steps of an owner's contribution that the last list sent to it included."""
     return known.get(at, 0) < listed.get(at, 0)
 
 

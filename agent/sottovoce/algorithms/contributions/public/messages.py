@@ -16,18 +16,19 @@ _DOMAIN = b"sottovoce/contribution/v1"
 
 @dataclass(frozen=True, slots=True)
 class Contribution:
-    """Sum of everything that one device has put into the model: Σ γ_t/B · release of its private steps.
+    """The sum of all releases by one device, Σ γ_t/B · release over its private steps.
 
-    Of two contributions by one owner, the one with more steps replaces the other. A contribution is made of releases,
-    which are charged.
+    If there are two contributions from the same owner, the one with more steps replaces the other. A contribution
+    consists
+    of releases that are already charged.
 
     Attributes:
-        owner: node id of the device that made the releases.
-        steps: number of private steps, from 1.
+        owner: the node id of the device that made the releases.
+        steps: the number of private steps, at least 1.
         numerator: int64[width] in units of 2^-40, read-only.
-        credential: the owner's certificate, DER.
-        signature: signature of the owner over `signed_bytes`.
-        simulated: some of it stems from a seeded noise stream; the wire refuses to encode it.
+        credential: the owner's certificate, in DER.
+        signature: the owner's signature over `signed_bytes`.
+        simulated: whether any of it comes from a seeded noise stream; the wire refuses to encode such a contribution.
     """
 
     owner: str
@@ -38,18 +39,18 @@ class Contribution:
     simulated: bool = False
 
     def signed_bytes(self, fleet: str, task: bytes) -> bytes:
-        """See Signed.signed_bytes: bound to one task, since the values would mean something else in another task."""
+        """Return the bytes to sign, bound to one task because values differ in meaning between tasks; see Signed."""
         numbers = self.numerator.astype("<i8").tobytes()
         return framed(_DOMAIN, (fleet.encode(), task, self.owner.encode(), struct.pack(">Q", self.steps), numbers))
 
 
 @dataclass(frozen=True, slots=True)
 class Contributions:
-    """Message with contributions, and a list of the contributions that the sender holds.
+    """A message with contributions and a list of the contributions that the sender holds.
 
     Attributes:
-        steps: steps of each contribution that the sender holds, by the rank of its owner.
-        contributions: the contributions sent.
+        steps: the step count of each contribution that the sender holds, keyed by its owner's rank.
+        contributions: the contributions in the message.
     """
 
     kind: ClassVar[str] = "contributions/1"
@@ -59,20 +60,20 @@ class Contributions:
 
     @property
     def simulated(self) -> bool:
-        """See Message.simulated."""
+        """Whether any contribution comes from a seeded noise stream; see Message.simulated."""
         return any(one.simulated for one in self.contributions)
 
     @property
     def numbers(self) -> int:
-        """See Message.numbers."""
+        """The number of values in the message; see Message.numbers."""
         return len(self.steps) + sum(one.numerator.size + 1 for one in self.contributions)
 
     def traced(self) -> dict[str, Any]:
-        """See Message.traced."""
+        """Return the message as a JSON-serialisable dict; see Message.traced."""
         some = [{"owner": c.owner, "steps": c.steps, "numerator": c.numerator.tolist()} for c in self.contributions]
         return {"steps": {str(at): steps for at, steps in sorted(self.steps.items())}, "contributions": some}
 
 
 def rank(owner: str) -> int:
-    """Return the rank of a device among all, equal everywhere: the first 8 bytes of its node id's SHA-256."""
+    """Return a device's rank, which is the same on every device: the first 8 bytes of its node id's SHA-256."""
     return int.from_bytes(hashlib.sha256(owner.encode()).digest()[:8], "big")

@@ -1,14 +1,14 @@
-"""Means of vectors that a few of the vectors cannot distort, and that cost little if no device tries to distort them.
+"""Means that a few vectors cannot distort, at little cost in accuracy when no device tries to.
 
-The bounded mean: no vector counts for more than a multiple of the lower median length, so one of n vectors moves the
+In the bounded mean, no vector counts for more than a multiple of the lower median length, so one of n vectors moves the
 mean by at most 2/n of that multiple.
 
-The robust mean also leaves vectors out. Allouah, Farhadkhani, Guerraoui, Gupta, Pinot & Stephan 2023 ("Fixing by
-mixing"): each vector is replaced by the mean of those nearest to it (nearest-neighbour mixing), and the coordinate-wise
-trimmed mean of these is taken. If at most f of n > 2f vectors are dishonest, the result differs from the honest mean by
-no more than O(f/n) times the honest spread. But it also discards honest noise that others would have cancelled. So it
-only serves as the centre from which distances are measured: a vector no farther away than half of the others, plus a
-margin, counts in full, and one far away counts for nothing.
+The robust mean also leaves vectors out, following Allouah, Farhadkhani, Guerraoui, Gupta, Pinot & Stephan 2023 ("Fixing
+by mixing"). Each vector is replaced by the mean of its nearest neighbours (nearest-neighbour mixing), and the results
+are combined by a coordinate-wise trimmed mean. If at most f of n > 2f vectors are dishonest, the result differs from
+the honest mean by no more than O(f/n) times the honest spread. It also discards honest noise that other vectors would
+have cancelled, though. It is therefore used only as the centre from which distances are measured: a vector counts in
+full if its distance exceeds the lower median distance by no more than a margin, and a vector far away is ignored.
 """
 
 import numpy as np
@@ -17,18 +17,18 @@ from numpy.typing import NDArray
 Vectors = NDArray[np.float64]
 
 LONGEST = 1.25
-"""Largest length that a vector counts for, in lower median lengths; 1.0 costs a point of accuracy if devices differ."""
+"""Maximum length a vector counts for, in lower median lengths; 1.0 costs a point of accuracy if devices differ."""
 
 _NEAR, _FAR = 1.1, 1.4
-"""In lower median distances: up to the first a vector counts in full, from the second on not at all."""
+"""In lower median distances: a vector counts in full up to the first value, and is ignored from the second on."""
 
 
 def robust_mean(vectors: Vectors, weights: NDArray[np.float64], apart: int) -> NDArray[np.float64]:
-    """Return the weighted mean of vectors, up to `apart` of them arbitrary, float64[P]; with 0 the bounded mean.
+    """Return the weighted mean of vectors, float64[P], robust to `apart` arbitrary ones; bounded only, if that is 0.
 
     Args:
         vectors: float64[n, P], n ≥ 1, finite.
-        weights: float64[n], above 0 and at most 1.
+        weights: float64[n], each above 0 and at most 1.
         apart: f, at most n/4.
     """
     shortened = _shortened(vectors)
@@ -38,7 +38,7 @@ def robust_mean(vectors: Vectors, weights: NDArray[np.float64], apart: int) -> N
 
 
 def vector_weights(vectors: Vectors, apart: int) -> NDArray[np.float64]:
-    """Return the weight of each vector, float64[n], between 0 and 1.
+    """Return a weight between 0 and 1 for each vector, float64[n].
 
     Args:
         vectors: float64[n, P].
@@ -56,7 +56,7 @@ def vector_weights(vectors: Vectors, apart: int) -> NDArray[np.float64]:
 
 
 def lower_median(numbers: NDArray[np.float64]) -> float:
-    """Return the median of one or more values; of two middle values, the lower."""
+    """Return the median of one or more values, or the lower of two middle values."""
     return float(np.sort(numbers)[(len(numbers) - 1) // 2])
 
 
@@ -69,7 +69,7 @@ def _shortened(vectors: Vectors) -> Vectors:
 
 
 def _nearest_neighbour_means(vectors: Vectors, apart: int) -> Vectors:
-    """Return each vector replaced by the mean of its n - f nearest ones, itself included."""
+    """Return the vectors, each replaced by the mean of its n - f nearest vectors including itself."""
     products = vectors @ vectors.T
     squares = np.diag(products)
     distances = squares[:, np.newaxis] + squares - 2 * products

@@ -10,34 +10,34 @@ from numpy.typing import NDArray
 from sottovoce.algorithms.contributions.public.messages import Contribution
 
 Held = Mapping[int, Contribution]
-"""Contributions by the rank of the owner."""
+"""Contributions, keyed by their owner's rank."""
 
 
 @dataclass(frozen=True, slots=True)
 class ContributionsState:
-    """State of a device. Never changed in place; peers, pending and the peers' holdings do not outlive a restart.
+    """The immutable state of a device. Peers, pending messages and the peers' holdings are lost on a restart.
 
     Attributes:
-        numerator: int64[width], sum of its own releases in units of 2^-40, unrounded.
-        held: contributions of other devices, and its own as last signed.
-        kept: contributions of revoked devices at which gradients have been taken. They are not sent to any peer.
-        fresh: ranks of contributions that arrived since the last query. Not kept over a restart.
-        cycle: cycles begun.
-        step: private steps finished; the slot of the next query.
-        variation: sum of squared differences between its own releases; see Damping.add.
-        turn: position in the peers at which the next cycle begins.
-        exhausted: whether the vault has permanently refused.
-        declined: contributions that differed too much from the one before. Not kept.
-        simulated: whether a seeded release is part of the state.
-        peers: node ids of possible recipients, in rotation.
-        known: by peer, steps of the contributions that it holds, by rank, as it last reported or was sent since.
-        listed: by peer, steps of the contributions held here when it was last sent a message, by rank.
-        heard: peers that have sent a message to this device.
-        pending: peers that have not confirmed the last message.
-        asked: id of the query the vault is answering, if any.
-        threshold: C_t that the vault was asked with, where it varies.
-        recent: its own sum before each of its last steps. Not kept.
-        last: float64[P], its last release, if its steps are damped. Not kept.
+        numerator: int64[width], the unrounded sum of this device's releases in units of 2^-40.
+        held: the contributions of other devices, and this device's own as last signed.
+        kept: contributions of revoked devices at which gradients have been computed; never sent to peers.
+        fresh: the ranks of contributions that arrived since the last query; lost on a restart.
+        cycle: the number of cycles begun.
+        step: the number of private steps finished, which is the slot of the next query.
+        variation: the sum of squared differences between this device's releases; see Damping.add.
+        turn: the index in `peers` at which the next cycle begins.
+        exhausted: whether the vault has refused permanently.
+        declined: the number of contributions that differed too much from their predecessors; lost on a restart.
+        simulated: whether the state includes a seeded release.
+        peers: the node ids of possible recipients, in rotation order.
+        known: for each peer, the step count by rank of the contributions it reported or was sent since.
+        listed: for each peer, the step count by rank of the contributions held here when it was last sent a message.
+        heard: the peers that have sent a message to this device.
+        pending: the peers that have not confirmed the last message.
+        asked: the id of the query that the vault is answering, if any.
+        threshold: the C_t in the current query, if the schedule varies it.
+        recent: this device's sum before each of its latest steps; lost on a restart.
+        last: float64[P], this device's last release, if its steps are damped; lost on a restart.
     """
 
     numerator: NDArray[np.int64]
@@ -62,7 +62,7 @@ class ContributionsState:
     last: NDArray[np.float64] | None = None
 
     def traced(self) -> dict[str, Any]:
-        """See State.traced; amounts are integers in units of 2^-40."""
+        """Return the traced part of the state, with amounts as integers in units of 2^-40; see State.traced."""
         return {
             "numerator": self.numerator.tolist(),
             "held": {one.owner: one.steps for one in self.held.values()},

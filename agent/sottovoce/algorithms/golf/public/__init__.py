@@ -1,1 +1,1 @@
-"""Public half of golf."""
+"""Public half of golf, which never touches unperturbed records."""

@@ -1,11 +1,11 @@
 """Gossip learning on perturbed records: Hegedűs & Jelasity 2017, Algorithm 1 (GoLF).
 
-A device publishes each of its records once, with noise. Everything after that is post-processing. In every cycle, a
-device sends its current model to one peer. A model that arrives is updated by the device's own perturbed records and
-then averaged with the device's current model; the larger step counter t is kept. The perturbed records themselves are
-also sent, so that a `ridge` model, or any other model, can be fitted to all of them.
+A device publishes each of its records once, with noise; everything after that is post-processing. In every cycle, it
+sends its current model to one peer. It updates an arriving model with its own perturbed records and then averages it
+with its current model, keeping the larger step counter t. The perturbed records themselves are also sent, which
+allows fitting a `ridge` model, or any other model, to all of them.
 
-Nothing that is sent depends on a record except through its single release, and cycles follow the device's own clock.
+A message depends on a record only through that record's single release, and cycles follow the device's own clock.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -42,34 +42,35 @@ from sottovoce.learners.rotation import places_in_turn
 from sottovoce.perturbation import Moments, Scheme
 
 NAME = "golf"
-"""Learner name in queries to the vault."""
+"""The learner name used in queries to the vault."""
 
 _CYCLE = "cycle"
 _LARGEST_AGE = 2**53
 _LARGEST_PARAMETER = 1e15
 _NOISIEST = 64.0
-"""Largest accepted error relative to that of the device's own records (or of noiseless ones): roughly that of ε/8."""
+"""Maximum error accepted, relative to this device's own or noiseless records: roughly the error at ε/8."""
 
-_UPDATE_ROWS = 256  # number of records decoded at a time
+_UPDATE_ROWS = 256  # how many records to decode at a time
 
 Parameters = NDArray[np.float64]
 
 
 Fit = Callable[[Moments], Parameters]
-"""Function that fits a model float64[copies, d] from the sums over all stored records."""
+"""Fits a model, float64[copies, d], to the sums over all stored records."""
 
 
 @dataclass(frozen=True, slots=True)
 class GolfSchedule:
-    """Public schedule of a golf device, fixed before it starts.
+    """The public schedule of a golf device, fixed before it starts.
 
     Attributes:
-        scheme: perturbation of the device's records.
-        period: seconds between cycles.
-        batch: maximum number of published records in one message.
-        capacity: maximum number of published records that are stored.
-        each: maximum number of records that one device may publish, in slots 0 to each - 1, so that one device cannot
-            outvote the others.
+        scheme: the perturbation scheme for the device's records.
+        period: the number of seconds between cycles.
+        batch: the maximum number of published records in a message.
+        capacity: the maximum number of published records to store.
+        each: the maximum number of records that one device may publish, in slots 0 to each - 1; this limit keeps a
+            single
+            device from outvoting the others.
     """
 
     scheme: Scheme
@@ -81,7 +82,7 @@ class GolfSchedule:
 
 @dataclass(frozen=True, slots=True)
 class Acquaintance:
-    """Stored facts about a peer that the device currently knows.
+    """Stored facts about a peer.
 
     Attributes:
         holding: digest of the peer's records, from its last message.
@@ -94,24 +95,24 @@ class Acquaintance:
 
 @dataclass(frozen=True, slots=True)
 class GolfState:
-    """State of a golf device. Never modified in place; only model, age, cycle and turn survive a restart.
+    """The immutable state of a golf device. Only model, age, cycle and turn survive a restart.
 
     Attributes:
         parameters: float64[copies, d], the paper's currentModel.
         age: t, the number of updates in the model's history.
-        cycle: number of cycles begun.
-        turn: index in `peers` at which the next cycle begins.
-        shelf: published records stored on this device, including its own.
-        moments: sums over these records.
-        own: the device's own releases, each with values int64[width].
-        asked: number of the record that the vault was last asked for.
-        peers: node ids of possible recipients.
+        cycle: the number of cycles begun.
+        turn: the index in `peers` at which the next cycle begins.
+        shelf: the published records stored on this device, including its own.
+        moments: the sums over these records.
+        own: this device's releases, each with values int64[width].
+        asked: the slot of the record last requested from the vault.
+        peers: the node ids of possible recipients.
         known: stored facts about these peers.
-        pending: peers that have not confirmed the last message.
-        exhausted: whether the vault has refused for lack of budget.
-        answered: whether the vault has no more records to release, or the device has published its maximum number.
-        dropped: number of received records beyond the maximum per device, since the start.
-        simulated: whether a seeded release is part of the state.
+        pending: the peers that have not confirmed the last message.
+        exhausted: whether the vault has refused because the budget is spent.
+        answered: whether the vault has no more records to release, or the device has published the maximum number.
+        dropped: the number of received records beyond the maximum per device, since startup.
+        simulated: whether the state includes a seeded release.
     """
 
     parameters: Parameters
@@ -146,15 +147,15 @@ Step = tuple[GolfState, list[Effect]]
 
 
 class Golf:
-    """State machine of a golf device.
+    """The state machine of a golf device.
 
     Args:
         schedule: the public schedule.
-        rule: update rule of the model that is sent between devices, (14) or (15); None if no model is sent.
-        fit: function that fits the model from the stored records; None if the model is sent between devices.
-        owner: node id of this device.
-        provenance: signer and verifier of published records.
-        kept: records stored before the last restart.
+        rule: the update rule for the model sent between devices, (14) or (15); None if no model is sent.
+        fit: fits the model to the stored records; None if the model is sent between devices.
+        owner: the node id of this device.
+        provenance: signs and verifies published records.
+        kept: the records stored before the last restart.
     """
 
     def __init__(
@@ -178,18 +179,18 @@ class Golf:
         )
 
     def fresh(self) -> GolfState:
-        """Return the initial state of a device that joins, with the zero model and no records."""
+        """Return the initial state of a device that joins, with a zero model and no records."""
         copies, features = self.schedule.scheme.copies, self.schedule.scheme.features
         moments = Moments(np.zeros((copies, features)), np.zeros((features, features)), 0)
         return GolfState(np.zeros((copies, features)), Shelf(self.schedule.capacity), moments)
 
     def without_state(self, releases: int) -> GolfState:
-        """Return the state after a loss. A lost model does not matter, and the vault repeats its earlier releases."""
+        """Return the state after a loss: the lost model can be replaced, and the vault repeats its earlier releases."""
         del releases
         return self.fresh()
 
     def resumed(self, state: GolfState, pending: frozenset[str]) -> GolfState:
-        """Return a saved state with the stored records; see Learner.resumed."""
+        """Return a saved state with the stored records added back; see Learner.resumed."""
         state = replace(state, pending=pending)
         return self._shelve(state, tuple(record for record in self._kept if record.slot < self.schedule.each))[0]
 
@@ -208,7 +209,7 @@ class Golf:
         )
 
     def belief(self, state: GolfState) -> Belief | None:
-        """Return the model if it is sent, the stored records, and those sent to each peer; see Settling.belief."""
+        """Return the model if one is sent, the stored records and the cursor of each peer; see Settling.belief."""
         if not self._is_done(state):
             return None
         told = tuple((peer, known.cursor) for peer, known in sorted(state.known.items()))
@@ -220,15 +221,15 @@ class Golf:
         return state.answered or state.exhausted
 
     def start(self, state: GolfState, now: float) -> Step:
-        """Begin, or continue after a restart: request every record again from the vault, which repeats its answers."""
+        """Start or resume after a restart by requesting every record from the vault, which repeats its answers."""
         state = replace(state, own=(), asked=0, answered=False, exhausted=False)
         return state, [SetTimer(_CYCLE, now), self._ask(0)]
 
     def on(self, state: GolfState, event: Event, now: float) -> Step:
-        """Handle an event, and return the next state and its effects.
+        """Handle an event, and return the next state with its effects.
 
         Raises:
-            MessageRefused: if a received message does not fit; the state remains unchanged.
+            MessageRefused: if a received message is invalid; the state is left unchanged.
         """
         match event:
             case Timer():
@@ -257,12 +258,12 @@ class Golf:
             return state.parameters
         if not state.moments.count:
             return None
-        if self._fitted is None or self._fitted[0] is not state.moments:  # fitting is slow, and new records are rare
+        if self._fitted is None or self._fitted[0] is not state.moments:  # fitting is slow, but new records are rare
             self._fitted = state.moments, self._fit(state.moments)
         return self._fitted[1]
 
     def _send(self, state: GolfState) -> Step:
-        """Send the current model, and records that the peer may lack, to the next free peer."""
+        """Send the current model, and any records that the peer may lack, to the next free peer."""
         place = next(places_in_turn(state.peers, state.turn, state.pending), None)
         if place is None:
             return state, []
@@ -289,9 +290,9 @@ class Golf:
             )
         expected = state.parameters.size if self._rule is not None else 0
         if message.parameters.size != expected:
-            raise shape_refusal(f"a model of {message.parameters.size} parameters does not fit one of {expected}")
+            raise shape_refusal(f"a model with {message.parameters.size} parameters does not fit one with {expected}")
         if not 0 <= message.age <= _LARGEST_AGE or not (np.abs(message.parameters) <= _LARGEST_PARAMETER).all():
-            raise MessageRefused("range", "a model's age or size is out of range: its sender made it up")
+            raise MessageRefused("range", "a model's age or size is out of range, so its sender fabricated it")
         refuses = self._provenance.refuses
         within = [record for record in message.records if record.slot < self.schedule.each]
         state = replace(state, dropped=state.dropped + len(message.records) - len(within))
@@ -313,7 +314,7 @@ class Golf:
     def _visit_own_records(
         self, state: GolfState, walking: Parameters, age: NDArray[np.int64]
     ) -> tuple[Parameters, NDArray[np.int64]]:
-        """Return the model after updates with every record of this device, in order."""
+        """Return the model after updating it with each record of this device, in order."""
         for start in range(0, len(state.own), _UPDATE_ROWS):
             values = np.stack([record.values for record in state.own[start : start + _UPDATE_ROWS]])
             for record in self.schedule.scheme.decode(values):
@@ -322,22 +323,23 @@ class Golf:
         return walking, age
 
     def _check(self, record: PublishedRecord) -> None:
-        """Refuse a record that is not usable, or that its owner did not publish."""
+        """Check that a record is usable and that its owner published it."""
         mine = self._perturbation
         how = record.perturbation
         if (how.features, how.classes) != (mine.features, mine.classes):
             raise MessageRefused(
-                "shape", "a published record has other features or classes: use the same [data] table on both devices"
+                "shape",
+                "a published record has different features or classes: use the same [data] table on both devices",
             )
         try:
             theirs = scheme_of(how)
         except PrivacyError as error:
             raise MessageRefused("range", "a published record has a perturbation that does not exist") from error
         if record.values.shape != (theirs.width,):
-            raise MessageRefused("shape", "a published record has a different number of values than its perturbation")
+            raise MessageRefused("shape", "a published record has a different number of values from its perturbation")
         if not theirs.emits(record.values):
             raise MessageRefused(
-                "range", "a published record contains values that its perturbation cannot produce: someone made it up"
+                "range", "a published record contains values that its perturbation cannot produce, so it was fabricated"
             )
         if theirs.error > _NOISIEST * max(1.0, self.schedule.scheme.error):
             raise MessageRefused(
@@ -346,7 +348,7 @@ class Golf:
         self._provenance.verify(record)
 
     def _without_revoked(self, state: GolfState) -> Step:
-        """Return the state without the records of revoked devices."""
+        """Return the state without revoked devices' records."""
         shelf, gone = state.shelf.without(self._provenance.refuses)
         if not gone:
             return state, []
@@ -363,7 +365,7 @@ class Golf:
         return replace(state, shelf=shelf, moments=moments, simulated=simulated), [Shelve(tuple(new), tuple(gone))]
 
     def _update_peers(self, state: GolfState, peers: tuple[str, ...]) -> Step:
-        """Forget departed peers and messages in transit to them. This loses nothing."""
+        """Forget departed peers and the messages in transit to them, which loses nothing."""
         left = state.pending - set(peers)
         known = {peer: what for peer, what in state.known.items() if peer in peers}
         state = replace(state, peers=peers, known=known, pending=state.pending - left)

@@ -1,4 +1,4 @@
-"""Messages between golf devices, before encoding."""
+"""Messages between golf devices, before they are encoded."""
 
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -11,14 +11,14 @@ from sottovoce.learners.published import Holding, PublishedRecord
 
 @dataclass(frozen=True, slots=True)
 class GolfMessage:
-    """A model and published records (Hegedűs & Jelasity 2017, Algorithm 1).
+    """A message with a model and published records (Hegedűs & Jelasity 2017, Algorithm 1).
 
     Attributes:
-        parameters: float32[P], the sender's current model; empty if its model is fitted only from records.
+        parameters: float32[P], the sender's current model; empty if models are fitted only to records.
         age: t, the number of updates in the model's history.
         holding: digest of the records that the sender stores.
-        records: the records sent.
-        simulated: whether any of it comes from a seeded noise stream; the wire refuses to encode such a message.
+        records: the records in the message.
+        simulated: whether any part comes from a seeded noise stream; the wire refuses to encode such a message.
     """
 
     kind: ClassVar[str] = "golf-message/1"
@@ -31,7 +31,7 @@ class GolfMessage:
 
     @property
     def numbers(self) -> int:
-        """Number of values in the message; see Message.numbers."""
+        """The number of values in the message; see Message.numbers."""
         return self.parameters.size + 1 + sum(record.values.size for record in self.records)
 
     def traced(self) -> dict[str, Any]:

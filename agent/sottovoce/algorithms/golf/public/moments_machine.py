@@ -1,8 +1,8 @@
-"""Golf by push-sum: gossip learning that sends sums over perturbed records instead of the records.
+"""Golf by push-sum: gossip learning that sends sums over perturbed records instead of the records themselves.
 
-A device perturbs each of its records once, as in golf, but it sends only the debiased sums over its records, Σ y⁽ᵏ⁾x
-and Σ xxᵀ, in shares of push-sum. Every device learns the mean of these sums over the fleet and fits a ridge model to
-it. This is the model of all perturbed records, learnt from messages whose size does not depend on the number of
+A device perturbs each of its records once, as in golf, but it sends only the debiased sums over them, Σ y⁽ᵏ⁾x and
+Σ xxᵀ, as push-sum shares. Every device learns the mean of these sums over the fleet and fits a ridge model to it.
+The result is the model for all perturbed records, learnt from messages whose size does not depend on the number of
 records.
 """
 
@@ -22,10 +22,10 @@ from sottovoce.learners.learner import Belief, Progress
 
 @dataclass(frozen=True, slots=True)
 class MomentsState(PushSumState):
-    """State of a golf device that mixes by push-sum. `step` counts the records that are in its mass.
+    """The state of a golf device that mixes by push-sum. `step` counts the records in its mass.
 
     Attributes:
-        answered: whether the vault has no more records to release, or the device has published its maximum number.
+        answered: whether the vault has no more records to release, or the device has published the maximum number.
     """
 
     answered: bool = False
@@ -35,11 +35,11 @@ Step = tuple[PushSumState, list[Effect]]
 
 
 class GolfMoments(PushSum):
-    """Push-sum state machine that adds a row of moments for each record instead of taking private steps.
+    """A push-sum state machine that adds a row of moments for each record instead of taking private steps.
 
     Args:
-        schedule: the public schedule; its steps are the maximum number of records that one device may publish.
-        moments: map from releases to rows, and from the mean row to a model.
+        schedule: the public schedule, whose steps are the maximum number of records that one device may publish.
+        moments: maps releases to rows, and the mean row to a model.
     """
 
     state_type: ClassVar[type[PushSumState]] = MomentsState
@@ -59,18 +59,18 @@ class GolfMoments(PushSum):
         )
 
     def belief(self, state: PushSumState) -> Belief | None:
-        """Return the mean row, or None while records remain to be released; see Settling.belief."""
+        """Return the mean row, or None while records are still to be released; see Settling.belief."""
         estimate = state.estimate
         return None if estimate is None or not self._is_done(state) else Belief(estimate)
 
     def start(self, state: PushSumState, now: float) -> Step:
-        """Begin, or continue after a restart: ask the vault for the records that are not yet in this device's mass."""
+        """Start or resume after a restart, and ask the vault for the records that are not yet in this device's mass."""
         state, effects = super().start(_with_answered(state, answered=False), now)
         state, asks = self._ask(replace(state, exhausted=False))
         return state, [*effects, *asks]
 
     def _tick(self, state: PushSumState, now: float) -> Step:
-        """Send and publish. Meanwhile, the vault is queried as fast as it answers."""
+        """Send and publish. Vault queries do not wait for cycles: the next one follows each answer."""
         state, effects = self._split(state)
         return self._end_cycle(state, effects, now)
 
@@ -90,7 +90,7 @@ class GolfMoments(PushSum):
         )
 
     def with_release(self, state: PushSumState, numerator: NDArray[np.int64], answer: Release) -> NDArray[np.int64]:
-        """Return the numerator with the moments of one record added; see PushSum.with_release."""
+        """Return the numerator after adding the moments of one record; see PushSum.with_release."""
         del state
         row = self._moments.packed(self._moments.scheme.moments(answer.value[np.newaxis]))
         clipped: NDArray[np.int64] = np.clip(numerator + bounded(row * UNIT), -MAX_NUMERATOR, MAX_NUMERATOR)

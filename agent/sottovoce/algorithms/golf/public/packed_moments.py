@@ -1,4 +1,4 @@
-"""Sums over perturbed records, packed into one row of values that fit push-sum's integers."""
+"""Pack sums over perturbed records into one row of values that fit push-sum's integers."""
 
 import math
 from dataclasses import dataclass
@@ -11,19 +11,19 @@ from sottovoce.kernels.ridge import ridge
 from sottovoce.perturbation import Moments, Scheme
 
 _LARGEST = 16.0
-"""Typical magnitude of the largest value that one device adds; a numerator can store 65,000 times as much."""
+"""Typical magnitude of the largest value that one device adds; a numerator can store values 65,000 times larger."""
 
 _RECORDS_PER_FEATURE = 100
-"""Number of records per feature assumed in `ridge`'s penalty, since push-sum does not reveal the actual number."""
+"""Records per feature assumed in the `ridge` penalty, since push-sum does not reveal the actual number."""
 
 
 @dataclass(frozen=True, slots=True)
 class PackedMoments:
-    """Public linear map from moments to a row of numbers, and from a mean of such rows to a model.
+    """A public linear map from moments to rows of numbers, and from a mean row to a model.
 
     Attributes:
-        scheme: perturbation of the records, with d features and `copies` copies.
-        each: maximum number of records of one device.
+        scheme: the perturbation scheme, with d features and `copies` copies.
+        each: the maximum number of records per device.
     """
 
     scheme: Scheme
@@ -31,13 +31,13 @@ class PackedMoments:
 
     @property
     def size(self) -> int:
-        """Length P of a row: copies · d for Σ y⁽ᵏ⁾x, d (d + 1)/2 for Σ xxᵀ, and 1 for the count."""
+        """The length P of a row: copies · d for Σ y⁽ᵏ⁾x, d (d + 1)/2 for Σ xxᵀ, and 1 for the count."""
         features = self.scheme.features
         return self.scheme.copies * features + features * (features + 1) // 2 + 1
 
     @property
     def scale(self) -> float:
-        """Power of two by which each value is multiplied."""
+        """The power of two by which each value is multiplied."""
         return 2.0 ** -math.ceil(math.log2(self.each * (1 + self.scheme.error) / _LARGEST))
 
     def packed(self, moments: Moments) -> NDArray[np.float64]:
@@ -47,10 +47,10 @@ class PackedMoments:
         return row
 
     def model(self, mean: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return a fleet's ridge model, float64[copies · d], from the mean row of its devices; 0 without records.
+        """Return the fleet's ridge model, float64[copies · d], from the devices' mean row; 0 without records.
 
         Args:
-            mean: mean row, float64[size].
+            mean: the mean row, float64[size].
         """
         copies, features = self.scheme.copies, self.scheme.features
         count = float(mean[-1])

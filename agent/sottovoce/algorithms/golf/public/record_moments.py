@@ -1,4 +1,4 @@
-"""Sums over published records, each record debiased according to its perturbation scheme."""
+"""Compute sums over published records, each debiased according to its perturbation scheme."""
 
 from collections.abc import Sequence
 from functools import lru_cache
@@ -11,7 +11,7 @@ from sottovoce.perturbation import Moments, Scheme, scheme
 
 
 def moments_of(records: Sequence[PublishedRecord]) -> Moments:
-    """Return the sums over records, at least one, each debiased according to its perturbation scheme."""
+    """Return the sums over one or more records, each debiased according to its perturbation scheme."""
     groups: dict[Perturbation, list[NDArray[np.int64]]] = {}
     for record in records:
         groups.setdefault(record.perturbation, []).append(record.values)
@@ -21,5 +21,5 @@ def moments_of(records: Sequence[PublishedRecord]) -> Moments:
 
 @lru_cache(maxsize=64)
 def scheme_of(how: Perturbation) -> Scheme:
-    """Return the scheme by which a record was perturbed."""
+    """Return the scheme that a record was perturbed with."""
     return scheme(how.scheme, how.features, how.classes, how.epsilon)

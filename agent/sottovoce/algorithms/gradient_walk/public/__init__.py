@@ -1,1 +1,1 @@
-"""Public half of a gradient walk."""
+"""Public half of a gradient walk, which never touches records."""

@@ -1,17 +1,18 @@
-"""Walk of a model that takes a noisy gradient step at each device: Hegedűs & Jelasity 2017, gradient perturbation.
+"""The walk of a model that takes one noisy gradient step per device: Hegedűs & Jelasity 2017, gradient perturbation.
 
-A device that holds the model (w, t) asks its vault for the loss gradient at w, summed over its n records, with noise.
-It divides the sum by n, which is public, to obtain the mean g, and takes the step t ← t + 1, w ← w - (λw + g)/(λt).
-Then it passes the model on. Once its visits are used up, it passes models on unchanged. Visits and their ε follow a
+A device that holds the model (w, t) asks its vault for the noisy loss gradient at w, summed over its n records. It
+divides the sum by n, which is public, to obtain the mean g, and takes the step t ← t + 1, w ← w - (λw + g)/(λt). Then
+it sends the model on. A device that has used up its visits passes models on unchanged. Visits and their ε follow a
 public schedule, so neither reveals anything about the records.
 
-A device queries its vault on one beat of its own clock and sends the model on a later beat, never at the moment when
-its vault finishes. The time of sending therefore does not reveal how long the vault worked on the records. There is one
-exception: a vault that takes longer than a period misses whole beats, which is visible. Choose a period within which
-the vault can answer.
+A device queries its vault on one beat of its own clock and sends the model on a later beat, never at the moment its
+vault finishes. The send time therefore does not reveal how long the vault worked on the records, with one exception: a
+vault that takes longer than a period misses whole beats, which is visible. Choose a period that leaves the vault enough
+time to answer.
 
-Once sent, a model belongs to its recipient. The link delivers it exactly once, however long that takes. While the
-recipient is down, the walk waits for it; sending a second copy to another device would turn one walk into two.
+Once sent, a model belongs to its recipient. The link delivers it exactly once, however long that takes. If the
+recipient
+is down, the walk waits for it; sending a second copy to another device would split one walk into two.
 """
 
 from dataclasses import dataclass, replace
@@ -42,7 +43,7 @@ from sottovoce.learners.messages import Message, shape_refusal
 from sottovoce.learners.rotation import places_in_turn
 
 MAX_WALKS = 4
-"""Maximum number of walks that a device holds at a time. A fleet has one walk, or more by mistake."""
+"""Maximum number of walks that a device holds at a time. A fleet has one walk, unless it is misconfigured."""
 
 _CYCLE = "cycle"
 _LARGEST_AGE = 2**53
@@ -53,15 +54,15 @@ Parameters = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class GradientWalkSchedule:
-    """Public schedule of a device, fixed before it starts.
+    """The public schedule of a device, fixed before it starts.
 
     Attributes:
-        learner: learner name in queries to the vault.
-        copies: number of one-vs-all models.
-        features: number of features d of transformed records.
-        period: seconds between cycles.
-        visits: number of visits to this device that include a step.
-        begins: whether this device begins the walk, as exactly one device of the fleet should.
+        learner: the learner name used in queries to the vault.
+        copies: the number of one-vs-all models.
+        features: the number of features d in transformed records.
+        period: the number of seconds between cycles.
+        visits: how many visits to this device include a step.
+        begins: whether this device begins the walk; set on exactly one device in the fleet.
     """
 
     learner: str
@@ -74,12 +75,12 @@ class GradientWalkSchedule:
 
 @dataclass(frozen=True, slots=True)
 class Walk:
-    """A model that this device holds until it is sent on.
+    """A model that this device holds until it sends it on.
 
     Attributes:
         parameters: float64[copies, d], w.
-        age: t, the number of steps in the model's history.
-        visited: whether this device has taken its step.
+        visited: whether this device has already taken its step.
+        simulated: whether the model includes a seeded release.
         simulated: whether a seeded release is part of the model.
     """
 
@@ -91,20 +92,20 @@ class Walk:
 
 @dataclass(frozen=True, slots=True)
 class GradientWalkState:
-    """State of a device. Never modified in place; peers, pending and asked do not survive a restart.
+    """The immutable state of a device. Peers, pending and asked do not survive a restart.
 
     Attributes:
         parameters: float64[copies, d], the last model seen.
-        age: t of the last model seen.
-        cycle: number of cycles begun.
-        turn: index in `peers` at which the next cycle begins.
-        visits: number of visits so far, which is also the slot of the next query.
-        exhausted: whether the vault has permanently refused.
-        begun: whether the walk that this device is configured to begin has begun.
-        walks: walks that the device holds, in order of arrival.
-        peers: node ids of possible recipients.
-        pending: peers that have not confirmed the last message.
-        asked: id of the query that the vault is answering, if any.
+        age: t of that model.
+        cycle: the number of cycles begun.
+        turn: the index in `peers` at which the next cycle begins.
+        visits: the number of visits so far, which is also the slot of the next query.
+        exhausted: whether the vault has refused permanently.
+        begun: whether this device has begun the walk that it is configured to begin.
+        walks: the walks that the device holds, in order of arrival.
+        peers: the node ids of possible recipients.
+        pending: the peers that have not confirmed the last message.
+        asked: the id of the query that the vault is answering, if any.
     """
 
     parameters: Parameters
@@ -138,21 +139,21 @@ Step = tuple[GradientWalkState, list[Effect]]
 
 
 class GradientWalk:
-    """State machine of a gradient walk. It stores only its schedule."""
+    """The state machine of a gradient walk, which stores only its schedule."""
 
     def __init__(self, schedule: GradientWalkSchedule) -> None:
         self.schedule = schedule
 
     def fresh(self) -> GradientWalkState:
-        """Return the initial state of a device that joins, with the zero model as the last one seen and no walks."""
+        """Return the initial state of a device that joins, with a zero model as the last one seen and no walks."""
         return GradientWalkState(np.zeros((self.schedule.copies, self.schedule.features)))
 
     def without_state(self, releases: int) -> GradientWalkState:
-        """Return the state after a loss: earlier visits count, held walks are lost, and no new walk is begun."""
+        """Return the state after a loss: earlier visits still count, held walks are lost, and no new walk begins."""
         return replace(self.fresh(), visits=releases, begun=True)
 
     def resumed(self, state: GradientWalkState, pending: frozenset[str]) -> GradientWalkState:
-        """Return a saved state with its pending peers; see Learner.resumed."""
+        """Return a saved state with the given pending peers; see Learner.resumed."""
         return replace(state, pending=pending)
 
     def progress(self, state: GradientWalkState) -> Progress:
@@ -170,7 +171,7 @@ class GradientWalk:
         return Belief(state.parameters.ravel()) if self._is_spent(state) else None
 
     def start(self, state: GradientWalkState, now: float) -> Step:
-        """Begin, or continue after a restart, and return the next state and its effects."""
+        """Start or resume after a restart, and return the next state with its effects."""
         state = replace(state, asked=None)
         if self.schedule.begins and not state.begun:
             walk = Walk(np.zeros_like(state.parameters), 0)
@@ -178,11 +179,12 @@ class GradientWalk:
         return state, [SetTimer(_CYCLE, now), PublishModel(state.parameters.ravel(), state.cycle)]
 
     def on(self, state: GradientWalkState, event: Event, now: float) -> Step:
-        """Handle an event, and return the next state and its effects.
+        """Handle an event, and return the next state with its effects.
 
         Raises:
-            MessageRefused: if a received message does not fit, or if this device holds too many walks; the state
-                remains unchanged.
+            MessageRefused: if a received message is invalid or this device already holds too many walks; the state is
+            left
+                unchanged.
         """
         match event:
             case Timer():
@@ -209,7 +211,7 @@ class GradientWalk:
         return state, [*effects, *asked, SetTimer(_CYCLE, now + self.schedule.period), published]
 
     def _send(self, state: GradientWalkState) -> Step:
-        """Send the first walk to the next free peer, if this device is done with it."""
+        """Send the first walk to the next free peer, if this device has finished with it."""
         if not state.walks or not (state.walks[0].visited or self._is_spent(state)):
             return state, []
         place = next(places_in_turn(state.peers, state.turn, state.pending), None)
@@ -227,7 +229,7 @@ class GradientWalk:
         return state, [Send(recipient, GradientWalkMessage(parameters, walk.age, walk.simulated))]
 
     def _ask(self, state: GradientWalkState) -> Step:
-        """Query the gradient at the first unvisited walk, one at a time, so a slot keeps its walk across restarts."""
+        """Query the gradient at the first unvisited walk, one query at a time so that a slot keeps its walk."""
         walk = next((walk for walk in state.walks if not walk.visited), None)
         if walk is None or state.asked is not None or self._is_spent(state):
             return state, []
@@ -235,7 +237,7 @@ class GradientWalk:
         return replace(state, asked=query.id), [Ask(query)]
 
     def _handle_answer(self, state: GradientWalkState, answer: Answer) -> GradientWalkState:
-        """Take the step for the expected answer; ignore any other answer."""
+        """Take the step if this is the awaited answer, and ignore any other answer."""
         if answer.query_id != state.asked:
             return state
         state = replace(state, asked=None)
@@ -258,10 +260,10 @@ class GradientWalk:
             )
         if message.parameters.size != state.parameters.size:
             raise shape_refusal(
-                f"a model of {message.parameters.size} parameters does not fit one of {state.parameters.size}"
+                f"a model with {message.parameters.size} parameters does not fit one with {state.parameters.size}"
             )
         if not 0 <= message.age <= _LARGEST_AGE or not (np.abs(message.parameters) <= _LARGEST_PARAMETER).all():
-            raise MessageRefused("range", "a model's age or size is out of range: its sender made it up")
+            raise MessageRefused("range", "a model's age or size is out of range, so its sender fabricated it")
         if len(state.walks) >= MAX_WALKS:
             raise MessageRefused(
                 "walks",
@@ -273,7 +275,7 @@ class GradientWalk:
         return replace(state, parameters=parameters, age=walk.age, walks=(*state.walks, walk))
 
     def _take_back(self, state: GradientWalkState, message: Message) -> GradientWalkState:
-        """Take back a permanently refused walk, which already includes this device's step, for another peer."""
+        """Take back a permanently refused walk to send to another peer. It already includes this device's step."""
         if not isinstance(message, GradientWalkMessage):
             return state
         parameters = message.parameters.astype(np.float64).reshape(state.parameters.shape)
@@ -282,11 +284,11 @@ class GradientWalk:
 
 
 def take_step(walk: Walk, release: Release) -> Walk:
-    """Return the walk after a step against the noisy gradient sum divided by the record count; this is post-processing.
+    """Return the walk after a step against the noisy mean gradient, which is post-processing of a release.
 
     Args:
         walk: the walk before the step.
-        release: release with the value int64[copies · d + 1]: the sum on its grid, followed by n.
+        release: has the value int64[copies · d + 1], the gradient sum on its grid followed by n.
     """
     total, count = release.value[:-1], int(release.value[-1])
     mean = (total * -(release.step / count)).reshape(walk.parameters.shape)

@@ -1,4 +1,4 @@
-"""Messages between devices of a gradient walk, before encoding."""
+"""Messages between gradient-walk devices, before they are encoded."""
 
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -9,12 +9,12 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True, slots=True)
 class GradientWalkMessage:
-    """A model sent to its next device (Hegedűs & Jelasity 2017, gradient perturbation).
+    """A model on its way to the next device (Hegedűs & Jelasity 2017, gradient perturbation).
 
     Attributes:
         parameters: float32[P], w.
         age: t, the number of steps in the model's history.
-        simulated: whether any of it comes from a seeded noise stream; the wire refuses to encode such a message.
+        simulated: whether any part comes from a seeded noise stream; the wire refuses to encode such a message.
     """
 
     kind: ClassVar[str] = "gradient-walk-message/1"
@@ -25,7 +25,7 @@ class GradientWalkMessage:
 
     @property
     def numbers(self) -> int:
-        """Number of values in the message; see Message.numbers."""
+        """The number of values in the message; see Message.numbers."""
         return self.parameters.size + 1
 
     def traced(self) -> dict[str, Any]:

@@ -1,1 +1,1 @@
-"""Public half of pairwise averaging."""
+"""Public half of pairwise averaging, which never touches records."""

@@ -1,20 +1,20 @@
-"""Learning by averaging in pairs: AD-PSGD (Lian et al. 2018) with clipped steps (ClippedGossip, He et al. 2022).
+"""Pairwise averaging: AD-PSGD (Lian et al. 2018) with clipped steps (ClippedGossip, He et al. 2022).
 
 On each beat of its own clock, a device sends its model to the next peer in the rotation. The peer moves part of the way
-towards that model (half of the way, unless more proposals are in transit) and answers with its move. The device then
-moves as far in the opposite direction. The sum of the two models is therefore preserved to the last bit, and no device
-gains or loses weight: each model counts once, whatever its device does. A device that is slow, cut off or gone answers
-late or not at all, which costs the others nothing. If a device crashes during an exchange, so that only one of the two
-moves takes place, the sum changes once by that move, which is bounded.
+towards that model (half of the way, unless more proposals are in transit) and replies with its move. The device then
+makes the opposite move. The sum of the two models is therefore preserved to the last bit, and no device gains or loses
+weight: each model counts once, whatever its device does. A slow, disconnected or absent device replies late or never,
+which costs the others nothing. If a device crashes during an exchange and only one of the two moves takes place, the
+sum changes once by that move, which is bounded.
 
-The influence of one neighbour is bounded. The difference between two models counts only up to about the length of one
-step (`reach`). A device declines a model that is farther away than a device could get by learning alone. A peer that
-has just proposed must wait until other peers have proposed. The total length of all moves with one peer has a bound
-that grows only with the steps of the schedule, so mixing ends with the schedule.
+A single neighbour has bounded influence. The difference between two models counts only up to about the length of one
+step (`reach`). A device declines a model that is farther away than learning alone could take a device. A peer that has
+just proposed must wait until other peers have proposed. The total length of all moves with one peer has a bound that
+grows only with the steps of the schedule, so mixing ends with the schedule.
 
-After sending its proposals, the device asks its vault for a gradient at its model, unless the vault has yet to answer.
-An answer takes effect only on the next beat, even for peers that send proposals in between. Therefore neither the time
-of sending nor a reply reveals how long the vault worked on the records. A vault slower than a period is visible through
+After sending its proposals, the device asks its vault for a gradient at its model, unless the vault is still answering.
+An answer takes effect only on the next beat, even for peers that send proposals before then. Neither the send times nor
+the replies therefore reveal how long the vault worked on the records. A vault slower than a period shows only as
 missing steps.
 """
 
@@ -59,26 +59,27 @@ from sottovoce.learners.rotation import places_in_turn
 
 _CYCLE = "cycle"
 _MAX_MET = 8
-_PATIENCE_BEATS = 16  # how long a departed peer may still answer
+_PATIENCE_BEATS = 16  # how long a departed peer's reply is awaited
 _UNIT_BITS = 40
 _ANSWER_BITS = 6 * MAX_NUMBERS
-_ROUNDED = 1 + 1e-9  # tolerance for rounding differences on another machine
+_ROUNDED = 1 + 1e-9  # tolerance for different rounding on another machine
 
 Step = tuple[PairwiseState, list[Effect]]
 
 
 class Pairwise:
-    """State machine of pairwise averaging. It stores only its schedule, its initial model and its bounds on moves.
+    """The state machine of pairwise averaging, which stores only its schedule, initial model and bounds on moves.
 
     Args:
-        schedule: the public schedule of the device's steps.
-        initial: float64[P], the public initial model, the same for the whole fleet.
-        reach: maximum length up to which a difference between two models counts; infinity if a step has no bound.
-        max_steps: maximum number of steps that any device of the fleet takes.
+        schedule: the public schedule for the device's steps.
+        initial: float64[P], the public initial model, which the whole fleet shares.
+        reach: the maximum length up to which a difference between two models counts; infinity if steps are unbounded.
+        max_steps: the maximum number of steps taken by any device in the fleet.
 
     Attributes:
-        farthest: maximum distance between two models that move towards each other: the reach of noise alone.
-        outermost: maximum distance for a device that has taken no step, or lost its model: the reach of all steps.
+        farthest: the maximum distance between two models that move towards each other, which is the reach of noise
+            alone.
+        outermost: the maximum distance for a device that has taken no step or lost its model: the reach of all steps.
     """
 
     restates: ClassVar[bool] = True
@@ -97,15 +98,15 @@ class Pairwise:
         return PairwiseState(self._start.copy())
 
     def without_state(self, releases: int) -> PairwiseState:
-        """Return the state of a device that lost its state. It has no model until it receives one.
+        """Return the state of a device that lost its own; it has no model until it receives one.
 
         Args:
-            releases: number of releases already in its ledger, which would otherwise be returned and applied again.
+            releases: the number of releases already in its ledger, which would otherwise be returned and applied again.
         """
         return PairwiseState(self._start.copy(), blank=True, step=releases)
 
     def resumed(self, state: PairwiseState, pending: frozenset[str]) -> PairwiseState:
-        """Return a saved state. Proposals in transit when the device stopped are dropped; see Learner.resumed."""
+        """Return a saved state without the proposals in transit when the device stopped; see Learner.resumed."""
         del pending
         return replace(state, beat=0, proposed={}, lag=0, met=())
 
@@ -114,19 +115,19 @@ class Pairwise:
         return progress(self.schedule, state, {"proposals_declined": state.declined})
 
     def belief(self, state: PairwiseState) -> Belief | None:
-        """Return the model, or None while private steps remain or there is no model; see Settling.belief."""
+        """Return the model, or None if there is none or private steps are still to come; see Settling.belief."""
         estimate = state.estimate
         return None if has_step_ahead(self.schedule, state) or estimate is None else Belief(estimate)
 
     def start(self, state: PairwiseState, now: float) -> Step:
-        """Begin, or continue after a restart, and return the next state and its effects."""
+        """Start or resume after a restart, and return the next state with its effects."""
         return replace(state, asked=None, answer=None), [SetTimer(_CYCLE, now), *self._publication(state)]
 
     def on(self, state: PairwiseState, event: Event, now: float) -> Step:
-        """Handle an event, and return the next state and its effects.
+        """Handle an event, and return the next state with its effects.
 
         Raises:
-            MessageRefused: if a received message does not fit; the state remains unchanged.
+            MessageRefused: if a received message is invalid; the state is left unchanged.
         """
         match event:
             case Timer():
@@ -143,11 +144,11 @@ class Pairwise:
                 return (state if event.query_id != state.asked else replace(state, answer=event)), []
 
     def over(self, state: PairwiseState, window: int, now: float) -> Step:
-        """Record that windows up to this one have ended; see Following.over."""
+        """Record that all windows up to this one have ended; see Following.over."""
         return replace(state, over=window), [SetTimer(_CYCLE, now + self.schedule.period)]
 
     def _update_peers(self, state: PairwiseState, peers: tuple[str, ...]) -> Step:
-        """Update the peers. Proposals to departed peers stay open for a while, because these peers may still answer."""
+        """Update the peers. Proposals to departed peers stay open for a while, because replies may still arrive."""
         oldest = state.beat - _PATIENCE_BEATS
         left = {peer for peer, told in state.proposed.items() if peer not in peers and told.beat < oldest}
         state = replace(state, peers=peers, proposed=_without_peers(state, left))
@@ -168,11 +169,12 @@ class Pairwise:
         return [] if estimate is None else [PublishModel(estimate, state.cycle)]
 
     def _propose(self, state: PairwiseState) -> Step:
-        """Send proposals to the next peers in the rotation that have answered the last proposal.
+        """Send proposals to the next peers in the rotation that have answered their last proposal.
 
-        While other proposals are unanswered, a device offers to move by a smaller part, so that all answers together do
-        not carry it beyond the peers that sent them. Proposals older than twice the duration of the last exchange no
-        longer count as unanswered.
+        While other proposals are unanswered, the device offers to move by a smaller part, so that all replies together
+        cannot carry it beyond the peers that sent them. A proposal older than twice the duration of the last exchange
+        no
+        longer counts as unanswered.
         """
         peers = state.peers
         spent = {peer for peer in state.moved if self._remaining_length(state, peer) <= 0}
@@ -190,8 +192,8 @@ class Pairwise:
         return state, [Send(peer, Proposal(model, parts, reach, state.simulated)) for peer, reach in reaches.items()]
 
     def _remaining_length(self, state: PairwiseState, peer: str) -> float:
-        """Return the remaining total length of moves that this device may still make with a peer."""
-        steps = max(state.step, min(state.cycle, self._max_steps))  # a device without private steps still follows
+        """Return the total length of the moves that this device may still make with a peer."""
+        steps = max(state.step, min(state.cycle, self._max_steps))  # a device without private steps still mixes
         return self.reach * (1 + steps / max(1, len(state.peers))) - state.moved.get(peer, 0.0)
 
     def _receive(self, state: PairwiseState, sender: str, proposal: Message) -> Step:
@@ -229,12 +231,12 @@ class Pairwise:
 
     @staticmethod
     def _must_wait(state: PairwiseState, sender: str) -> bool:
-        """Return whether a sender must wait until other peers have proposed, or until enough beats have passed."""
+        """Return whether a sender must wait until enough other peers have proposed or enough beats have passed."""
         turn = _peers_per_turn(state)
         return any(peer == sender and state.beat - beat < turn for peer, beat in state.met[-turn:])
 
     def _delivered(self, state: PairwiseState, recipient: str, reply: Message | None) -> Step:
-        """Move as far in the opposite direction as the peer has moved, but no farther than was offered."""
+        """Make the peer's move in the opposite direction, unless it is longer than was offered."""
         proposed = state.proposed.get(recipient)
         if proposed is None:
             return state, []
@@ -254,10 +256,10 @@ class Pairwise:
 
     def _check_shape(self, numerator: NDArray[np.int64]) -> None:
         if numerator.shape != (self.schedule.size,):
-            raise shape_refusal(f"{numerator.size} values do not fit a model of {self.schedule.size}")
+            raise shape_refusal(f"{numerator.size} values do not fit a model with {self.schedule.size}")
 
     def _apply_answer(self, state: PairwiseState) -> PairwiseState:
-        """Return the state after the pending answer of the vault, if there is one, takes effect."""
+        """Return the state after the vault's pending answer, if any, has taken effect."""
         answer = state.answer
         if answer is None:
             return state
@@ -275,16 +277,16 @@ class Pairwise:
 
 
 def limited_move(between: NDArray[np.int64], parts: int, reach: float, share_bits: int) -> NDArray[np.int64]:
-    """Return the move of both devices, int64[P]: a fraction of the part of their difference that counts.
+    """Return the move that both devices make, int64[P]: a fraction of the part of their difference that counts.
 
-    For sending, the move is truncated towards 0, to multiples of 2^-share_bits and to few enough bits that the move of
-    a large model fits into an answer. The rest of the difference remains for the next exchange.
+    For sending, the move is truncated towards 0, to multiples of 2^-share_bits and to so few bits that even a large
+    model's move fits into a reply. The rest of the difference is left for the next exchange.
 
     Args:
-        between: difference of the models, int64[P], in units of 2^-40.
-        parts: number of parts into which the difference is divided; see Proposal.
-        reach: the shorter of both devices' reaches.
-        share_bits: fractional bits of a vector that is sent; see Schedule.
+        between: the difference of the models, int64[P], in units of 2^-40.
+        parts: the number of parts into which the difference is divided; see Proposal.
+        reach: the smaller of the two devices' reaches.
+        share_bits: the number of fractional bits in a vector that is sent; see Schedule.
     """
     counts = min(1.0, reach / max(length(between), 1 / UNIT))
     move = np.trunc(between * (counts / parts)).astype(np.int64)
@@ -295,7 +297,7 @@ def limited_move(between: NDArray[np.int64], parts: int, reach: float, share_bit
 
 
 def length(numerator: NDArray[np.int64]) -> float:
-    """Return the Euclidean length of a vector int64[P] in units of 2^-40."""
+    """Return the Euclidean length of a vector, int64[P] in units of 2^-40."""
     return float(np.linalg.norm(numerator / UNIT))
 
 
@@ -304,7 +306,7 @@ def _with_move(state: PairwiseState, peer: str, move: NDArray[np.int64]) -> dict
 
 
 def _peers_per_turn(state: PairwiseState) -> int:
-    """Return how many peers must propose before one may propose again: half of the peers, between one and eight."""
+    """Return how many other peers must propose before a peer may again: half of all, but between one and eight."""
     return max(1, min(len(state.peers) // 2, _MAX_MET))
 
 

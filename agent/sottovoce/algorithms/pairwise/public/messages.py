@@ -1,4 +1,4 @@
-"""Messages between devices that average in pairs, before encoding."""
+"""Messages between devices that average in pairs, before they are encoded."""
 
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -9,13 +9,13 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """Proposal that the sender and the recipient move towards each other's models by the same distance.
+    """A proposal that sender and recipient move towards each other's models by the same distance.
 
     Attributes:
-        numerator: int64[P] in units of 2^-40: the sender's model, rounded for sending.
-        parts: number of parts, 2 or more, into which their difference is divided; each device moves by one part.
-        reach: maximum length up to which their difference counts; infinity if all of it counts.
-        simulated: whether any of it comes from a seeded noise stream; the wire refuses to encode such a message.
+        numerator: int64[P] in units of 2^-40, the sender's model, rounded for sending.
+        parts: how many parts, at least 2, the difference is divided into; each device moves by one part.
+        reach: the maximum length up to which the difference counts; infinity if all of it counts.
+        simulated: whether any part comes from a seeded noise stream; the wire refuses to encode such a message.
     """
 
     kind: ClassVar[str] = "pairwise-proposal/1"
@@ -27,7 +27,7 @@ class Proposal:
 
     @property
     def numbers(self) -> int:
-        """Number of values in the message; see Message.numbers."""
+        """The number of values in the message; see Message.numbers."""
         return self.numerator.size + 2
 
     def traced(self) -> dict[str, Any]:
@@ -37,11 +37,11 @@ class Proposal:
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """Move of a proposal's recipient. The sender moves by the same distance in the opposite direction.
+    """The move made by a proposal's recipient. The sender makes the opposite move.
 
     Attributes:
         numerator: int64[P] in units of 2^-40.
-        simulated: whether any of it comes from a seeded noise stream; the wire refuses to encode such a message.
+        simulated: whether any part comes from a seeded noise stream; the wire refuses to encode such a message.
     """
 
     kind: ClassVar[str] = "pairwise-move/1"
@@ -51,7 +51,7 @@ class Move:
 
     @property
     def numbers(self) -> int:
-        """Number of values in the message; see Message.numbers."""
+        """The number of values in the message; see Message.numbers."""
         return self.numerator.size
 
     def traced(self) -> dict[str, Any]:

@@ -16,9 +16,9 @@ class Proposed:
     """A proposal that a peer has not answered yet.
 
     Attributes:
-        beat: beat on which it was sent.
-        parts: number of parts of the difference; see Proposal.
-        reach: maximum length up to which the difference counts; see Proposal.
+        beat: the beat on which it was sent.
+        parts: the number of parts of the difference; see Proposal.
+        reach: the maximum length up to which the difference counts; see Proposal.
     """
 
     beat: int
@@ -28,29 +28,29 @@ class Proposed:
 
 @dataclass(frozen=True, slots=True)
 class PairwiseState:
-    """Durable state of a device, and its current knowledge of its peers. Never modified in place.
+    """The immutable durable state of a device, with its current knowledge of its peers.
 
     Attributes:
         numerator: int64[P], the model in units of 2^-40.
-        blank: whether the device has lost its state and adopts the first model that it receives.
-        cycle: number of cycles begun, that is, of beats on which the device did not wait for the vault.
-        beat: number of beats of the device's clock since it started.
-        step: number of private steps finished, which is also the slot of the next query.
-        turn: index in `peers` at which the next cycle begins.
-        exhausted: whether the vault has permanently refused.
+        blank: whether the device has lost its state and will adopt the first model it receives.
+        cycle: the number of cycles begun, which are the beats on which the device did not wait for the vault.
+        beat: the number of beats since startup.
+        step: the number of private steps finished, which is also the slot of the next query.
+        turn: the index in `peers` at which the next cycle begins.
+        exhausted: whether the vault has refused permanently.
         over: the last window that has ended; None if no windows are followed.
         learnt: see ScheduleProgress.
         asking: see ScheduleProgress.
-        simulated: whether a seeded release is part of the model.
-        declined: number of proposals declined because the model was too far away or the peer's moves were used up.
-        peers: node ids of possible recipients, in rotation order.
-        proposed: open proposals, by peer.
-        lag: number of beats that the last answer took.
-        moved: total length of the moves with each peer; not saved.
-        met: peers that proposed recently, each with the beat, latest last.
-        asked: id of the query that the vault is answering, if any.
+        simulated: whether the model includes a seeded release.
+        declined: the number of proposals declined because the model was too far away or the peer's moves were used up.
+        peers: the node ids of possible recipients, in rotation order.
+        proposed: open proposals, keyed by peer.
+        lag: the number of beats until the last reply arrived.
+        moved: the total length of the moves made with each peer; not saved.
+        met: the peers that proposed recently, each with its beat, latest last.
+        asked: the id of the query that the vault is answering, if any.
         answer: the vault's answer, which takes effect on the next beat.
-        threshold: C_t in the query, if it varies; after a restart, that of the repeated query.
+        threshold: the C_t in the query, if it varies; after a restart, the one in the repeated query.
     """
 
     numerator: NDArray[np.int64]
@@ -76,7 +76,7 @@ class PairwiseState:
 
     @property
     def pending(self) -> frozenset[str]:
-        """Peers with an open proposal; see State.pending."""
+        """The peers with an open proposal; see State.pending."""
         return frozenset(self.proposed)
 
     @property

@@ -1,1 +1,1 @@
-"""Public half of push-sum SGD."""
+"""Public half of push-sum SGD, which never touches records."""

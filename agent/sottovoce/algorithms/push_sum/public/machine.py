@@ -1,15 +1,16 @@
 """Push-sum SGD over directed, time-varying peers: SGP (Assran et al. 2019) and ClipD²P (AdaD²P, 2024, Section 4).
 
-Each device has a numerator x and a weight w; its estimate is z = x/w. In each cycle of its own clock, it splits (x, w)
-among itself and the next peers in the rotation, and then asks its vault for one privatised gradient sum at z. When the
-answer arrives, it sets x ← x - γ_t/B · release. The shares of a cycle are fixed before the cycle begins, and cycles
-begin only on the beats of that clock, so the time of sending does not reveal how long the vault worked on the records.
-There is one exception: a vault that takes longer than a period misses whole beats, which is visible. Choose a period
-within which the vault can answer.
+Each device has a numerator x and a weight w, and its estimate is z = x/w. In each cycle of its own clock, it splits
+(x, w) between itself and the next peers in the rotation, and then asks its vault for one privatised gradient sum at z.
+When the answer arrives, it sets x ← x - γ_t/B · release. The shares for a cycle are fixed before the cycle begins, and
+cycles begin only on the beats of that clock, so the send times do not reveal how long the vault worked on the records,
+with one exception: a vault that takes longer than a period misses whole beats, which is visible. Choose a period that
+leaves the vault enough time to answer.
 
-Amounts are integers in units of 2^-40. A share is rounded to a coarser grid, as fine as the share's weight requires,
-and therefore takes a third of the bytes. A split leaves the remainder with the sender. The mass of the whole fleet is
-therefore conserved to the last bit, provided that every share sent is applied exactly once, which the driver ensures.
+Amounts are integers in units of 2^-40. A share is rounded to a coarser grid, only as fine as the share's weight
+requires, which reduces it to a third of the bytes. The sender keeps the remainder of a split. The fleet's total mass
+is therefore conserved to the last bit, provided that every share sent is applied exactly once, which the driver
+ensures.
 
 B is a public constant, the expected number of records that a device stores or samples, because the actual number is
 private under add/remove neighbours.
@@ -51,31 +52,31 @@ from sottovoce.learners.messages import Message, shape_refusal
 from sottovoce.learners.rotation import places_in_turn
 
 WEIGHT_ONE = 2**40
-WEIGHT_MIN = WEIGHT_ONE >> 20  # smallest weight after a split; a device with less waits to receive some
+WEIGHT_MIN = WEIGHT_ONE >> 20  # minimum weight after a split; a device below it waits to receive more
 _WEIGHT_LIMIT = 2**62  # the weight of four million devices
 _CYCLE = "cycle"
 
 
 @dataclass(frozen=True, slots=True)
 class PushSumState:
-    """Durable state of a device, and its current knowledge of peers and queries. Never modified in place.
+    """The immutable durable state of a device, with its current knowledge of peers and queries.
 
     Attributes:
-        numerator: int64[width], x in units of 2^-40: the model, and ln C if the threshold is mixed too.
+        numerator: int64[width], x in units of 2^-40: the model, and ln C if the threshold is also mixed.
         weight: w in units of 2^-40.
-        cycle: number of cycles begun.
-        step: number of private steps finished, which is also the slot of the next query.
-        turn: index in `peers` at which the next cycle begins.
-        exhausted: whether the vault has permanently refused.
+        cycle: the number of cycles begun.
+        step: the number of private steps finished, which is also the slot of the next query.
+        turn: the index in `peers` at which the next cycle begins.
+        exhausted: whether the vault has refused permanently.
         over: the last window that has ended; None if no windows are followed.
         learnt: see ScheduleProgress.
         asking: see ScheduleProgress.
-        simulated: whether a seeded release is part of x.
-        peers: node ids of possible recipients, in rotation order.
-        pending: peers that have not yet confirmed the last share.
-        asked: id of the query that the vault is answering, if any.
-        threshold: C_t in the query, if it varies; after a restart, that of the repeated query.
-        due: time at which the next cycle was due, if the device waits for the vault.
+        simulated: whether x includes a seeded release.
+        peers: the node ids of possible recipients, in rotation order.
+        pending: the peers that have not yet confirmed their last share.
+        asked: the id of the query that the vault is answering, if any.
+        threshold: the C_t in the query, if it varies; after a restart, the one in the repeated query.
+        due: when the next cycle was due, if the device is waiting for the vault.
     """
 
     numerator: NDArray[np.int64]
@@ -96,7 +97,7 @@ class PushSumState:
 
     @property
     def estimate(self) -> NDArray[np.float64] | None:
-        """Estimate z = x/w, float64[width]; None while the weight is too small to divide by."""
+        """The estimate z = x/w, float64[width]; None while the weight is too small to divide by."""
         return self.numerator / self.weight if self.weight >= WEIGHT_MIN else None
 
     def traced(self) -> dict[str, Any]:
@@ -116,12 +117,12 @@ Step = tuple[PushSumState, list[Effect]]
 
 
 class PushSum:
-    """State machine of push-sum. It stores only its schedule, its initial values and its model map.
+    """The state machine of push-sum, which stores only its schedule, initial values and model map.
 
     Args:
-        schedule: the public schedule of the device's steps.
-        initial: float64[P], the public initial model, the same for the whole fleet; None for 0.
-        model_of: function from the estimate's first P entries to the published model; None if they are the model.
+        schedule: the public schedule for the device's steps.
+        initial: float64[P], the public initial model, which the whole fleet shares; None for 0.
+        model_of: maps the estimate's first P entries to the published model; None if they are the model.
     """
 
     state_type: ClassVar[type[PushSumState]] = PushSumState
@@ -138,19 +139,19 @@ class PushSum:
         self._start: NDArray[np.int64] = np.rint(np.append(model, beside) * UNIT).astype(np.int64)
 
     def fresh(self) -> PushSumState:
-        """Return the initial state of a device that joins: w = 1, and x = z, the public initial values."""
+        """Return the initial state of a device that joins: w = 1, and x = z is set to the public initial values."""
         return self.state_type(self._start.copy(), WEIGHT_ONE)
 
     def without_state(self, step: int) -> PushSumState:
-        """Return the state of a device that lost its state: (0, 0), so that no mass is counted twice.
+        """Return the state of a device that lost its own, which is (0, 0) so that no mass is counted twice.
 
         Args:
-            step: number of releases already in its ledger, which would otherwise be returned and applied again.
+            step: the number of releases already in its ledger, which would otherwise be returned and applied again.
         """
         return self.state_type(np.zeros(self.schedule.width, dtype=np.int64), 0, step=step)
 
     def resumed(self, state: PushSumState, pending: frozenset[str]) -> PushSumState:
-        """Return a saved state with its pending peers; see Learner.resumed."""
+        """Return a saved state with the given pending peers; see Learner.resumed."""
         return replace(state, pending=pending)
 
     def progress(self, state: PushSumState) -> Progress:
@@ -158,21 +159,21 @@ class PushSum:
         return progress(self.schedule, state, {"push_sum_weight": state.weight / WEIGHT_ONE})
 
     def belief(self, state: PushSumState) -> Belief | None:
-        """Return the estimate z, or None while private steps remain or there is no estimate; see Settling.belief."""
+        """Return the estimate z, or None if there is none or private steps are still to come; see Settling.belief."""
         estimate = state.estimate
         return None if has_step_ahead(self.schedule, state) or estimate is None else Belief(estimate)
 
     def start(self, state: PushSumState, now: float) -> Step:
-        """Begin, or continue after a restart, and return the next state and its effects."""
+        """Start or resume after a restart, and return the next state with its effects."""
         estimate = state.estimate
         published = [] if estimate is None else [self._publication(state, estimate)]
         return replace(state, asked=None, due=None), [SetTimer(_CYCLE, now), *published]
 
     def on(self, state: PushSumState, event: Event, now: float) -> Step:
-        """Handle an event, and return the next state and its effects.
+        """Handle an event, and return the next state with its effects.
 
         Raises:
-            MessageRefused: if a received message does not fit; the state remains unchanged.
+            MessageRefused: if a received message is invalid; the state is left unchanged.
         """
         match event:
             case Timer():
@@ -189,7 +190,7 @@ class PushSum:
                 return self._handle_answer(state, event, now)
 
     def over(self, state: PushSumState, window: int, now: float) -> Step:
-        """Record that windows up to this one have ended; see Following.over."""
+        """Record that all windows up to this one have ended; see Following.over."""
         return replace(state, over=window), [SetTimer(_CYCLE, now + self.schedule.period)]
 
     def _tick(self, state: PushSumState, now: float) -> Step:
@@ -206,7 +207,7 @@ class PushSum:
         return self._end_cycle(state, effects, now)
 
     def _end_cycle(self, state: PushSumState, effects: list[Effect], now: float) -> Step:
-        """End a cycle: schedule the next cycle for one period later, and publish the model."""
+        """End a cycle: schedule the next one a period later, and publish the model."""
         state = replace(state, cycle=state.cycle + 1)
         effects.append(SetTimer(_CYCLE, now + self.schedule.period))
         if (estimate := state.estimate) is not None:
@@ -220,8 +221,9 @@ class PushSum:
     def _split(self, state: PushSumState) -> Step:
         """Split the mass into equal shares for this device and the next peers that have confirmed their last share.
 
-        A device that has gathered much weight (the hub of a star) retains any excess over the largest share. A device
-        with too little weight to share retains all of it.
+        A device that has accumulated much weight, like the hub of a star, keeps whatever exceeds the maximum share. A
+        device
+        with too little weight to share keeps all of it.
         """
         peers = state.peers
         chosen = list(islice(places_in_turn(peers, state.turn, state.pending), self.schedule.fanout))
@@ -243,7 +245,7 @@ class PushSum:
     def hand_off(self, state: PushSumState, heir: str) -> Step:
         """Send all mass to one peer, in as many shares as needed, until (0, 0) is left; see HandingOff.hand_off.
 
-        A device that returns with (0, 0) sends nothing until others have sent to it, as after a loss of its state.
+        A device that returns with (0, 0) sends nothing until it has received mass, as after losing its state.
         """
         if not self.holds(state):
             return state, []
@@ -259,7 +261,7 @@ class PushSum:
     def holds(self, state: PushSumState) -> bool:
         """Return whether any weight is left; see HandingOff.holds.
 
-        A numerator without weight, from an answer that arrived too late, waits until weight arrives.
+        A numerator without weight, left by an answer that arrived too late, stays here until weight arrives.
         """
         return state.weight > 0
 
@@ -270,10 +272,12 @@ class PushSum:
             )
         if share.numerator.shape != (self.schedule.width,):
             raise shape_refusal(
-                f"a push-sum share of {share.numerator.size} values does not fit a model of {self.schedule.width}"
+                f"a push-sum share with {share.numerator.size} values does not fit a model with {self.schedule.width}"
             )
         if state.weight + share.weight > _WEIGHT_LIMIT:
-            raise MessageRefused("range", "a push-sum share would overflow the weight: someone is making up mass")
+            raise MessageRefused(
+                "range", "a push-sum share would overflow the weight, so some device is fabricating mass"
+            )
         numerator = state.numerator + share.numerator
         if np.abs(numerator).max(initial=0) > MAX_NUMERATOR:
             raise MessageRefused(
@@ -284,13 +288,13 @@ class PushSum:
         return _with_share(state, numerator, share)
 
     def _take_back(self, state: PushSumState, share: Message) -> Step:
-        """Take back a permanently refused share. The numerator is clipped, as after a release."""
+        """Take back a permanently refused share, clipping the numerator as after a release."""
         if not isinstance(share, PushSumShare):
             return state, []
         return _with_share(state, np.clip(state.numerator + share.numerator, -MAX_NUMERATOR, MAX_NUMERATOR), share)
 
     def _handle_answer(self, state: PushSumState, answer: Answer, now: float) -> Step:
-        """Apply the expected answer; ignore any other answer."""
+        """Apply the vault's answer if it is the awaited one, and ignore it otherwise."""
         if answer.query_id != state.asked:
             return state, []
         effects: list[Effect] = (
@@ -312,10 +316,10 @@ class PushSum:
         return self._flush(state, effects)
 
     def with_release(self, state: PushSumState, numerator: NDArray[np.int64], answer: Release) -> NDArray[np.int64]:
-        """Return a numerator after the answer to the query that a state awaits.
+        """Return the numerator after adding the answer to the query that the state is waiting for.
 
         Args:
-            state: state that contains the query.
+            state: the state with the open query.
             numerator: int64[width], x.
             answer: the release.
         """
@@ -324,7 +328,7 @@ class PushSum:
         return clipped
 
     def _flush(self, state: PushSumState, effects: list[Effect]) -> Step:
-        """Send the shares that wait for the step, if the schedule takes its step before it mixes."""
+        """Send the shares that were waiting for the step, if the schedule steps before it mixes."""
         if not self.schedule.steps_first:
             return state, effects
         state, sends = self._split(state)
@@ -332,19 +336,19 @@ class PushSum:
 
 
 def _with_share(state: PushSumState, numerator: NDArray[np.int64], share: PushSumShare) -> Step:
-    """Return the state after a share, whose numerator is already included in `numerator`."""
+    """Return the state after a share arrived, given the numerator that already includes it."""
     simulated = state.simulated or share.simulated
     return replace(state, numerator=numerator, weight=state.weight + share.weight, simulated=simulated), []
 
 
 def portion(numerator: NDArray[np.int64], weight: int, shares: int, share_bits: int) -> tuple[NDArray[np.int64], int]:
-    """Return one of `shares` equal shares of the mass, with bounded weight and rounded; the device keeps the rest.
+    """Return one of `shares` equal shares of the mass, rounded and with bounded weight; the device keeps the rest.
 
     Args:
-        numerator: int64[width], x of the device.
-        weight: w of the device, at least `shares`.
-        shares: number of shares, including the device's own.
-        share_bits: fractional bits of a share relative to its weight; see Schedule.
+        numerator: int64[width], the device's x.
+        weight: the device's w, at least `shares`.
+        shares: the number of shares, including the device's own.
+        share_bits: the number of fractional bits in a share, relative to its weight; see Schedule.
 
     Returns:
         The numerator, int64[width], and the weight.
@@ -355,7 +359,7 @@ def portion(numerator: NDArray[np.int64], weight: int, shares: int, share_bits: 
 
 
 def _share(numerator: NDArray[np.int64], weight: int, shares: int) -> tuple[NDArray[np.int64], int]:
-    """Return one of `shares` equal parts, reduced to the maximum weight of a share if it is heavier."""
+    """Return one of `shares` equal parts, reduced to the maximum share weight if it is heavier."""
     if weight // shares > MAX_WEIGHT:
         return np.rint(numerator * (MAX_WEIGHT / weight)).astype(np.int64), MAX_WEIGHT
     return numerator // shares, weight // shares

@@ -1,4 +1,4 @@
-"""Messages between push-sum SGD devices, before encoding."""
+"""Messages between push-sum SGD devices, before they are encoded."""
 
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 MAX_WEIGHT = 4 * 2**40
-"""Maximum push-sum weight of one share, in units of 2^-40. It prevents a device from flooding another with mass."""
+"""Maximum push-sum weight per share, in units of 2^-40, which prevents a device from flooding another with mass."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,7 +17,7 @@ class PushSumShare:
     Attributes:
         numerator: int64[P] in units of 2^-40.
         weight: the push-sum weight in units of 2^-40, positive.
-        simulated: whether any of it comes from a seeded noise stream; the wire refuses to encode such a message.
+        simulated: whether any part comes from a seeded noise stream; the wire refuses to encode such a message.
     """
 
     kind: ClassVar[str] = "push-sum-share/1"
@@ -28,7 +28,7 @@ class PushSumShare:
 
     @property
     def numbers(self) -> int:
-        """Number of values in the message; see Message.numbers."""
+        """The number of values in the message; see Message.numbers."""
         return self.numerator.size + 1
 
     def traced(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Learners in synchronous rounds between neighbours: PDSL (arXiv 2503.23726) and the algorithms compared with it."""
+"""Learners in synchronous rounds between neighbours: PDSL (arXiv 2503.23726) and the algorithms it is compared with."""
 
 from sottovoce.algorithms.rounds.public.cross import Rationing
 from sottovoce.algorithms.rounds.public.dp_cga import DpCga

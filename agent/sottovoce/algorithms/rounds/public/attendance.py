@@ -1,4 +1,4 @@
-"""Attendance of a round: which neighbours are present and how far they are, derived only from messages."""
+"""Track which neighbours are present in a round and how far they have got, based only on their messages."""
 
 from dataclasses import replace
 
@@ -8,10 +8,10 @@ from sottovoce.algorithms.rounds.public.state import RoundsState
 
 
 def note_message(state: RoundsState, sender: str, message: RoundMessage) -> RoundsState:
-    """Return the state after a message, which is stored if it is still useful.
+    """Return the state after a message arrived, storing the message if it is still useful.
 
-    A message is useful if it is the first from its sender for its phase, and if that phase is neither finished nor too
-    far ahead. A neighbour that sends a message of the current round or of a later one counts as present.
+    A message is useful if it is the first from its sender for its phase, and that phase is neither finished nor too far
+    ahead. A neighbour that sends a message for the current round or a later one counts as present.
     """
     now, place = state.work.round, (message.round, message.phase, sender)
     heard = {**state.heard, sender: max(message.round, state.heard.get(sender, 0))}
@@ -25,13 +25,13 @@ def note_message(state: RoundsState, sender: str, message: RoundMessage) -> Roun
 
 
 def without_finished_phases(state: RoundsState) -> RoundsState:
-    """Return the state without messages of finished phases."""
+    """Return the state without messages for phases that have finished."""
     now = (state.work.round, state.phase)
     return replace(state, came={place: message for place, message in state.came.items() if place[:2] >= now})
 
 
 def missing_neighbours(state: RoundsState) -> frozenset[str]:
-    """Return the neighbours that the device still waits for in the current phase."""
+    """Return the neighbours that the device is still waiting for in the current phase."""
     here = (state.work.round, state.phase)
     return frozenset(peer for peer in state.expected if (*here, peer) not in state.came)
 
@@ -39,7 +39,7 @@ def missing_neighbours(state: RoundsState) -> frozenset[str]:
 def majority(state: RoundsState) -> int:
     """Return the round that more than half of the present neighbours have reached; -1 if it is unknown.
 
-    A single neighbour that claims a round far ahead therefore has no effect, unless it is the only one present.
+    A single neighbour that claims a round far ahead therefore has no effect, unless no other neighbour is present.
     """
     present = [peer for peer in state.neighbours if peer not in state.absent]
     rounds = sorted((state.heard.get(peer, -1) for peer in present), reverse=True)

@@ -1,7 +1,7 @@
-"""Cross-gradients: a device answers its neighbours with gradients of its own records at their models.
+"""Cross-gradients: a device answers its neighbours with the gradients of its own records at their models.
 
-Every answer is a separate release. A device therefore gives at most a fixed, public number of answers per round,
-including its own gradient. If there are more neighbours, they take turns by a public rule.
+Every answer is a separate release, so a device gives at most a fixed, public number of answers per round, including its
+own gradient. If it has more neighbours than that, a public rule lets them take turns.
 """
 
 from collections.abc import Mapping
@@ -12,40 +12,40 @@ import numpy as np
 from sottovoce.algorithms.rounds.public.work import Floats, Work
 
 OWN = 0
-"""Position of the gradient at the device's own model."""
+"""The position of the gradient at the device's own model."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rationing:
-    """Choice of the neighbours that receive answers.
+    """The rule that decides which neighbours receive answers.
 
-    Attributes:
+    answers: the number of gradients per round, including the device's own; at least 1.
         answers: number of gradients per round, including the device's own; at least 1.
     """
 
     answers: int
 
     def positions(self, work: Work) -> dict[str, int]:
-        """Return the positions, from 1, of the neighbours that this device answers in this round."""
+        """Return the neighbours that this device answers in this round, with their positions from 1."""
         neighbours = work.neighbours
         turns = min(self.answers - 1, len(neighbours))
         first = 0 if turns == len(neighbours) else work.round * turns
         return {neighbours[(first + i) % len(neighbours)]: OWN + 1 + i for i in range(turns)}
 
     def question(self, work: Work, models: Mapping[str, Floats]) -> tuple[int, Floats] | None:
-        """Return the next gradient to ask for: at its own model first, then at received models, float64[P]."""
+        """Return the next gradient to ask for, float64[P]: at the device's own model first, then at received models."""
         if OWN not in work.answers:
             return OWN, work.model
         places = self.positions(work).items()
         return next(((at, models[peer]) for peer, at in places if peer in models and at not in work.answers), None)
 
     def answer(self, work: Work, recipient: str) -> Floats:
-        """Return the gradient at a neighbour's model, float64[1, P]; float64[0, P] if there is none in this round."""
+        """Return the gradient at a neighbour's model, float64[1, P], or float64[0, P] without one in this round."""
         gradient = work.answers.get(self.positions(work).get(recipient, -1))
         return np.empty((0, work.model.size)) if gradient is None else gradient[None]
 
 
 def gradients(work: Work, phase: int) -> dict[str, Floats]:
-    """Return the gradients at the device's own model: its own as `own` first, then those of neighbours in `phase`."""
+    """Return the gradients at the device's own model: its own first, as `own`, then the neighbours' from `phase`."""
     own = {"own": work.answers[OWN]} if OWN in work.answers else {}
     return {**own, **dict(sorted(work.first(phase).items()))}

@@ -1,7 +1,7 @@
 """DP-CGA: cross-gradient aggregation (Esfandiari et al. 2021) with clipped, noisy gradients.
 
-The device's own gradient is projected onto the nearest vector g that opposes none of the gradients at its model. Then
-v ← β v - γ g and x ← Σ_j w_ij x_j + v.
+The device's own gradient is projected onto the nearest vector g that opposes none of the gradients at the device's
+model. The update is v ← β v - γ g, followed by x ← Σ_j w_ij x_j + v.
 """
 
 from dataclasses import dataclass, replace
@@ -15,10 +15,10 @@ from sottovoce.kernels.decentralised.projection import project
 
 @dataclass(frozen=True, slots=True)
 class DpCga:
-    """Algorithm that sends models and then answers. `Work.kept` is the mixed model, and `Work.direction` is v.
+    """Sends models first and answers second. `Work.kept` is the mixed model, and `Work.direction` is v.
 
     Attributes:
-        rationing: choice of the neighbours that receive answers.
+        rationing: decides which neighbours receive answers.
         momentum: β.
     """
 
@@ -28,7 +28,7 @@ class DpCga:
 
     @property
     def questions(self) -> int:
-        """Maximum number of gradients per round; see Algorithm.questions."""
+        """The maximum number of gradients per round; see Algorithm.questions."""
         return self.rationing.answers
 
     def question(self, work: Work, phase: int) -> tuple[int, Floats] | None:
@@ -36,15 +36,15 @@ class DpCga:
         return self.rationing.question(work, work.first(0)) if phase == 0 else None
 
     def taken(self, work: Work, position: int, gradient: Floats) -> Work:
-        """Return the work with a released gradient; see Algorithm.taken."""
+        """Return the work after adding a released gradient; see Algorithm.taken."""
         return work.answered(position, gradient)
 
     def message(self, work: Work, phase: int, recipient: str) -> Floats:
-        """Return the vectors to send: the model, then the answer to the recipient; see Algorithm.message."""
+        """Return the vectors to send: first the model, then the answer to the recipient; see Algorithm.message."""
         return work.model[None] if phase == 0 else self.rationing.answer(work, recipient)
 
     def combined(self, work: Work, phase: int) -> Work:
-        """Return the work after a phase: mix the models, then take the projected step; see Algorithm.combined."""
+        """Return the work after a phase, which mixes the models or takes the projected step; see Algorithm.combined."""
         if phase == 0:
             return replace(work, kept=work.mixing.average(work.model, work.first(0)))
         found = gradients(work, 1)

@@ -1,7 +1,7 @@
 """DP-DPSGD: decentralised parallel SGD with noisy gradients, in synchronous rounds.
 
-The update is x_i ← Σ_j w_ij x_j - γ g_i(x_i), with the gradient at the model before mixing (Lian et al. 2017; with
-noise Xu et al. 2022, whose asynchronous algorithm the PDSL paper runs in rounds).
+The update is x_i ← Σ_j w_ij x_j - γ g_i(x_i), with the gradient taken at the model before mixing (Lian et al. 2017;
+with noise, Xu et al. 2022, whose asynchronous algorithm the PDSL paper runs in rounds).
 """
 
 from dataclasses import dataclass, replace
@@ -11,7 +11,7 @@ from sottovoce.algorithms.rounds.public.work import Floats, Work
 
 @dataclass(frozen=True, slots=True)
 class DpDpsgd:
-    """Algorithm that sends the model, and asks for the gradient in the meantime."""
+    """Sends the model, and asks for the gradient while the models are in transit."""
 
     widths: tuple[int, ...] = (1,)
     questions: int = 1
@@ -21,7 +21,7 @@ class DpDpsgd:
         return None if 0 in work.answers else (0, work.model)
 
     def taken(self, work: Work, position: int, gradient: Floats) -> Work:
-        """Return the work with a released gradient; see Algorithm.taken."""
+        """Return the work after adding a released gradient; see Algorithm.taken."""
         return work.answered(position, gradient)
 
     def message(self, work: Work, phase: int, recipient: str) -> Floats:

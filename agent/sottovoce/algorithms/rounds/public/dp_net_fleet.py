@@ -1,11 +1,11 @@
 """DP-NET-FLEET: local steps along a recursively corrected gradient, then gossip (Zhang et al. 2022, with noise).
 
-A device takes K steps v ← v + g(x) - g′ and x ← x - γ v, where g′ is the previous gradient. Then x and v are mixed.
+A device takes K steps v ← v + g(x) - g′ and x ← x - γ v, where g′ is the previous gradient, and then mixes x and v.
 Because v begins with g and the corrections telescope, the mean of v over devices is the mean of their last gradients.
 
-The paper computes g and g′ on the same batch, which takes two gradients of each record per step. Here g′ is the
-previous step's release, including its noise; using it again is post-processing. A step therefore costs one release, and
-noise does not accumulate in v.
+The paper computes g and g′ on the same batch, which takes two gradients of each record per step. Here, g′ is the
+previous step's release, including its noise, and using it again is post-processing. A step therefore costs one release,
+and noise does not accumulate in v.
 """
 
 from dataclasses import dataclass, replace
@@ -18,22 +18,22 @@ from sottovoce.kernels.decentralised.tracking import corrected
 
 @dataclass(frozen=True, slots=True)
 class DpNetFleet:
-    """Algorithm that asks for K gradients, then sends models with their directions. `Work.kept` is g′.
+    """Asks for K gradients, then sends models with their directions. `Work.kept` is g′.
 
     Attributes:
-        local_steps: number of local steps K.
+        local_steps: the number of local steps K.
     """
 
     local_steps: int
 
     @property
     def widths(self) -> tuple[int, ...]:
-        """Maximum number of vectors in a message of each phase; see Algorithm.widths."""
+        """The maximum number of vectors per message in each phase; see Algorithm.widths."""
         return 0, 2
 
     @property
     def questions(self) -> int:
-        """Maximum number of gradients per round; see Algorithm.questions."""
+        """The maximum number of gradients per round; see Algorithm.questions."""
         return self.local_steps
 
     def question(self, work: Work, phase: int) -> tuple[int, Floats] | None:

@@ -1,4 +1,4 @@
-"""Links that carry one message at a time. The next message waits until the last one is confirmed."""
+"""Links that carry one message at a time; the next message waits until the last one is confirmed."""
 
 from dataclasses import replace
 
@@ -7,7 +7,7 @@ from sottovoce.algorithms.rounds.public.state import RoundsState
 from sottovoce.learners.events import Effect, Send
 
 MAX_QUEUED = 4
-"""Maximum number of messages queued behind the one in transit; older ones, and those of earlier rounds, are dropped."""
+"""Queue limit behind the message in transit; older messages and those from earlier rounds are dropped."""
 
 Step = tuple[RoundsState, list[Effect]]
 

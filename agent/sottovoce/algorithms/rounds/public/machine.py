@@ -1,17 +1,17 @@
-"""Synchronous rounds without a server: each device has its own clock and waits for its neighbours within a deadline.
+"""Synchronous rounds without a server: each device follows its own clock and waits for neighbours up to a deadline.
 
-A round is a fixed sequence of phases. In each phase, a device sends its messages to its neighbours and waits for
-theirs. When all of them have arrived, or after the deadline, it continues with the next phase and adds the weights of
-missing neighbours to its own. A device acts only on the beats of its own clock, so the time of sending does not reveal
-how long the vault worked on the records. There is one exception: a vault that takes longer than a beat misses whole
-beats, which is visible. Choose a period within which the vault can answer.
+A round is a fixed sequence of phases. In each phase, a device sends messages to its neighbours and waits for theirs.
+Once all have arrived or the deadline has passed, it adds the weights of missing neighbours to its own and continues
+with the next phase. A device acts only on the beats of its own clock, so the send times do not reveal how long the
+vault worked on the records, with one exception: a vault that takes longer than a beat misses whole beats, which is
+visible. Choose a period that leaves the vault enough time to answer.
 
-Once a neighbour was missing, a device does not wait for it again until it sends a message of the current round or a
-later one. A device that lags far behind, or restarts, retains its model and continues in the round after the one that
-more than half of its neighbours have reached.
+After a neighbour was missing once, a device does not wait for it again until it sends a message for the current round
+or a later one. A device that lags far behind, or restarts, keeps its model and continues in the round after the one
+that more than half of its neighbours have reached.
 
-Each gradient of round t has its own slot, t · questions + position, so that a vault limits the cost of a round. A
-device that restarts leaves the round that it was in, so no slot is queried again at another point.
+Each gradient in round t has a fixed slot, t · questions + position, which lets the vault limit the cost of a round. A
+device that restarts abandons its current round, so no slot is ever queried again at a different point.
 """
 
 from dataclasses import replace
@@ -52,12 +52,12 @@ _MIXING = MixingOnly()
 
 
 class Rounds:
-    """State machine of learners in rounds. It stores only public settings.
+    """The state machine of learners in rounds, which stores only public settings.
 
     Args:
         schedule: the public schedule.
-        algorithm: algorithm of private rounds.
-        start: float64[P], the initial model of all devices.
+        algorithm: the algorithm for private rounds.
+        start: float64[P], the initial model, which all devices share.
     """
 
     def __init__(self, schedule: RoundsSchedule, algorithm: Algorithm, start: Floats) -> None:
@@ -72,12 +72,12 @@ class Rounds:
         return RoundsState(Work(0, self.schedule.rate(0), self._start, nothing, nothing))
 
     def without_state(self, releases: int) -> RoundsState:
-        """Return the state after the rounds that the spent releases paid for; neighbours report later rounds."""
+        """Return the state after the rounds that the existing releases paid for; neighbours report any later rounds."""
         turn = -(-releases // max(1, self.algorithm.questions))
         return replace(self._reset_for_round(self.fresh(), turn), joining=turn > 0)
 
     def resumed(self, state: RoundsState, pending: frozenset[str]) -> RoundsState:
-        """Return a saved state. For this device, the round that was in progress has ended; see Learner.resumed."""
+        """Return a saved state, in which this device's unfinished round counts as over; see Learner.resumed."""
         whole = replace(self.fresh(), work=state.work, exhausted=state.exhausted, simulated=state.simulated)
         return replace(self._reset_for_round(whole, state.cycle), pending=pending, joining=state.cycle > 0)
 
@@ -98,16 +98,16 @@ class Rounds:
         )
 
     def start(self, state: RoundsState, now: float) -> Step:
-        """Begin at once, or after a restart listen until the neighbours' round is known or a deadline has passed."""
+        """Begin at once. After a restart, first wait to learn the neighbours' round, or until a deadline has passed."""
         listening = self.schedule.deadline * self.schedule.period if state.joining else 0.0
         published = PublishModel(state.work.model, state.cycle)
         return replace(state, due=now + listening), [SetTimer(_BEAT, now), published]
 
     def on(self, state: RoundsState, event: Event, now: float) -> Step:
-        """Handle an event, and return the next state and its effects.
+        """Handle an event, and return the next state with its effects.
 
         Raises:
-            MessageRefused: if a received message does not fit; the state remains unchanged.
+            MessageRefused: if a received message is invalid; the state is left unchanged.
         """
         match event:
             case Timer():
@@ -123,7 +123,7 @@ class Rounds:
                 return self._handle_answer(state, event)
 
     def _tick(self, state: RoundsState, now: float) -> Step:
-        """Handle a beat, on which at most one phase ends and the next one begins."""
+        """Handle a beat, on which at most one phase ends and the next begins."""
         effects: list[Effect] = []
         if state.asked is not None:
             return state, effects
@@ -137,7 +137,7 @@ class Rounds:
         return state, effects
 
     def _reset_for_round(self, state: RoundsState, turn: int) -> RoundsState:
-        """Reset the state for the beginning of the round `turn`."""
+        """Reset the state to the beginning of round `turn`."""
         work = replace(state.work, round=turn, rate=self.schedule.rate(turn), answers={}, received=())
         return without_finished_phases(replace(state, work=work, phase=RESTING))
 
@@ -155,7 +155,7 @@ class Rounds:
         return state, [*effects, PublishModel(state.work.model, state.cycle)]
 
     def _enter_phase(self, state: RoundsState, phase: int, now: float) -> Step:
-        """Begin a phase: send messages to the neighbours, and query the vault."""
+        """Begin a phase by sending messages to the neighbours and querying the vault."""
         algorithm, effects = self._algorithm(state.work.round), list[Effect]()
         state = replace(
             state, phase=phase, began=now, work=replace(state.work, received=(*state.work.received[:phase], {}))
@@ -169,7 +169,7 @@ class Rounds:
         return state, [*effects, *asks]
 
     def _end_phase(self, state: RoundsState, now: float) -> Step:
-        """End the phase if all messages have arrived or its deadline has passed."""
+        """End the phase once all messages have arrived or its deadline has passed."""
         algorithm, phase = self._algorithm(state.work.round), state.phase
         late = missing_neighbours(state) if algorithm.widths[phase] else frozenset[str]()
         if late and now < state.began + self.schedule.deadline * self.schedule.period - self._beat / 2:
@@ -187,7 +187,7 @@ class Rounds:
         return self._reset_for_round(state, state.work.round + 1), [published]
 
     def _process_and_ask(self, state: RoundsState) -> Step:
-        """Process messages of the current phase, and send the vault the next query if one is possible now."""
+        """Process the messages for the current phase, and send the vault its next query if one is possible now."""
         if state.phase == RESTING:
             return state, []
         state, algorithm = _take_in_messages(state), self._algorithm(state.work.round)
@@ -200,7 +200,7 @@ class Rounds:
         return replace(state, asked=query.id, position=position), [Ask(query)]
 
     def _handle_answer(self, state: RoundsState, answer: Answer) -> Step:
-        """Process the expected answer; ignore any other answer."""
+        """Process the vault's answer if it is the awaited one, and ignore it otherwise."""
         if answer.query_id != state.asked:
             return state, []
         state = replace(state, asked=None)
@@ -216,10 +216,10 @@ class Rounds:
         return self.algorithm if turn < self.schedule.steps else _MIXING
 
     def _checked_message(self, state: RoundsState, sender: str, message: Message) -> RoundMessage:
-        """Return the message if the neighbour may send it.
+        """Return the message after checking that the neighbour may send it.
 
         Raises:
-            MessageRefused: if the sender is not a neighbour, or if the message does not fit.
+            MessageRefused: if the sender is not a neighbour, or the message is invalid.
         """
         if not isinstance(message, RoundMessage):
             raise MessageRefused(
@@ -237,12 +237,12 @@ class Rounds:
                 f"vectors of shape {message.vectors.shape} do not fit a model of {self.schedule.size} parameters"
             )
         if message.round < 0 or message.degree < 1 or not (np.abs(message.vectors) <= LARGEST).all():
-            raise MessageRefused("range", "values of this size cannot have been learnt: their sender made them up")
+            raise MessageRefused("range", "values this large cannot have been learnt, so their sender fabricated them")
         return message
 
 
 def _take_in_messages(state: RoundsState) -> RoundsState:
-    """Add the messages of the current phase to the work, except messages without a vector."""
+    """Add the messages for the current phase to the work, except messages without vectors."""
     *before, there = state.work.received
     here, eligible = (state.work.round, state.phase), set(state.work.neighbours).difference(there)
     fresh = {
@@ -258,6 +258,6 @@ def _take_in_messages(state: RoundsState) -> RoundsState:
 
 
 def _clip_vectors(work: Work) -> Work:
-    """Clip the model and the direction to the range of a message."""
+    """Clip the model and the direction to the range that a message allows."""
     model, direction = (np.clip(vector, -LARGEST, LARGEST) for vector in (work.model, work.direction))
     return replace(work, model=model, direction=direction)

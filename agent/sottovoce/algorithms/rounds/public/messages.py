@@ -7,22 +7,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 MAX_VECTORS = 2
-"""Maximum number of vectors in one message: a model and an accompanying vector."""
+"""Maximum number of vectors per message: a model and one accompanying vector."""
 
 LARGEST = 1e15
-"""Largest magnitude of a value in a message. Learning does not produce larger values."""
+"""Maximum magnitude of a value in a message; learning never produces larger values."""
 
 
 @dataclass(frozen=True, slots=True)
 class RoundMessage:
-    """Message to one neighbour in one phase of one round.
+    """A message to one neighbour in one phase of one round.
 
     Attributes:
-        round: t, from 0.
-        phase: phase of that round, from 0.
-        degree: number of the sender's neighbours, from which both ends of an edge compute its weight.
+        round: t, starting at 0.
+        phase: the phase within that round, starting at 0.
+        degree: the number of the sender's neighbours, from which both ends of an edge compute its weight.
         vectors: float32[v, P]; v is 0 if the sender has nothing for this neighbour in this phase.
-        simulated: whether any of it comes from a seeded noise stream; the wire refuses to encode such a message.
+        simulated: whether any part comes from a seeded noise stream; the wire refuses to encode such a message.
     """
 
     kind: ClassVar[str] = "round-message/1"
@@ -35,7 +35,7 @@ class RoundMessage:
 
     @property
     def numbers(self) -> int:
-        """Number of values in the message; see Message.numbers."""
+        """The number of values in the message; see Message.numbers."""
         return self.vectors.size + 3
 
     def traced(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Rounds after the last private one, in which models are averaged without querying the vault."""
+"""Rounds after the last private one, which average models without querying the vault."""
 
 from dataclasses import dataclass, replace
 
@@ -7,7 +7,7 @@ from sottovoce.algorithms.rounds.public.work import Floats, Work
 
 @dataclass(frozen=True, slots=True)
 class MixingOnly:
-    """Algorithm that only sends and averages models."""
+    """Only sends and averages models."""
 
     widths: tuple[int, ...] = (1,)
     questions: int = 0
@@ -25,5 +25,5 @@ class MixingOnly:
         return work.model[None]
 
     def combined(self, work: Work, phase: int) -> Work:
-        """Return the work with the averaged model; see Algorithm.combined."""
+        """Return the work with the models averaged; see Algorithm.combined."""
         return replace(work, model=work.mixing.average(work.model, work.first(0)))

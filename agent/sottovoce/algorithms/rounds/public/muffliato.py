@@ -1,6 +1,6 @@
-"""Muffliato-SGD: a noisy gradient step, then K steps of gossip (Cyffers, Even, Bellet & Massoulié 2022, Algorithm 2).
+"""Muffliato-SGD: a noisy gradient step, then K gossip steps (Cyffers, Even, Bellet & Massoulié 2022, Algorithm 2).
 
-The gradient step is x ← x - γ g(x). The gossip steps are x^(s+1) = (1 + c_s) W x^s - c_s x^(s-1) for s = 0 … K-1, with
+The gradient step is x ← x - γ g(x). The gossip steps are x^(s+1) = (1 + c_s) W x^s - c_s x^(s-1) for s = 0 … K-1, where
 c = 0 without acceleration.
 """
 
@@ -12,22 +12,22 @@ from sottovoce.kernels.decentralised import chebyshev
 
 @dataclass(frozen=True, slots=True)
 class Muffliato:
-    """Algorithm with one phase for the gradient, then K exchanges of models. `Work.kept` is x^(s-1).
+    """Computes the gradient in one phase, then exchanges models in K more. `Work.kept` is x^(s-1).
 
     Attributes:
-        coefficients: public coefficients c_0 … c_(K-1). The mean is preserved for any values.
+        coefficients: the public coefficients c_0 … c_(K-1). The mean is preserved whatever their values.
     """
 
     coefficients: tuple[float, ...]
 
     @property
     def widths(self) -> tuple[int, ...]:
-        """Maximum number of vectors in a message of each phase; see Algorithm.widths."""
+        """The maximum number of vectors per message in each phase; see Algorithm.widths."""
         return (0, *(1 for _ in self.coefficients))
 
     @property
     def questions(self) -> int:
-        """Maximum number of gradients per round, 1; see Algorithm.questions."""
+        """The maximum number of gradients per round, which is 1; see Algorithm.questions."""
         return 1
 
     def question(self, work: Work, phase: int) -> tuple[int, Floats] | None:

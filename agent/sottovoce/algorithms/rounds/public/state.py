@@ -1,4 +1,4 @@
-"""State of a device that learns in rounds."""
+"""The state of a device that learns in rounds."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,35 +10,35 @@ from sottovoce.algorithms.rounds.public.messages import RoundMessage
 from sottovoce.algorithms.rounds.public.work import Work
 
 RESTING = -1
-"""Phase of a device that is between rounds."""
+"""The phase of a device that is between rounds."""
 
 Place = tuple[int, int, str]
-"""Key of a received message: (round, phase, sender)."""
+"""The key of a received message: (round, phase, sender)."""
 
 
 @dataclass(frozen=True, slots=True)
 class RoundsState:
-    """State of a device that learns in rounds. `exhausted` and the round and vectors in `work` are durable.
+    """The state of a device that learns in rounds. Only `exhausted`, and the round and vectors in `work`, are durable.
 
     Attributes:
         work: the device's current work.
-        phase: current phase of the round; RESTING between rounds.
-        exhausted: whether the vault has permanently refused.
-        simulated: whether a seeded release is part of the state.
-        joining: whether the device is restarting and does not yet know its neighbours' round.
-        due: time at which the next round should begin, in seconds on the driver's clock.
-        began: time at which the current phase began.
-        late: delay of the start of the last round, in seconds.
-        missed: number of phases that ended without some neighbour's message.
+        phase: the current phase of the round; RESTING between rounds.
+        exhausted: whether the vault has refused permanently.
+        simulated: whether the state includes a seeded release.
+        joining: whether the device is restarting and does not know its neighbours' round yet.
+        due: when the next round should begin, in seconds on the driver's clock.
+        began: when the current phase began.
+        late: how late the last round began, in seconds.
+        missed: the number of phases that ended without a message from some neighbour.
         neighbours: all neighbours, in ascending order.
-        absent: neighbours that were missing when a phase ended and have sent nothing for the current round since.
-        expected: neighbours expected in the current round.
-        heard: latest round that each neighbour has mentioned.
-        came: received messages of the current and later phases, by round, phase and sender.
-        pending: neighbours that have not confirmed the last message.
-        queue: messages to send, by neighbour, oldest first; all of them belong to one round.
-        asked: id of the query that the vault is answering, if any.
-        position: position of that query in the round.
+        absent: neighbours that were missing at the end of a phase and have sent nothing for the current round since.
+        expected: the neighbours expected in the current round.
+        heard: the latest round that each neighbour has mentioned.
+        came: received messages for the current and later phases, keyed by round, phase and sender.
+        pending: the neighbours that have not confirmed the last message.
+        queue: the messages to send to each neighbour, oldest first; all belong to the same round.
+        asked: the id of the query that the vault is answering, if any.
+        position: that query's position in the round.
     """
 
     work: Work
@@ -62,16 +62,16 @@ class RoundsState:
 
     @property
     def cycle(self) -> int:
-        """Number of rounds begun, or skipped because neighbours were ahead."""
+        """The number of rounds begun, or skipped because the neighbours were ahead."""
         return self.work.round + (self.phase != RESTING)
 
     @property
     def drift(self) -> int:
-        """Number of rounds by which the device lags behind the most advanced neighbour; 0 if it is ahead of all."""
+        """The number of rounds by which the device lags behind its most advanced neighbour; 0 if it is ahead of all."""
         return max(0, max(self.heard.values(), default=0) - self.work.round)
 
     def traced(self) -> dict[str, Any]:
-        """Return x, u and everything from which the current round was computed, JSON-serialisable; see State.traced."""
+        """Return x, u and all inputs to the current round, JSON-serialisable; see State.traced."""
         work = self.work
         return {
             "model": work.model.tolist(),

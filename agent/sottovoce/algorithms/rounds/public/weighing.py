@@ -1,10 +1,11 @@
-"""Values of neighbours' gradients to a device, and the weights derived from these values.
+"""Compute how valuable neighbours' gradients are to a device, and the weights that follow from these values.
 
-`exact` and `monte-carlo` are PDSL's methods: the Shapley value of a candidate y_ij = x_i - γ g_{i←j} in the game where
-the worth of a coalition is the accuracy of its mean on public records. `cosine` and `uniform` need no such records.
+`exact` and `monte-carlo` are PDSL's methods: they compute the Shapley value of each candidate y_ij = x_i - γ g_{i←j} in
+a game in which the worth of a coalition is its mean's accuracy on public records. `cosine` and `uniform` need no such
+records.
 
 Weights are computed only from privatised gradients and public records, so they cost nothing. If the records were not
-public, the weights would be a release of these records.
+public, the weights would be a release that depends on these records.
 """
 
 from collections.abc import Callable
@@ -22,19 +23,19 @@ How = Literal["exact", "monte-carlo", "cosine", "uniform"]
 
 
 class Game(Protocol):
-    """Game of equations (16), (17)."""
+    """The game of equations (16) and (17)."""
 
     def worth(self, candidates: Floats) -> Callable[[NDArray[np.int64]], Floats]:
-        """Return the worth function over coalitions, each a bit mask over the candidates float64[n, P]; 0 for ∅."""
+        """Return the worth of coalitions, given as bit masks over the candidates float64[n, P]; 0 for ∅."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Weighed:
-    """Result of weighing gradients.
+    """The result of weighing gradients.
 
     Attributes:
-        weights: π, float64[n], with sum 1.
+        weights: π, float64[n], which sums to 1.
         values: φ, float64[n]; None if the weights do not depend on values.
         candidates: y, float64[n, P]; None if the weights do not depend on values.
     """
@@ -54,13 +55,13 @@ class Weighed:
 
 @dataclass(frozen=True, slots=True)
 class Weighing:
-    """Method for weighing gradients.
+    """A method for weighing gradients.
 
     Attributes:
-        how: name of the method.
-        game: game for `exact` and `monte-carlo`.
-        permutations: number of permutations R for `monte-carlo`, at least 2.
-        seed: seed of the public permutations; anyone who has the gradients can recompute the weights.
+        how: the method's name.
+        game: the game used by `exact` and `monte-carlo`.
+        permutations: the number of permutations R for `monte-carlo`, at least 2.
+        seed: seed for the public permutations; anyone who has the gradients can recompute the weights.
     """
 
     how: How
@@ -69,7 +70,7 @@ class Weighing:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        """Check that a method based on Shapley values has a game."""
+        """Check that there is a game if the method uses Shapley values."""
         if self.how in ("exact", "monte-carlo") and self.game is None:
             raise ConfigError(
                 f"learner.shapley = {self.how} scores models on public records: specify them under data.public, or set "
@@ -77,13 +78,13 @@ class Weighing:
             )
 
     def __call__(self, model: Floats, gradients: Floats, rate: float, turn: int) -> Weighed:
-        """Weigh gradients float64[n, P] at a model float64[P].
+        """Weigh gradients, float64[n, P], at a model, float64[P].
 
         Args:
             model: x.
-            gradients: gradients, starting with the device's own.
+            gradients: the gradients, starting with the device's own.
             rate: γ.
-            turn: round t, which determines the random permutations.
+            turn: the round t, which determines the random permutations.
         """
         if self.how == "uniform":
             return Weighed(np.full(len(gradients), 1 / len(gradients)))

@@ -1,4 +1,4 @@
-"""Interface of an algorithm for one round: the messages of each phase, and the combination of replies."""
+"""Interface for the algorithm of one round: which messages each phase sends, and how replies are combined."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -14,7 +14,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Mixing:
-    """A device's row of the mixing matrix, restricted to the neighbours that took part.
+    """A device's row in the mixing matrix, restricted to the neighbours that took part.
 
     Attributes:
         own: w_ii, positive, including the weights of missing neighbours.
@@ -26,7 +26,7 @@ class Mixing:
 
     @classmethod
     def from_degrees(cls, own_degree: int, degrees: Mapping[str, int]) -> Self:
-        """Return Metropolis weights computed from the device's own degree and the degrees that neighbours report."""
+        """Return the Metropolis weights for the device's own degree and the degrees that its neighbours report."""
         return cls(*metropolis.weights(own_degree, degrees))
 
     def average(self, mine: Floats, theirs: Mapping[str, Floats]) -> Floats:
@@ -43,15 +43,15 @@ class Work:
 
     Attributes:
         round: t.
-        rate: γ_t, public.
+        rate: γ_t, which is public.
         model: x, float64[P].
-        direction: u or v, float64[P]: momentum, or the tracked gradient.
-        kept: additional state of the algorithm, float64[P]; see the algorithm.
+        direction: u or v, float64[P], which is the momentum or the tracked gradient.
+        kept: further state, float64[P], whose meaning depends on the algorithm.
         neighbours: all neighbours, in ascending order.
-        answers: gradients of the device's own records, by position in the round.
-        received: vectors received in each finished phase and in the current one, float64[v, P] by sender.
-        mixing: weights among the devices that were present in the phase that has just ended.
-        noted: values for step-by-step comparisons, from round `noted_in`, the last round that noted any.
+        answers: gradients of the device's own records, keyed by their position in the round.
+        received: the vectors received in each phase up to the current one, float64[v, P] keyed by sender.
+        mixing: the weights among the devices present in the phase that has just ended.
+        noted: values for step-by-step comparisons, from round `noted_in`, the last round that recorded any.
     """
 
     round: int
@@ -66,43 +66,43 @@ class Work:
     noted: Mapping[str, Any] = field(default_factory=dict)
 
     def answered(self, position: int, gradient: Floats) -> "Work":
-        """Return the work with one more gradient."""
+        """Return the work with one gradient added."""
         return replace(self, answers={**self.answers, position: gradient})
 
     def first(self, phase: int) -> dict[str, Floats]:
-        """Return the first vector of each message in a phase, float64[P] by sender."""
+        """Return the first vector of each message in a phase, float64[P], keyed by sender."""
         return {peer: vectors[0] for peer, vectors in self.received[phase].items()}
 
     def noting(self, **facts: Any) -> "Work":
-        """Return the work with these facts in place of those noted in an earlier round."""
+        """Return the work with these facts, which replace those noted in an earlier round."""
         return replace(self, noted={"noted_in": self.round, **facts})
 
 
 class Algorithm(Protocol):
-    """Algorithm of a private round. It stores only public settings."""
+    """The algorithm for a private round, which stores only public settings."""
 
     @property
     def widths(self) -> tuple[int, ...]:
-        """Maximum number of vectors in a message of each phase; 0 for a phase in which nothing is sent."""
+        """The maximum number of vectors per message in each phase; 0 for a phase that sends nothing."""
         ...
 
     @property
     def questions(self) -> int:
-        """Maximum number of gradients that the vault is asked for in one round."""
+        """The maximum number of gradients that the vault is asked for in one round."""
         ...
 
     def question(self, work: Work, phase: int) -> tuple[int, Floats] | None:
-        """Return the position and point of the next gradient to ask for in this phase; None if none is needed."""
+        """Return the position and point of the next gradient to ask for in this phase, or None if none is needed."""
         ...
 
     def taken(self, work: Work, position: int, gradient: Floats) -> Work:
-        """Return the work with the noisy mean gradient of a vault's answer, float64[P]."""
+        """Return the work after adding the noisy mean gradient, float64[P], from the vault's answer."""
         ...
 
     def message(self, work: Work, phase: int, recipient: str) -> Floats:
-        """Return the message to this neighbour at the start of the phase, float64[v, P]; v is 0 for an empty one."""
+        """Return the vectors to send this neighbour as the phase starts, float64[v, P]; v is 0 for an empty message."""
         ...
 
     def combined(self, work: Work, phase: int) -> Work:
-        """Return the work after a phase, once it has ended and no further messages are awaited."""
+        """Return the work after a phase has ended and no further messages are awaited."""
         ...

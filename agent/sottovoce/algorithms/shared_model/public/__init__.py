@@ -1,1 +1,1 @@
-"""Public half of a shared model."""
+"""Public half of a shared model, which never touches records."""

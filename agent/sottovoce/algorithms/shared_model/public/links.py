@@ -1,4 +1,4 @@
-"""Messages due to each peer of a device that shares a model, sent one at a time, the most urgent first."""
+"""Send each peer of a device with a shared model its due messages, one at a time and the most urgent first."""
 
 import numpy as np
 from msgspec.structs import replace
@@ -10,7 +10,7 @@ from sottovoce.learners.messages import Message
 
 
 def send_due_messages(state: SharedModelState) -> tuple[SharedModelState, list[Effect]]:
-    """Send due messages to each peer that has confirmed its last one; other messages wait for that confirmation."""
+    """Send due messages to each peer that has confirmed its last one. All other messages wait for a confirmation."""
     effects: list[Effect] = []
     due = {*state.requests, state.wanting, *state.owed} - state.pending - {""}
     for peer in dict.fromkeys((*state.requests, state.wanting, *state.peers)) if due else ():

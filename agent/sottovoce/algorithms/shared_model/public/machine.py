@@ -1,17 +1,17 @@
 """One model for all devices, which write its next version in turn: Jin, He & Dai 2023, with and without replacement.
 
-The newest model is announced with two integers, its step and its writer, and fetched from the writer. The next writer
-follows only from the announced head: it is the device after the writer in the order of node ids, or one chosen by a
-public hash. On a beat of its own clock, that device fetches the model and queries its vault. On the next beat, it
-announces the result. Neither the time nor the order therefore reveals how long the vault worked on the records, with
-one exception: a vault that takes longer than a period misses whole beats, which is visible.
+The newest model is announced by two integers, its step and its writer, and fetched from the writer. The announced head
+alone determines the next writer: the device after the writer in node id order, or one chosen by a public hash. On a
+beat of its own clock, that device fetches the model and queries its vault. On the next beat, it announces the result.
+Neither the time nor the order therefore reveals how long the vault worked on the records, with one exception: a vault
+that takes longer than a period misses whole beats, which is visible.
 
-The other devices wait for a silent device for some beats, and then the device after it continues. If a writer does not
+If a device is silent, the others wait for some beats, and then the device after it continues. If a writer does not
 answer, the next writer asks another holder, and then continues from its own model. Two devices may therefore write the
-same step. The larger step wins, and between equal steps a hash that favours no device decides. The loser's step is
-lost, and counted. After its last turn a device continues to fetch models, so all devices end with the newest one.
+same step. A larger step wins, and a hash that favours no device decides between equal steps. The loser's step is lost,
+which is counted. A device keeps fetching models after its last turn, so all devices end with the newest one.
 
-A link carries one message at a time. Other messages for the same peer wait in the state, at most one of each kind.
+A link carries one message at a time. Other messages to the same peer wait in the state, at most one of each kind.
 """
 
 import math
@@ -50,21 +50,21 @@ from sottovoce.learners.learner import Progress
 from sottovoce.learners.messages import Message, shape_refusal
 
 LARGEST = 2.0**12
-"""Largest magnitude of a weight from which a chain may start."""
+"""Maximum magnitude of a weight from which a chain may start."""
 
 _CYCLE = "cycle"
-_REMEMBERED = 4  # number of earlier writers to remember
-_TRIES = 2  # number of holders asked before a turn continues with the model that the device has
+_REMEMBERED = 4  # how many earlier writers to remember
+_TRIES = 2  # how many holders to ask before continuing with the device's own model
 
 Step = tuple[SharedModelState, list[Effect]]
 
 
 class SharedModel:
-    """State machine of a shared model. It stores only its arguments.
+    """The state machine of a shared model, which stores only its arguments.
 
     Args:
         schedule: the public schedule.
-        owner: node id of this device.
+        owner: the node id of this device.
         initial: float64[P], the public model at step 0.
     """
 
@@ -79,11 +79,11 @@ class SharedModel:
         return SharedModelState(Held(start, self._initial), self._initial, heard=start, told=start)
 
     def without_state(self, releases: int) -> SharedModelState:
-        """Return the state after a loss, with earlier turns counted. The last release is lost, and chains restart."""
+        """Return the state after a loss: earlier turns count, the last release is lost, and chains restart."""
         return replace(self.fresh(), turn=releases)
 
     def resumed(self, state: SharedModelState, pending: frozenset[str]) -> SharedModelState:
-        """Return a saved state with its pending peers; see Learner.resumed."""
+        """Return a saved state with the given pending peers; see Learner.resumed."""
         return replace(state, pending=pending)
 
     def progress(self, state: SharedModelState) -> Progress:
@@ -97,16 +97,16 @@ class SharedModel:
         )
 
     def start(self, state: SharedModelState, now: float) -> Step:
-        """Begin, or continue after a restart, and return the next state and its effects."""
-        listening = -math.ceil(self.schedule.patience)  # a newer model may have been written in the meantime
+        """Start or resume after a restart, and return the next state with its effects."""
+        listening = -math.ceil(self.schedule.patience)  # others may have written a newer model during the downtime
         state = replace(state, asked=None, fresh=None, wanting="", called=False, waited=listening)
         return state, [SetTimer(_CYCLE, now), PublishModel(state.model.parameters, state.cycle)]
 
     def on(self, state: SharedModelState, event: Event, now: float) -> Step:
-        """Handle an event, and return the next state and its effects.
+        """Handle an event, and return the next state with its effects.
 
         Raises:
-            MessageRefused: if a received message does not fit; the state remains unchanged.
+            MessageRefused: if a received message is invalid; the state is left unchanged.
         """
         match event:
             case Timer():
@@ -138,7 +138,7 @@ class SharedModel:
         return state, [*messages, *asked, SetTimer(_CYCLE, now + self.schedule.period), published]
 
     def _announce_release(self, state: SharedModelState) -> SharedModelState:
-        """Make the model from the vault's last release the newest model, unless a newer one is known."""
+        """Turn the vault's last release into the newest model, unless a newer one is known."""
         made = state.fresh
         if made is None:
             return state
@@ -157,7 +157,7 @@ class SharedModel:
         )
 
     def _seek_newest(self, state: SharedModelState) -> SharedModelState:
-        """Choose a holder of the newest model to ask, if the model is needed now."""
+        """Choose a holder to fetch the newest model from, if this device needs it now."""
         needed = self._is_own_turn(state) or self._is_done(state)
         free = not state.wanting and state.asked is None and state.fresh is None
         if not (needed and free and state.heard.beats(state.model.head)) or (
@@ -168,13 +168,13 @@ class SharedModel:
         return replace(state, wanting=options[state.tries % len(options)], wants=0, called=False) if options else state
 
     def _is_own_turn(self, state: SharedModelState) -> bool:
-        """Return whether it is this device's turn. It waits `patience` beats for each device that comes before it."""
+        """Return whether it is this device's turn, after waiting `patience` beats for each device before it."""
         if self._is_done(state):
             return False
         return state.waited >= devices_before(state, self.schedule, self._owner) * self.schedule.patience
 
     def _ask(self, state: SharedModelState) -> Step:
-        """Query the vault if it is this device's turn and it has the newest model, or cannot get it."""
+        """Query the vault if it is this device's turn and it has the newest model or cannot get it."""
         behind = state.heard.beats(state.model.head)
         busy = state.asked is not None or state.fresh is not None or bool(state.wanting)
         if busy or (behind and not state.resolved) or not self._is_own_turn(state):
@@ -192,7 +192,7 @@ class SharedModel:
         return replace(state, asked=query.id), [Ask(query)]
 
     def _handle_answer(self, state: SharedModelState, answer: Answer) -> Step:
-        """Process the expected answer; ignore any other answer."""
+        """Process the vault's answer if it is the awaited one, and ignore it otherwise."""
         if answer.query_id != state.asked:
             return state, []
         state = replace(state, asked=None)
@@ -208,7 +208,7 @@ class SharedModel:
         return replace(state, fresh=Held(head, self._next_model(state, answer), simulated)), []
 
     def _next_model(self, state: SharedModelState, release: Release) -> Floats:
-        """Compute the next model in float32 precision; this is post-processing."""
+        """Compute the next model in float32 precision, which is post-processing."""
         schedule, model = self.schedule, state.model.parameters
         made: Floats = release.value.astype(np.float64) * release.step
         if schedule.asks == "gradient":
@@ -233,13 +233,13 @@ class SharedModel:
         )
 
     def _note_head(self, state: SharedModelState, head: Head, sender: str) -> SharedModelState:
-        """Store the newest head, and count forks and the steps that it discards."""
+        """Store the newest head, and count forks and the steps that are lost with a head it replaces."""
         if head == state.heard:
             return state
         forks = state.forks + (head.step == state.heard.step)
         if not head.beats(state.heard):
             return replace(state, forks=forks)
-        unseen = state.heard.writer == self._owner and not state.served  # nothing newer can include an unfetched model
+        unseen = state.heard.writer == self._owner and not state.served  # no newer model can include one never fetched
         return replace(state, forks=forks, lost=state.lost + unseen, **_head_changes(state, head, sender))
 
     def _keep_model(self, state: SharedModelState, sender: str, message: SharedModelMessage) -> Step:
@@ -256,27 +256,27 @@ class SharedModel:
     def _checked_model(self, message: SharedModelMessage) -> Held:
         parameters = message.parameters.astype(np.float64)
         if parameters.shape != self._initial.shape:
-            raise shape_refusal(f"a model of {parameters.size} parameters does not fit one of {self._initial.size}")
+            raise shape_refusal(f"a model with {parameters.size} parameters does not fit one with {self._initial.size}")
         if not (np.abs(parameters) <= LARGEST).all():
-            raise MessageRefused("range", "a model's size is out of range: its sender made it up")
+            raise MessageRefused("range", "a model's size is out of range, so its sender fabricated it")
         return Held(_checked_head(message.head, start=True), parameters, message.simulated)
 
 
 def rounded(parameters: NDArray[Any]) -> Floats:
-    """Round to the nearest float32 values, the precision in which every device stores them."""
+    """Round values to float32, the precision in which every device stores them."""
     return parameters.astype(np.float32).astype(np.float64)
 
 
 def _checked_head(head: Head, *, start: bool = False) -> Head:
     if not 0 <= head.step <= MAX_STEP or (head.step == 0) != (head.writer == "") or (head.step == 0 and not start):
-        raise MessageRefused("range", "a model of this step has not been learnt: its sender made it up")
+        raise MessageRefused("range", "a model cannot have this step yet, so its sender fabricated it")
     return head
 
 
 def _head_changes(state: SharedModelState, head: Head, source: str) -> dict[str, Any]:
-    """Return the changes to the state for a new newest head."""
+    """Return the state changes for a new newest head."""
     earlier = dict.fromkeys((state.heard.writer, *state.recent))
-    known = {head.writer} & set(state.peers)  # bounded, so that no peer can fill the memory with names
+    known = {head.writer} & set(state.peers)  # only peers, so that a peer cannot fill the memory with made-up names
     return {
         "heard": head,
         "source": source,
@@ -289,6 +289,6 @@ def _head_changes(state: SharedModelState, head: Head, source: str) -> dict[str,
 
 
 def _note_attempt(state: SharedModelState) -> SharedModelState:
-    """Return the state after noting another holder that has no newer model or does not answer."""
+    """Return the state after a holder turned out to have no newer model or did not answer."""
     tries = state.tries + 1
     return replace(state, wanting="", tries=tries, resolved=tries >= _TRIES)

@@ -1,4 +1,4 @@
-"""Messages between devices that share one model (Jin, He & Dai 2023): the last writer, and the model itself."""
+"""Messages between devices that share one model (Jin, He & Dai 2023): its last writer, and the model itself."""
 
 from dataclasses import dataclass
 from hashlib import sha256
@@ -8,25 +8,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 MAX_STEP = 2**53
-"""Largest step count."""
+"""Maximum step count."""
 
 _KIND = "shared-model-message/1"  # one payload type for all three message classes
 
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """Identity of a model, by which the newest one is found: the paper's two integers.
+    """Identifies a model, so that devices can find the newest one. The paper's two integers.
 
     Attributes:
         step: t, the number of global steps up to this model, including lost ones.
-        writer: node id of the device that took the last step; empty for the public model at step 0.
+        writer: the node id of the device that took the last step; empty for the public model at step 0.
     """
 
     step: int
     writer: str
 
     def beats(self, other: "Head") -> bool:
-        """Return whether this head is newer; ties between equal steps are broken by a hash that favours no device."""
+        """Return whether this head is newer; a hash that favours no device breaks ties between equal steps."""
         return self._rank > other._rank
 
     @property
@@ -36,10 +36,10 @@ class Head:
 
 @dataclass(frozen=True, slots=True)
 class HeadAnnounced:
-    """Announcement that the sender has this model and sends it to devices that ask.
+    """Announces that the sender has this model and sends it on request.
 
     Attributes:
-        head: head of the model.
+        head: the model's head.
         simulated: whether it comes from a seeded noise stream; the wire refuses to encode such a message.
     """
 
@@ -50,7 +50,7 @@ class HeadAnnounced:
 
     @property
     def numbers(self) -> int:
-        """Number of values in the message; see Message.numbers."""
+        """The number of values in the message; see Message.numbers."""
         return 2
 
     def traced(self) -> dict[str, Any]:
@@ -60,10 +60,10 @@ class HeadAnnounced:
 
 @dataclass(frozen=True, slots=True)
 class ModelWanted:
-    """Request for the newest model that the recipient has announced.
+    """Requests the newest model that the recipient has announced.
 
     Attributes:
-        simulated: always False, because the message contains nothing that was released.
+        simulated: always False, because the message contains no release.
     """
 
     kind: ClassVar[str] = _KIND
@@ -72,7 +72,7 @@ class ModelWanted:
 
     @property
     def numbers(self) -> int:
-        """Number of values in the message; see Message.numbers."""
+        """The number of values in the message; see Message.numbers."""
         return 0
 
     def traced(self) -> dict[str, Any]:
@@ -85,7 +85,7 @@ class SharedModelMessage:
     """The newest model that the sender has announced.
 
     Attributes:
-        head: head of the model.
+        head: the model's head.
         parameters: float32[P].
         simulated: whether it comes from a seeded noise stream; the wire refuses to encode such a message.
     """
@@ -98,7 +98,7 @@ class SharedModelMessage:
 
     @property
     def numbers(self) -> int:
-        """Number of values in the message; see Message.numbers."""
+        """The number of values in the message; see Message.numbers."""
         return self.parameters.size + 2
 
     def traced(self) -> dict[str, Any]:

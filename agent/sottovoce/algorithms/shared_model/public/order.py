@@ -1,4 +1,4 @@
-"""Order of the writers of a shared model and of the devices to fetch it from, as functions of public values."""
+"""Determine from public values who writes a shared model next, and from whom to fetch it."""
 
 from hashlib import sha256
 
@@ -6,10 +6,10 @@ from sottovoce.algorithms.shared_model.public.state import SharedModelSchedule, 
 
 
 def devices_before(state: SharedModelState, schedule: SharedModelSchedule, owner: str) -> int:
-    """Return the number of devices whose turns come before this one's, once the newest head is known.
+    """Return how many devices take their turns before this one, once the newest head is known.
 
-    Devices that have taken all their turns, as far as this device knows, are left out; for `decisions` this is not
-    known. At step 0, the device that begins has the first turn, and the others follow if it is silent.
+    Devices known to have taken all their turns are left out, except with `decisions`, where this cannot be known. At
+    step 0, the device that begins has the first turn, and the others follow if it is silent.
     """
     head = state.heard
     finished = {
@@ -27,7 +27,8 @@ def devices_before(state: SharedModelState, schedule: SharedModelSchedule, owner
 def holders(state: SharedModelState, owner: str) -> list[str]:
     """Return the devices to ask for the newest model, in order: writer, announcer, earlier writers, other peers.
 
-    The list contains only peers, unless there are none, because a writer that is not a peer may be out of reach.
+    All of them are peers, because a writer that is not a peer may be unreachable. Without peers, only the writer is
+    left.
     """
     first = [node for node in (state.heard.writer, state.source, *state.recent) if node in state.peers]
     found = list(dict.fromkeys([*first, *state.peers]))

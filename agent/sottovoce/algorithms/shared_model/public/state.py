@@ -1,4 +1,4 @@
-"""State of a device that shares one model, including its durable part."""
+"""The state of a device that shares one model, including the durable part."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,23 +16,23 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class SharedModelSchedule:
-    """Public schedule of a device, fixed before it starts.
+    """The public schedule of a device, fixed before it starts.
 
     Attributes:
-        learner: learner name in queries to the vault.
-        period: seconds between beats.
-        turns: number of this device's turns; for `decisions` the maximum number, one per batch.
-        asks: query of a turn: the noisy `gradient` sum of a batch at the global model, the noisy end of a `chain` of
-            steps, or `decisions`, batch by batch, until one of them continues with the chain's end.
-        batch: public batch size B, by which a gradient sum is divided.
-        step_size: η of the first step, which is also the largest.
-        law: rule for η_t. `constant`: η; `strongly-convex`: min(η, 1/(aγt)), where t counts this device's turns;
+        learner: the learner name used in queries to the vault.
+        period: the number of seconds between beats.
+        turns: the number of this device's turns; with `decisions`, the maximum number, one per batch.
+        asks: the query made on a turn: the noisy `gradient` sum over a batch at the global model, the noisy end of a
+            `chain` of steps, or `decisions`, one batch after another, until one of them continues with a chain's end.
+        batch: the public batch size B, by which a gradient sum is divided.
+        step_size: η for the first step, which is also the largest.
+        law: the rule for η_t. `constant`: η; `strongly-convex`: min(η, 1/(aγt)), where t counts this device's turns;
             `inverse-root`: η/√t, where t counts all devices' turns.
-        slope: a of `strongly-convex`.
-        regularisation: λ = γ; a gradient sum covers only the loss, and the term of λ is added on this device.
-        radius: radius R of the ball onto which models are projected.
-        order: rule for the next writer: `round`, the one after the last writer; `random`, uniformly by a public hash.
-        patience: number of beats that a device waits for each writer before it, and for an answer.
+        slope: the constant a for `strongly-convex`.
+        regularisation: λ = γ; a gradient sum covers only the loss, and this device adds the λ term.
+        radius: the radius R of the ball onto which models are projected.
+        order: how the next writer is chosen: `round`, the one after the last; `random`, uniformly by a public hash.
+        patience: how many beats a device waits for each writer before it, and for an answer.
         begins: whether this device takes the first turn.
     """
 
@@ -64,9 +64,9 @@ class Held:
     """A model with its head.
 
     Attributes:
-        head: step and writer of the model.
+        head: the model's step and writer.
         parameters: float64[P], in float32 precision.
-        simulated: whether a seeded release is part of the model.
+        simulated: whether the model includes a seeded release.
     """
 
     head: Head
@@ -75,35 +75,36 @@ class Held:
 
 
 class SharedModelState(Struct, frozen=True):
-    """State of a device. Never modified in place; fields after `written` do not survive a restart.
+    """The immutable state of a device. Fields after `written` do not survive a restart.
 
     Attributes:
-        model: the newest model that this device has and that others may know it to have.
-        own: float64[P], the device's last release, which is w^L after it; the public initial model before the first.
-        heard: newest head that the device knows of.
-        told: newest head that the device has announced.
-        cycle: number of beats begun.
-        turn: slot of the next query to the vault.
-        exhausted: whether the vault has permanently refused.
-        forks: number of received heads that conflicted with another head of the same step.
-        lost: number of updates known to be missing from all newer models.
-        written: number of received heads by writer, for writers that are peers.
-        waited: beats since the newest head was received; below 0 while a starting device only listens.
-        source: device that announced the newest head.
-        recent: writers of earlier heads, newest first.
+        model: the newest model that this device has, which other devices may also know that it has.
+        own: float64[P], the device's last release, after which it equals w^L; before the first, the public initial
+            model.
+        heard: the newest head that the device knows of.
+        told: the newest head that the device has announced.
+        cycle: the number of beats begun.
+        turn: the slot of the next query to the vault.
+        exhausted: whether the vault has refused permanently.
+        forks: how many received heads conflicted with another head at the same step.
+        lost: how many updates are known to be missing from all newer models.
+        written: the number of received heads per writer, for writers that are peers.
+        waited: beats since the newest head was received; negative while a device only listens after startup.
+        source: the device that announced the newest head.
+        recent: the writers of earlier heads, newest first.
         served: whether a device has fetched this device's own last model.
-        wanting: device that this device has chosen to ask for a model; empty if there is none.
-        wants: beats since that device was chosen.
-        called: whether the request has been sent, not only planned.
-        tries: number of holders asked for the newest head.
+        wanting: the device that this device has chosen to ask for a model; empty if there is none.
+        wants: the number of beats since that choice.
+        called: whether the request has already been sent.
+        tries: how many holders have been asked for the newest head.
         resolved: whether the device need not fetch before its turn, because enough holders could not help.
-        asked: id of the query that the vault is answering, if any.
-        writes: step of the model that the answer produces.
-        fresh: model produced by the answer, to be announced on the next beat.
-        owed: peers to which the announced head has not yet been sent.
-        requests: peers that wait for the model, in order.
-        peers: node ids of possible recipients.
-        pending: peers that have not confirmed the last message.
+        asked: the id of the query that the vault is answering, if any.
+        writes: the step of the model that the answer produces.
+        fresh: the model produced by the answer, to be announced on the next beat.
+        owed: the peers to which the announced head has not been sent yet.
+        requests: the peers waiting for the model, in order.
+        peers: the node ids of possible recipients.
+        pending: the peers that have not confirmed the last message.
     """
 
     model: Held

@@ -1,1 +1,1 @@
-"""The public half of private steps."""
+"""Public half of private steps, which never touches records."""

@@ -1,6 +1,6 @@
-"""Private steps: a device's question to its vault on each beat of its own clock, and the move that an answer makes.
+"""Private steps: a device queries its vault on the beats of its own clock and moves its model by each answer.
 
-Everything in this module is public: a schedule is fixed before a device starts, and an answer is a release.
+Everything in this module is public, because schedules are fixed before a device starts and answers are releases.
 """
 
 import math
@@ -17,37 +17,37 @@ from sottovoce.door import Query
 _UNIT_BITS = 40
 UNIT = 2.0**_UNIT_BITS  # units in 1.0
 MAX_NUMERATOR = 2**60
-"""The largest magnitude of one coordinate, in units of 2^-40: two of them never overflow an int64."""
+"""Maximum magnitude of a coordinate, in units of 2^-40; adding two of them never overflows an int64."""
 
 REMEMBERS = 0.25
-"""Factor on a step's length where steps follow records: with whole steps a model forgets winter data by summer."""
+"""Factor on the step length for followed records; with full steps, a model forgets winter data by summer."""
 
 SHARE_BITS = 16
-"""Fractional bits of a vector that is sent, unless configured."""
+"""Default number of fractional bits in a vector that is sent."""
 
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """Public schedule of a device that steps along noised sums, fixed before it starts.
+    """The public schedule of a device that steps along noisy sums, fixed before it starts.
 
     Attributes:
-        learner: the name under which it asks the vault.
-        size: P.
-        period: seconds from cycle to cycle.
-        steps: private gradient steps, one per cycle from the first.
-        step_size: γ of the first step.
-        step_decay: share of γ lost, linearly, by the last step.
-        expected_records: B, not necessarily a whole number.
-        fanout: number of peers that receive shares in one cycle.
-        thresholds: movement of the clipping threshold; None where the vault's threshold is constant.
-        asks: the kind of question: `gradient` at the model; `mean`, the device's one vector, wherever the model is.
-        share_bits: z of a share is rounded to multiples of some 2^-share_bits, at most.
-        follows: windows that pay for themselves are followed: a window is in K releases, and B is for one window.
-        every: windows from one step to the next, where they are followed and the device pays for all of them; else 0.
-        longest: largest γ/B of records that are followed, so that the noise over few windows is bounded.
-        steps_first: push-sum: take the private step before the shares are sent, as AdaD²P 2024, Algorithm 1, has it;
-            else send first, so that a slow vault holds up no message.
-        damping: rule that shortens steps of contributions while gradients vary; None if γ_t is fixed.
+        learner: the learner name used in queries to the vault.
+        size: the number of parameters P.
+        period: the number of seconds between cycles.
+        steps: the number of private gradient steps, one per cycle from the first.
+        step_size: γ for the first step.
+        step_decay: the fraction of γ that has been lost, linearly, by the last step.
+        expected_records: B, which need not be an integer.
+        fanout: the number of peers that receive shares in one cycle.
+        thresholds: how the clipping threshold changes; None if the vault's threshold is constant.
+        asks: the kind of query: `gradient`, at the model, or `mean`, for the device's one vector, at any model.
+        share_bits: z in a share is rounded to multiples of 2^-share_bits or finer.
+        follows: whether windows with separate budgets are followed; each is in K releases, and B is for one window.
+        every: windows between steps, if windows are followed and the device pays for all of them; otherwise 0.
+        longest: the maximum γ/B if records are followed, which bounds the noise over few windows.
+        steps_first: push-sum: whether to take the private step before sending the shares, as in AdaD²P 2024,
+            Algorithm 1; if False, shares are sent first, so that a slow vault does not delay any message.
+        damping: shortens the steps of contributions while gradients vary; None if γ_t is fixed.
     """
 
     learner: str
@@ -69,53 +69,53 @@ class Schedule:
 
     @property
     def at_once(self) -> int:
-        """Number of consecutive steps; further steps, of followed records, wait for windows."""
+        """The number of consecutive steps. With followed records, further steps wait for windows."""
         return (self.steps + 1) // 2 if self.follows else self.steps
 
     @property
     def width(self) -> int:
-        """Length of the vector that is mixed: the model, and ln C where the threshold is mixed too."""
+        """The length of the vector that is mixed: the model, and ln C if the threshold is also mixed."""
         return self.size + (0 if self.thresholds is None else len(self.thresholds.start))
 
 
 class Asked(Protocol):
-    """Question in a state that the vault is answering."""
+    """A state with a query that the vault is answering."""
 
     @property
     def step(self) -> int:
-        """Private steps finished; the slot of that question."""
+        """The number of private steps finished, which is the slot of that query."""
         ...
 
     @property
     def threshold(self) -> float | None:
-        """C_t of the question, if the threshold varies."""
+        """The C_t in the query, if the threshold varies."""
         ...
 
 
 class Damped(Asked, Protocol):
-    """State with such a question, and with the variation of earlier releases."""
+    """A state with such a query and with the variation between earlier releases."""
 
     @property
     def variation(self) -> float:
-        """Sum of squared differences between releases so far; see Damping.add."""
+        """The sum of squared differences between releases so far; see Damping.add."""
         ...
 
     @property
     def last(self) -> NDArray[np.float64] | None:
-        """float64[P], the last release; None before the first, and after a restart."""
+        """The last release, float64[P]; None before the first and after a restart."""
         ...
 
 
 def question(plan: Schedule, step: int, estimate: NDArray[np.float64]) -> tuple[float | None, Query]:
-    """Return the next question, for the gradient at the model; if the threshold varies, it is the point's last entry.
+    """Return the next query, for the gradient at the model. If the threshold varies, it is the point's last entry.
 
     Args:
-        plan: plan of the run.
-        step: private steps finished.
+        plan: the public schedule.
+        step: the number of private steps finished.
         estimate: float64[width], the device's estimate of the fleet's mean.
 
     Returns:
-        C_t where it moves, else None; and the question.
+        C_t if it varies, else None; and the query.
     """
     threshold, point = None, estimate[: plan.size]
     if plan.thresholds is not None:
@@ -125,21 +125,21 @@ def question(plan: Schedule, step: int, estimate: NDArray[np.float64]) -> tuple[
 
 
 def next_beat(due: float, now: float, period: float) -> float:
-    """Return the first beat from now on of the clock that had a beat at `due`."""
+    """Return the first beat from now on, for a clock that had a beat at `due`."""
     return due + math.ceil((now - due) / period) * period
 
 
 def contribution(
     schedule: Schedule, state: Asked, value: NDArray[np.int64], step: float, units: int = 1
 ) -> NDArray[np.int64]:
-    """Return γ_t/B · release in units of 2^-40, int64[width]: post-processing, rounded alike on every machine.
+    """Return γ_t/B · release in units of 2^-40, int64[width], which is post-processing and equal on every machine.
 
     Args:
-        schedule: gives γ_t and B.
-        state: gives t, and C_t where it moves.
+        schedule: provides γ_t and B.
+        state: provides t, and C_t if it varies.
         value: int64, the release on its grid.
-        step: the grid's step.
-        units: see Release; of records that are followed, the number of windows.
+        step: the grid step.
+        units: see Release; for followed records, the number of windows.
     """
     if schedule.thresholds is None or state.threshold is None:
         return move(schedule, state.step, value, step, units)
@@ -151,13 +151,13 @@ def contribution(
 def damped_contribution(
     schedule: Schedule, state: Damped, value: NDArray[np.int64], step: float
 ) -> tuple[NDArray[np.int64], float, NDArray[np.float64] | None]:
-    """Return the contribution of a release, shortened by the schedule's damping, and the new `variation` and `last`.
+    """Return a release's contribution, shortened by the schedule's damping, and the new `variation` and `last`.
 
     Args:
-        schedule: gives γ_t, B and the rule.
-        state: gives t, C_t where it moves, the last release, and the variation of all.
+        schedule: provides γ_t, B and the damping rule.
+        state: provides t, C_t if it varies, the last release, and the variation so far.
         value: int64, the release on its grid.
-        step: the grid's step.
+        step: the grid step.
     """
     moved, damping = contribution(schedule, state, value, step), schedule.damping
     if damping is None:
@@ -169,20 +169,20 @@ def damped_contribution(
 
 
 def move(schedule: Schedule, done: int, value: NDArray[np.int64], step: float, units: int = 1) -> NDArray[np.int64]:
-    """Return the move under a constant threshold, of one device or many: int64 of the shape of `value`.
+    """Return the move under a constant threshold, for one device or many, as int64 in the shape of `value`.
 
     Args:
-        schedule: gives γ_t and B.
-        done: t, private steps before this one.
+        schedule: provides γ_t and B.
+        done: t, the number of private steps before this one.
         value: int64[..., P], releases on their grid.
-        step: the grid's step.
+        step: the grid step.
         units: see contribution.
     """
     return bounded(value * (rate(schedule, done, units) / expected_batch(schedule, units) * step * UNIT))
 
 
 def rate(schedule: Schedule, done: int, units: int = 1) -> float:
-    """Return γ_t of the step after `done` others; if records are followed, it falls until `at_once` steps are taken."""
+    """Return γ_t after `done` steps. With followed records, it decreases only until `at_once` steps are taken."""
     largest = schedule.step_size
     if schedule.follows:
         largest = min(largest, schedule.longest * expected_batch(schedule, units))
@@ -192,17 +192,17 @@ def rate(schedule: Schedule, done: int, units: int = 1) -> float:
 
 
 def expected_batch(schedule: Schedule, units: int) -> float:
-    """Return B of a release."""
+    """Return a release's B."""
     return schedule.expected_records * (units if schedule.follows else 1)
 
 
 def rounded(numerator: NDArray[np.int64], share_bits: int) -> NDArray[np.int64]:
-    """Return the value that is sent for int64[width] in units of 2^-40: the nearest multiples of 2^-share_bits."""
+    """Return int64[width] in units of 2^-40 as rounded for sending, to the nearest multiples of 2^-share_bits."""
     coarser = _UNIT_BITS - share_bits
     return (numerator + (1 << coarser >> 1)) >> coarser << coarser
 
 
 def bounded(units: NDArray[np.floating[Any]]) -> NDArray[np.int64]:
-    """Return the nearest integers, none of them larger than a numerator may be."""
+    """Return the nearest integers, clipped to the maximum magnitude of a numerator."""
     near: NDArray[np.int64] = np.clip(np.rint(units), -MAX_NUMERATOR, MAX_NUMERATOR).astype(np.int64)
     return near

@@ -1,10 +1,10 @@
-"""Schedule of private steps: each follows the previous step or, for followed records, a finished window.
+"""Schedule private steps: each follows the previous step or, with followed records, a finished window.
 
-With a source that does not grow, a device takes its K steps in succession. With a feed, windows come one by one, and
-each pays for K releases. A device takes half of its steps at once, over all windows that have ended by then; after that
-it takes one step for each window that ends, over all windows that can still pay. In the long run these are the last K
-windows. This reveals as much about a window as consecutive steps would, with far less noise. Older windows have been
-forgotten by then, by a public rule. If the device as a whole pays, its K steps are spread evenly over a year of
+If the source does not grow, a device takes its K steps in succession. In a feed, windows arrive one by one, and each
+pays for K releases. The device takes half of its steps at once, over all windows that have ended by then. After that it
+takes one step per finished window, over all windows that can still pay, which in the long run are the last K windows.
+This reveals as much about a window as consecutive steps would, with far less noise. A public rule has discarded older
+windows by then. If the device pays with one budget for all windows, its K steps are spread evenly over a year of
 windows.
 """
 
@@ -16,15 +16,15 @@ from sottovoce.learners.learner import Progress
 
 
 class ScheduleProgress(Protocol):
-    """Progress of the schedule in a state.
+    """The part of a state that tracks the schedule.
 
     Attributes:
-        step: private steps finished.
-        exhausted: whether the vault has permanently refused.
+        step: the number of private steps finished.
+        exhausted: whether the vault has refused permanently.
         over: the last window that has ended; None until one is reported.
         learnt: the last window after which nothing was left to ask; None before the first.
-        asking: the last window that had ended when the vault was asked the question it is answering; not kept.
-        asked: id of the question that the vault is answering; None if there is none.
+        asking: the last window that had ended when the current query was sent; lost on a restart.
+        asked: the id of the query that the vault is answering; None if there is none.
     """
 
     @property
@@ -53,7 +53,7 @@ class ScheduleProgress(Protocol):
 
 
 def has_step_ahead(schedule: Schedule, state: ScheduleProgress) -> bool:
-    """Return whether a private step is ahead, or its answer is awaited."""
+    """Return whether a private step is still to come or its answer is awaited."""
     if schedule.follows:
         waits = state.over is None or state.over == state.learnt
         return schedule.steps > 0 and (state.asked is not None or not waits)
@@ -62,17 +62,17 @@ def has_step_ahead(schedule: Schedule, state: ScheduleProgress) -> bool:
 
 
 def _is_step_due(schedule: Schedule, state: ScheduleProgress) -> bool:
-    """Return whether enough windows have ended since the last step; a clock that was set back waits for those again."""
+    """Return whether enough windows have ended since the last step. A clock set back waits for these windows again."""
     return state.over is not None and (state.learnt is None or state.over - state.learnt >= schedule.every)
 
 
 def progress(schedule: Schedule, state: ScheduleProgress, own: dict[str, float | int | str]) -> Progress:
-    """See Learner.progress; records that are followed have no last step, but a last window.
+    """Return the learner's progress; see Learner.progress. Followed records have a last window but no last step.
 
     Args:
-        schedule: schedule of the learner.
-        state: state of its device.
-        own: the learner's own details.
+        schedule: the learner's schedule.
+        state: the device's state.
+        own: details specific to the learner.
     """
     learnt = {} if state.learnt is None else {"last_window": state.learnt}
     return Progress(
@@ -85,16 +85,17 @@ def progress(schedule: Schedule, state: ScheduleProgress, own: dict[str, float |
 
 
 def learnt_after(schedule: Schedule, state: ScheduleProgress) -> int | None:
-    """Return `learnt`, when the question for the next step has been answered: further ones wait for another window."""
+    """Return `learnt` after the answer for the next step; if it equals `asking`, more steps wait for another window."""
     waits = schedule.every or (schedule.follows and state.step + 1 >= schedule.at_once)
     return state.asking if waits else state.learnt
 
 
 def changes_after_refusal(schedule: Schedule, state: ScheduleProgress, answer: Refused) -> dict[str, Any]:
-    """Return changes of a state whose vault has refused.
+    """Return the state changes after a refusal by the vault.
 
-    Windows that come have a budget of their own. A question refused because the vault does not trust its clock is asked
-    again on the next beat.
+    Windows to come have separate budgets. A query that was refused because the vault does not trust its clock is
+    repeated
+    on the next beat.
     """
     if answer.reason == "calendar":
         return {}

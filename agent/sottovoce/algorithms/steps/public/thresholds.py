@@ -1,10 +1,10 @@
-"""Clipping thresholds that move while a fleet learns: by a public rule, or after noised bits that the fleet averages.
+"""Clipping thresholds that change while a fleet learns, by a public rule or through noisy bits that the fleet averages.
 
-The threshold travels in the query's point, and the release comes back in units of the threshold, so that the release's
-privacy is the same whatever the threshold. Under `quantile` (Andrew, Thakkar, McMahan & Ramaswamy 2021) each release
-also contains one noised number: how many gradients were no longer than C_t. ln C is one more coordinate of the mass
-that push-sum mixes, and a step along it is as additive as a step along the gradient. So every device follows the bits
-of all devices, which are far less noisy than its own, and no additional message or release is spent on the threshold.
+The threshold is sent in the query's point, and the release is returned in units of the threshold, so its privacy does
+not depend on the threshold. Under `quantile` (Andrew, Thakkar, McMahan & Ramaswamy 2021), each release also contains
+one noisy number: how many gradients were no longer than C_t. ln C is an additional coordinate of the mass that push-sum
+mixes, and a step along it is as additive as a step along the gradient. Every device therefore follows the bits from all
+devices, which are far less noisy than its own, and the threshold needs no additional messages or releases.
 """
 
 import math
@@ -17,20 +17,20 @@ from sottovoce.kernels.decentralised.clip_schedule import decayed_threshold
 from sottovoce.kernels.decentralised.normalisation import Rule, undo_normalisation
 
 THRESHOLD_RATE = 0.05
-"""η_C: slower than in Andrew et al. 2021, whose bits are of many more records."""
+"""η_C, which is slower than in Andrew et al. 2021, where the bits come from many more records."""
 
-_FURTHEST = math.log(100.0)  # logarithm of the largest factor between C and C_0, which limits the effect of noise
+_FURTHEST = math.log(100.0)  # log of the maximum factor between C and C_0, which limits the effect of noise
 
 
 @dataclass(frozen=True, slots=True)
 class Thresholds:
-    """Rule by which C_t follows from C_0.
+    """The rule that derives C_t from C_0.
 
     Attributes:
-        rule: `decay`, `quantile` or `automatic`, under which C stays and is the length of a normalised gradient.
+        rule: `decay`, `quantile`, or `automatic`, where C is constant and equals the length of a normalised gradient.
         initial: C_0.
-        ratio: decay: the part of C_0 that is left after the last step.
-        target: quantile: share of gradients that shall be no longer than C.
+        ratio: for `decay`, the fraction of C_0 that is left after the last step.
+        target: for `quantile`, the target fraction of gradients no longer than C.
     """
 
     rule: Rule
@@ -40,16 +40,16 @@ class Thresholds:
 
     @property
     def start(self) -> tuple[float, ...]:
-        """Initial mass beside the model: ln C_0 where the threshold is mixed, else nothing."""
+        """The initial mass in addition to the model: ln C_0 if the threshold is mixed, otherwise empty."""
         return (math.log(self.initial),) if self.rule == "quantile" else ()
 
     def threshold_at(self, slot: int, steps: int, estimate: NDArray[np.float64]) -> float:
         """Return C_t.
 
         Args:
-            slot: t, from 0.
+            slot: t, starting at 0.
             steps: K.
-            estimate: float64, the device's estimate; its last number is ln C if that is mixed.
+            estimate: float64, the device's estimate, whose last entry is ln C if the threshold is mixed.
         """
         if self.rule == "decay":
             return decayed_threshold(self.initial, self.ratio, slot, steps)
@@ -59,13 +59,13 @@ class Thresholds:
         return math.exp(min(max(float(estimate[-1]), middle - _FURTHEST), middle + _FURTHEST))
 
     def descent(self, total: NDArray[np.float64], threshold: float, rate: float, batch: float) -> NDArray[np.float64]:
-        """Return the step that one release subtracts from the device's vector, float64.
+        """Return the step that a release subtracts from the device's vector, float64.
 
-        The last entry is η_C (share - target), in ln C: C exp(-η_C (share - target)) is the rule of Andrew et al.
+        The last entry is η_C (share - target), in ln C: C exp(-η_C (share - target)) is the rule in Andrew et al.
 
         Args:
             total: float64, the release.
-            threshold: C_t that it was asked with.
+            threshold: the C_t in the query.
             rate: γ_t.
             batch: B.
         """
