@@ -255,7 +255,7 @@ def test_a_token_ends_with_its_time_by_the_enroller_s_own_clock(
     assert "has already been used; request a new one" in enroller_says(enroller, token)
     now[0] -= 1
     assert json.loads(enroller_says(enroller, token))["type"] == "issued"
-    assert "has been used" in enroller_says(enroller, token)
+    assert "already been used" in enroller_says(enroller, token)
 
 
 def test_an_invitation_that_nobody_takes_ends(authority: Path) -> None:

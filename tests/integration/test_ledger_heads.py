@@ -79,7 +79,7 @@ def test_a_ledger_alone_that_was_restored_is_named_without_any_peer(fleet: Fleet
     shutil.copy(copy / "ledger.db", device.state)
     ran = sottovoce("agent", "run", "--config", device.config)
     assert (ran.returncode, ran.stderr.count("\n")) == (5, 1)
-    assert f"its own {HEADS} knows of charge" in ran.stderr
+    assert f"this device's {HEADS} knows of charge" in ran.stderr
     assert spending(device).charges == old
 
 

@@ -87,7 +87,7 @@ async def test_an_error_of_the_block_is_not_replaced_and_the_agent_ends(pair: li
     [
         ("noise_for_a_budget", "twice as many releases: ε = "),
         ("audit_a_learner", "not refuted"),
-        ("fleet_as_estimator", "ε = 4.0: accuracy 0."),
+        ("fleet_as_estimator", "ε = 4.0: mean accuracy 0."),
         ("accuracy_against_epsilon", "majority 0."),
     ],
 )

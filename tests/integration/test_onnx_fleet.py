@@ -157,7 +157,7 @@ def test_a_simulation_takes_a_graph_of_the_package_by_its_name(tmp_path: Path) -
     [
         (
             ("--model", "mnist-cnn"),
-            "mnist-cnn takes 784 features and 10 classes; after data.transform, the data has 4 and 3",
+            "mnist-cnn expects 784 features and 10 classes; after data.transform, the data has 4 and 3",
         ),
         (("--model", "none.onnx"), "cannot be read"),
         (

@@ -45,7 +45,7 @@ def test_the_same_seed_gives_the_same_run() -> None:
 @pytest.mark.parametrize(
     "words, code, says",
     [
-        (["push-sum", "--engine", "vector"], 2, "leave --engine out"),
+        (["push-sum", "--engine", "vector"], 2, "omit --engine"),
         (["push-sum", "--set", "learner.clop=1"], 2, "Did you mean `learner.clip`?"),
         (["push-sum", "--set", 'agents="many"'], 3, "agents"),
         (["push-sum", "--set", "data.features=3"], 3, "data = synthetic"),
@@ -53,7 +53,7 @@ def test_the_same_seed_gives_the_same_run() -> None:
         (["push-sum", "--set", "epsilon=2"], 5, "adds no noise"),
         (["clipd2p", "--set", "fidelity=paper"], 5, "privacy.allow_unproved=true"),
         (["clipd2p", "--set", 'learner="sgd"'], 3, "unknown learner"),
-        (["clipd2p", "--set", 'data="synthetic#features=x"'], 4, "must be a whole number"),
+        (["clipd2p", "--set", 'data="synthetic#features=x"'], 4, "must be a non-negative integer"),
     ],
 )
 def test_wrong_words_are_named(words: list[str], code: int, says: str) -> None:
