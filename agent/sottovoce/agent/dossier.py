@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from sottovoce.agent.explain import Spent, describe_person_promise, explanation
+from sottovoce.agent.own_task import planned_steps
 from sottovoce.config import AgentConfig
 from sottovoce.vault import Ledger
 from sottovoce.vault.account import account_of, audit_account
@@ -45,6 +46,7 @@ def dossier(config: AgentConfig, ledger: Ledger, where: str, version: str) -> di
     spending, head = audit_account(account)
     present = replace(spending, of_task=ledger.spending().of_task)
     told = explanation(config, Spent(present, where, ledger.own_budget))
+    limits = {"steps": planned_steps(config), "clip": getattr(config.learner, "clip", None)}
     facts = {
         "schema": SCHEMA,
         "program": f"sottovoce {version}",
@@ -70,7 +72,7 @@ def dossier(config: AgentConfig, ledger: Ledger, where: str, version: str) -> di
             "windows": config.data.windows,
             "learner": config.learner.name,
             "model": config.learner.chosen_model,
-            **{key: value for key in ("steps", "clip") if (value := getattr(config.learner, key, None)) is not None},
+            **{key: value for key, value in limits.items() if value is not None},
             "period_s": config.learner.period,
         },
         "isolation": {

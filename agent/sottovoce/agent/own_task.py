@@ -77,7 +77,15 @@ def _settings(config: AgentConfig, ranges: str) -> Iterator[tuple[str, Value]]:
     own = learner.device_keys | _SAID_OTHERWISE | (set() if task.steps is None else {"steps"})
     for field in structs.fields(learner):
         if field.name not in own:
-            yield f"learner.{field.name}", to_builtins(getattr(learner, field.name))
+            value = planned_steps(config) if field.name == "steps" else getattr(learner, field.name)
+            yield f"learner.{field.name}", to_builtins(value)
+
+
+def planned_steps(config: AgentConfig) -> int | None:
+    """Return the number of private steps, as configured or the learner's default; None for a learner without steps."""
+    steps: int | None = getattr(config.learner, "steps", None)
+    rule = config.learner.algorithm.steps
+    return rule(config) if steps is None and rule is not None else steps
 
 
 def _model_identity(name: str) -> str:

@@ -8,7 +8,7 @@ import hypothesis.strategies as st
 import numpy as np
 import pytest
 from hypothesis import given
-from sottovoce.agent.own_task import declared_ranges, task_of
+from sottovoce.agent.own_task import declared_ranges, planned_steps, task_of
 from sottovoce.config import AgentConfig, config_from_tables
 from sottovoce.errors import ConfigError
 from sottovoce.registry import ALGORITHMS
@@ -57,6 +57,15 @@ def test_what_a_fleet_agrees_on_is_told_apart_and_named(change: tuple[str, str, 
 @pytest.mark.parametrize("change", OWN, ids=str)
 def test_what_a_device_chooses_for_itself_is_not_in_it(change: tuple[str, str, Any]) -> None:
     assert task_of(config(change)).digest == task_of(config()).digest
+
+
+@pytest.mark.parametrize("records", [60.0, 300.0, 6000.0])
+def test_the_default_number_of_steps_is_in_it_as_a_number(records: float) -> None:
+    many = ("data", "expected_records", records)
+    steps = planned_steps(config(many))
+    assert steps == {60.0: 48, 300.0: 72, 6000.0: 144}[records]
+    assert task_of(config(many, ("learner", "steps", steps))).digest == task_of(config(many)).digest
+    assert planned_steps(config(("learner", "name", "golf"))) is None
 
 
 def test_below_a_ceiling_steps_are_a_device_s_own() -> None:

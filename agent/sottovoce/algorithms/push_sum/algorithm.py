@@ -17,6 +17,12 @@ def _parts(config: Any, public: Any) -> Any:
     return family(config)
 
 
+def _steps(config: Any) -> int:
+    from sottovoce.algorithms.push_sum.step_count import steps_of
+
+    return steps_of(config)
+
+
 def _wire() -> Any:
     from sottovoce.algorithms.push_sum import wire
 
@@ -49,6 +55,7 @@ def _push_sum_algorithm(**own: Any) -> Algorithm:
     return Algorithm(
         parts=_parts,
         relation=_relation,
+        steps=_steps,
         regression=True,
         one_member="with contributions, the default, moves only its own part; with other mixings it ruins every model",
         payloads={
