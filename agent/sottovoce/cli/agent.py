@@ -109,7 +109,7 @@ def _waiting_lines(answer: dict[str, Any]) -> list[str]:
     waiting = []
     for wait in answer["waiting"]:
         left = f"{wait['left_s']:.1f} s"
-        until = f"next check in {left}" if wait["repeats"] else f"for up to {left} more"
+        until = f"next check in {left}" if wait["repeats"] else f"at most {left} more"
         waiting.append(f"waiting for {wait['reason']}: since {wait['since_s']:.1f} s, {until}")
     failing = [peer for peer in answer["peers"] if peer["failures_in_a_row"]]
     return [*waiting, *(f"not reached {peer['address']}: {peer['last_failure']}" for peer in failing)]

@@ -176,14 +176,14 @@ BAD_QUESTIONS = {
     "more than is asked": ('{"predict": [[1, 2]], "because": 1}', "because"),
     "half a document": ('{"predict": [[1, 2]', "send {"),
     "words": ('{"predict": [["1", "2"]]}', "Expected `float`"),
-    "nothing": ('{"predict": []}', "0 records: send 1 to 1024 at a time"),
-    "too many": (json.dumps({"predict": [[0, 0]] * 1025}), "1025 records: send 1 to 1024 at a time"),
+    "nothing": ('{"predict": []}', "0 records; send 1 to 1024 at a time"),
+    "too many": (json.dumps({"predict": [[0, 0]] * 1025}), "1025 records; send 1 to 1024 at a time"),
     "another number of features": ('{"predict": [[1, 2, 3]]}', "has 3 features, but the model expects 2"),
     "rows of different lengths": ('{"predict": [[1, 2], [1]]}', "differ in their number of features"),
     "no features": ('{"predict": [[], []]}', "has 0 features"),
     "infinity": ('{"predict": [[1, 1e999]]}', "a finite number|out of range"),
     "a name that is no number": ('{"predict": [[1, NaN]]}', "send {"),
-    "too long": (json.dumps({"predict": [[0.0] * 2] * (LONGEST_QUESTION // 8)}), "longer than 1048576 bytes"),
+    "too long": (json.dumps({"predict": [[0.0] * 2] * (LONGEST_QUESTION // 8)}), "exceeds 1048576 bytes"),
     "deep": ('{"predict": ' + "[" * 5000 + "]" * 5000 + "}", "send {"),
 }
 

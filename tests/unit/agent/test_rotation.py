@@ -176,7 +176,7 @@ def test_certificates_of_the_key_before_end_when_the_fleet_has_said(street: Stre
     assert timedelta(days=29) < identity.not_after - now <= timedelta(days=30)
     due = renewal_due(identity) - now
     assert timedelta(days=19) < due < timedelta(days=23), "in time, and not before those that were off can be back"
-    with pytest.raises(IdentityError, match="a key that fleet 'street' has retired: renew it"):
+    with pytest.raises(IdentityError, match="a key that fleet 'street' has retired; renew it"):
         verify_peer_certificate(certificate(other.identity), identity, now + timedelta(days=31))
     request = renewal_request(node.state / IDENTITY)
     fleet = open_fleet(street.authority)

@@ -97,7 +97,7 @@ def test_a_promise_without_its_purpose_or_that_is_none_makes_no_fleet(tmp_path: 
 def test_a_damaged_promise_is_named(authority: Path, tmp_path: Path) -> None:
     (authority / "promised.json").write_text('{"epsilon": 2}')
     refused = here("fleet", "join", "--fleet", authority, "--state", tmp_path / "one")
-    assert (refused.code, "promised.json is damaged" in refused.err) == (6, True), refused.err
+    assert (refused.code, "promised.json is corrupt" in refused.err) == (6, True), refused.err
     assert read_promise(tmp_path) is None
 
 

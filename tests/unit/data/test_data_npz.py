@@ -155,7 +155,7 @@ def test_files_that_are_no_whole_archive_are_refused(archive: Path) -> None:
     whole = archive.read_bytes()
     for content in (b"", b"PK", b"not an archive", whole[:-30], whole[: len(whole) // 2], whole[:60] + bytes(40)):
         archive.write_bytes(content)
-        with pytest.raises(DataError, match=r"records.npz is damaged.*savez_compressed"):
+        with pytest.raises(DataError, match=r"records.npz is corrupt.*savez_compressed"):
             load(f"npz:{archive}")
 
 

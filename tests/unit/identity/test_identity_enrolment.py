@@ -78,7 +78,7 @@ def test_every_device_is_another(fleet: Fleet, tmp_path: Path) -> None:
 def test_enrolment_never_overwrites(name: str, fleet: Fleet, tmp_path: Path) -> None:
     tmp_path.chmod(0o700)
     (tmp_path / name).write_bytes(b"precious")
-    with pytest.raises(IdentityError, match=f"{name} exists"):
+    with pytest.raises(IdentityError, match=f"{name} already exists"):
         enrol(fleet, tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == [name]
     assert (tmp_path / name).read_bytes() == b"precious"

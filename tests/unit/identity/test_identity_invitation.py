@@ -94,7 +94,7 @@ def test_seeds_are_kept_in_the_state_directory(tmp_path: Path) -> None:
     write_seeds(tmp_path, SOME)
     assert read_seeds(tmp_path) == SOME
     (tmp_path / SEEDS).write_bytes(b"[]")
-    with pytest.raises(IdentityError, match="damaged"):
+    with pytest.raises(IdentityError, match="corrupt"):
         read_seeds(tmp_path)
     write_seeds(tmp_path, Seeds(tuple(Seed("a" * 32, ("a:1",)) for _ in range(MAX_SEEDS + 1))))
     with pytest.raises(IdentityError, match="the limit is 64"):

@@ -71,7 +71,7 @@ def test_another_device_s_vault_is_none_for_this_one(make_vault: MakeVault, at: 
     with serving(served(make_vault(), OWNER, budget), at):
         with pytest.raises(LedgerError, match=f"belongs to device {OWNER}, not to {OTHER}"):
             met(at, budget, owner=OTHER)
-        with pytest.raises(LedgerError, match=r"made for ε = 2, .* the configuration says ε = 9"):
+        with pytest.raises(LedgerError, match=r"created for ε = 2, .* the configuration specifies ε = 9"):
             met(at, Budget(9.0, 1e-5, "record", "add-remove"))
 
 
