@@ -215,7 +215,7 @@ def body_of(statement: Statement, kind: type[B]) -> B:
     """
     body = any_body_of(statement)
     if not isinstance(body, kind):
-        raise MessageRefused("malformed", "a cell member signed a statement of an unexpected kind")
+        raise MessageRefused("malformed", "a cell member signed an unexpected kind of statement")
     return body
 
 

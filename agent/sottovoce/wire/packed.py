@@ -79,13 +79,13 @@ def unpack(packed: Packed) -> NDArray[np.int64]:
     """
     size, width, shift, data = packed.size, packed.width, packed.shift, packed.data
     if not 1 <= size <= MAX_PARAMETERS:
-        raise MessageRefused("shape", f"a message has {size} packed numbers, but must have 1 to {MAX_PARAMETERS}")
+        raise MessageRefused("shape", f"a message contains {size} packed numbers; expected 1 to {MAX_PARAMETERS}")
     if width < 1 or width + shift > _MAX_BITS:
-        raise MessageRefused("malformed", f"packed numbers of {width} bits, shifted by {shift}, are out of range")
+        raise MessageRefused("malformed", f"packed numbers with width {width} and shift {shift} are out of range")
     if len(data) != -(-size * width // 8):
-        raise MessageRefused("malformed", f"{size} packed numbers of {width} bits do not take {len(data)} bytes")
+        raise MessageRefused("malformed", f"{size} packed {width}-bit numbers cannot fill {len(data)} bytes")
     if data[-1] & ((1 << (-size * width % 8)) - 1):
-        raise MessageRefused("malformed", "packed numbers end with non-zero bits")
+        raise MessageRefused("malformed", "the padding bits after the packed numbers are not zero")
     raw, numbers = np.frombuffer(data, dtype=np.uint8), np.empty(size, dtype=np.int64)
     for start in range(0, size, _ROWS):
         end = min(start + _ROWS, size)

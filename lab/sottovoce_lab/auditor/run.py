@@ -79,7 +79,8 @@ def _subject(kind: str, name: str, fidelity: str, epsilon: float, delta: float) 
     if kind == "learner" and fidelity == "sound" and name in ALGORITHMS:  # registered by another package
         return shipped(name, fidelity, epsilon, delta)
     known = MECHANISMS if kind == "mechanism" else (f"{name} ({fidelity})" for name, fidelity in LEARNERS)
-    raise UsageError(f"there is no {kind} `{name}` to audit at fidelity {fidelity}: choose one of {', '.join(known)}")
+    names = ", ".join(known)
+    raise UsageError(f"no {kind} named `{name}` can be audited with fidelity = {fidelity}; use one of {names}")
 
 
 def _statement(subject: Subject) -> PrivacyStatement:

@@ -176,7 +176,7 @@ def _check_nodes(model: ModelProto, opset: int, file: str) -> None:
         if node.op_type in _CHANCE:
             raise ConfigError(f"{file}: {which} draws random numbers, which is not allowed: remove it")
         if any(max(len(entry.ints), len(entry.floats)) > _MAX_IN_AN_ATTRIBUTE for entry in node.attribute):
-            raise ConfigError(f"{file}: {which} has too many numbers in an attribute: export it again")
+            raise ConfigError(f"{file}: an attribute of {which} has too many values; export the model again")
         if any(entry.ref_attr_name for entry in node.attribute):
             raise ConfigError(f"{file}: {which} refers to attributes of a missing function: export it again")
         if not defs.has(node.op_type, max_inclusive_version=opset):

@@ -68,5 +68,5 @@ def result_at(path: Path) -> Result | None:
     try:
         found = msgspec.json.decode(path.read_bytes(), type=Result)
     except msgspec.DecodeError as error:
-        raise DataError(f"{path}: not a result ({error}); delete it, and reproduce the figure again") from error
+        raise DataError(f"{path}: not a result ({error}); delete it and reproduce the figure") from error
     return found

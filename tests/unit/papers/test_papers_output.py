@@ -68,7 +68,7 @@ def test_an_experiment_becomes_numbers_a_picture_a_page_and_an_entry_of_the_inde
 
 def test_a_file_that_is_no_result_is_named(tmp_path: Path) -> None:
     (tmp_path / "x.json").write_text(json.dumps({"schema": 1}))
-    with pytest.raises(DataError, match="delete it, and reproduce the figure again"):
+    with pytest.raises(DataError, match="delete it and reproduce the figure"):
         result_at(tmp_path / "x.json")
 
 

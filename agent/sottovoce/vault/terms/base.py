@@ -33,12 +33,12 @@ class Terms(Protocol):
 
 
 def unit_records(records: Records, unit: str) -> Records:
-    """Return records with their windows as units if the unit is a window; otherwise, remove the windows.
+    """Keep the records' windows, as privacy units, if the unit is a window; otherwise drop them.
 
-    In the first case, the records are sorted by window and content, because a window's float sum depends on the order
-    of addition, and a charge to a window does not cover the positions of its records in the file.
+    If the unit is a window, the records are sorted by window and content: a window's float sum depends on the order of
+    addition, and the charge for a window does not account for where its records appear in the file.
 
-    If single records are charged, see `numbered`.
+    For the case where individual records are charged, see `numbered`.
 
     Raises:
         DataError: if the unit is a window, but the records have no windows.

@@ -133,7 +133,7 @@ class Gathering:
         offer = sha256(roster.statements[place].body).digest()
         deal = Deal(roster.digest, len(roster), offer, ShareTree(said.leaves).root)
         if self._verified_body(roster, place, said.said, Deal) != deal:
-            raise MessageRefused("cell", "a member signed shares other than those it handed in")
+            raise MessageRefused("cell", "a member signed shares that differ from the ones it submitted")
         return replace(leading, dealt={**leading.dealt, place: said})
 
     def _store_vector(self, leading: Leading, roster: Roster, place: int, said: Given) -> Led:
