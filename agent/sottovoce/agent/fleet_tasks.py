@@ -37,6 +37,7 @@ _LOOK_SECONDS = 10.0
 _AGAIN_SECONDS = 600.0  # pause before this device retries an activation that failed
 _ASK_EVERY_SECONDS = 30.0  # minimum time between two requests to one peer
 _MAX_REMEMBERED = 1024
+_LARGEST_PAYLOAD = LARGEST_SIGNED + 1024  # bytes of a task offer
 
 
 class _Payload(Struct, frozen=True, forbid_unknown_fields=True):
@@ -308,8 +309,8 @@ def _decoded(payload: bytes) -> VersionOffer[SignedTask]:
     Raises:
         MessageRefused: if the message is malformed or too large.
     """
-    if len(payload) > LARGEST_SIGNED + 1024:
-        raise MessageRefused("size", f"a task of {len(payload)} bytes exceeds the limit of {LARGEST_SIGNED} bytes")
+    if len(payload) > _LARGEST_PAYLOAD:
+        raise MessageRefused("size", f"a task offer of {len(payload)} bytes exceeds the limit of {_LARGEST_PAYLOAD}")
     try:
         read = json.decode(payload, type=_Payload)
     except (DecodeError, ValidationError, UnicodeError, RecursionError) as error:

@@ -84,7 +84,7 @@ def make_vault(
 def _apply_limits(config: AgentConfig, ledger: Ledger) -> None:
     """Apply the owner's limits for a month, a year and a budget period, and count the time of each.
 
-    If tasks or days are added over time, time is counted even without limits, to estimate how long the budget lasts.
+    With signed tasks, time is counted even without limits, to estimate how long the budget lasts.
     """
     policy, unit = read_policy(config.vault.policy), ledger.own_budget.unit
     if policy.renews != "never" and unit != "device":
