@@ -228,7 +228,7 @@ def test_a_token_is_good_once_and_only_the_right_one(authority: Path, tmp_path: 
     elsewhere = Token(token.address, token.secret, bytes(16))
     with answering(enroller):
         told = until(lambda: comes(guess, tmp_path / "a"), "someone answers")
-        assert "declined the request: this enroller did not issue the token" in told
+        assert "rejected the request: this enroller did not issue the token" in told
         assert "is not the enroller that issued this token" in comes(elsewhere, tmp_path / "a")
         came = comes(token, tmp_path / "a")
     assert came == enroller.joined, "the others, and whoever was told their secrets, have not used it up"

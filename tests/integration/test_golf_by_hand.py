@@ -145,7 +145,7 @@ def test_records_that_somebody_altered_on_the_disk_are_not_fitted(agents: list[A
         target.commit()
     fitted = sottovoce("model", "fit", "--from-records", copy, "--state", source.state)
     assert fitted.returncode == 4
-    assert "was not signed by its owner; no model was fitted" in fitted.stderr
+    assert "was not signed by its owner; the file has been modified, so no model was fitted" in fitted.stderr
     assert fitted.stderr.count("\n") == 1
 
 

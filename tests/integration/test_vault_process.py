@@ -178,7 +178,7 @@ def test_a_second_ledger_beside_the_agent_stops_it(fleet: Fleet, tmp_path: Path)
     shutil.copy(vault_directory(device.state) / LEDGER, device.state / LEDGER)
     ran = sottovoce("agent", "run", "--config", device.config)
     assert ran.returncode == 5
-    assert "the agent has its own ledger as well as a separate vault" in ran.stderr
+    assert "the agent has its own ledger although vault.socket is set" in ran.stderr
 
 
 @pytest.mark.parametrize(
