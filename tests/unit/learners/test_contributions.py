@@ -180,7 +180,7 @@ def test_a_newer_contribution_differs_by_no_more_than_its_further_steps_account_
 def test_a_newer_contribution_may_be_longer_by_steps_of_full_length() -> None:
     plan = schedule(size=2, steps=9)
     how = {"owner": "me", "provenance": Stamp(), "capacity": 8, "max_steps": 9, "dishonest": 0.0}
-    learner = Mixer(plan, START, **how, reach=3.0)  # type: ignore[arg-type]
+    learner = Mixer(plan, START, **how, reach=3.0 * plan.step_size)  # type: ignore[arg-type]
     assert learner.reach(2, 4, 1e-6) == pytest.approx(3.0 * (rate(plan, 2) + rate(plan, 3)))
     assert learner.reach(2, 4, 1e6) == Mixer(plan, START, **how).reach(2, 4, 1e6)  # type: ignore[arg-type]
 

@@ -77,7 +77,7 @@ def family(config: AgentConfig) -> Family:
                 capacity=contributors(learner, kernel.size),
                 max_steps=max_steps(config),
                 dishonest=learner.dishonest,
-                reach=_reach_per_rate(config, schedule),
+                reach=reach_of(config, schedule),
             )
             return mixer, ContributionsCodec(mixer)
         if learner.mixing == "pairwise":
@@ -143,14 +143,6 @@ def reach_of(config: AgentConfig, schedule: "Schedule") -> float:
     longest = schedule.step_size / schedule.expected_records * max_units(config, schedule) * clip_of(config)
     pace = min(schedule.step_size / schedule.expected_records, schedule.longest)
     return longest + _noise(config, pace) * math.sqrt(schedule.width)
-
-
-def _reach_per_rate(config: AgentConfig, schedule: "Schedule") -> float:
-    """Return the length of the longest typical step at γ = 1; 0 without clipping."""
-    if settings_of(config, PushSumSettings).algorithm.noiseless:
-        return 0.0
-    pace = 1 / schedule.expected_records
-    return max_units(config, schedule) * pace * clip_of(config) + _noise(config, pace) * math.sqrt(schedule.width)
 
 
 def _noise(config: AgentConfig, pace: float) -> float:

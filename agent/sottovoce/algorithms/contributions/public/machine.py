@@ -98,8 +98,7 @@ class Mixer:
         capacity: how many contributions from other devices to store; those of the lowest ranks are kept.
         max_steps: the largest number of steps taken by any device in the fleet.
         dishonest: the share of devices that the robust mean leaves out, at most a quarter; 0 selects the bounded mean.
-        reach: the maximum length that one step with γ = 1 adds to the contribution of a device with B records; 0 if
-            gradients are not clipped.
+        reach: the length of the longest typical step, as for pairwise mixing; infinity if gradients are not clipped.
         stride: the number of steps between signed contributions; each replaces its predecessor, so they need not be
             sent
             after every step.
@@ -121,7 +120,7 @@ class Mixer:
         capacity: int,
         max_steps: int,
         dishonest: float,
-        reach: float = 0.0,
+        reach: float = math.inf,
         stride: int = 2,
     ) -> None:
         self.schedule = schedule
@@ -131,7 +130,7 @@ class Mixer:
         self._capacity = capacity
         self._max_steps = max_steps
         self._dishonest = dishonest
-        self._reach = reach
+        self._pace = 0.0 if math.isinf(reach) else reach / schedule.step_size
         self._stride = stride
         beside = () if schedule.thresholds is None else schedule.thresholds.start
         self._start = np.append(initial, beside)
@@ -437,7 +436,7 @@ class Mixer:
             length: the length of the previous contribution, or the lower median length if that is larger.
         """
         noisy = _JUMP * math.sqrt((after - before) / after) * length
-        return max(noisy, self._reach * float(self._taken[after] - self._taken[before]))
+        return max(noisy, self._pace * float(self._taken[after] - self._taken[before]))
 
     def _accepts(self, state: ContributionsState, sender: str, one: Contribution) -> bool:
         """Return whether a contribution is new and valid. Ignore an invalid one if the peer only forwarded it.
