@@ -47,8 +47,8 @@ class Algorithm:
         relation: function that returns the relation if it depends on the settings; else None.
         to_the_letter: verdict on the paper's variant; None if there is only the sound variant.
         letter_model: default model of the paper's variant, if it differs from the algorithm's default.
-        steps: function that returns the number of private steps for a configuration without `learner.steps`, if it
-            depends on the configuration; else None.
+        steps: function that returns the number of private steps for a configuration, if the default number depends on
+            the configuration; else None.
         record_level: whether the algorithm bounds only the effect of one record and of no larger unit.
         unit: default privacy unit.
         noiseless: whether the algorithm adds no noise, in which case there can be no guarantee.

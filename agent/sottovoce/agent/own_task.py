@@ -83,9 +83,8 @@ def _settings(config: AgentConfig, ranges: str) -> Iterator[tuple[str, Value]]:
 
 def planned_steps(config: AgentConfig) -> int | None:
     """Return the number of private steps, as configured or the learner's default; None for a learner without steps."""
-    steps: int | None = getattr(config.learner, "steps", None)
     rule = config.learner.algorithm.steps
-    return rule(config) if steps is None and rule is not None else steps
+    return getattr(config.learner, "steps", None) if rule is None else rule(config)
 
 
 def _model_identity(name: str) -> str:

@@ -4,12 +4,12 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from sottovoce.learner_settings import GradientSettings, LongestPeriod, StepDecay
+from sottovoce.learner_settings import STEPS, GradientSettings, LongestPeriod, StepDecay
 
 
 class GroupSgdSettings(GradientSettings, frozen=True, tag="group-sgd"):
     """Settings for `group-sgd`."""
 
-    steps: Annotated[int, Meta(ge=1, le=100_000, description="number of secure sums, one after the other")] = 48
+    steps: Annotated[int, Meta(ge=1, le=100_000, description="number of secure sums, one after the other")] = STEPS
     step_decay: StepDecay = 0.9
     longest_period: LongestPeriod = 3_600.0
