@@ -136,10 +136,6 @@ def run_testbed(
         isolate=isolate,
         settings={**settings(set_ or []), **({} if noise is None else {"privacy.noise": noise})},
     ).options()
-    if trace is not None and (transport != "memory" or agents * options.cycles > _LARGEST_TRACE):
-        raise UsageError(
-            f"--trace requires --transport memory, and a product of agents and cycles of at most {_LARGEST_TRACE}"
-        )
     for option, path in (("--report", report), ("--trace", trace)):
         if path is not None:
             check_writable(option, path)
@@ -147,6 +143,10 @@ def run_testbed(
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # without this, the fleet's keys and records would remain
     with ConsoleWatcher(quiet=as_json) as watcher:
         planned = plan(options)
+        if trace is not None and (transport != "memory" or agents * planned.options.cycles > _LARGEST_TRACE):
+            raise UsageError(
+                f"--trace requires --transport memory, and a product of agents and cycles of at most {_LARGEST_TRACE}"
+            )
         result = memory.run(planned, watcher, witness) if transport == "memory" else processes.run(planned, watcher)
     document = result.document()
     if not as_json:

@@ -58,10 +58,11 @@ def run(
     Raises:
         SottovoceError: if the fleet cannot run; the message suggests a remedy.
     """
-    if traced and asked.agents * asked.cycles > LARGEST_TRACE:
+    planned = plan(asked, data)
+    if traced and asked.agents * planned.options.cycles > LARGEST_TRACE:
         raise UsageError(
             f"--trace: the number of agents times the number of cycles must be at most {LARGEST_TRACE}; reduce either"
         )
     trace = Trace() if traced else None
-    report = memory.run(plan(asked, data), watcher, trace).document()
+    report = memory.run(planned, watcher, trace).document()
     return report, None if trace is None else trace.document()
