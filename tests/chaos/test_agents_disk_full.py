@@ -88,7 +88,7 @@ def test_a_share_that_cannot_be_kept_is_not_confirmed_and_taken_when_there_is_ro
         filler = fill(disk)
         sequence, outcome = _until_refused(sender)
         assert outcome.details == "the device failed: see its log"
-        until(lambda: agent.lines("fault-passes", "kind=disk", "cannot write"), "it says why")
+        until(lambda: agent.lines("fault-passes", "kind=disk", "cannot write", "state.db"), "it says why")
         filler.unlink()
         until(lambda: at_work(agent), "it is at work again")
         before = sender.envelope(sequence=sequence - 1)

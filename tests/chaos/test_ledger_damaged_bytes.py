@@ -111,7 +111,8 @@ def opened(path: Path) -> Ledger | None:
     except LedgerError as error:
         said = str(error)
     assert str(path) in said, "it is not named"
-    assert "restore" in said or "Restore this exact file" in said, "no remedy is given"
+    remedies = ("restore it from", "restore the ledger from", "Restore this exact file")
+    assert any(remedy in said for remedy in remedies), "no remedy is given"
     assert contents(path) == before, "it was changed"
     return None
 

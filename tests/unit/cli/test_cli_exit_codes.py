@@ -87,7 +87,9 @@ def test_3_configuration(device: Device) -> None:
     device.configure(learner={"perod": 1})
     assert_ended(run(device), ExitCode.CONFIGURATION, ": learner.perod: unknown key", "did you mean `period`?")
     assert_ended(here(*MEMORY, "--set", "learner.clip=nan"), ExitCode.CONFIGURATION, "learner.clip")
-    assert_ended(here(*MEMORY, "--set", "learner.steps=few"), ExitCode.CONFIGURATION, "learner.steps", "Expected `int")
+    assert_ended(
+        here(*MEMORY, "--set", "learner.steps=few"), ExitCode.CONFIGURATION, "learner.steps", "Expected `int | null`"
+    )
 
 
 def test_3_configuration_of_what_cannot_be(device: Device) -> None:

@@ -155,7 +155,9 @@ def test_another_user_is_not_told_to_remove_the_clock_s_file(tmp_path: Path, mon
         raise PermissionError(13, "Permission denied", str(path))
 
     monkeypatch.setattr(Path, "read_text", refused)
-    with pytest.raises(IdentityError, match="run this command as the directory's owner"):
+    with pytest.raises(
+        IdentityError, match=r"does not have permission to read .*; run this command as the directory's owner"
+    ):
         ClockFloor(tmp_path / "clock").check(NOW)
 
 
