@@ -81,7 +81,7 @@ class Options:
         epsilon: total ε; None for the noiseless baseline.
         delta: total δ.
         cycles: number of cycles per agent.
-        fits_steps: whether plan() adds cycles if the learner's default number of steps needs more.
+        fits_steps: whether plan() adds cycles if the learner's steps need more.
         period: seconds between cycles.
         topology: name of a topology that sottovoce_lab.simulator.out_peers accepts.
         seed: seed for the partition, the hold-out and the simulated network; real noise has no seed.

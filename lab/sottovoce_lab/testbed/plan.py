@@ -1,5 +1,6 @@
 """The plan for a run: each agent's records, the topology, and the held-out records for measuring."""
 
+from bisect import bisect_left
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -198,11 +199,14 @@ def plan(options: Options, data: DataSet | None = None) -> Plan:
 
 
 def _cycles_for_steps(options: Options, config: AgentConfig) -> int:
-    """Return the smallest number of cycles in which all devices take the default number of steps and then mix."""
-    if "learner.steps" in options.settings or not isinstance(config.learner, PushSumSettings):
+    """Return the smallest number of cycles in which all devices take the learner's steps and then mix."""
+    if "learner.steps" in options.settings:
+        steps = int(options.settings["learner.steps"])
+    elif isinstance(config.learner, PushSumSettings):
+        steps = default_steps(config)
+    else:
         return options.cycles
-    steps = default_steps(config)
-    return next(n for n in range(options.cycles, 3 * steps + 1) if replace(options, cycles=n).steps >= steps)
+    return bisect_left(range(3 * steps + 2), steps, lo=options.cycles, key=lambda n: replace(options, cycles=n).steps)
 
 
 def _check_cell(options: Options, config: AgentConfig) -> None:

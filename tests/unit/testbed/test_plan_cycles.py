@@ -1,4 +1,4 @@
-"""Number of cycles of a testbed: 60, or as many as the learner's default number of steps needs."""
+"""Number of cycles of a testbed: 60, or as many as the learner's steps need."""
 
 from typing import Any
 
@@ -23,11 +23,14 @@ def records(count: int) -> DataSet:
         ({}, 112, 90),
         ({"cycles": 60}, 60, 48),
         ({"learner.steps": 30}, 60, 30),
+        ({"learner.steps": 72}, 89, 72),
+        ({"learner.steps": 72, "cycles": 60}, 60, 72),
+        ({"learner": "dp-cga", "learner.steps": 60}, 74, 60),
         ({"learner.mixing": "push-sum"}, 60, 48),
         ({"learner": "pdsl"}, 60, 48),
     ],
 )
-def test_cycles_follow_the_steps_unless_one_of_them_is_set(keys: dict[str, Any], cycles: int, steps: int) -> None:
+def test_cycles_follow_the_steps_unless_cycles_are_set(keys: dict[str, Any], cycles: int, steps: int) -> None:
     planned = plan(run_spec({"agents": 4, "data": "made", **keys}, "test").options(), records(1500))
     assert planned.options.cycles == cycles
     assert getattr(planned.config.learner, "steps", None) == steps
