@@ -26,8 +26,8 @@ from sottovoce.perturbation import scheme
 from sottovoce.vault import Budget, Ledger, OperatingSystemNoise, Vault, build, calibrate
 from sottovoce.vault.discrete_gaussian import DiscreteGaussianSampler
 from sottovoce.vault.record_mechanism import RecordMechanism
-from sottovoce.vault.simulated_records import simulate
 from sottovoce.vault.terms.gradients import GradientTerms
+from sottovoce_lab.simulator.simulated_records import simulate
 
 RECORDS, CLASSES = 120, 10
 SIZES = (650, 100_000)

@@ -10,7 +10,6 @@ from sottovoce.cli import lab
 from sottovoce.cli.privacy_compose import compose
 from sottovoce.cli.privacy_dossier import dossier
 from sottovoce.cli.privacy_explain import explain
-from sottovoce.cli.privacy_views import views
 from sottovoce.errors import PrivacyError, UsageError
 
 app = typer.Typer(help="Calibrate noise, compose releases, explain and audit promises.", no_args_is_help=True)
@@ -18,7 +17,7 @@ lab.add(app, "audit")
 app.command("compose")(compose)
 app.command("dossier")(dossier)
 app.command("explain")(explain)
-app.command("views")(views)
+lab.add(app, "views", group="privacy")
 
 
 @app.callback()

@@ -21,10 +21,10 @@ from sottovoce.data import (
 from sottovoce.errors import UsageError
 from sottovoce.kernels.one_vs_all import copies, targets
 from sottovoce.perturbation import Scheme, best, best_for_ridge, scheme
-from sottovoce.vault.simulated_records import simulate
 
 from sottovoce_lab.experiments.seeds import Stream, derive_seed, generator
 from sottovoce_lab.experiments.settings import Settings
+from sottovoce_lab.simulator.simulated_records import simulate
 from sottovoce_lab.simulator.vector import MAX_STORES
 
 _AGENTS = 1000

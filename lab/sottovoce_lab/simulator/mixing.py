@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sottovoce.accounting import views
 
+from sottovoce_lab.simulator import views
 from sottovoce_lab.simulator.topology import NEWSCAST
 
 Matrix = NDArray[np.float64]

@@ -6,7 +6,7 @@ from numpy.typing import NDArray
 from sottovoce.kernels.one_vs_all import predict, targets
 from sottovoce.kernels.ridge import ridge
 from sottovoce.perturbation import Moments, scheme
-from sottovoce.vault.simulated_records import simulate
+from sottovoce_lab.simulator.simulated_records import simulate
 
 Rows = NDArray[np.float64]
 

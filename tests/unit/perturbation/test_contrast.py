@@ -5,7 +5,7 @@ import pytest
 from sottovoce.errors import PrivacyError
 from sottovoce.perturbation import best, scheme
 from sottovoce.perturbation.contrast import best_for_ridge, contrast_error
-from sottovoce.vault.simulated_records import simulate
+from sottovoce_lab.simulator.simulated_records import simulate
 
 FEATURES, CLASSES = 12, 5
 

@@ -6,7 +6,7 @@ from sottovoce.data import Records
 from sottovoce.perturbation import Scheme, scheme
 from sottovoce.vault import SeededNoise
 from sottovoce.vault.record_mechanism import RecordMechanism
-from sottovoce.vault.simulated_records import simulate
+from sottovoce_lab.simulator.simulated_records import simulate
 
 SCHEMES = [
     scheme(name, features, classes, epsilon)

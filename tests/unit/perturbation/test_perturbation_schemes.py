@@ -8,7 +8,7 @@ import pytest
 from numpy.typing import NDArray
 from sottovoce.errors import PrivacyError
 from sottovoce.perturbation import LabelledPrivUnit, Laplace, LaplaceCopies, Moments, Scheme, best, scheme
-from sottovoce.vault.simulated_records import simulate
+from sottovoce_lab.simulator.simulated_records import simulate
 
 NAMES = ["laplace-copies", "laplace", "privunit", "krr-privunit"]
 SHAPES = [(1, 2), (1, 3), (2, 2), (3, 3), (6, 10)]
@@ -182,7 +182,7 @@ def test_no_release_is_none(name: str) -> None:
 
 def test_simulation_in_blocks_is_simulation(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows keep their places whatever the size of a block."""
-    monkeypatch.setattr("sottovoce.vault.simulated_records._CHUNK_NUMBERS", 64)
+    monkeypatch.setattr("sottovoce_lab.simulator.simulated_records._CHUNK_NUMBERS", 64)
     one, rng = scheme("privunit", 4, 3, 400.0), np.random.default_rng(3)
     features, labels = rng.normal(size=(101, 4)), rng.integers(0, 3, 101)
     decoded = one.decode(simulate(one, features, labels, rng))

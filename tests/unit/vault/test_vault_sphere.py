@@ -17,8 +17,8 @@ from sottovoce.vault import OperatingSystemNoise, SeededNoise, lazy_reals
 from sottovoce.vault.lazy_reals import Tape, Undecided, draw_exactly
 from sottovoce.vault.record_mechanism import RecordMechanism
 from sottovoce.vault.record_units import l2_unit
-from sottovoce.vault.simulated_records import simulate
 from sottovoce.vault.sphere import draw_point, draw_uniform_point
+from sottovoce_lab.simulator.simulated_records import simulate
 
 EXPONENT = -40  # finer than any release, so that the laws of points are seen
 

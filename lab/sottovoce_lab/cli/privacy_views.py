@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
-
 from sottovoce.errors import PrivacyError, UsageError
 
 _ASSUMPTIONS = {
@@ -21,7 +20,7 @@ _ASSUMPTIONS = {
 _MAX_AGENTS, _MAX_ROUNDS = 200, 200
 
 
-def views(
+def run_views(
     source: Annotated[int, typer.Option("--from", help="The agent under attack, counted from 0.")],
     seen_by: Annotated[str, typer.Option(help="The colluding observers, for example 2 or 0,2.")],
     topology: Annotated[
@@ -42,8 +41,9 @@ def views(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """Print the ε of an agent against observers that see all its messages, some of them, or the average."""
-    from sottovoce.accounting import views as accounting
     from sottovoce.accounting.gaussian import gaussian_epsilon, gaussian_mu
+
+    from sottovoce_lab.simulator import views as gossip
 
     if sigma is not None and epsilon is not None:
         raise UsageError("--sigma and --epsilon both set the noise scale; use only one of them")
@@ -57,8 +57,8 @@ def views(
     try:
         mu = gaussian_mu(epsilon, delta) if epsilon is not None else 1 / (sigma or 1.0)
         edges, number = _edges(topology, agents)
-        mixing = accounting.metropolis(edges, number)
-        found = accounting.views(mixing, rounds=rounds, noise=noise, of=source, seen_by=observers)
+        mixing = gossip.metropolis(edges, number)
+        found = gossip.views(mixing, rounds=rounds, noise=noise, of=source, seen_by=observers)
     except (PrivacyError, ValueError) as error:
         raise UsageError(str(error)) from error
     by = "pairwise" if len(observers) == 1 else "coalition"
@@ -86,7 +86,7 @@ def _observers(text: str) -> list[int]:
 
 
 def _edges(name: str, agents: int | None) -> tuple[list[tuple[int, int]], int]:
-    from sottovoce.accounting.views import topology
+    from sottovoce_lab.simulator.views import topology
 
     if not name.endswith(".csv"):
         number = _check_agent_count(8 if agents is None else agents)

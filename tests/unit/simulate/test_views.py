@@ -4,8 +4,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sottovoce.accounting.views import metropolis, pairwise_noise, topology, views
 from sottovoce.errors import PrivacyError
+from sottovoce_lab.simulator.views import metropolis, topology, views
 
 
 def seen(name: str, agents: int, **given: Any) -> float:
@@ -51,12 +51,6 @@ def test_local_and_central() -> None:
     assert (found.local, found.central) == (10, 1.25)
     once = views(metropolis(topology("ring", 8), 8), rounds=10, noise="once", of=0, seen_by=[4])
     assert (once.local, once.central) == (1, 0.125)
-
-
-def test_pairwise_noise_that_cancels() -> None:
-    ring = topology("ring", 8)
-    found = [pairwise_noise(ring, 8, 0, observers, 5.0) for observers in ([], [1], [1, 7])]
-    assert found == pytest.approx([0.150, 0.207, 1.0], abs=5e-4)
 
 
 @pytest.mark.parametrize(

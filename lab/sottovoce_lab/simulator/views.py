@@ -23,7 +23,6 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
-
 from sottovoce.errors import PrivacyError
 
 Matrix = NDArray[np.float64]
@@ -125,22 +124,6 @@ def topology(name: str, agents: int) -> list[tuple[int, int]]:
     if name not in known:
         raise PrivacyError(f"unknown topology {name}; use ring, complete, path or star")
     return known[name]
-
-
-def pairwise_noise(
-    edges: Sequence[tuple[int, int]], agents: int, of: int, seen_by: Sequence[int], pair: float
-) -> float:
-    """Return μ² if each agent sends one message with noise of variance 1 plus shared ±N(0, pair²) noise per edge.
-
-    The shared noise terms add up to 0 (DECOR: Allouah, Koloskova, El Firdoussi, Jaggi & Guerraoui 2024). Observers see
-    all messages and know the noise on their own edges.
-    """
-    laplacian = np.zeros((agents, agents))
-    for a, b in edges:
-        if a not in seen_by and b not in seen_by:
-            laplacian[[a, b], [a, b]] += 1
-            laplacian[[a, b], [b, a]] -= 1
-    return float(np.linalg.inv(pair**2 * laplacian + np.eye(agents))[of, of])
 
 
 def _fresh_noise_basis(mixing: Matrix, rounds: int, observers: list[int], heard: list[int]) -> Matrix:

@@ -8,7 +8,6 @@ import math
 
 import numpy as np
 from numpy.typing import NDArray
-
 from sottovoce.perturbation import (
     Cap,
     Exact,
