@@ -10,7 +10,7 @@ OUT ?= dist/results
 PAIRS ?= 10000
 SEEDS ?= 1000
 ROUNDS ?= 1000
-TYPED := $(wildcard agent/sottovoce coordinator-free-bootstrap/sottovoce_bootstrap lab/sottovoce_lab tests benchmarks .ci/docs)
+TYPED := $(wildcard agent/sottovoce coordinator-free-bootstrap/sottovoce_bootstrap home/sottovoce_home lab/sottovoce_lab tests benchmarks .ci/docs)
 
 .PHONY: help
 help:  ## list the targets

@@ -6,6 +6,7 @@ ROOT = Path(__file__).parents[2]
 PACKAGES = (
     ROOT / "agent/sottovoce",
     ROOT / "coordinator-free-bootstrap/sottovoce_bootstrap",
+    ROOT / "home/sottovoce_home",
     ROOT / "lab/sottovoce_lab",
 )
 

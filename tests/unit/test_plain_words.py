@@ -20,7 +20,7 @@ PAGES = [
         if not {"decisions", "results"} & set(path.relative_to(ROOT).parts)
     ),
 ]
-PACKAGES = ("agent", "lab", "coordinator-free-bootstrap")
+PACKAGES = ("agent", "coordinator-free-bootstrap", "home", "lab")
 VAGUE = re.compile(r"(The same|What|Who|Where|When|Of|Those|Them|It|As|That)\b")
 """Beginnings of a docstring that do not say what the thing is."""
 
