@@ -1,1 +1,1 @@
-"""The process `sottovoce feed run` for a home's meters and Home Assistant; it sees the readings but has no fleet key."""
+"""The process of a home's meters and Home Assistant; unlike the agent, it sees the readings but has no key."""

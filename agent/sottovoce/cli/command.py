@@ -23,6 +23,8 @@ _PANELS = {
 _OF_THE_LAB = ("testbed", "report", "run", "simulate", "reproduce", "init", "advise")
 _WITHOUT_COMMANDS = ("docs", "doctor", "plugins", "top")
 """Device commands that have no subcommands."""
+_ELSEWHERE = {"feed": "sottovoce_home.cli"}
+"""Modules of the commands that other packages of this distribution provide."""
 
 
 def command_line(first: str | None = None) -> TyperGroup:
@@ -59,7 +61,8 @@ def _add(app: typer.Typer, name: str, panel: str) -> None:
         run = getattr(import_module(f"sottovoce.cli.{name}"), f"run_{name}")
         app.command(name, rich_help_panel=panel)(run)
     else:
-        app.add_typer(import_module(f"sottovoce.cli.{name}").app, name=name, rich_help_panel=panel)
+        module = import_module(_ELSEWHERE.get(name, f"sottovoce.cli.{name}"))
+        app.add_typer(module.app, name=name, rich_help_panel=panel)
 
 
 def _show_examples(command: TyperGroup, before: str) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any
 
 from sottovoce.doctor.agent import agent
@@ -9,7 +10,6 @@ from sottovoce.doctor.cells import cells
 from sottovoce.doctor.certificates import certificates
 from sottovoce.doctor.clock import clock
 from sottovoce.doctor.disk import disk
-from sottovoce.doctor.feed import feed
 from sottovoce.doctor.finding import Finding, Level, error_finding, problem
 from sottovoce.doctor.ledger import ledger
 from sottovoce.doctor.listening import listening
@@ -24,6 +24,13 @@ from sottovoce.errors import ExitCode, SottovoceError
 
 SCHEMA = "sottovoce.doctor/1"
 
+
+def _feed(subject: Subject) -> Iterable[Finding]:
+    """Check the home's feed by the package that runs it, which is imported by name because no device depends on it."""
+    check: Callable[[Subject], Iterable[Finding]] = import_module("sottovoce_home.doctor").feed
+    return check(subject)
+
+
 CHECKS: dict[str, Callable[[Subject], Iterable[Finding]]] = {
     "configuration": configuration,
     "machine": machine,
@@ -36,7 +43,7 @@ CHECKS: dict[str, Callable[[Subject], Iterable[Finding]]] = {
     "certificates": certificates,
     "ledger": ledger,
     "records": records,
-    "feed": feed,
+    "feed": _feed,
     "listen": listening,
     "peers": peers,
     "broker": broker,

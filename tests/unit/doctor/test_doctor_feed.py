@@ -11,8 +11,8 @@ import pytest
 from sottovoce.config import load
 from sottovoce.data.feed import Heard, Window, WindowStore
 from sottovoce.doctor import Level, Subject
-from sottovoce.doctor.feed import feed
 from sottovoce.errors import ExitCode
+from sottovoce_home.doctor import feed
 
 from tests.support.home import configured
 from tests.support.patients import worst
