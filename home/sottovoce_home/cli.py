@@ -16,9 +16,10 @@ Config = Annotated[Path, typer.Option("--config", help="The agent's configuratio
 @app.command()
 def run(config: Config) -> int:
     """Read the meters in the foreground until SIGTERM or Ctrl-C. Stores windows, not individual readings."""
-    from sottovoce.agent.home.process import run as run_feed
     from sottovoce.config import load
     from sottovoce.observe import log_to_stderr
+
+    from sottovoce_home.process import run as run_feed
 
     settings = load(config)
     log_to_stderr(settings.agent.log_level, settings.agent.log_format)
@@ -28,9 +29,10 @@ def run(config: Config) -> int:
 @app.command()
 def check(config: Config) -> None:
     """Show which topics the feed would subscribe to, without connecting."""
-    from sottovoce.agent.home.outside import Outside
-    from sottovoce.agent.home.sources import broker_settings, broker_url
     from sottovoce.config import fill_placeholders, load
+
+    from sottovoce_home.outside import Outside
+    from sottovoce_home.sources import broker_settings, broker_url
 
     settings = load(config)
     feed = settings.feed

@@ -51,7 +51,7 @@ while time.monotonic() < until:
 _SHOWN = """
 import json
 from pathlib import Path
-from sottovoce.agent.home.panel import Panel
+from sottovoce_home.panel import Panel
 from sottovoce.config import load
 print(json.dumps(Panel(load(Path("/etc/sottovoce/agent.toml")), "0123456789ab").state()))
 """

@@ -4,10 +4,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
-from sottovoce.agent.home.sources import sources
 from sottovoce.config import FeedSection
 from sottovoce.data.feed import Arrival, Meter, Window
 from sottovoce.errors import MessageRefused
+from sottovoce_home.sources import sources
 
 NOON = 1_780_000_200.0
 """Time at which a window of half an hour begins, in seconds of Unix time, in 2026."""

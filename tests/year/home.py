@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sottovoce.agent.home.sources import sources
 from sottovoce.agent.sqlite_store import SqliteStore
 from sottovoce.agent.task_activator import TaskActivator, active_configuration
 from sottovoce.agent.vault_here import LEDGER, make_vault
@@ -22,6 +21,7 @@ from sottovoce.identity.authority import Authority
 from sottovoce.learners import Learner
 from sottovoce.vault import Ledger, SeededNoise, Vault
 from sottovoce.vault.ledger_file import connect
+from sottovoce_home.sources import sources
 from sottovoce_lab.simulator.device import Device
 
 from tests.support.ledgers import SCHEMA_5

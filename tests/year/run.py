@@ -10,7 +10,6 @@ import numpy as np
 from msgspec import structs
 from numpy.typing import NDArray
 from sottovoce.accounting.units import Units
-from sottovoce.agent.home.blend import Blend, by_day
 from sottovoce.agent.rotation import rotate
 from sottovoce.agent.vault_here import LEDGER
 from sottovoce.data.forecast import energy_kwh, forecast_dataset
@@ -20,6 +19,7 @@ from sottovoce.identity import create_fleet
 from sottovoce.identity.signed_task import SignedTask
 from sottovoce.vault import Ledger
 from sottovoce.vault.account import account_of, audit_account
+from sottovoce_home.blend import Blend, by_day
 from sottovoce_lab.simulator.faults import Faults
 from sottovoce_lab.simulator.simulation import Simulation
 

@@ -5,9 +5,9 @@ import tomllib
 from pathlib import Path
 
 import pytest
-from sottovoce.agent.home.sources import broker_settings, broker_url, sources
 from sottovoce.config import load
 from sottovoce.errors import ConfigError
+from sottovoce_home.sources import broker_settings, broker_url, sources
 
 HEAD = """
 [agent]

@@ -3,7 +3,7 @@
 import json
 import re
 
-from sottovoce.observe.home_assistant import KEYS, TASK_KEYS, Topics, discovery
+from sottovoce_home.home_assistant import KEYS, TASK_KEYS, Topics, discovery
 
 TOPICS = Topics("homeassistant", "0123456789ab")
 

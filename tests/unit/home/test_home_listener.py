@@ -6,10 +6,10 @@ from pathlib import Path
 
 import aiomqtt
 import pytest
-from sottovoce.agent.home.broker import _dropping_queue_type
-from sottovoce.agent.home.listener import Listener
-from sottovoce.agent.home.pauses import LONGEST, SHORTEST, Pauses
 from sottovoce.data.feed import Meter, Source, Value, WindowStore, read_windows, summary
+from sottovoce_home.broker import _dropping_queue_type
+from sottovoce_home.listener import Listener
+from sottovoce_home.pauses import LONGEST, SHORTEST, Pauses
 
 TOPIC = "home/energy"
 
@@ -30,7 +30,7 @@ class Time:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Time:
     clock = Time()
-    monkeypatch.setattr("sottovoce.agent.home.listener.time", clock)
+    monkeypatch.setattr("sottovoce_home.listener.time", clock)
     return clock
 
 

@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sottovoce.agent.home.blend import Blend, by_day
-from sottovoce.agent.home.prediction import Predictor
 from sottovoce.config import load
 from sottovoce.data.feed import Window, WindowStore
 from sottovoce.data.forecast import FEATURES, LAGS, energy_kwh, forecast_dataset
+from sottovoce_home.blend import Blend, by_day
+from sottovoce_home.prediction import Predictor
 
 from tests.support.loads import half_hours
 

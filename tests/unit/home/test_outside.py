@@ -5,11 +5,11 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any
 
 import pytest
-from sottovoce.agent.home import outside
-from sottovoce.agent.home.outside import Outside
 from sottovoce.data.feed.meter_source import MeterSource
 from sottovoce.errors import ConfigError, PluginError
 from sottovoce.plugins import METER_SOURCE, Plugin
+from sottovoce_home import outside
+from sottovoce_home.outside import Outside
 
 _PLUGIN = Plugin(METER_SOURCE, "serial", "elsewhere:SOURCE", "elsewhere 1")
 

@@ -8,9 +8,10 @@ from sottovoce.agent.owner_consent import consent_directory, newest_task, record
 from sottovoce.config import AgentConfig
 from sottovoce.errors import ConfigError, SottovoceError
 from sottovoce.identity.signed_task import SignedTask
-from sottovoce.observe.home_assistant import leave_payload, take_part_payload
 
-_log = logging.getLogger(__name__)
+from sottovoce_home.home_assistant import leave_payload, take_part_payload
+
+_log = logging.getLogger("sottovoce.home.taking_part")
 _MAX_LETTERS = 255  # longest state that Home Assistant accepts
 _NONE = SignedTask(fleet="-", epoch=1, issued=0, tables={})
 

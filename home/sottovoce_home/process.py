@@ -8,18 +8,19 @@ from collections.abc import Callable, Coroutine
 from contextlib import closing
 from typing import Any
 
-from sottovoce.agent.home.broker import BrokerRefuses, BrokerSettings, Session, Will, session
-from sottovoce.agent.home.listener import Listener
-from sottovoce.agent.home.outside import Outside
-from sottovoce.agent.home.panel import Panel
-from sottovoce.agent.home.pauses import Pauses
-from sottovoce.agent.home.sources import broker_settings, sources
 from sottovoce.cancellation import cancel_and_wait
 from sottovoce.config import AgentConfig
 from sottovoce.data.feed import Meter, WindowStore
 from sottovoce.errors import ConfigError, ExitCode, NetworkError
 
-_log = logging.getLogger(__name__)
+from sottovoce_home.broker import BrokerRefuses, BrokerSettings, Session, Will, session
+from sottovoce_home.listener import Listener
+from sottovoce_home.outside import Outside
+from sottovoce_home.panel import Panel
+from sottovoce_home.pauses import Pauses
+from sottovoce_home.sources import broker_settings, sources
+
+_log = logging.getLogger("sottovoce.home.process")
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 _LOOK_AFTER = 30.0
 _SOON, _END_AGAIN = 1.0, 5.0  # seconds; a session needs at most two to disconnect

@@ -12,7 +12,6 @@ import aiomqtt
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 from paho.mqtt.reasoncodes import ReasonCode
-
 from sottovoce.data.feed import LARGEST
 from sottovoce.errors import ConfigError, NetworkError
 

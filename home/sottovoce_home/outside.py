@@ -5,12 +5,13 @@ import logging
 from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any
 
-from sottovoce.agent.home.pauses import Pauses
 from sottovoce.data.feed.meter_source import MeterSource
 from sottovoce.errors import ConfigError
 from sottovoce.plugins import METER_SOURCE, Plugin, await_guarded, find, guarded, load
 
-_log = logging.getLogger(__name__)
+from sottovoce_home.pauses import Pauses
+
+_log = logging.getLogger("sottovoce.home.outside")
 _AWAY = (OSError, EOFError)
 
 

@@ -5,14 +5,14 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-
 from sottovoce.agent.control import decode_parameters
-from sottovoce.agent.home.blend import Blend, by_day
 from sottovoce.config import AgentConfig
 from sottovoce.data import parse
 from sottovoce.data.feed import Windows, read_windows
 from sottovoce.data.forecast import FEATURES, HALF_HOURS, LAGS, energy_kwh, features_of, forecast_dataset
 from sottovoce.errors import DataError
+
+from sottovoce_home.blend import Blend, by_day
 
 _SECONDS = 1800
 

@@ -8,17 +8,18 @@ from typing import TYPE_CHECKING, Any
 
 from sottovoce.agent.control import ask
 from sottovoce.agent.faults import Fault
-from sottovoce.agent.home.broker import Session, Will
-from sottovoce.agent.home.prediction import Predictor
 from sottovoce.config import AgentConfig
 from sottovoce.days import lasts_until
 from sottovoce.errors import NetworkError
-from sottovoce.observe.home_assistant import KEYS, OFFLINE, ONLINE, TASK_KEYS, Topics, discovery
+
+from sottovoce_home.broker import Session, Will
+from sottovoce_home.home_assistant import KEYS, OFFLINE, ONLINE, TASK_KEYS, Topics, discovery
+from sottovoce_home.prediction import Predictor
 
 if TYPE_CHECKING:
-    from sottovoce.agent.home.taking_part import TakingPart
+    from sottovoce_home.taking_part import TakingPart
 
-_log = logging.getLogger(__name__)
+_log = logging.getLogger("sottovoce.home.panel")
 UNREACHABLE = "unreachable"
 """State of an agent that does not answer, or whose socket this user is not allowed to open."""
 
@@ -146,7 +147,7 @@ class Panel:
 
 
 def _taking_part(config: AgentConfig) -> "TakingPart":
-    from sottovoce.agent.home.taking_part import TakingPart  # imported late to save memory if it is not used
+    from sottovoce_home.taking_part import TakingPart  # imported late to save memory if it is not used
 
     return TakingPart(config)
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 from sottovoce.data.feed import Arrival, Heard, Meter, Window, WindowStore
 from sottovoce.errors import MessageRefused
 
-_log = logging.getLogger(__name__)
+_log = logging.getLogger("sottovoce.home.listener")
 _MAX_PENDING = 256
 _COUNTS_EVERY = 600.0
 _SILENCE = 600.0

@@ -8,7 +8,6 @@ from collections import deque
 
 import numpy as np
 from numpy.typing import NDArray
-
 from sottovoce.data import Records
 from sottovoce.data.forecast import FEATURES, energy_kwh
 
