@@ -12,8 +12,9 @@ import aiomqtt
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 from paho.mqtt.reasoncodes import ReasonCode
-from sottovoce.data.feed import LARGEST
 from sottovoce.errors import ConfigError, NetworkError
+
+from sottovoce_home.meters import LARGEST
 
 TIMEOUT = 10.0
 """Timeout for connecting to the broker and for each of its answers, in seconds."""

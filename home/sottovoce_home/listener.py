@@ -6,8 +6,10 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
-from sottovoce.data.feed import Arrival, Heard, Meter, Window, WindowStore
+from sottovoce.data.feed import Heard, Window, WindowStore
 from sottovoce.errors import MessageRefused
+
+from sottovoce_home.meters import Arrival, Meter
 
 _log = logging.getLogger("sottovoce.home.listener")
 _MAX_PENDING = 256

@@ -10,11 +10,12 @@ from typing import Any
 
 from sottovoce.cancellation import cancel_and_wait
 from sottovoce.config import AgentConfig
-from sottovoce.data.feed import Meter, WindowStore
+from sottovoce.data.feed import WindowStore
 from sottovoce.errors import ConfigError, ExitCode, NetworkError
 
 from sottovoce_home.broker import BrokerRefuses, BrokerSettings, Session, Will, session
 from sottovoce_home.listener import Listener
+from sottovoce_home.meters import Meter
 from sottovoce_home.outside import Outside
 from sottovoce_home.panel import Panel
 from sottovoce_home.pauses import Pauses

@@ -4,10 +4,10 @@ from collections.abc import Mapping
 
 from sottovoce.agent.password import read_password
 from sottovoce.config import AgentConfig, FeedSection, FormatSection, MeterSection, address_of, fill_placeholders
-from sottovoce.data.feed import Source, Value
 from sottovoce.errors import ConfigError
 
 from sottovoce_home.broker import BrokerSettings, tls_context
+from sottovoce_home.meters import Source, Value
 
 _KILO = 1000.0
 

@@ -4,9 +4,9 @@ from itertools import pairwise
 
 from hypothesis import given
 from hypothesis import strategies as st
-from sottovoce.data.feed.guards import Counting
-from sottovoce.data.feed.reduction import CounterWindows
 from sottovoce.errors import MessageRefused
+from sottovoce_home.meters.guards import Counting
+from sottovoce_home.meters.reduction import CounterWindows
 
 SECONDS, GAP = 300, 60.0
 BEGIN = 1_000_000.0 * SECONDS

@@ -5,8 +5,9 @@ from typing import Any
 
 import msgspec
 from sottovoce.config import FeedSection
-from sottovoce.data.feed import Arrival, Meter, Window
+from sottovoce.data.feed import Window
 from sottovoce.errors import MessageRefused
+from sottovoce_home.meters import Arrival, Meter
 from sottovoce_home.sources import sources
 
 NOON = 1_780_000_200.0

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import aiomqtt
 import pytest
-from sottovoce.data.feed import Meter, Source, Value, WindowStore, read_windows, summary
+from sottovoce.data.feed import WindowStore, read_windows, summary
 from sottovoce_home.broker import _dropping_queue_type
 from sottovoce_home.listener import Listener
+from sottovoce_home.meters import Meter, Source, Value
 from sottovoce_home.pauses import LONGEST, SHORTEST, Pauses
 
 TOPIC = "home/energy"

@@ -4,14 +4,15 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
-from sottovoce.data.feed.clock import Clock
-from sottovoce.data.feed.guards import Counting, Fresh, InRange, Newer, OneTopic
-from sottovoce.data.feed.payload import parse_number, parse_payload, possible_times, value_at
-from sottovoce.data.feed.reduction import CounterWindows, PowerWindows
-from sottovoce.data.feed.source import Source, Value, covers
 from sottovoce.data.feed.windows import Window
 from sottovoce.days import EXPORT
 from sottovoce.errors import MessageRefused
+
+from sottovoce_home.meters.clock import Clock
+from sottovoce_home.meters.guards import Counting, Fresh, InRange, Newer, OneTopic
+from sottovoce_home.meters.payload import parse_number, parse_payload, possible_times, value_at
+from sottovoce_home.meters.reduction import CounterWindows, PowerWindows
+from sottovoce_home.meters.source import Source, Value, covers
 
 _CLOCK_BACK = "the count is higher but the time is not later than before: a clock was set back; declare time_zone"
 

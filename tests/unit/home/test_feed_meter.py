@@ -1,7 +1,8 @@
 """Whole meter: the moments from which earlier readings can no longer be compared with later ones."""
 
-from sottovoce.data.feed import Arrival, Meter, Source, Value, Window
+from sottovoce.data.feed import Window
 from sottovoce.errors import MessageRefused
+from sottovoce_home.meters import Arrival, Meter, Source, Value
 
 NOON = 1_780_000_200.0  # a window begins
 FIRST = int(NOON // 1800)

@@ -1,10 +1,10 @@
 """Payloads: the accepted forms, and the values taken from them."""
 
 import pytest
-from sottovoce.data.feed import LARGEST
-from sottovoce.data.feed.payload import parse_number, parse_payload, possible_times, value_at
-from sottovoce.data.feed.source import covers
 from sottovoce.errors import MessageRefused
+from sottovoce_home.meters import LARGEST
+from sottovoce_home.meters.payload import parse_number, parse_payload, possible_times, value_at
+from sottovoce_home.meters.source import covers
 
 
 @pytest.mark.parametrize(

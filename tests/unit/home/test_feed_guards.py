@@ -3,10 +3,10 @@
 from collections.abc import Callable
 
 import pytest
-from sottovoce.data.feed.clock import Clock
-from sottovoce.data.feed.guards import Counting, Fresh, InRange, Newer, OneTopic
 from sottovoce.days import NOT_BEFORE
 from sottovoce.errors import MessageRefused
+from sottovoce_home.meters.clock import Clock
+from sottovoce_home.meters.guards import Counting, Fresh, InRange, Newer, OneTopic
 
 NOW = NOT_BEFORE + 1e6
 

@@ -1,6 +1,6 @@
 """Conversion of readings to windows: unknown values are missing."""
 
-from sottovoce.data.feed.reduction import CounterWindows, PowerWindows
+from sottovoce_home.meters.reduction import CounterWindows, PowerWindows
 
 FIRST = 1_000_000
 BEGIN = FIRST * 1800.0

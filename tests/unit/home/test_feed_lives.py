@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 from zoneinfo import ZoneInfo
 
 import pytest
-from sottovoce.data.feed import Arrival, Meter, Source, Value
 from sottovoce.errors import MessageRefused
+from sottovoce_home.meters import Arrival, Meter, Source, Value
 
 SECONDS, STEP = 1800, 600
 BEGIN = 1_790_000_000 // 86_400 * 86_400

@@ -6,9 +6,9 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 import msgspec
-
-from sottovoce.data.feed.source import TimeFormat
 from sottovoce.errors import MessageRefused
+
+from sottovoce_home.meters.source import TimeFormat
 
 LARGEST = 65_536
 """Maximum size of a payload, in bytes."""
