@@ -59,7 +59,8 @@ def show(
 ) -> None:
     """Count the stored windows and the refused messages. Does not show energy values."""
     from sottovoce.config import load
-    from sottovoce.data.feed import summary
+
+    from sottovoce_home.store import summary
 
     settings = load(config)
     found = summary(settings.feed.file)

@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from functools import partial
 
 from sottovoce.config import AgentConfig
-from sottovoce.data.feed import Summary, summary
 from sottovoce.days import DAY
 from sottovoce.doctor.contact import obstacle, obstacles
 from sottovoce.doctor.finding import Finding, ok, problem, warning
@@ -12,6 +11,7 @@ from sottovoce.doctor.subject import Subject
 from sottovoce.errors import ExitCode
 
 from sottovoce_home.sources import broker_settings, broker_url
+from sottovoce_home.store import Summary, summary
 
 _EMPTY_DAYS = 30  # days without records at which a new home's contribution becomes noticeably small
 _DEAF = 900  # seconds for which a meter may send messages of which none is accepted

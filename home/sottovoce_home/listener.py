@@ -6,10 +6,11 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
-from sottovoce.data.feed import Heard, Window, WindowStore
+from sottovoce.data.feed import Window
 from sottovoce.errors import MessageRefused
 
 from sottovoce_home.meters import Arrival, Meter
+from sottovoce_home.store import Heard, WindowStore
 
 _log = logging.getLogger("sottovoce.home.listener")
 _MAX_PENDING = 256

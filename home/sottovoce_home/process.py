@@ -10,7 +10,6 @@ from typing import Any
 
 from sottovoce.cancellation import cancel_and_wait
 from sottovoce.config import AgentConfig
-from sottovoce.data.feed import WindowStore
 from sottovoce.errors import ConfigError, ExitCode, NetworkError
 
 from sottovoce_home.broker import BrokerRefuses, BrokerSettings, Session, Will, session
@@ -20,6 +19,7 @@ from sottovoce_home.outside import Outside
 from sottovoce_home.panel import Panel
 from sottovoce_home.pauses import Pauses
 from sottovoce_home.sources import broker_settings, sources
+from sottovoce_home.store import WindowStore
 
 _log = logging.getLogger("sottovoce.home.process")
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")

@@ -18,9 +18,10 @@ from cryptography.x509.oid import NameOID
 from sottovoce.agent.faults import Fault
 from sottovoce.config import load
 from sottovoce.data import load as load_data
-from sottovoce.data.feed import Window, WindowStore, read_windows
+from sottovoce.data.feed import Window, read_windows
 from sottovoce.data.forecast import FEATURES, LAGS
 from sottovoce_home.meters import LARGEST
+from sottovoce_home.store import WindowStore
 
 from tests.support.home import GLOW, Bystander, FeedProcess, StandIn, configured, glow
 from tests.support.mosquitto import Broker

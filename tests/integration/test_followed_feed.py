@@ -9,10 +9,11 @@ import pytest
 from sottovoce.accounting.stored import event_of
 from sottovoce.accounting.units import Units
 from sottovoce.agent.join import join
-from sottovoce.data.feed import Window, WindowStore
+from sottovoce.data.feed import Window
 from sottovoce.days import DAY
 from sottovoce.identity import Fleet
 from sottovoce.vault import Budget, Ledger
+from sottovoce_home.store import WindowStore
 
 from tests.support.devices import Device, free_port
 from tests.support.loads import half_hours

@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sottovoce.data.feed import Window, WindowStore
+from sottovoce.data.feed import Window
+from sottovoce_home.store import WindowStore
 
 from tests.support.command import here
 from tests.support.loads import half_hours, meters_file

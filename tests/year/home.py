@@ -14,7 +14,7 @@ from sottovoce.agent.vault_here import LEDGER, make_vault
 from sottovoce.algorithms.assembly import family_of
 from sottovoce.algorithms.family import budget_of
 from sottovoce.config import AgentConfig, config_from_tables
-from sottovoce.data.feed import Window, WindowStore
+from sottovoce.data.feed import Window
 from sottovoce.days import DAY, last_day_over
 from sottovoce.errors import MessageRefused
 from sottovoce.identity.authority import Authority
@@ -23,6 +23,7 @@ from sottovoce.vault import Ledger, SeededNoise, Vault
 from sottovoce.vault.ledger_file import connect
 from sottovoce_home.meters import Arrival, Meter
 from sottovoce_home.sources import sources
+from sottovoce_home.store import WindowStore
 from sottovoce_lab.simulator.device import Device
 
 from tests.support.ledgers import SCHEMA_5

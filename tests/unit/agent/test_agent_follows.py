@@ -12,9 +12,9 @@ from sottovoce.agent.wait_status import Waits
 from sottovoce.algorithms.assembly import family_of
 from sottovoce.algorithms.family import budget_of
 from sottovoce.config import AgentConfig, config_from_tables
-from sottovoce.data.feed import WindowStore
 from sottovoce.errors import PrivacyError
 from sottovoce.vault import Ledger
+from sottovoce_home.store import WindowStore
 
 from tests.support.loads import meters_file
 from tests.support.vaults import served, serving

@@ -9,10 +9,11 @@ from sottovoce.agent.vault_here import load_configured_records, make_vault
 from sottovoce.algorithms.assembly import family_of
 from sottovoce.algorithms.family import budget_of
 from sottovoce.config import DataSection, config_from_tables
-from sottovoce.data.feed import Window, WindowStore
+from sottovoce.data.feed import Window
 from sottovoce.door import Query, Refused
 from sottovoce.errors import DataError
 from sottovoce.vault import Ledger
+from sottovoce_home.store import WindowStore
 
 from tests.support.loads import half_hours
 

@@ -16,6 +16,7 @@ from sottovoce.algorithms.push_sum.state_codec import PushSumCodec
 from sottovoce.data.feed import store as feed_store
 from sottovoce.errors import DataError
 from sottovoce.schema import Schema
+from sottovoce_home.store import WindowStore
 
 from tests.support.sources import sources
 from tests.unit.learners.support import push_sum
@@ -43,7 +44,7 @@ KEPT = [
     Closed(_state, "state.db", sqlite_store),
     Closed(head_book.HeadBook, "heads.db", head_book),
     Closed(record_book.RecordBook, "records.db", record_book),
-    Closed(lambda path: feed_store.WindowStore(path, 900, 7), "windows.db", feed_store),
+    Closed(lambda path: WindowStore(path, 900, 7), "windows.db", feed_store),
     Closed(
         lambda path: sottovoce_bootstrap.AddressBook(path, 0.0), "peers.db", sottovoce_bootstrap.address_book
     ),

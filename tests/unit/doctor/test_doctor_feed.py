@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 from sottovoce.config import load
-from sottovoce.data.feed import Heard, Window, WindowStore
+from sottovoce.data.feed import Window
 from sottovoce.doctor import Level, Subject
 from sottovoce.errors import ExitCode
 from sottovoce_home.doctor import feed
+from sottovoce_home.store import Heard, WindowStore
 
 from tests.support.home import configured
 from tests.support.patients import worst

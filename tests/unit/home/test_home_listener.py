@@ -6,11 +6,12 @@ from pathlib import Path
 
 import aiomqtt
 import pytest
-from sottovoce.data.feed import WindowStore, read_windows, summary
+from sottovoce.data.feed import read_windows
 from sottovoce_home.broker import _dropping_queue_type
 from sottovoce_home.listener import Listener
 from sottovoce_home.meters import Meter, Source, Value
 from sottovoce_home.pauses import LONGEST, SHORTEST, Pauses
+from sottovoce_home.store import WindowStore, summary
 
 TOPIC = "home/energy"
 

@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 from sottovoce.config import load
-from sottovoce.data.feed import Window, WindowStore
+from sottovoce.data.feed import Window
 from sottovoce.data.forecast import FEATURES, LAGS, energy_kwh, forecast_dataset
 from sottovoce_home.blend import Blend, by_day
 from sottovoce_home.prediction import Predictor
+from sottovoce_home.store import WindowStore
 
 from tests.support.loads import half_hours
 

@@ -12,12 +12,13 @@ from sottovoce.agent.vault_here import load_configured_records, make_vault
 from sottovoce.algorithms.assembly import family_of
 from sottovoce.algorithms.family import budget_of
 from sottovoce.config import AgentConfig, config_from_tables
-from sottovoce.data.feed import Window, WindowStore
+from sottovoce.data.feed import Window
 from sottovoce.days import DAY, NOT_BEFORE
 from sottovoce.door import CellQuery, Query, Refused
 from sottovoce.errors import ConfigError
 from sottovoce.secure_sum.steps import Begin, encoded
 from sottovoce.vault import Budget, Ledger, SeededNoise
+from sottovoce_home.store import WindowStore
 from sottovoce_lab.simulator.device import Device
 from sottovoce_lab.simulator.faults import Faults
 from sottovoce_lab.simulator.simulation import Simulation

@@ -1,18 +1,11 @@
-"""Store for the windows of a home's meters, in one SQLite file. Individual readings are never stored."""
+"""Schema and reading side of the store for the windows of a home's meters, one SQLite file that the feed writes."""
 
-import fcntl
-import os
-import secrets
 import sqlite3
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from types import MappingProxyType
 
 import numpy as np
 
-from sottovoce.data.feed.windows import MISSING, Window, Windows
-from sottovoce.durable import rename
+from sottovoce.data.feed.windows import MISSING, Windows
 from sottovoce.errors import DataError
 from sottovoce.schema import Schema
 
@@ -33,133 +26,6 @@ CREATE TABLE heard (
 SCHEMA = Schema(
     0x50FFFEED, "a store of windows", (_VERSION_1, _VERSION_2), "move the file away and collect the data again"
 )
-_DAY = 86_400
-
-
-@dataclass(frozen=True, slots=True)
-class Heard:
-    """Times of a meter's messages on this device's clock, in seconds of Unix time; 0 means never.
-
-    Attributes:
-        came: time of the newest message.
-        kept: time of the newest message that was accepted.
-        refused: reason why the newest message was refused; empty if it was accepted.
-        counts: number of new counts that began because the meter was reset or replaced or its register overflowed.
-    """
-
-    came: int = 0
-    kept: int = 0
-    refused: str = ""
-    counts: int = 0
-
-
-class WindowStore:
-    """The writing side of a store, which only one process can open at a time.
-
-    Args:
-        path: path of the file, which is created with mode 0600 if it does not exist.
-        seconds: length of a window, in seconds, which is the same for all windows in a file.
-        keep_days: age in days, relative to the newest window, beyond which windows are deleted within a day.
-
-    Raises:
-        DataError: if the store is damaged, has another version or window length, is open in another process, or cannot
-            be written.
-    """
-
-    def __init__(self, path: Path, seconds: int, keep_days: int) -> None:
-        self._path = path
-        self._kept, self._day = keep_days * _DAY // seconds, _DAY // seconds
-        self._pruned_at = 0
-        self._lock = _acquire_lock(path)
-        try:
-            if not path.exists():
-                _create(path, seconds)
-            self._connection = sqlite3.connect(path, isolation_level=None, timeout=10)
-            self._execute = self._connection.execute
-            SCHEMA.upgrade(self._connection, path)
-            found, self.identifier = self._execute("SELECT seconds, identifier FROM feed").fetchone()
-            if found != seconds:
-                self.close()
-                raise DataError(
-                    f"{path}: the store contains windows of {found} s, not {seconds} s; restore feed.window, or "
-                    "set a different feed.store"
-                )
-            self._execute("PRAGMA journal_mode = WAL")
-            self._execute("PRAGMA synchronous = FULL")
-            self._execute("PRAGMA secure_delete = ON")
-        except (sqlite3.DatabaseError, OSError, TypeError, ValueError) as error:
-            raise _unusable_error(path, error) from error
-
-    def write(
-        self,
-        windows: Iterable[Window],
-        refused: Mapping[tuple[str, str], int],
-        heard: Mapping[str, Heard] = MappingProxyType({}),
-    ) -> None:
-        """Durably add windows and the refusals since the last call, and then delete old windows.
-
-        Args:
-            windows: finished windows; a window that is already stored is unchanged.
-            refused: number of refusals since the last call, by meter and reason.
-            heard: message times, by meter; `counts` includes only new counts since the last call.
-
-        Raises:
-            DataError: if the disk is full or failing; nothing has been written.
-        """
-        execute, newest = self._execute, 0
-        try:
-            execute("BEGIN IMMEDIATE")
-            try:
-                for window in windows:
-                    newest = max(newest, window.number)
-                    execute("INSERT OR IGNORE INTO meter (name) VALUES (?)", (window.meter,))
-                    execute(
-                        "INSERT OR IGNORE INTO window SELECT number, ?, ? FROM meter WHERE name = ?",
-                        (window.number, window.wh, window.meter),
-                    )
-                for (meter, reason), count in refused.items():
-                    execute(
-                        "INSERT INTO refused VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET count = count + excluded.count",
-                        (meter, reason, count),
-                    )
-                for meter, one in heard.items():
-                    execute(
-                        "INSERT INTO heard VALUES (?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET came = excluded.came, kept "
-                        "= max(kept, excluded.kept), refused = excluded.refused, counts = counts + excluded.counts",
-                        (meter, one.came, one.kept, one.refused, one.counts),
-                    )
-                if newest >= self._pruned_at + self._day:
-                    execute("DELETE FROM window WHERE number < (SELECT MAX(number) FROM window) - ?", (self._kept,))
-                    self._pruned_at = newest
-                execute("COMMIT")
-            except BaseException:
-                if self._connection.in_transaction:
-                    execute("ROLLBACK")
-                raise
-        except sqlite3.DatabaseError as error:
-            raise DataError(f"{self._path}: cannot write to the store ({error}); free up disk space") from error
-
-    def close(self) -> None:
-        """Close the file and release its lock."""
-        self._connection.close()
-        os.close(self._lock)
-
-
-@dataclass(frozen=True, slots=True)
-class Summary:
-    """The content of `feed show`: counts and times, but no energy values.
-
-    Attributes:
-        seconds: length of a window, in seconds.
-        meters: number of windows, first window number and last window number, by meter name.
-        refused: number of refusals, by meter and reason.
-        heard: message times, by meter.
-    """
-
-    seconds: int
-    meters: dict[str, tuple[int, int, int]]
-    refused: dict[tuple[str, str], int]
-    heard: dict[str, Heard]
 
 
 def read_windows(path: Path, since: int = 0) -> Windows:
@@ -172,8 +38,8 @@ def read_windows(path: Path, since: int = 0) -> Windows:
     Raises:
         DataError: if the store does not exist or is damaged.
     """
-    with _Reading(path) as connection:
-        seconds = _window_seconds(connection)
+    with StoreReading(path) as connection:
+        seconds = window_seconds(connection)
         meters = connection.execute("SELECT number, name FROM meter ORDER BY name").fetchall()
         found = connection.execute(
             "SELECT window.meter, window.number, wh FROM meter JOIN window "
@@ -192,37 +58,12 @@ def read_windows(path: Path, since: int = 0) -> Windows:
         return Windows(tuple(name for _, name in meters), first, seconds, wh)
 
 
-def summary(path: Path, *, untouched: bool = False) -> Summary:
-    """Return the counts and times in a store, which the feed may be writing at the same time.
+class StoreReading:
+    """Context that opens a store for reading and reports every failure as a DataError.
 
     Args:
         path: path of the store.
-        untouched: whether to avoid creating SQLite's additional files if no process has the store open.
-
-    Raises:
-        DataError: if the store does not exist or is damaged.
-    """
-    with _Reading(path, still=untouched and not path.with_name(path.name + "-wal").exists()) as connection:
-        found = connection.execute(
-            "SELECT name, COUNT(*), MIN(window.number), MAX(window.number) FROM window JOIN meter "
-            "ON meter.number = window.meter GROUP BY name ORDER BY name"
-        ).fetchall()
-        refused = connection.execute("SELECT meter, reason, count FROM refused ORDER BY meter, reason").fetchall()
-        heard: list[tuple[str, int, int, str, int]] = []
-        if SCHEMA.version(connection, path) > 1:  # the feed upgrades an older store when it next starts
-            heard = connection.execute("SELECT meter, came, kept, refused, counts FROM heard ORDER BY meter").fetchall()
-        return Summary(
-            _window_seconds(connection),
-            {name: (count, first, last) for name, count, first, last in found},
-            {(meter, reason): count for meter, reason, count in refused},
-            {name: Heard(came, kept, reason, counts) for name, came, kept, reason, counts in heard},
-        )
-
-
-class _Reading:
-    """Context that opens a store for reading and reports every failure as a DataError.
-
-    `still` states that no process has the store open.
+        still: whether no process has the store open.
     """
 
     def __init__(self, path: Path, *, still: bool = False) -> None:
@@ -236,56 +77,28 @@ class _Reading:
             uri = f"{self._path.absolute().as_uri()}?{self._mode}"
             self._connection = sqlite3.connect(uri, uri=True, isolation_level=None, timeout=10)
         except sqlite3.DatabaseError as error:
-            raise _unusable_error(self._path, error) from error
+            raise unusable_error(self._path, error) from error
         try:
             SCHEMA.version(self._connection, self._path)
             self._connection.execute("BEGIN")
         except (sqlite3.DatabaseError, ValueError) as error:
             self._connection.close()
-            raise _unusable_error(self._path, error) from error
+            raise unusable_error(self._path, error) from error
         return self._connection
 
     def __exit__(self, _kind: object, error: BaseException | None, _traceback: object) -> None:
         self._connection.close()
         if isinstance(error, (sqlite3.DatabaseError, OverflowError, KeyError, TypeError, ValueError)):
-            raise _unusable_error(self._path, error) from error
+            raise unusable_error(self._path, error) from error
 
 
-def _acquire_lock(path: Path) -> int:
-    """Lock a store and return the descriptor of its lock file, which is separate because SQLite locks the store."""
-    lock = path.with_name(path.name + ".lock")
-    try:
-        descriptor = os.open(lock, os.O_RDWR | os.O_CREAT, 0o600)
-    except OSError as error:
-        raise DataError(
-            f"{lock}: {error.strerror}; set feed.store to a file in a directory where you have write permission"
-        ) from error
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        os.close(descriptor)
-        raise DataError(f"{path}: another `sottovoce feed run` is writing these windows; stop it first") from error
-    return descriptor
-
-
-def _create(path: Path, seconds: int) -> None:
-    draft = path.with_name(path.name + ".new")
-    draft.unlink(missing_ok=True)
-    os.close(os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
-    connection = sqlite3.connect(draft, isolation_level=None)
-    try:
-        SCHEMA.create(connection)
-        connection.execute("INSERT INTO feed VALUES (?, ?)", (seconds, secrets.token_hex(6)))
-    finally:
-        connection.close()
-    rename(draft, path)
-
-
-def _window_seconds(connection: sqlite3.Connection) -> int:
+def window_seconds(connection: sqlite3.Connection) -> int:
+    """Return the length of a store's windows, in seconds."""
     return int(connection.execute("SELECT seconds FROM feed").fetchone()[0])
 
 
-def _unusable_error(path: Path, error: Exception) -> DataError:
+def unusable_error(path: Path, error: Exception) -> DataError:
+    """Return the error for a store that cannot be opened or has wrong content."""
     return DataError(
         f"{path}: these windows cannot be used ({error}); check the disk and the file's permissions, or move the "
         "file away and collect the data again"

@@ -8,8 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 from sottovoce.data import load, parse
-from sottovoce.data.feed import Window, WindowStore, read_windows, summary
+from sottovoce.data.feed import Window, read_windows
 from sottovoce.errors import DataError
+from sottovoce_home.store import WindowStore, summary
 
 DAY = 48
 
