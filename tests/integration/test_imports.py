@@ -24,7 +24,7 @@ main()
 _HEAVY = {
     "onnx", "onnxruntime", "scipy", "sklearn", "pandas", "rich", "pydantic", "tomlkit", "pygments", "torch",
     "matplotlib", "dask", "distributed", "hypothesis", "pytest", "dp_accounting", "markdown_it", "attr",
-    "prometheus_client", "typer",
+    "prometheus_client", "typer", "sottovoce_home",
 }  # fmt: skip
 _OWN_HEAVY = {"sottovoce_lab.testbed", "sottovoce_lab.simulator", "sottovoce_lab.models", "sottovoce.kernels.onnx"}
 

@@ -6,7 +6,7 @@ import tomllib
 
 import sottovoce
 
-from tests.support.sources import ROOT
+from tests.support.sources import PACKAGES, ROOT
 
 # `sottovoce` where the lab is not installed.
 _WITHOUT_LAB = """
@@ -39,6 +39,12 @@ def test_both_are_of_one_version() -> None:
     assert set(everything[1].removeprefix("sottovoce[").removesuffix("]").split(",")) == (
         set(device["optional-dependencies"]) - {"all", "dask", "dev", "onnx", "site", "torch"}
     ), "everything that a workstation uses; models has what onnx has"
+
+
+def test_all_packages_but_the_lab_are_in_the_wheel_of_a_device() -> None:
+    hatch = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["hatch"]
+    built = [ROOT / package for package in hatch["build"]["targets"]["wheel"]["packages"]]
+    assert built == [package for package in PACKAGES if package.name != "sottovoce_lab"]
 
 
 def test_without_the_lab_its_commands_say_what_to_install() -> None:

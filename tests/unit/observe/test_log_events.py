@@ -3,7 +3,7 @@
 import re
 
 from tests.support.log_lines import log_lines
-from tests.support.sources import ROOT
+from tests.support.sources import ROOT, shown, sources
 
 _ROW = re.compile(r"^\| `([a-z-]+)` \| (debug|info|warning|error) \| .+ \|$", re.MULTILINE)
 _ONE_THAT_PASSES_IT_ON = "agent/sottovoce/vault/server.py"
@@ -14,6 +14,20 @@ def test_every_event_is_on_the_page_with_its_level_and_nothing_else_is() -> None
     logged = {(line.event, line.level) for line in log_lines() if line.event is not None}
     assert set(listed) == logged
     assert len(listed) == len(logged), "an event is listed once"
+
+
+def test_every_logger_is_below_the_one_whose_lines_are_shown() -> None:
+    loggers = [
+        (shown(file), name)
+        for file in sources()
+        for name in re.findall(r"^_log = logging\.getLogger\((.+)\)$", file.read_text(encoding="utf-8"), re.MULTILINE)
+    ]
+    assert len(loggers) > 30
+    assert [
+        (file, name)
+        for file, name in loggers
+        if not (name.startswith('"sottovoce.') or (name == "__name__" and file.startswith("sottovoce/")))
+    ] == []
 
 
 def test_every_line_begins_with_the_name_of_an_event() -> None:
