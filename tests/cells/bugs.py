@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from sottovoce.agent.provenance import Witness
-from sottovoce.agent.revoked import RevokedHere
+from sottovoce.agent.revoked import StoredRevocations
 from sottovoce.algorithms.cell.public import gathering, knowledge
 from sottovoce.algorithms.cell.public.dishonesty import Dishonesty
 from sottovoce.algorithms.cell.public.gathering import Gathering, Led
@@ -512,7 +512,7 @@ def one_doubt_is_enough(patch: pytest.MonkeyPatch) -> None:
 
 @found_by("calls_a_revoked_device")
 def revocations_not_looked_at(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(RevokedHere, "__call__", lambda _: frozenset())
+    patch.setattr(StoredRevocations, "__call__", lambda _: frozenset())
 
 
 @found_by("calls_a_revoked_device")

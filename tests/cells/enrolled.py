@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 from sottovoce.agent.provenance import FleetProvenance, RosterWitness
-from sottovoce.agent.revoked import RevokedHere, revoke, store_revocation_list
+from sottovoce.agent.revoked import StoredRevocations, revoke, store_revocation_list
 from sottovoce.cell import Cell
 from sottovoce.data import Records
 from sottovoce.door import CellAnswer, CellQuery, Refused
@@ -37,7 +37,7 @@ class Member:
             ledger=Ledger.in_memory(self.identity.node_id, Budget(None, 1e-5, "device", "add-remove")),
             noise=SeededNoise(1),
             belongs=RosterWitness(
-                fleet.authority, TASK, RevokedHere(directory, fleet.authority), lambda: time.time() + self.now
+                fleet.authority, TASK, StoredRevocations(directory, fleet.authority), lambda: time.time() + self.now
             ).verify,
         )
 

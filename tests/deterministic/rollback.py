@@ -9,7 +9,7 @@ import random
 from dataclasses import dataclass, field, replace
 
 from sottovoce.agent.head_book import continues
-from sottovoce.agent.keeping import KEEPERS, TOLD_AT_ONCE, Keeping
+from sottovoce.agent.keeper_registry import INFORMED_PER_CHARGE, KEEPERS, KeeperRegistry
 from sottovoce.agent.rollback_detector import RollbackDetector
 from sottovoce.errors import LedgerError
 from sottovoce.transport import DeliveryFailed, Peer
@@ -58,7 +58,7 @@ class Device:
         self._links: list[Peer] = []
         self.head = self._now()
         self.detector = RollbackDetector(1, alone=False, charged=past.charges > 0)
-        self.keeping = Keeping(past, self.detector, self._tell, str)
+        self.keeping = KeeperRegistry(past, self.detector, self._tell, str)
         self.keeping.attach(lambda: self._links, lambda node: False)
         self._permitted = False
 
@@ -76,7 +76,7 @@ class Device:
         self._permitted = True
         self._past.charges += 1
         self.head = self._now()
-        await self.keeping.inform_keepers(self._lags, TOLD_AT_ONCE)
+        await self.keeping.inform_keepers(self._lags, INFORMED_PER_CHARGE)
         return True
 
     def _lags(self, peer: str) -> bool:

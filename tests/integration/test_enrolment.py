@@ -20,7 +20,7 @@ import msgspec
 import pytest
 from sottovoce.agent import enroller as enrolling
 from sottovoce.agent.assemble import IDENTITY
-from sottovoce.agent.enrolment import JoinQuestion
+from sottovoce.agent.enrolment import JoinRequest
 from sottovoce.agent.join import join_with_token
 from sottovoce.errors import IdentityError, NetworkError
 from sottovoce.identity import Fleet, load, open_fleet
@@ -240,7 +240,7 @@ def test_a_token_is_good_once_and_only_the_right_one(authority: Path, tmp_path: 
 
 def enroller_says(enroller: enrolling.Enroller, token: Token) -> str:
     """The answer to a correct question with this token, without a connection."""
-    question = JoinQuestion(token.secret.hex(), DeviceKeys.generate().request().decode())
+    question = JoinRequest(token.secret.hex(), DeviceKeys.generate().request().decode())
     return msgspec.json.encode(enroller._answer(msgspec.json.encode(question))).decode()
 
 

@@ -151,7 +151,7 @@ def test_killed_it_goes_on_within_seconds(pair: tuple[Device, Device]) -> None:
 class Liar(Attacker):
     """A peer that claims whatever it likes about the target's ledger."""
 
-    def tell(self, known: SignedHead | None) -> grpc.StatusCode | None:
+    def send_head(self, known: SignedHead | None) -> grpc.StatusCode | None:
         """Tell a head of its own, and `known` as what it knows; returns how the call failed, if it did."""
         assert self.identity is not None
         own = SignedHead(self.identity.public_key, 0, 0, bytes(32), bytes(16)).signed(self.identity)
@@ -171,11 +171,11 @@ def test_a_peer_cannot_forge_a_newer_head(pair: tuple[Device, Device], fleet: Fl
     with running(device) as (agent,), Liar(device, other.identity) as liar:
         forged = SignedHead(device.identity.public_key, 99, 99, bytes(32), bytes(16))
         for known in (forged, forged.signed(other.identity), replace(forged, owner_key=other.identity.public_key)):
-            assert liar.tell(known) is grpc.StatusCode.FAILED_PRECONDITION
+            assert liar.send_head(known) is grpc.StatusCode.FAILED_PRECONDITION
         refused = agent.status()["refused"]["messages"]
         assert (refused["signature"], refused["head"]) == (2, 1)
         assert agent.status()["ledger"]["echoes"] == 0
-        assert liar.tell(None) is None
+        assert liar.send_head(None) is None
         until(lambda: agent.status()["ledger"]["echoes"] == 1, "it counts as an answer")
         assert spending(device).charges == 0, "nobody has taken its head"
         with running(pair[1]):

@@ -125,7 +125,7 @@ def device(fleet: Fleet, tmp_path_factory: pytest.TempPathFactory) -> Device:
     for slot in range(STEPS):
         vault.answer(Query("clipd2p", "gradient", slot, np.zeros(kernel().size)))
     vault.close()
-    SqliteStore(device.state, learner_of(device), PushSumCodec(learner_of(device)), released=0).close()
+    SqliteStore(device.state, learner_of(device), PushSumCodec(learner_of(device)), release_count=0).close()
     shutil.copytree(device.state, fresh(device))
     return device
 

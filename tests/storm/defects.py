@@ -101,7 +101,7 @@ def _seen_is_lost(shipped: Any, store: Any, state: Any, sent: Any, confirmed: An
     shipped(store, state, sent, confirmed, None if seen is None else (seen[0], Seen(seen[1].incarnation, 0)))
 
 
-@_planted(Core, "_outgoing")
+@_planted(Core, "_make_outgoing")
 def _number_twice(shipped: Any, core: Any, send: Any) -> Any:
     """Two messages have the same number."""
     core._sequences.pop(send.recipient, None)

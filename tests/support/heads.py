@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from sottovoce.agent.head_book import HeadBook
-from sottovoce.agent.ledger_head_gossip import LedgerHeadGossip, Voice
+from sottovoce.agent.ledger_head_gossip import LedgerHeadGossip, Messenger
 from sottovoce.agent.rollback_detector import RollbackDetector
 from sottovoce.agent.wait_status import Waits
 from sottovoce.door import Answer, CellAnswer, CellQuery, PrivacyStatement, Query, Refused
@@ -121,7 +121,7 @@ def head_gossip(
     contacts: bool = True,
 ) -> LedgerHeadGossip:
     """Make ledger-head gossip that finds its peers in `village`, by address."""
-    voice = Voice(
+    messenger = Messenger(
         seal=lambda recipient, kind, payload: payload,
         transport=Village(village, identity.node_id),
         timeout=1.0,
@@ -130,7 +130,12 @@ def head_gossip(
     )
     detector = RollbackDetector(needed, alone)
     return LedgerHeadGossip(
-        identity=identity, vault=past, book=HeadBook(book), detector=detector, voice=voice, contacts=contacts
+        identity=identity,
+        vault=past,
+        book=HeadBook(book),
+        detector=detector,
+        messenger=messenger,
+        has_contacts=contacts,
     )
 
 

@@ -111,7 +111,7 @@ class Home:
         config, epoch = active_configuration(self.config, ledger), 0 if ledger.mandate is None else ledger.mandate.epoch
         family = family_of(config)
         learner, codec = family.learner(self._name, Stamp(), ())
-        vault = make_vault(config, family, ledger, clock=lambda: self.now, lived=self._wall, noise=self._noise)
+        vault = make_vault(config, family, ledger, clock=lambda: self.now, uptime=self._wall, noise=self._noise)
         return learner, SqliteStore(self._directory, learner, codec, vault.spending().present.releases, epoch), vault
 
     def _ledger(self) -> Ledger:

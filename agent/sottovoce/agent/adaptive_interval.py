@@ -1,7 +1,7 @@
 """Adaptive message interval for a device that has nothing left to learn: the interval grows until there is news.
 
 Pacing applies only to learners that report their belief, and only after they have finished their private steps. The
-pace depends solely on that belief. Since the belief is computed from released values, a device's sending rate reveals
+pace depends solely on that belief. Because the belief is computed from released values, a device's sending rate reveals
 nothing about its records.
 """
 
@@ -22,13 +22,13 @@ class AdaptiveInterval:
     """Adaptive message interval for one device; a restart counts as news and therefore resets the interval.
 
     Args:
-        longest: longest pause between two cycles, in seconds; a longer pause requested by the learner is kept.
+        longest_pause: longest pause between two cycles, in seconds; a longer pause requested by the learner is kept.
     """
 
-    def __init__(self, longest: float) -> None:
-        self._longest = longest
-        self._believed: Belief | None = None
-        self._calm = 0
+    def __init__(self, longest_pause: float) -> None:
+        self._longest_pause = longest_pause
+        self._last_news: Belief | None = None
+        self._calm_cycles = 0
         self._period = 0.0
         self._timer = ""
 
@@ -41,25 +41,25 @@ class AdaptiveInterval:
             effects: effects requested by the learner.
             now: current time, in seconds.
         """
-        is_news, slow = self._is_news(belief), self._calm > CALM_CYCLES
+        is_news, is_slow = self._is_news(belief), self._calm_cycles > CALM_CYCLES
         if is_news:
-            self._believed, self._calm = belief, 0
+            self._last_news, self._calm_cycles = belief, 0
         match event:
             case Timer():
-                self._calm += not is_news
+                self._calm_cycles += not is_news
                 return [self._postpone(effect, now) if isinstance(effect, SetTimer) else effect for effect in effects]
-            case Received() if is_news and slow:
+            case Received() if is_news and is_slow:
                 return [*effects, SetTimer(self._timer, now + self._period)]
         return effects
 
     def _is_news(self, belief: Belief | None) -> bool:
-        before = self._believed
-        if belief is None or before is None or belief.beside != before.beside:
+        last_news = self._last_news
+        if belief is None or last_news is None or belief.beside != last_news.beside:
             return True
-        moved, largest = np.abs(belief.model - before.model), np.abs(before.model)
-        return bool(moved.max(initial=0.0) > CHANGE_THRESHOLD * largest.max(initial=0.0))
+        change, largest = np.abs(belief.model - last_news.model), np.abs(last_news.model)
+        return bool(change.max(initial=0.0) > CHANGE_THRESHOLD * largest.max(initial=0.0))
 
     def _postpone(self, timer: SetTimer, now: float) -> SetTimer:
         self._timer, self._period = timer.name, timer.at - now
-        grown = self._period * 2.0 ** min(max(0, self._calm - CALM_CYCLES), _MAX_DOUBLINGS)
-        return SetTimer(timer.name, now + max(self._period, min(grown, self._longest)))
+        extended_period = self._period * 2.0 ** min(max(0, self._calm_cycles - CALM_CYCLES), _MAX_DOUBLINGS)
+        return SetTimer(timer.name, now + max(self._period, min(extended_period, self._longest_pause)))

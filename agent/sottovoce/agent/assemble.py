@@ -14,12 +14,12 @@ from sottovoce_bootstrap.sources.invitation import invitation_contacts
 from sottovoce.agent.adaptive_interval import AdaptiveInterval
 from sottovoce.agent.core import Core
 from sottovoce.agent.day_watch import DayWatch
-from sottovoce.agent.discovery import Discovery, sources_of
+from sottovoce.agent.discovery import Discovery, make_sources
 from sottovoce.agent.fleet_tasks import NAME as TASK
 from sottovoce.agent.fleet_tasks import FleetTasks
 from sottovoce.agent.head_book import NAME as HEADS
 from sottovoce.agent.head_book import HeadBook
-from sottovoce.agent.ledger_head_gossip import LedgerHeadGossip, Voice
+from sottovoce.agent.ledger_head_gossip import LedgerHeadGossip, Messenger
 from sottovoce.agent.links import Outgoing, Parcel
 from sottovoce.agent.peer_sampling import PeerSampling
 from sottovoce.agent.provenance import FleetProvenance
@@ -33,7 +33,7 @@ from sottovoce.agent.runnable import check_mode, check_peers, check_readers, che
 from sottovoce.agent.runtime import Agent
 from sottovoce.agent.sqlite_store import SqliteStore
 from sottovoce.agent.tasks import Tasks
-from sottovoce.agent.transport_factory import transport_of
+from sottovoce.agent.transport_factory import make_transport
 from sottovoce.agent.vault_here import LEDGER as LEDGER
 from sottovoce.agent.vault_session import VaultSession, open_local_vault, open_remote_vault
 from sottovoce.agent.wait_status import Waits
@@ -74,7 +74,7 @@ def assemble(config: AgentConfig, variant: Variant | None = None) -> Agent:
     """Assemble an agent.
 
     Raises:
-        SottovoceError: if anything is missing, damaged, expired, unproved or impossible; nothing has been started then.
+        SottovoceError: if anything is missing, corrupt, expired, unproved or impossible; nothing has been started then.
     """
     state = config.agent.state
     check_socket(state)
@@ -82,16 +82,19 @@ def assemble(config: AgentConfig, variant: Variant | None = None) -> Agent:
     check_readers(config)
     identity = _load_checked_identity(config)
     waits, variant = Waits(), variant or Variant()
-    separate, trust = config.vault.socket is not None, Trust(identity)
-    opened = open_remote_vault(config, identity, waits) if separate else open_local_vault(config, trust, variant.clock)
+    is_separate, trust = config.vault.socket is not None, Trust(identity)
+    if is_separate:
+        session = open_remote_vault(config, identity, waits)
+    else:
+        session = open_local_vault(config, trust, variant.clock)
     try:
-        return _assemble_with_vault(opened, trust, waits, variant)
+        return _assemble_with_vault(session, trust, waits, variant)
     except BaseException:
-        opened.vault.close()
+        session.vault.close()
         raise
 
 
-def _day_watch(config: AgentConfig, clock: Callable[[], float], waits: Waits) -> DayWatch | None:
+def _make_day_watch(config: AgentConfig, clock: Callable[[], float], waits: Waits) -> DayWatch | None:
     """Return the watch that reports finished days to the learner, or None if the learner needs no such reports."""
     if config.followed_days is None or not config.learner.algorithm.regression:
         return None
@@ -114,83 +117,103 @@ def _open_record_book(state: Path, epoch: int) -> "RecordBook":
     return RecordBook(state / NAME, epoch)
 
 
-def _assemble_with_vault(opened: VaultSession, trust: Trust, waits: Waits, variant: Variant) -> Agent:
-    config, family, vault, task, epoch = opened.config, opened.family, opened.vault, opened.task, opened.epoch
+def _assemble_with_vault(session: VaultSession, trust: Trust, waits: Waits, variant: Variant) -> Agent:
+    config, family, vault, task, epoch = session.config, session.family, session.vault, session.task, session.epoch
     identity = trust.identity
-    peers = [_peer(identity, peer.id, peer.address) for peer in config.transport.peers]
+    peers = [_make_peer(identity, peer.id, peer.address) for peer in config.transport.peers]
     book = _open_record_book(config.agent.state, epoch) if family.keeps_records else None
-    kept = () if book is None else book.load()
+    records = () if book is None else book.load()
     provenance = FleetProvenance(identity, task.digest, trust.refuses)
     trust.subscribe(lambda: provenance.renew(trust.identity))
-    learner, codec = family.learner(identity.node_id, provenance, kept)
+    learner, codec = family.learner(identity.node_id, provenance, records)
     store = SqliteStore(config.agent.state, learner, codec, vault.spending().present.releases, epoch)
     counters = Counters()
-    pace = AdaptiveInterval(config.learner.longest_pause)
-    sealer = _sealer(identity, store.incarnation, task, counters)
-    core = Core(learner=learner, store=store, seal=sealer, opened=_open_parcel, current=_resealer(sealer), pace=pace)
+    interval = AdaptiveInterval(config.learner.longest_pause)
+    sealer = _make_sealer(identity, store.incarnation, task, counters)
+    core = Core(
+        learner=learner,
+        store=store,
+        seal=sealer,
+        open_parcel=_open_parcel,
+        upgrade=_make_resealer(sealer),
+        interval=interval,
+    )
     boots = BootCounter(config.agent.state / "boots")
     incarnation = boots.begin()
     quota = Quota(config.learner.period)
-    ways = transport_of(config, trust, config.agent.state / IDENTITY, incarnation, waits, quota, counters)
-    carrier = variant.transport(ways)
+    multi_transport = make_transport(config, trust, config.agent.state / IDENTITY, incarnation, waits, quota, counters)
+    transport = variant.transport(multi_transport)
 
-    def sealed(recipient: str, kind: str, payload: bytes) -> bytes:
+    def seal_message(recipient: str, kind: str, payload: bytes) -> bytes:
         return _seal_envelope(identity, store.incarnation, task, recipient, 1, kind, payload)
 
-    voice = Voice(sealed, carrier, config.transport.timeout, counters, waits)
-    revocations = RevocationGossip(trust=trust, state=config.agent.state, voice=voice, period=config.membership.period)
-    fleets = FleetTasks(trust=trust, state=config.agent.state, voice=voice, epoch=epoch, take_up=opened.take_up)
-    tasks = Tasks(task, voice, fleets)
+    messenger = Messenger(seal_message, transport, config.transport.timeout, counters, waits)
+    revocations = RevocationGossip(
+        trust=trust, state=config.agent.state, messenger=messenger, period=config.membership.period
+    )
+    fleet_tasks = FleetTasks(
+        trust=trust, state=config.agent.state, messenger=messenger, epoch=epoch, take_up=session.take_up
+    )
+    tasks = Tasks(task, messenger, fleet_tasks)
     agent = Agent(
         config=config,
         trust=trust,
         core=core,
         store=store,
         vault=vault,
-        transport=carrier,
+        transport=transport,
         peers=peers if config.membership.sampling == "static" else [],
         counters=counters,
-        sealed=sealed,
-        head_gossip=_head_gossip(config, identity, vault, voice),
+        seal=seal_message,
+        head_gossip=_make_head_gossip(config, identity, vault, messenger),
         revocations=revocations,
-        renewal=_renewal(config, trust, revocations, fleets, waits),
+        renewal=_make_renewal(config, trust, revocations, fleet_tasks, waits),
         quota=quota,
         tasks=tasks,
-        roll_call=RollCall(voice, tasks),
+        roll_call=RollCall(messenger, tasks),
         book=book,
-        peer_sampling=_peer_sampling(config, trust, carrier, counters, boots, incarnation, ways.transports),
+        peer_sampling=_make_peer_sampling(
+            config, trust, transport, counters, boots, incarnation, multi_transport.transports
+        ),
         waits=waits,
-        day_watch=_day_watch(config, variant.clock, waits),
+        day_watch=_make_day_watch(config, variant.clock, waits),
     )
-    ways.returned = _return_handler(agent)
+    multi_transport.returned = _make_return_handler(agent)
     return agent
 
 
-def _return_handler(agent: Agent) -> Callable[[str | None], None]:
+def _make_return_handler(agent: Agent) -> Callable[[str | None], None]:
     """Return the callback with which a transport reports that a peer, or every peer if None, is reachable again."""
 
-    def returned(peer: str | None) -> None:
+    def note_return(peer: str | None) -> None:
         for node, link in agent.links.items():
             if peer in (None, node) and link.failures:
                 link.note_reachable()
         if agent.peer_sampling is not None:
             agent.peer_sampling.note_reachable(peer)
 
-    return returned
+    return note_return
 
 
-def _head_gossip(config: AgentConfig, identity: Identity, vault: VaultFront, voice: Voice) -> LedgerHeadGossip:
+def _make_head_gossip(
+    config: AgentConfig, identity: Identity, vault: VaultFront, messenger: Messenger
+) -> LedgerHeadGossip:
     book = HeadBook(config.agent.state / HEADS)
-    if book.created_because is not None and vault.tip().charges > 0:
+    if book.creation_reason is not None and vault.tip().charges > 0:
         _log.warning(
             "heads-forgotten other devices' ledger heads were reset because %s; until those devices resend "
             "them, this device cannot detect a restored copy of their ledgers",
-            book.created_because,
+            book.creation_reason,
         )
     detector = RollbackDetector(config.ledger.echoes, config.ledger.alone)
     try:
         return LedgerHeadGossip(
-            identity=identity, vault=vault, book=book, detector=detector, voice=voice, contacts=_has_contacts(config)
+            identity=identity,
+            vault=vault,
+            book=book,
+            detector=detector,
+            messenger=messenger,
+            has_contacts=_has_contacts(config),
         )
     except BaseException:
         book.close()
@@ -199,21 +222,21 @@ def _head_gossip(config: AgentConfig, identity: Identity, vault: VaultFront, voi
 
 def _has_contacts(config: AgentConfig) -> bool:
     """Return whether the configuration or the invitation lists a peer or a way to find peers."""
-    chosen = config.membership
-    if config.transport.peers or chosen.sampling == "static":
+    membership = config.membership
+    if config.transport.peers or membership.sampling == "static":
         return bool(config.transport.peers)
-    found = chosen.mdns or chosen.dns is not None or "mqtt" in config.transport.use
-    return found or bool(invitation_contacts(config.agent.state))
+    can_discover = membership.mdns or membership.dns is not None or "mqtt" in config.transport.use
+    return can_discover or bool(invitation_contacts(config.agent.state))
 
 
-def _renewal(
-    config: AgentConfig, trust: Trust, revocations: RevocationGossip, fleets: FleetTasks, waits: Waits
+def _make_renewal(
+    config: AgentConfig, trust: Trust, revocations: RevocationGossip, fleet_tasks: FleetTasks, waits: Waits
 ) -> Renewal:
     state = config.agent.state
     return Renewal(
         trust=trust,
         directory=state / IDENTITY,
-        watched={state / REVOKED: revocations.reload, state / TASK: fleets.reload},
+        watched={state / REVOKED: revocations.reload, state / TASK: fleet_tasks.reload},
         floor=ClockFloor(state / CLOCK),
         enroller=config.identity.enroller,
         pinned=tuple(peer.id for peer in config.transport.peers),
@@ -222,19 +245,19 @@ def _renewal(
     )
 
 
-def _peer(identity: Identity, node: str, address: str) -> Peer:
+def _make_peer(identity: Identity, node: str, address: str) -> Peer:
     return Peer(node, address, peer_dns_name(node, identity.fleet))
 
 
-def _sealer(
+def _make_sealer(
     identity: Identity, incarnation: int, task: Task, counters: Counters
 ) -> Callable[[str, int, Message], bytes]:
-    def sealed(recipient: str, sequence: int, message: Message) -> bytes:
+    def seal_message(recipient: str, sequence: int, message: Message) -> bytes:
         payload_type, payload = encode(message)
         counters.payload_bytes += len(payload)
         return _seal_envelope(identity, incarnation, task, recipient, sequence, payload_type, payload)
 
-    return sealed
+    return seal_message
 
 
 def _open_parcel(parcel: Parcel) -> Message:
@@ -243,16 +266,16 @@ def _open_parcel(parcel: Parcel) -> Message:
     return decode(*parcel_content(parcel))
 
 
-def _resealer(seal: Callable[[str, int, Message], bytes]) -> Callable[[Outgoing], Outgoing]:
+def _make_resealer(seal: Callable[[str, int, Message], bytes]) -> Callable[[Outgoing], Outgoing]:
     """Return a function that reseals shares from version 0.1, keeping their message and sequence number."""
 
-    def current(outgoing: Outgoing) -> Outgoing:
+    def reseal(outgoing: Outgoing) -> Outgoing:
         if isinstance(outgoing.parcel, bytes) and parcel_task(outgoing.parcel):
             return outgoing
         recipient, sequence = outgoing.recipient, outgoing.sequence
         return Outgoing(recipient, sequence, seal(recipient, sequence, _open_parcel(outgoing.parcel)))
 
-    return current
+    return reseal
 
 
 def _seal_envelope(
@@ -269,7 +292,7 @@ def _seal_envelope(
     )
 
 
-def _peer_sampling(
+def _make_peer_sampling(
     config: AgentConfig,
     trust: Trust,
     transport: Transport,
@@ -279,19 +302,19 @@ def _peer_sampling(
     transports: Sequence[Transport],
 ) -> PeerSampling | None:
     """Return the peer sampling, or None if the configuration has a static peer list."""
-    chosen, identity, now = config.membership, trust.identity, time.monotonic()
-    if chosen.sampling == "static":
+    section, identity, now = config.membership, trust.identity, time.monotonic()
+    if section.sampling == "static":
         return None
     author = Author(identity, config.transport.announced, config.transport.use)
     trust.subscribe(lambda: author.renew(trust.identity))
     rng = random.Random()  # noqa: S311 - the choice of the next peer is not secret: it is visible on the network
-    sources = sources_of(config, identity, transports, rng)
+    sources = make_sources(config, identity, transports, rng)
     book = AddressBook(config.agent.state / "peers.db", now)
     if book.replaced:
         _log.warning("address-book-replaced %s", book.replaced)
     membership = Membership(
         node_id=identity.node_id,
-        settings=Settings(chosen.period, chosen.view_size, chosen.warm_size),
+        settings=Settings(section.period, section.view_size, section.warm_size),
         incarnation=incarnation,
         issue=author.issue,
         verify=Verifier(trust).verify,
@@ -312,7 +335,7 @@ def _peer_sampling(
         transport=transport,
         counters=counters,
         timeout=config.transport.timeout,
-        discovery=Discovery(sources, chosen.period, chosen.view_size, rng),
+        discovery=Discovery(sources, section.period, section.view_size, rng),
     )
 
 

@@ -11,7 +11,7 @@ from sottovoce.identity.files import replace
 from sottovoce.identity.signed_task import SignedTask
 
 NAME = "consent"
-_MAX = 63  # earlier answers kept in addition to a new one
+_MAX_EARLIER = 63  # earlier answers kept in addition to a new one
 Said: TypeAlias = Literal["approved", "refused", "withdrawn"]
 
 
@@ -29,21 +29,21 @@ def read_consent(directory: Path, task: SignedTask) -> Said | None:
         IdentityError: if the file of answers cannot be read.
     """
     digest = _digest(task)
-    return next((one.said for one in reversed(_load_consents(directory)) if one.document == digest), None)
+    return next((consent.said for consent in reversed(_load_consents(directory)) if consent.document == digest), None)
 
 
-def save_consent(directory: Path, task: SignedTask, said: Said) -> None:
+def save_consent(directory: Path, task: SignedTask, answer: Said) -> None:
     """Store the owner's answer durably; after a withdrawal, no other answer to the task is accepted.
 
     Raises:
         IdentityError: if the file of answers cannot be read or written.
         TaskRefused: if the owner has withdrawn from the task.
     """
-    before, digest = _load_consents(directory), _digest(task)
+    consents, digest = _load_consents(directory), _digest(task)
     if read_consent(directory, task) == "withdrawn":
         raise TaskRefused(f"epoch {task.epoch}: the owner has withdrawn from this task, and a withdrawal is permanent")
-    others = [one for one in before if one.document != digest][-_MAX:]
-    replace(directory / NAME, json.encode([*others, _Consent(digest, said)]) + b"\n")
+    other_consents = [consent for consent in consents if consent.document != digest][-_MAX_EARLIER:]
+    replace(directory / NAME, json.encode([*other_consents, _Consent(digest, answer)]) + b"\n")
 
 
 def _load_consents(directory: Path) -> list[_Consent]:

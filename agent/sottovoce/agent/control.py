@@ -27,13 +27,13 @@ from sottovoce.observe.request_server import RequestServer
 
 if TYPE_CHECKING:
     from sottovoce.agent.predictions import Predictor
-    from sottovoce.agent.roster import Listing
+    from sottovoce.agent.roster import RosterSource
 
 LONGEST_QUESTION = 2**20
 """Largest request size, in bytes."""
 
-_LONGEST_READERS_QUESTION = 1024
-_QUESTION_SECONDS = 5.0
+_MAX_READER_REQUEST_BYTES = 1024
+_REQUEST_SECONDS = 5.0
 _PREDICTION_SECONDS = 30.0
 _QUEUE_PAUSE_SECONDS = 0.01
 
@@ -73,22 +73,22 @@ class ControlServer:
 
     def __init__(self, path: Path, agent: Controlled, readers: Path | None = None) -> None:
         self._agent = agent
-        self._places = [(path, 0o177, self._answer, LONGEST_QUESTION)]
+        self._endpoints = [(path, 0o177, self._answer, LONGEST_QUESTION)]
         if readers is not None:
-            self._places.append((readers, 0o117, self._answer_reader, _LONGEST_READERS_QUESTION))
+            self._endpoints.append((readers, 0o117, self._answer_reader, _MAX_READER_REQUEST_BYTES))
         self._servers: list[tuple[RequestServer, Path]] = []
         self._predictor: Predictor | None = None
         self._predicting = asyncio.Lock()
 
     async def start(self) -> None:
         """Listen on the owner's socket and, if configured, on the readers' socket, which is open to the group."""
-        for path, forbidden, answer, longest in self._places:
+        for path, forbidden, answer, max_bytes in self._endpoints:
             server = RequestServer(
                 str(path),
-                complete=lambda question: b"\n" in question,
+                complete=lambda request: b"\n" in request,
                 answer=partial(_encode_answer, answer),
-                longest=longest,
-                seconds=_QUESTION_SECONDS,
+                longest=max_bytes,
+                seconds=_REQUEST_SECONDS,
             )
             server.start(_bind_socket(path, forbidden))
             self._servers.append((server, path))
@@ -100,18 +100,16 @@ class ControlServer:
             with contextlib.suppress(OSError):  # on a read-only disk, the next start removes it
                 path.unlink(missing_ok=True)
 
-    async def _answer_reader(self, question: bytes | None) -> dict[str, Any]:
+    async def _answer_reader(self, request: bytes | None) -> dict[str, Any]:
         """Return the answer for a reader: public state only, with a fault's reason only if its kind may be shown."""
-        if question == b"status":
+        if request == b"status":
             return public_status(self._agent.status())
-        return (
-            await self._answer(question)
-            if question == b"model"
-            else {"error": "unknown request; the supported requests are status and model"}
-        )
+        if request == b"model":
+            return await self._answer(request)
+        return {"error": "unknown request; the supported requests are status and model"}
 
-    async def _answer(self, question: bytes | None) -> dict[str, Any]:
-        match question:
+    async def _answer(self, request: bytes | None) -> dict[str, Any]:
+        match request:
             case None:
                 return {"error": f"the request exceeds {LONGEST_QUESTION} bytes; send fewer records"}
             case b"leave":
@@ -119,20 +117,20 @@ class ControlServer:
             case b"status":
                 return self._agent.status()
             case b"fleet":
-                return await self._roster()
+                return await self._build_roster()
             case b"model":
                 model = self._agent.model
                 encoded = None if model is None else base64.b64encode(model.astype("<f8").tobytes()).decode()
                 return {"cycle": self._agent.cycle, "parameters": encoded}
             case b"describe":
-                return self._description()
+                return self._describe_model()
             case b"look":
                 return self._retry_fleet_tasks()
             case b"stop":
                 self._agent.stop()
                 return {"stopping": True}
             case line if line.startswith(b"{"):
-                return await self._prediction(line)
+                return await self._predict(line)
             case _:
                 return {
                     "error": "unknown request; the supported requests are status, fleet, model, describe, predict, "
@@ -140,26 +138,26 @@ class ControlServer:
                 }
 
     def _retry_fleet_tasks(self) -> dict[str, Any]:
-        if "fault" not in self._agent.status():  # otherwise the agent looks once it runs again
-            cast("Listing", self._agent).tasks.fleets.retry_now()
+        if "fault" not in self._agent.status():  # an agent with a fault looks for tasks when it runs again
+            cast("RosterSource", self._agent).tasks.fleet_tasks.retry_now()
         return {"looking": True}
 
-    async def _roster(self) -> dict[str, Any]:
-        from sottovoce.agent.roster import roster
+    async def _build_roster(self) -> dict[str, Any]:
+        from sottovoce.agent.roster import build_roster
 
         if "fault" in (status := self._agent.status()):
             return status  # the agent is not running and knows no peers
-        return await roster(cast("Listing", self._agent))
+        return await build_roster(cast("RosterSource", self._agent))
 
-    def _description(self) -> dict[str, Any]:
+    def _describe_model(self) -> dict[str, Any]:
         from msgspec import to_builtins
 
         from sottovoce.agent.description import describe_model
 
-        found: dict[str, Any] = to_builtins(describe_model(self._agent.config, self._agent.status()["privacy"]))
-        return found
+        description: dict[str, Any] = to_builtins(describe_model(self._agent.config, self._agent.status()["privacy"]))
+        return description
 
-    async def _prediction(self, line: bytes) -> dict[str, Any]:
+    async def _predict(self, line: bytes) -> dict[str, Any]:
         """Answer one prediction at a time, on a separate thread so as not to block the agent."""
         from sottovoce.agent.predictions import Predictor  # imported late to save memory if it is never used
 
@@ -179,30 +177,30 @@ def public_status(status: dict[str, Any]) -> dict[str, Any]:
     return {**status, "fault": {**fault, "reason": Fault.of_status(fault).public_reason}}
 
 
-async def _encode_answer(answer: Answer, question: bytes | None) -> bytes:
+async def _encode_answer(answer: Answer, request: bytes | None) -> bytes:
     """Return the answer to a request, encoded as a line of JSON."""
-    return json.dumps(await answer(None if question is None else question.partition(b"\n")[0].strip())).encode() + b"\n"
+    return json.dumps(await answer(None if request is None else request.partition(b"\n")[0].strip())).encode() + b"\n"
 
 
 def _bind_socket(path: Path, forbidden: int) -> socket.socket:
     """Bind a socket to this path without the forbidden permission bits, and return it before it listens."""
     path.unlink(missing_ok=True)
-    listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    mask = os.umask(forbidden)
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    previous_mask = os.umask(forbidden)
     try:
-        listening.bind(str(path))
+        listener.bind(str(path))
     except BaseException:
-        listening.close()
+        listener.close()
         raise
     finally:
-        os.umask(mask)
-    return listening
+        os.umask(previous_mask)
+    return listener
 
 
 def ask(
     state: Path,
-    question: str,
-    timeout: float = _QUESTION_SECONDS,
+    request: str,
+    timeout: float = _REQUEST_SECONDS,
     *,
     waiting: bool = False,
     readers: Path | None = None,
@@ -211,7 +209,7 @@ def ask(
 
     Args:
         state: the state directory.
-        question: the request to send.
+        request: the request to send.
         timeout: timeout in seconds.
         waiting: whether to also accept the answer of an agent that a fault prevents from working.
         readers: path of the readers' socket, to use instead of the owner's.
@@ -223,7 +221,7 @@ def ask(
         connection.settimeout(timeout)
         try:
             _connect(connection, str(readers or state / "agent.sock"), timeout)
-            connection.sendall(question.encode() + b"\n")
+            connection.sendall(request.encode() + b"\n")
             with connection.makefile("rb") as lines:
                 answer: dict[str, Any] = json.loads(lines.readline())
         except (OSError, ValueError) as error:
@@ -239,12 +237,12 @@ def ask(
 
 def _connect(connection: socket.socket, path: str, seconds: float) -> None:
     """Connect to a socket, retrying for this many seconds while the kernel's connection queue is full."""
-    until = time.monotonic() + seconds
+    deadline = time.monotonic() + seconds
     while True:
         try:
             return connection.connect(path)
         except BlockingIOError:
-            if time.monotonic() > until:
+            if time.monotonic() > deadline:
                 raise
             time.sleep(_QUEUE_PAUSE_SECONDS)
 

@@ -65,9 +65,9 @@ class Core:
         learner: the public half of the algorithm.
         store: store for the state that survives a restart.
         seal: returns the sealed parcel for (recipient, sequence, message).
-        opened: returns the message from one of this device's own parcels.
-        current: converts an outgoing share to the current wire format.
-        pace: message interval for a device that has nothing left to learn; None to always use the learner's own.
+        open_parcel: returns the message from one of this device's own parcels.
+        upgrade: converts an outgoing share to the current wire format.
+        interval: message interval for a device that has nothing left to learn; None to always use the learner's own.
     """
 
     def __init__(
@@ -76,25 +76,25 @@ class Core:
         learner: Learner[Any],
         store: Store,
         seal: Callable[[str, int, Message], Parcel],
-        opened: Callable[[Parcel], Message] = lambda parcel: cast(Message, parcel),
-        current: Callable[[Outgoing], Outgoing] = lambda outgoing: outgoing,
-        pace: AdaptiveInterval | None = None,
+        open_parcel: Callable[[Parcel], Message] = lambda parcel: cast(Message, parcel),
+        upgrade: Callable[[Outgoing], Outgoing] = lambda outgoing: outgoing,
+        interval: AdaptiveInterval | None = None,
     ) -> None:
         saved = store.load()
-        self._pace = pace
+        self._interval = interval
         self._settling = learner if isinstance(learner, Settling) else None
         self._restates = isinstance(learner, Restating)
         self._learner = learner
         self._store = store
         self._seal = seal
-        self._opened = opened
-        waiting = [one for one in saved.outbox if one.parcel and not self._restates]
-        self._outbox = {outgoing.recipient: current(outgoing) for outgoing in waiting}
+        self._open_parcel = open_parcel
+        pending = [outgoing for outgoing in saved.outbox if outgoing.parcel and not self._restates]
+        self._outbox = {outgoing.recipient: upgrade(outgoing) for outgoing in pending}
         self._state = learner.resumed(saved.state, frozenset(self._outbox))
         self._sequences = dict(saved.sequences)
         self._seen = dict(saved.seen)
         self._replies: OrderedDict[str, Reply] = OrderedDict()
-        self._confirmed = [one.recipient for one in saved.outbox if one.recipient not in self._outbox]
+        self._confirmed = [outgoing.recipient for outgoing in saved.outbox if outgoing.recipient not in self._outbox]
         self._has_unwritten = False
 
     @property
@@ -115,8 +115,8 @@ class Core:
     def start(self, peers: tuple[str, ...], now: float) -> list[Action]:
         """Start or resume the learner with these peers; messages that were in transit are resent byte for byte."""
         self._state, effects = self._learner.start(self._state, now)
-        again = [Transmit(outgoing) for outgoing in self._outbox.values()]
-        return [*again, *self._without_sends(effects), *self.replace_peers(peers, now)]
+        retransmissions = [Transmit(outgoing) for outgoing in self._outbox.values()]
+        return [*retransmissions, *self._drop_sends(effects), *self.replace_peers(peers, now)]
 
     def replace_peers(self, peers: tuple[str, ...], now: float) -> list[Action]:
         """Replace the peer list and return the resulting actions."""
@@ -188,7 +188,10 @@ class Core:
         self._replies.pop(sender, None)
         if (reply := next((action for action in actions if isinstance(action, Reply)), None)) is not None:
             self._replies[sender] = reply
-        while len(self._replies) > 1 and sum(one.message.numbers for one in self._replies.values()) > _MAX_REPLIED:
+        while (
+            len(self._replies) > 1
+            and sum(stored_reply.message.numbers for stored_reply in self._replies.values()) > _MAX_REPLIED
+        ):
             self._replies.popitem(last=False)
         return False, actions
 
@@ -228,8 +231,8 @@ class Core:
 
     def awaits(self, recipient: str, sequence: int) -> bool:
         """Return whether the share with this sequence number is still unconfirmed."""
-        waiting = self._outbox.get(recipient)
-        return waiting is not None and waiting.sequence == sequence
+        pending = self._outbox.get(recipient)
+        return pending is not None and pending.sequence == sequence
 
     def confirm(self, recipient: str, sequence: int, now: float, reply: Message | None = None) -> list[Action]:
         """Handle the recipient's confirmation that a share is durable, with its reply, if any.
@@ -252,7 +255,7 @@ class Core:
         """Return the content of a share to the learner after its recipient has permanently refused it."""
         if not self.awaits(recipient, sequence):
             return []
-        message = self._opened(self._outbox.pop(recipient).parcel)
+        message = self._open_parcel(self._outbox.pop(recipient).parcel)
         self._confirmed.append(recipient)
         return self._apply(Returned(recipient, message), now)
 
@@ -260,41 +263,41 @@ class Core:
         """Make all state durable before a clean stop."""
         self._commit(self._state, [], None)
 
-    def _apply(self, event: Event, now: float, seen: tuple[str, Seen] | None = None) -> list[Action]:
+    def _apply(self, event: Event, now: float, received: tuple[str, Seen] | None = None) -> list[Action]:
         state, effects = self._learner.on(self._state, event, now)
-        if self._pace is not None and self._settling is not None:
-            effects = self._pace.reschedule(self._settling.belief(state), event, effects, now)
-        return self._apply_step((state, effects), seen)
+        if self._interval is not None and self._settling is not None:
+            effects = self._interval.reschedule(self._settling.belief(state), event, effects, now)
+        return self._apply_step((state, effects), received)
 
-    def _apply_step(self, step: tuple[Any, list[Effect]], seen: tuple[str, Seen] | None) -> list[Action]:
+    def _apply_step(self, step: tuple[Any, list[Effect]], received: tuple[str, Seen] | None) -> list[Action]:
         state, effects = step
-        forgotten = [effect.recipient for effect in effects if isinstance(effect, Forget)]
-        for recipient in forgotten:
+        forgotten_recipients = [effect.recipient for effect in effects if isinstance(effect, Forget)]
+        for recipient in forgotten_recipients:
             if self._outbox.pop(recipient, None) is not None:
                 self._confirmed.append(recipient)
-        sent = [self._outgoing(effect) for effect in effects if isinstance(effect, Send)]
-        if sent or (seen and not self._restates):
-            self._commit(state, sent, seen)
-        elif seen:
-            self._seen[seen[0]] = seen[1]
-        self._has_unwritten = self._restates and not sent and (self._has_unwritten or state is not self._state)
+        new_shares = [self._make_outgoing(effect) for effect in effects if isinstance(effect, Send)]
+        if new_shares or (received and not self._restates):
+            self._commit(state, new_shares, received)
+        elif received:
+            self._seen[received[0]] = received[1]
+        self._has_unwritten = self._restates and not new_shares and (self._has_unwritten or state is not self._state)
         self._state = state
-        return [*(Transmit(outgoing) for outgoing in sent), *self._without_sends(effects)]
+        return [*(Transmit(outgoing) for outgoing in new_shares), *self._drop_sends(effects)]
 
-    def _commit(self, state: Any, sent: list[Outgoing], seen: tuple[str, Seen] | None) -> None:
-        kept = [replace(outgoing, parcel=b"") for outgoing in sent] if self._restates else sent
-        self._store.commit(state, kept, self._confirmed, seen)
+    def _commit(self, state: Any, new_shares: list[Outgoing], received: tuple[str, Seen] | None) -> None:
+        stored_shares = [replace(outgoing, parcel=b"") for outgoing in new_shares] if self._restates else new_shares
+        self._store.commit(state, stored_shares, self._confirmed, received)
         self._confirmed, self._has_unwritten = [], False
-        for outgoing in sent:
+        for outgoing in new_shares:
             self._outbox[outgoing.recipient] = outgoing
             self._sequences[outgoing.recipient] = outgoing.sequence
-        if seen is not None:
-            self._seen[seen[0]] = seen[1]
+        if received is not None:
+            self._seen[received[0]] = received[1]
 
-    def _outgoing(self, send: Send) -> Outgoing:
+    def _make_outgoing(self, send: Send) -> Outgoing:
         sequence = self._sequences.get(send.recipient, 0) + 1
         return Outgoing(send.recipient, sequence, self._seal(send.recipient, sequence, send.message))
 
     @staticmethod
-    def _without_sends(effects: list[Effect]) -> list[Action]:
+    def _drop_sends(effects: list[Effect]) -> list[Action]:
         return [effect for effect in effects if not isinstance(effect, Send)]

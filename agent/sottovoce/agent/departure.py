@@ -20,7 +20,7 @@ from sottovoce.transport import DeliveryFailed
 
 _log = logging.getLogger(__name__)
 LEAVE_SECONDS = 30.0
-_TAKING_SECONDS = 3.0
+_ACCEPT_SECONDS = 3.0
 _QUIET_SECONDS = 1.0
 _PAUSE_SECONDS = 0.2
 
@@ -32,11 +32,11 @@ class Departure:
         core: the agent's core.
         head_gossip: used to check whether a peer is alive.
         links: links to the peers, by node id.
-        gone: returns whether a peer is known to have left.
+        has_left: returns whether a peer is known to have left.
         hand_off: makes the core hand over its part to a peer, and sends the resulting messages.
 
     Attributes:
-        begun: whether the departure has begun; from then on, no new cycle starts and the vault is not queried.
+        has_begun: whether the departure has begun; from then on, no new cycle starts and the vault is not queried.
         closed: whether the device has stopped accepting messages; their senders then keep them.
     """
 
@@ -46,15 +46,15 @@ class Departure:
         core: Core,
         head_gossip: LedgerHeadGossip,
         links: Mapping[str, Link],
-        gone: Callable[[str], bool],
+        has_left: Callable[[str], bool],
         hand_off: Callable[[str], Awaitable[None]],
     ) -> None:
-        self.begun = False
+        self.has_begun = False
         self.closed = False
         self._core = core
         self._head_gossip = head_gossip
         self._links = links
-        self._gone = gone
+        self._has_left = has_left
         self._hand_off = hand_off
         self._progress = asyncio.Event()
         self._outcome: asyncio.Future[dict[str, Any]] | None = None
@@ -69,18 +69,18 @@ class Departure:
             self._outcome = asyncio.get_running_loop().create_future()
         return await asyncio.shield(self._outcome)
 
-    async def hand_over(self, stopping: asyncio.Event, *, informed: bool) -> None:
+    async def hand_over(self, stopping: asyncio.Event, *, peers_informed: bool) -> None:
         """Hand over this device's part, including messages that arrive meanwhile; give up after 30 seconds.
 
         Args:
             stopping: event that is set when the device must stop immediately.
-            informed: whether other devices have been informed and will soon stop sending. If so, messages are accepted
-                until none has arrived for one second, for at most three seconds; otherwise, none are accepted.
+            peers_informed: whether other devices have been informed and will soon stop sending. If so, messages are
+                accepted until none has arrived for one second, for at most three seconds; otherwise, none are accepted.
         """
         if not self._core.requires_hand_off:
             return
         loop = asyncio.get_running_loop()
-        accept_until = loop.time() + (_TAKING_SECONDS if informed else 0.0)
+        accept_until = loop.time() + (_ACCEPT_SECONDS if peers_informed else 0.0)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(LEAVE_SECONDS):
                 while not stopping.is_set():
@@ -88,11 +88,11 @@ class Departure:
                     self.closed = self.closed or loop.time() >= accept_until
                     if self._core.has_part_to_hand_off and (heir := await self._responsive_peer()) is not None:
                         await self._hand_off(heir)
-                    progresses = await self._wait_for_progress()
+                    has_progressed = await self._wait_for_progress()
                     if self._remainder() is None:
                         if self.closed:
                             return
-                        self.closed = not progresses
+                        self.closed = not has_progressed
 
     def report_outcome(self) -> None:
         """Log the outcome of the departure and pass it to the waiting command, after the transport has stopped."""
@@ -110,20 +110,22 @@ class Departure:
 
     def _remainder(self) -> str | None:
         """Return a description of what was not handed over, or None if everything was."""
-        unconfirmed = [outgoing.recipient for outgoing in self._core.outbox] if self._core.requires_hand_off else []
+        if not self._core.requires_hand_off:
+            return None
         if self._core.has_part_to_hand_off:
             return "no peer took over this device's push-sum share"
-        if unconfirmed:
-            return f"{', '.join(unconfirmed)} did not confirm what this device sent"
+        unconfirmed_recipients = [outgoing.recipient for outgoing in self._core.outbox]
+        if unconfirmed_recipients:
+            return f"{', '.join(unconfirmed_recipients)} did not confirm what this device sent"
         return None
 
     async def _responsive_peer(self) -> str | None:
         """Return a peer that has just answered and for which no share is unconfirmed, or None if there is none."""
-        waiting = {outgoing.recipient for outgoing in self._core.outbox}
+        unconfirmed_recipients = {outgoing.recipient for outgoing in self._core.outbox}
         for node, link in sorted(self._links.items(), key=lambda item: item[1].failures):
-            if node not in waiting and not self._gone(node):
+            if node not in unconfirmed_recipients and not self._has_left(node):
                 with contextlib.suppress(DeliveryFailed, MessageRefused):
-                    await self._head_gossip.tell(link.peer)
+                    await self._head_gossip.send_head(link.peer)
                     return node
         return None
 

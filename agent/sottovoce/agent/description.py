@@ -48,7 +48,7 @@ class Description(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
         """Return the declared minima and maxima, each float64[features]; None if there are none or they are unknown."""
         if self.bounds is None:
             return None
-        low, high = (np.broadcast_to(np.array(side), (self.features,)).copy() for side in self.bounds)
+        low, high = (np.broadcast_to(np.array(values), (self.features,)).copy() for values in self.bounds)
         return low, high
 
 
@@ -90,10 +90,10 @@ def ranges_of(config: AgentConfig) -> tuple[Literal["declared", "none", "unknown
             case "npz" if source.path is not None:
                 from sottovoce.data.npz import arrays_of
 
-                found = arrays_of(source.path, frozenset({"bounds"})).get("bounds")
-                if found is None:
+                array = arrays_of(source.path, frozenset({"bounds"})).get("bounds")
+                if array is None:
                     return "none", None
-                low, high = found
+                low, high = array
                 return "declared", checked_bounds(low, high, data.features, data.source)
             case "idx":
                 return "declared", uniform_bounds(0.0, 255.0, data.features, data.source)
@@ -106,7 +106,7 @@ def ranges_of(config: AgentConfig) -> tuple[Literal["declared", "none", "unknown
 
 def shorten_bounds(bounds: Bounds, features: int) -> tuple[tuple[float, ...], tuple[float, ...]]:
     """Return the minima and maxima of the first features; one value for each if all features share the same range."""
-    low, high = (side[:features].tolist() for side in bounds)
+    low, high = (values[:features].tolist() for values in bounds)
     if features and low == low[:1] * features and high == high[:1] * features:
         low, high = low[:1], high[:1]
     return tuple(low), tuple(high)

@@ -22,12 +22,12 @@ from sottovoce.observe import RateLimitedLog
 from sottovoce.transport import Transport
 
 _log = logging.getLogger(__name__)
-_LOOK_SECONDS = 20.0
+_QUERY_SECONDS = 20.0
 _CLOSE_SECONDS = 2.0
 
 
 @dataclass(slots=True)
-class Looks:
+class QueryStatistics:
     """Query statistics for one source.
 
     Attributes:
@@ -47,38 +47,40 @@ class Discovery:
     Args:
         sources: contact sources.
         period: time between view exchanges in this fleet, in seconds.
-        enough: number of entries in a full view.
+        full_size: number of entries in a full view.
         rng: random generator for the jitter.
 
     Attributes:
-        looks: query statistics, by source name.
+        statistics: query statistics, by source name.
     """
 
-    def __init__(self, sources: Sequence[Source], period: float, enough: int, rng: random.Random) -> None:
+    def __init__(self, sources: Sequence[Source], period: float, full_size: int, rng: random.Random) -> None:
         self._sources = tuple(sources)
         self._period = period
-        self._enough = enough
-        self._dice = rng
+        self._full_size = full_size
+        self._rng = rng
         self._stopping = asyncio.Event()
         self._sparse_log = RateLimitedLog(_log)
-        self.looks = {source.name: Looks() for source in sources}
+        self.statistics = {source.name: QueryStatistics() for source in sources}
 
     async def run(
-        self, known: Callable[[], int], learn: Callable[[str, Sequence[Contact]], None], waits: Waits
+        self, known_count: Callable[[], int], learn: Callable[[str, Sequence[Contact]], None], waits: Waits
     ) -> None:
         """Query all sources until stopped.
 
         Args:
-            known: returns the current number of devices in the view.
+            known_count: returns the current number of devices in the view.
             learn: called with the source name and the contacts that the source returned.
-            waits: metric for waits in progress.
+            waits: record of the waits in progress.
         """
         stopping = asyncio.ensure_future(self._stopping.wait())
-        attending = [asyncio.ensure_future(self._poll_source(source, known, learn, waits)) for source in self._sources]
-        await asyncio.wait({stopping, *attending}, return_when=asyncio.FIRST_COMPLETED)
-        for task in (stopping, *attending):
+        polls = [
+            asyncio.ensure_future(self._poll_source(source, known_count, learn, waits)) for source in self._sources
+        ]
+        await asyncio.wait({stopping, *polls}, return_when=asyncio.FIRST_COMPLETED)
+        for task in (stopping, *polls):
             task.cancel()
-        for outcome in await asyncio.gather(*attending, return_exceptions=True):
+        for outcome in await asyncio.gather(*polls, return_exceptions=True):
             if isinstance(outcome, Exception):
                 raise outcome
 
@@ -96,55 +98,55 @@ class Discovery:
     async def _poll_source(
         self,
         source: Source,
-        known: Callable[[], int],
+        known_count: Callable[[], int],
         learn: Callable[[str, Sequence[Contact]], None],
         waits: Waits,
     ) -> None:
-        wait, fruitless, looks = f"source:{source.name}", 0, self.looks[source.name]
+        wait, fruitless_queries, statistics = f"source:{source.name}", 0, self.statistics[source.name]
         while not self._stopping.is_set():
-            waits.begin(wait, f"contacts from {source.name}", _LOOK_SECONDS)
-            contacts = await self._query_source(source, looks)
+            waits.begin(wait, f"contacts from {source.name}", _QUERY_SECONDS)
+            contacts = await self._query_source(source, statistics)
             if contacts is not None:
                 learn(source.name, contacts)
-            fruitless = 0 if contacts is not None and known() else fruitless + 1
-            seconds = pause(known(), self._enough, fruitless, self._period, self._dice)
-            failed = f", which failed: {looks.last_failure}" if looks.failures else ""
+            fruitless_queries = 0 if contacts is not None and known_count() else fruitless_queries + 1
+            seconds = pause(known_count(), self._full_size, fruitless_queries, self._period, self._rng)
+            failed = f", which failed: {statistics.last_failure}" if statistics.failures else ""
             waits.begin(wait, f"the next look at {source.name}{failed}", seconds)
-            await self._sleep(seconds, known)
+            await self._sleep(seconds, known_count)
 
-    async def _query_source(self, source: Source, looks: Looks) -> Sequence[Contact] | None:
+    async def _query_source(self, source: Source, statistics: QueryStatistics) -> Sequence[Contact] | None:
         """Return the contacts from a source, or None if the query failed."""
         try:
-            async with asyncio.timeout(_LOOK_SECONDS):
+            async with asyncio.timeout(_QUERY_SECONDS):
                 contacts = await source.look()
         except TimeoutError:
-            explanation = f"no answer within {_LOOK_SECONDS:g} s"
+            explanation = f"no answer within {_QUERY_SECONDS:g} s"
         except NetworkError as failure:
             explanation = str(failure)
         except Exception as failure:  # noqa: BLE001 - a library that fails on untrusted input must not end the agent
             explanation = f"{type(failure).__name__}: {failure}"
         else:
-            looks.found, looks.failures, looks.last_failure = len(contacts), 0, ""
+            statistics.found, statistics.failures, statistics.last_failure = len(contacts), 0, ""
             return contacts
-        self._note_failure(source, looks, explanation)
+        self._note_failure(source, statistics, explanation)
         return None
 
-    def _note_failure(self, source: Source, looks: Looks, explanation: str) -> None:
+    def _note_failure(self, source: Source, statistics: QueryStatistics, explanation: str) -> None:
         """Count a failure and log it, at most once a minute per source."""
-        looks.failures, looks.last_failure = looks.failures + 1, explanation
+        statistics.failures, statistics.last_failure = statistics.failures + 1, explanation
         self._sparse_log.say(logging.WARNING, source.name, "discovery-failed source=%s %s", source.name, explanation)
 
-    async def _sleep(self, seconds: float, known: Callable[[], int]) -> None:
+    async def _sleep(self, seconds: float, known_count: Callable[[], int]) -> None:
         """Wait until the pause has elapsed, the device has lost all of its peers, or the discovery is stopped."""
         loop = asyncio.get_running_loop()
-        until, company = loop.time() + seconds, known() > 0
-        while (left := until - loop.time()) > 0 and not (company and not known()):
+        deadline, had_peers = loop.time() + seconds, known_count() > 0
+        while (remaining := deadline - loop.time()) > 0 and not (had_peers and not known_count()):
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._stopping.wait(), min(left, self._period))
+                await asyncio.wait_for(self._stopping.wait(), min(remaining, self._period))
                 return
 
 
-def sources_of(
+def make_sources(
     config: AgentConfig, identity: Identity, transports: Iterable[Transport], rng: random.Random
 ) -> list[Source]:
     """Return the configured sources, plus a presence source for each transport that uses a broker.
@@ -152,20 +154,22 @@ def sources_of(
     Raises:
         ConfigError: if a source needs a package that is not installed, or has no address to announce.
     """
-    chosen, realm = config.membership, config.transport.mqtt.realm
-    sources: list[Source] = [PresenceSource(one, realm) for one in transports if isinstance(one, Presence)]
-    if chosen.dns is not None:
+    membership, realm = config.membership, config.transport.mqtt.realm
+    sources: list[Source] = [
+        PresenceSource(transport, realm) for transport in transports if isinstance(transport, Presence)
+    ]
+    if membership.dns is not None:
         from sottovoce_bootstrap.sources.dns import DnsSource
 
-        sources.append(DnsSource(chosen.dns, rng))
-    if chosen.mdns:
+        sources.append(DnsSource(membership.dns, rng))
+    if membership.mdns:
         from sottovoce_bootstrap.sources.mdns import MdnsSource
 
-        sources.append(MdnsSource(identity.node_id, _announced_address(config), fingerprint(identity), rng))
+        sources.append(MdnsSource(identity.node_id, _address_to_announce(config), fingerprint(identity), rng))
     return sources
 
 
-def _announced_address(config: AgentConfig) -> str:
+def _address_to_announce(config: AgentConfig) -> str:
     """Return the address to announce on the local network."""
     if "grpc" not in config.transport.use:
         raise ConfigError(

@@ -18,7 +18,7 @@ from sottovoce.vault.account import account_of, audit_account
 SCHEMA = "sottovoce.dossier/1"
 OPEN = "open: to be answered by the operator of this device"
 
-_EVENTS = {
+_EVENT_DESCRIPTIONS = {
     "gaussian-sum": "a sum with discrete Gaussian noise",
     "cell-sum": "a share of a cell's sum, with a share of its discrete Gaussian noise",
     "sampled-gaussian": "a sum over a secret random sample of the units, with discrete Gaussian noise",
@@ -29,13 +29,13 @@ _EVENTS = {
 }
 
 
-def dossier(config: AgentConfig, ledger: Ledger, where: str, version: str) -> dict[str, Any]:
+def dossier(config: AgentConfig, ledger: Ledger, ledger_path: str, version: str) -> dict[str, Any]:
     """Return the dossier as a JSON-serialisable dictionary.
 
     Args:
         config: the device's configuration.
         ledger: the device's ledger, open for reading.
-        where: path of the ledger.
+        ledger_path: path of the ledger.
         version: version of this program.
 
     Raises:
@@ -44,14 +44,18 @@ def dossier(config: AgentConfig, ledger: Ledger, where: str, version: str) -> di
     """
     account = account_of(ledger)
     spending, head = audit_account(account)
-    present = replace(spending, of_task=ledger.spending().of_task)
-    told = explanation(config, Spent(present, where, ledger.own_budget))
+    present_spending = replace(spending, of_task=ledger.spending().of_task)
+    details = explanation(config, Spent(present_spending, ledger_path, ledger.own_budget))
     limits = {"steps": planned_steps(config), "clip": getattr(config.learner, "clip", None)}
     facts = {
         "schema": SCHEMA,
         "program": f"sottovoce {version}",
-        "device": {"id": ledger.owner, "ledger": where, "head": {"charges": head.charges, "link": head.link.hex()}},
-        "statement": told["statement"],
+        "device": {
+            "id": ledger.owner,
+            "ledger": ledger_path,
+            "head": {"charges": head.charges, "link": head.link.hex()},
+        },
+        "statement": details["statement"],
         "spent": {
             "epsilon": spending.promised_epsilon,
             "budget_epsilon": account.epsilon,
@@ -60,9 +64,18 @@ def dossier(config: AgentConfig, ledger: Ledger, where: str, version: str) -> di
             "releases": spending.releases,
             "by_kind": _charges_by_kind(ledger),
         },
-        "fleet_task": told["all_tasks"],
-        "unit": {"name": account.unit, "means": told["unit"], "hidden": told["hidden"], "one_person": told["person"]},
-        "released": {"what": told["leaves_the_device"], "total": told["total"], "renews": told["renews"]},
+        "fleet_task": details["all_tasks"],
+        "unit": {
+            "name": account.unit,
+            "means": details["unit"],
+            "hidden": details["hidden"],
+            "one_person": details["person"],
+        },
+        "released": {
+            "what": details["leaves_the_device"],
+            "total": details["total"],
+            "renews": details["renews"],
+        },
         "public": {
             "bounds": config.data.bounds,
             "features": config.data.features,
@@ -79,21 +92,26 @@ def dossier(config: AgentConfig, ledger: Ledger, where: str, version: str) -> di
             "vault": "a separate process" if config.vault.socket else "inside the agent's process",
             "released_without_peers": config.ledger.alone,
         },
-        "not_covered": told["not_covered"],
+        "not_covered": details["not_covered"],
     }
-    return {**facts, "questions": _questions(facts), "registry": _registry(facts), "assessment": _assessment(facts)}
+    return {
+        **facts,
+        "questions": _answer_questions(facts),
+        "registry": _registry_fields(facts),
+        "assessment": _draft_assessment(facts),
+    }
 
 
 def _charges_by_kind(ledger: Ledger) -> list[dict[str, Any]]:
     """Return each kind of charge with its description, parameters and number of charges."""
     kinds: Counter[str] = Counter()
     for _, terms, _ in ledger.charges():
-        found = json.loads(terms)
-        for own in ("units", "record"):  # these identify the unit, not the kind of charge
-            found.pop(own, None)
-        kinds[json.dumps(found, sort_keys=True)] += 1
+        parameters = json.loads(terms)
+        for key in ("units", "record"):  # these identify the unit, not the kind of charge
+            parameters.pop(key, None)
+        kinds[json.dumps(parameters, sort_keys=True)] += 1
     return [
-        {"kind": _EVENTS[json.loads(kind)["event"]], "parameters": json.loads(kind), "charges": count}
+        {"kind": _EVENT_DESCRIPTIONS[json.loads(kind)["event"]], "parameters": json.loads(kind), "charges": count}
         for kind, count in kinds.items()
     ]
 
@@ -110,17 +128,18 @@ def _describe_duration(task: dict[str, Any] | None) -> str:
     )
 
 
-def _questions(facts: dict[str, Any]) -> list[dict[str, str]]:
+def _answer_questions(facts: dict[str, Any]) -> list[dict[str, str]]:
     """Return the evaluation questions of NIST SP 800-226, paraphrased, with their topics in brackets, and answers."""
     statement, unit, spent = facts["statement"], facts["unit"], facts["spent"]
     epsilon = "nothing is promised" if statement["epsilon"] is None else f"ε = {statement['epsilon']:g}"
+    person_promises = [describe_person_promise(promise, unit["name"]) for promise in unit["one_person"]]
     answers = [
         ("How strong is the guarantee? [privacy parameters]",
          f"{epsilon}, δ = {statement['delta']}, {_describe_duration(facts['fleet_task'])}; "
          f"status {statement['status']}: {statement['reason']}"),
         ("What is protected: one contribution, or a person? [unit of privacy]", f"{unit['name']}: {unit['means']}"),
         ("What if several units belong to one person? [unit of privacy]",
-         "; ".join(describe_person_promise(one, unit["name"]) for one in unit["one_person"]) or "nothing is promised"),
+         "; ".join(person_promises) or "nothing is promised"),
         ("How do neighbouring data sets differ? [bounded or unbounded]",
          f"{statement['neighbouring']}; this hides {unit['hidden']}"),
         ("Which mechanism adds noise, and to what? [algorithms]", str(statement["mechanism"])),
@@ -143,17 +162,17 @@ def _questions(facts: dict[str, Any]) -> list[dict[str, str]]:
     return [{"question": question, "answer": answer} for question, answer in answers]
 
 
-def _registry(facts: dict[str, Any]) -> dict[str, Any]:
+def _registry_fields(facts: dict[str, Any]) -> dict[str, Any]:
     """Return the fields that deployment registries use to describe a deployment."""
     statement = facts["statement"]
-    pure = any(kind["parameters"]["event"] in ("record", "pure-sum") for kind in facts["spent"]["by_kind"])
+    is_pure = any(kind["parameters"]["event"] in ("record", "pure-sum") for kind in facts["spent"]["by_kind"])
     return {
         "deployment": f"device {facts['device']['id']}",
         "organisation": OPEN,
         "intended use": OPEN,
         "region and dates": OPEN,
         "data": OPEN,
-        "flavour": "pure differential privacy" if pure else "approximate differential privacy",
+        "flavour": "pure differential privacy" if is_pure else "approximate differential privacy",
         "model of trust": "local: no other party is trusted"
         if statement.get("epsilon_alone") is None
         else f"distributed: {statement['threat_model']}",
@@ -168,7 +187,7 @@ def _registry(facts: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _assessment(facts: dict[str, Any]) -> list[dict[str, str]]:
+def _draft_assessment(facts: dict[str, Any]) -> list[dict[str, str]]:
     """Return a draft data-protection impact assessment (Regulation (EU) 2016/679, Article 35 (7))."""
     statement, released = facts["statement"], facts["released"]
     return [
@@ -192,23 +211,23 @@ def _assessment(facts: dict[str, Any]) -> list[dict[str, str]]:
     ]
 
 
-def render_markdown(found: dict[str, Any]) -> str:
+def render_markdown(document: dict[str, Any]) -> str:
     """Return the dossier as a Markdown page."""
-    device, statement, spent = found["device"], found["statement"], found["spent"]
+    device, statement, spent = document["device"], document["statement"], document["spent"]
     lines = [
         f"# Privacy dossier of device {device['id']}",
         "",
-        f"Generated by {found['program']} from the ledger `{device['ledger']}` (charge {device['head']['charges']}, "
+        f"Generated by {document['program']} from the ledger `{device['ledger']}` (charge {device['head']['charges']}, "
         f"link `{device['head']['link']}`) and the device's configuration. Facts that neither of them contains are "
         "marked as open.",
         "",
         "## What is promised",
         "",
-        *_table({key: value for key, value in statement.items() if value is not None}),
+        *_render_table({key: value for key, value in statement.items() if value is not None}),
         "",
         "## What was spent",
         "",
-        *_table({key: value for key, value in spent.items() if key != "by_kind"}),
+        *_render_table({key: value for key, value in spent.items() if key != "by_kind"}),
         "",
         "| kind | parameters | charges |",
         "| --- | --- | --- |",
@@ -216,39 +235,42 @@ def render_markdown(found: dict[str, Any]) -> str:
         "",
         "## The unit, and one person",
         "",
-        f"{found['unit']['means']}. Hidden: {found['unit']['hidden']}.",
+        f"{document['unit']['means']}. Hidden: {document['unit']['hidden']}.",
         "",
-        *(f"- {describe_person_promise(one, found['unit']['name'])}" for one in found["unit"]["one_person"]),
+        *(
+            f"- {describe_person_promise(promise, document['unit']['name'])}"
+            for promise in document["unit"]["one_person"]
+        ),
         "",
         "## What is released",
         "",
-        f"{found['released']['what']}. In total: {found['released']['total']}. Budget renewal: "
-        f"{found['released']['renews']}.",
+        f"{document['released']['what']}. In total: {document['released']['total']}. Budget renewal: "
+        f"{document['released']['renews']}.",
         "",
         "## What is public by declaration",
         "",
-        *_table(found["public"]),
+        *_render_table(document["public"]),
         "",
         "## What is not covered",
         "",
-        *(f"- {words}" for words in found["not_covered"]),
+        *(f"- {limitation}" for limitation in document["not_covered"]),
         "",
         "## Questions of NIST SP 800-226",
         "",
-        *_table({one["question"]: one["answer"] for one in found["questions"]}, ("question", "answer")),
+        *_render_table({entry["question"]: entry["answer"] for entry in document["questions"]}, ("question", "answer")),
         "",
         "## For a registry of deployments",
         "",
-        *_table(found["registry"]),
+        *_render_table(document["registry"]),
         "",
         "## Draft for a data-protection impact assessment",
         "",
     ]
-    for part in found["assessment"]:
+    for part in document["assessment"]:
         lines += [f"**{part['part']}** {part['draft']}", ""]
     return "\n".join(lines)
 
 
-def _table(facts: dict[str, Any], head: tuple[str, str] = ("", "")) -> list[str]:
+def _render_table(facts: dict[str, Any], head: tuple[str, str] = ("", "")) -> list[str]:
     rows = [f"| {key} | {value if isinstance(value, str) else json.dumps(value)} |" for key, value in facts.items()]
     return [f"| {head[0]} | {head[1]} |", "| --- | --- |", *rows]

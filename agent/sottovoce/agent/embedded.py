@@ -16,7 +16,7 @@ from sottovoce.agent.predictions import Predictor
 from sottovoce.config import AgentConfig, load
 from sottovoce.errors import DataError, UsageError
 
-_LONGEST_LOOK = 0.5  # longest time between two checks of the agent's cycle, in seconds
+_MAX_POLL_SECONDS = 0.5  # longest time between two checks of the agent's cycle, in seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +55,8 @@ class Agent:
 
     def __init__(self, config: AgentConfig) -> None:
         self.config = config
-        self._running: runtime.Agent | None = None
-        self._work: asyncio.Task[None] | None = None
+        self._runtime: runtime.Agent | None = None
+        self._task: asyncio.Task[None] | None = None
         self._predictor = Predictor(config)
 
     @classmethod
@@ -75,17 +75,17 @@ class Agent:
         """Assemble and start the agent.
 
         Raises:
-            SottovoceError: if something is missing, damaged, expired, unproved or impossible; nothing has been started
+            SottovoceError: if something is missing, corrupt, expired, unproved or impossible; nothing has been started
                 then.
         """
-        if self._work is not None:
+        if self._task is not None:
             raise UsageError("this agent has already been started; open a new one")
-        self._running = await asyncio.to_thread(assemble, self.config)
-        self._work = asyncio.create_task(self._run(), name="sottovoce agent")
+        self._runtime = await asyncio.to_thread(assemble, self.config)
+        self._task = asyncio.create_task(self._run(), name="sottovoce agent")
         return self
 
     async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
+        self, error_type: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         """Stop the agent and wait until it has stopped.
 
@@ -93,10 +93,10 @@ class Agent:
             SottovoceError: the fault that ended the agent, unless the block itself raises an error.
         """
         self.stop()
-        work = self._running_task()
-        await asyncio.wait({work})
-        if kind is None:
-            work.result()
+        task = self._running_task()
+        await asyncio.wait({task})
+        if error_type is None:
+            task.result()
 
     def stop(self) -> None:
         """Ask the agent to stop; the `async with` block waits for it at the end."""
@@ -125,18 +125,18 @@ class Agent:
         Raises:
             SottovoceError: the fault that ended the agent.
         """
-        work, seen = self._running_task(), -1
-        look = min(_LONGEST_LOOK, self.config.learner.period / 4)
-        ready = False
-        while not work.done():
-            if self._agent.has_worked and not ready:
-                ready = True
+        task, last_cycle = self._running_task(), -1
+        interval = min(_MAX_POLL_SECONDS, self.config.learner.period / 4)
+        is_ready = False
+        while not task.done():
+            if self._agent.has_worked and not is_ready:
+                is_ready = True
                 yield self._event("ready")
-            elif ready and self._agent.cycle != seen:
-                seen = self._agent.cycle
+            elif is_ready and self._agent.cycle != last_cycle:
+                last_cycle = self._agent.cycle
                 yield self._event("cycle")
-            await asyncio.wait({work}, timeout=look)
-        work.result()
+            await asyncio.wait({task}, timeout=interval)
+        task.result()
         yield self._event("stopped")
 
     def predict(self, features: ArrayLike) -> NDArray[Any]:
@@ -161,14 +161,14 @@ class Agent:
 
     @property
     def _agent(self) -> runtime.Agent:
-        if self._running is None:
+        if self._runtime is None:
             raise UsageError("this agent is not running; use `async with Agent.open(…) as agent`")
-        return self._running
+        return self._runtime
 
     def _running_task(self) -> "asyncio.Task[None]":
-        if self._work is None:
+        if self._task is None:
             raise UsageError("this agent is not running; use `async with Agent.open(…) as agent`")
-        return self._work
+        return self._task
 
     def _event(self, kind: Literal["ready", "cycle", "stopped"]) -> AgentEvent:
         spending = self._agent.spending
@@ -178,6 +178,6 @@ class Agent:
         """Run the agent; whenever another fleet task has been activated, assemble and run an agent for that task."""
         while True:
             await watch.run(self._agent, embedded=True)
-            if not self._agent.changing:
+            if not self._agent.switching_task:
                 return
-            self._running = await asyncio.to_thread(assemble, self.config)
+            self._runtime = await asyncio.to_thread(assemble, self.config)

@@ -10,7 +10,7 @@ from typing import NoReturn
 
 from sottovoce.agent import watch
 from sottovoce.agent.assemble import assemble
-from sottovoce.agent.faults import STUCK_SECONDS, Patience, fault_of, transient_fault_kind, unrecoverable_disk_error
+from sottovoce.agent.faults import STUCK_SECONDS, FaultBackoff, fault_of, transient_fault_kind, unrecoverable_disk_error
 from sottovoce.agent.heap import use_single_arena
 from sottovoce.agent.notify import is_supervised
 from sottovoce.agent.pause import Pause
@@ -20,7 +20,7 @@ from sottovoce.errors import ExitCode, SottovoceError
 
 _LONGEST_PAUSE = 60.0  # seconds
 _NULL = Path(os.devnull)
-_DESCRIPTORS = 32  # more than an agent opens before its first connection
+_DESCRIPTORS = 32  # more file descriptors than an agent opens before its first connection
 _WORKED_SECONDS = 60.0  # run time after which the previous fault counts as resolved
 
 
@@ -38,50 +38,51 @@ def run(config: AgentConfig) -> ExitCode:
             that only a new process can resolve; and for a defect.
     """
     use_single_arena()
-    before = signal.getsignal(signal.SIGTERM)
+    previous_handler = signal.getsignal(signal.SIGTERM)
     try:
         return _run_with_retries(config)
     finally:
-        signal.signal(signal.SIGTERM, before)
+        signal.signal(signal.SIGTERM, previous_handler)
 
 
 def _run_with_retries(config: AgentConfig) -> ExitCode:
-    patience = Patience(min(_LONGEST_PAUSE, config.learner.period))  # works again two periods after a fault
-    has_worked, lives = False, None
+    # With pauses of at most one period, the agent works again within two periods after a fault has passed.
+    backoff = FaultBackoff(min(_LONGEST_PAUSE, config.learner.period))
+    has_worked, lifecycle_log = False, None
     while True:
         signal.signal(signal.SIGTERM, _exit_on_signal)
-        began, agent = time.monotonic(), None
+        started_at, agent = time.monotonic(), None
         try:
             _check_descriptors()
             agent = assemble(config)
-            agent.lives = lives = lives or agent.lives
-            ended = asyncio.run(watch.run(agent))
-            if not agent.changing:
-                return ended
-            patience.reset()
+            agent.lifecycle_log = lifecycle_log = lifecycle_log or agent.lifecycle_log
+            exit_code = asyncio.run(watch.run(agent))
+            if not agent.switching_task:
+                return exit_code
+            backoff.reset()
         except (SottovoceError, OSError, MemoryError, RuntimeError) as error:
             signal.signal(signal.SIGTERM, _exit_on_signal)  # asyncio has removed its own handler
             has_worked = has_worked or (agent is not None and agent.has_worked)
-            fault = fault_of(error, worked=has_worked or read_only(config.agent.state))
+            fault = fault_of(error, has_worked=has_worked or read_only(config.agent.state))
             if fault is None or (fault.needs_a_person and not is_supervised()):
                 raise
-            if time.monotonic() - began > _WORKED_SECONDS:
-                patience.reset()
-            pause, stuck = patience.pause(fault), unrecoverable_disk_error(config.agent.state)
-            if stuck is not None:
+            if time.monotonic() - started_at > _WORKED_SECONDS:
+                backoff.reset()
+            pause, disk_error = backoff.next_pause(fault), unrecoverable_disk_error(config.agent.state)
+            if disk_error is not None:
                 pause = STUCK_SECONDS
             try:
                 _check_descriptors()
                 code = asyncio.run(Pause(config, fault, pause).wait())
-            except (OSError, MemoryError, RuntimeError) as further:  # no request can be answered meanwhile
-                if transient_fault_kind(further, worked=True) is None:
+            except (OSError, MemoryError, RuntimeError) as pause_error:  # no request can be answered meanwhile
+                if transient_fault_kind(pause_error, has_worked=True) is None:
                     raise
                 time.sleep(pause)
                 continue
             if code is not None:
                 return code
-            if stuck is not None:
-                raise stuck from error
+            if disk_error is not None:
+                raise disk_error from error
 
 
 def _exit_on_signal(*_: object) -> NoReturn:

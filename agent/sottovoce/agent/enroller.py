@@ -20,7 +20,15 @@ import msgspec
 from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, generate_private_key
 from cryptography.hazmat.primitives.serialization import Encoding
 
-from sottovoce.agent.enrolment import MAX_BYTES, Answer, Declined, Issued, JoinQuestion, Question, RenewQuestion
+from sottovoce.agent.enrolment import (
+    MAX_BYTES,
+    Answer,
+    EnrolmentRequest,
+    IssuedCertificate,
+    JoinRequest,
+    Refusal,
+    RenewRequest,
+)
 from sottovoce.errors import IdentityError, NetworkError
 from sottovoce.identity import Fleet, Validity
 from sottovoce.identity.certificates import enroller_certificate
@@ -31,7 +39,7 @@ from sottovoce.identity.request import read_request
 from sottovoce.listening import split_address
 
 INVITATIONS = "invitations"
-_QUESTION_SECONDS = 10.0
+_REQUEST_SECONDS = 10.0
 _MAX_CONNECTIONS = 16
 _CERTIFICATE_DAYS = 30
 _CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)  # keeps running while the machine sleeps
@@ -69,27 +77,27 @@ class Enroller:
         self._validity = validity
         self._seeds = seeds or Seeds()
         self._token: Token | None = None
-        self._ends = float("inf")
+        self._expires_at = float("inf")
         self._connections = 0
-        self._done = asyncio.Event()
+        self._admitted = asyncio.Event()
         key = generate_private_key(SECP256R1())
         certificate = enroller_certificate(
             fleet.certificate, fleet.key, key.public_key(), Validity.from_now(_CERTIFICATE_DAYS)
         )
         self._der = certificate.public_bytes(Encoding.DER)
-        self._context = _context(encode_private_key(key), certificate.public_bytes(Encoding.PEM))
+        self._context = _make_tls_context(encode_private_key(key), certificate.public_bytes(Encoding.PEM))
 
     def invite(self, seconds: float) -> Token:
         """Return a token that admits one device and expires after the given number of seconds."""
         self._token = Token.draw(self._address, self._der)
-        self._ends = time.clock_gettime(_CLOCK) + seconds
+        self._expires_at = time.clock_gettime(_CLOCK) + seconds
         return self._token
 
-    async def serve(self, listening: Callable[[], None] = lambda: None) -> None:
+    async def serve(self, on_listening: Callable[[], None] = lambda: None) -> None:
         """Answer requests until the invitation is used or expires; without an invitation, until cancelled.
 
         Args:
-            listening: called once the enroller accepts connections.
+            on_listening: called once the enroller accepts connections.
 
         Raises:
             NetworkError: if the enroller cannot listen on the address.
@@ -103,16 +111,16 @@ class Enroller:
                 "addresses that the new device can reach, and a free port"
             ) from error
         async with server:
-            listening()
-            left = self._ends - time.clock_gettime(_CLOCK)
+            on_listening()
+            remaining = self._expires_at - time.clock_gettime(_CLOCK)
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._done.wait(), None if left == float("inf") else left)
+                await asyncio.wait_for(self._admitted.wait(), None if remaining == float("inf") else remaining)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._connections += 1
         try:
             if self._connections <= _MAX_CONNECTIONS:
-                async with asyncio.timeout(_QUESTION_SECONDS):
+                async with asyncio.timeout(_REQUEST_SECONDS):
                     writer.write(msgspec.json.encode(self._answer(await reader.readline())) + b"\n")
                     await writer.drain()
         except (TimeoutError, ConnectionError, ValueError, ssl.SSLError):
@@ -123,36 +131,36 @@ class Enroller:
             with contextlib.suppress(OSError):
                 await writer.wait_closed()
             if self.joined is not None:
-                self._done.set()
+                self._admitted.set()
 
     def _answer(self, line: bytes) -> Answer:
         try:
-            question: JoinQuestion | RenewQuestion = msgspec.json.decode(line, type=Question)
-            if isinstance(question, JoinQuestion):
-                return self._join(question.secret, question.request)
-            return self._renew(question.request)
+            request: JoinRequest | RenewRequest = msgspec.json.decode(line, type=EnrolmentRequest)
+            if isinstance(request, JoinRequest):
+                return self._join(request.secret, request.request)
+            return self._renew(request.request)
         except msgspec.MsgspecError:
-            return Declined("malformed request; both sides must run the same version of Sottovoce")
+            return Refusal("malformed request; both sides must run the same version of Sottovoce")
         except IdentityError as error:
-            return Declined(str(error))
+            return Refusal(str(error))
 
     def _join(self, secret: str, request: str) -> Answer:
         if self._token is None or not self._token.admits(secret):
-            return Declined("this enroller did not issue the token; check the token, or request a new one")
-        if self.joined is not None or time.clock_gettime(_CLOCK) >= self._ends:
-            return Declined("the token has expired or has already been used; request a new one")
-        asked = read_request(request.encode(), "the request")
-        self.joined = asked.node_id  # set before anything is issued: a token admits only one device
-        return self._issued_answer(self._fleet.issue(asked, self._validity()), self._seeds)
+            return Refusal("this enroller did not issue the token; check the token, or request a new one")
+        if self.joined is not None or time.clock_gettime(_CLOCK) >= self._expires_at:
+            return Refusal("the token has expired or has already been used; request a new one")
+        signing_request = read_request(request.encode(), "the request")
+        self.joined = signing_request.node_id  # set before anything is issued: a token admits only one device
+        return self._issued_answer(self._fleet.issue(signing_request, self._validity()), self._seeds)
 
     def _renew(self, request: str) -> Answer:
-        asked = read_request(request.encode(), "the request")
-        certificate = self._fleet.renew(asked, self._revoked(), self._validity())
+        signing_request = read_request(request.encode(), "the request")
+        certificate = self._fleet.renew(signing_request, self._revoked(), self._validity())
         self.renewed += 1
         return self._issued_answer(certificate, Seeds())
 
-    def _issued_answer(self, certificate: bytes, seeds: Seeds) -> Issued:
-        return Issued(certificate.decode("ascii"), self._fleet.authority.anchors.pem.decode("ascii"), seeds)
+    def _issued_answer(self, certificate: bytes, seeds: Seeds) -> IssuedCertificate:
+        return IssuedCertificate(certificate.decode("ascii"), self._fleet.authority.anchors.pem.decode("ascii"), seeds)
 
 
 @contextlib.contextmanager
@@ -161,8 +169,8 @@ def recorded_invitation(fleet: Path, address: str, seconds: float) -> Iterator[N
     directory = fleet / INVITATIONS
     directory.mkdir(mode=0o700, exist_ok=True)
     path = directory / f"{os.getpid()}.json"
-    ends = datetime.now(UTC) + timedelta(seconds=seconds)
-    replace(path, json.dumps({"address": address, "expires": ends.isoformat(timespec="seconds")}).encode())
+    expires = datetime.now(UTC) + timedelta(seconds=seconds)
+    replace(path, json.dumps({"address": address, "expires": expires.isoformat(timespec="seconds")}).encode())
     try:
         yield
     finally:
@@ -171,22 +179,22 @@ def recorded_invitation(fleet: Path, address: str, seconds: float) -> Iterator[N
 
 def open_invitations(fleet: Path) -> list[dict[str, str]]:
     """Return the unexpired invitations, and delete the files of invitations whose process has ended."""
-    found = []
+    invitations = []
     for path in sorted((fleet / INVITATIONS).glob("*.json")):
         with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
             if not _is_process_running(int(path.stem)):
                 path.unlink(missing_ok=True)
                 continue
-            noted_down = json.loads(path.read_bytes())
-            if datetime.fromisoformat(noted_down["expires"]) > datetime.now(UTC):
-                found.append({"address": str(noted_down["address"]), "expires": str(noted_down["expires"])})
-    return found
+            entry = json.loads(path.read_bytes())
+            if datetime.fromisoformat(entry["expires"]) > datetime.now(UTC):
+                invitations.append({"address": str(entry["address"]), "expires": str(entry["expires"])})
+    return invitations
 
 
-def _is_process_running(process: int) -> bool:
+def _is_process_running(process_id: int) -> bool:
     """Return whether a process with this id exists, whichever user owns it."""
     try:
-        os.kill(process, 0)
+        os.kill(process_id, 0)
     except PermissionError:
         return True
     except (ProcessLookupError, OverflowError):
@@ -194,7 +202,7 @@ def _is_process_running(process: int) -> bool:
     return True
 
 
-def _context(key: bytes, certificate: bytes) -> ssl.SSLContext:
+def _make_tls_context(key: bytes, certificate: bytes) -> ssl.SSLContext:
     """Return the enroller's TLS context; the key is in a temporary file only while Python reads it from there."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_3

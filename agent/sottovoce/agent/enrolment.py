@@ -13,10 +13,10 @@ from sottovoce.identity.names import enroller_dns_name
 from sottovoce.listening import split_address
 
 MAX_BYTES = 64 * 2**10
-_SECONDS = 20.0
+_TIMEOUT_SECONDS = 20.0
 
 
-class JoinQuestion(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="join"):
+class JoinRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="join"):
     """A new device's request to join.
 
     Attributes:
@@ -28,7 +28,7 @@ class JoinQuestion(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag=
     request: str
 
 
-class RenewQuestion(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="renew"):
+class RenewRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="renew"):
     """A fleet device's request for its next certificate.
 
     Attributes:
@@ -38,10 +38,10 @@ class RenewQuestion(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag
     request: str
 
 
-Question = JoinQuestion | RenewQuestion
+EnrolmentRequest = JoinRequest | RenewRequest
 
 
-class Issued(msgspec.Struct, frozen=True, tag="issued"):
+class IssuedCertificate(msgspec.Struct, frozen=True, tag="issued"):
     """An answer that contains a new certificate for the device.
 
     Attributes:
@@ -55,7 +55,7 @@ class Issued(msgspec.Struct, frozen=True, tag="issued"):
     seeds: Seeds
 
 
-class Declined(msgspec.Struct, frozen=True, tag="declined"):
+class Refusal(msgspec.Struct, frozen=True, tag="declined"):
     """An answer that refuses to issue a certificate.
 
     Attributes:
@@ -65,10 +65,10 @@ class Declined(msgspec.Struct, frozen=True, tag="declined"):
     reason: str
 
 
-Answer = Issued | Declined
+Answer = IssuedCertificate | Refusal
 
 
-def redeem(token: Token, request: bytes) -> Issued:
+def redeem(token: Token, request: bytes) -> IssuedCertificate:
     """Redeem a token with its enroller to join the fleet; this works even if the device's clock is wrong.
 
     Raises:
@@ -88,8 +88,8 @@ def redeem(token: Token, request: bytes) -> Issued:
                 "has issued a new token"
             )
 
-    return _ask(
-        token.address, JoinQuestion(token.secret.hex(), request.decode("ascii")), context, None, check_certificate
+    return _send_request(
+        token.address, JoinRequest(token.secret.hex(), request.decode("ascii")), context, None, check_certificate
     )
 
 
@@ -103,18 +103,19 @@ def ask_renewal(address: str, request: bytes, identity: Identity) -> bytes:
     context = ssl.create_default_context(cadata=identity.ca_pem.decode("ascii"))
     context.minimum_version = ssl.TLSVersion.TLSv1_3
     name = enroller_dns_name(identity.fleet)
-    return _ask(address, RenewQuestion(request.decode("ascii")), context, name, None).certificate.encode("ascii")
+    issued = _send_request(address, RenewRequest(request.decode("ascii")), context, name, None)
+    return issued.certificate.encode("ascii")
 
 
-def _ask(
+def _send_request(
     address: str,
-    question: Question,
+    request: EnrolmentRequest,
     context: ssl.SSLContext,
     name: str | None,
-    known: Callable[[bytes], None] | None,
-) -> Issued:
+    check_certificate: Callable[[bytes], None] | None,
+) -> IssuedCertificate:
     try:
-        raw = _exchange(address, msgspec.json.encode(question) + b"\n", context, name, known)
+        raw = _exchange(address, msgspec.json.encode(request) + b"\n", context, name, check_certificate)
     except ssl.SSLCertVerificationError as error:
         raise IdentityError(
             f"the server at {address} is not an enroller for this fleet ({error.verify_message}); correct the address"
@@ -128,20 +129,24 @@ def _ask(
         answer: Answer = msgspec.json.decode(raw, type=Answer)
     except msgspec.MsgspecError as error:
         raise NetworkError(f"the enroller at {address} sent an incomplete response; try again") from error
-    if isinstance(answer, Declined):
+    if isinstance(answer, Refusal):
         raise IdentityError(f"the enroller at {address} rejected the request: {answer.reason}")
     return answer
 
 
 def _exchange(
-    address: str, question: bytes, context: ssl.SSLContext, name: str | None, known: Callable[[bytes], None] | None
+    address: str,
+    request: bytes,
+    context: ssl.SSLContext,
+    name: str | None,
+    check_certificate: Callable[[bytes], None] | None,
 ) -> bytes:
     with (
-        socket.create_connection(split_address(address), _SECONDS) as connection,
+        socket.create_connection(split_address(address), _TIMEOUT_SECONDS) as connection,
         context.wrap_socket(connection, server_hostname=name) as tls,
     ):
-        if known is not None:
-            known(tls.getpeercert(binary_form=True) or b"")
-        tls.sendall(question)
+        if check_certificate is not None:
+            check_certificate(tls.getpeercert(binary_form=True) or b"")
+        tls.sendall(request)
         with tls.makefile("rb") as lines:
             return lines.readline(MAX_BYTES)

@@ -27,8 +27,8 @@ _NEIGHBOURS = {
     "add-remove": "whether the unit is present; the number of units is hidden too",
     "replace-one": "the content of the unit; the number of units is public",
 }
-_TOGETHER = {"together": "in the same releases", "apart": "in separate releases"}
-_WAYS = {"record": ("together",), "device": ("apart",), "window": ("apart", "together")}
+_COMBINATION_WORDS = {"together": "in the same releases", "apart": "in separate releases"}
+_COMBINATIONS = {"record": ("together",), "device": ("apart",), "window": ("apart", "together")}
 _NOT_COVERED = (
     "the device itself, its disk and its memory, and anyone with access to them",
     "the fact that this device takes part, when it is on, which peers it talks to, and how much it sends",
@@ -65,7 +65,7 @@ def explanation(config: AgentConfig, spent: Spent | None) -> dict[str, Any]:
     """
     budget, family = budget_of(config), family_of(config)
     statement, lifetime = preview_statement(config, budget, family)
-    of_days = config.follows and budget.unit == "window"
+    is_per_day = config.follows and budget.unit == "window"
     policy = read_policy(config.vault.policy)
     return {
         "schema": SCHEMA,
@@ -81,12 +81,12 @@ def explanation(config: AgentConfig, spent: Spent | None) -> dict[str, Any]:
             "pairwise": "one peer sees no more; on a sparse graph, a distant one sees less: `sottovoce privacy views`",
             "central": "anyone who sees only the final model learns less; no figure is given for that here",
         },
-        "total": f"{'a day is in no more than ' if of_days else ''}{_describe_total(family, statement)}",
+        "total": f"{'a day is in no more than ' if is_per_day else ''}{_describe_total(family, statement)}",
         "heard": _signal_and_noise(family),
         "not_covered": list(_NOT_COVERED),
         "left": _remaining_budget(budget, spent),
-        "all_tasks": _all_tasks(spent),
-        "renews": _describe_renewal(budget, policy.renews, follows=of_days),
+        "all_tasks": _describe_all_tasks(spent),
+        "renews": _describe_renewal(budget, policy.renews, follows=is_per_day),
         "limits": dict(policy.limits),
     }
 
@@ -104,11 +104,11 @@ def person_promises(config: AgentConfig) -> list[dict[str, Any]]:
 def _person_promises(budget: Budget, lifetime: Mapping[Event, int]) -> list[dict[str, Any]]:
     """Return the promise for several units of one person, at the same δ; an ε is null if it is not finite.
 
-    The records of one device all enter the same releases; different devices have separate releases; windows may or may
+    All records of one device enter the same releases, and different devices have separate releases. Windows may or may
     not share releases.
     """
-    several = [(count, f"{count} {budget.unit}s") for count in (2, 5)]
-    several += [(7, "a week of days"), (30, "a month of days"), (365, "a year of days")] * (budget.unit == "window")
+    groups = [(count, f"{count} {budget.unit}s") for count in (2, 5)]
+    groups += [(7, "a week of days"), (30, "a month of days"), (365, "a year of days")] * (budget.unit == "window")
     return [
         {
             "units": count,
@@ -116,19 +116,19 @@ def _person_promises(budget: Budget, lifetime: Mapping[Event, int]) -> list[dict
             "epsilon_together": _finite(epsilon_together(lifetime, count, budget.delta)),
             "epsilon_apart": _finite(epsilon_apart(lifetime, count, budget.delta)),
         }
-        for count, words in several
+        for count, words in groups
         if lifetime
     ]
 
 
-def describe_person_promise(one: dict[str, Any], unit: str) -> str:
-    """Return one entry of the explanation's `person` list as text."""
-    costs = [
-        f"{'no meaningful ε' if epsilon is None else f'ε = {epsilon:.3g}'}, {_TOGETHER[way]}"
-        for way in _WAYS[unit]
-        for epsilon in (one[f"epsilon_{way}"],)
-    ]
-    return f"{one['words']}: {'; '.join(costs)}"
+def describe_person_promise(promise: dict[str, Any], unit: str) -> str:
+    """Return an entry of the explanation's `person` list as text."""
+    costs = []
+    for combination in _COMBINATIONS[unit]:
+        epsilon = promise[f"epsilon_{combination}"]
+        cost = "no meaningful ε" if epsilon is None else f"ε = {epsilon:.3g}"
+        costs.append(f"{cost}, {_COMBINATION_WORDS[combination]}")
+    return f"{promise['words']}: {'; '.join(costs)}"
 
 
 def _finite(epsilon: float) -> float | None:
@@ -139,11 +139,11 @@ def _describe_promise(statement: PrivacyStatement) -> str:
     if statement.epsilon is None or statement.status is not Status.PROVED:
         return f"nothing is promised: {statement.reason.removeprefix('refuted: ')}"
     odds = math.exp(statement.epsilon)
-    certain = odds / (1 + odds)
+    certainty = odds / (1 + odds)
     return (
         "anyone who sees everything that this device ever sends, and who at first considers two data sets that differ "
         f"in one unit equally likely, can tell which one the device has with odds of at most {odds:.3g} to 1, or "
-        f"{100 * certain:.4g} % certainty (ε = {statement.epsilon:g}), up to a failure probability of "
+        f"{100 * certainty:.4g} % certainty (ε = {statement.epsilon:g}), up to a failure probability of "
         f"δ = {statement.delta:g}"
     )
 
@@ -161,16 +161,16 @@ def _remaining_budget(budget: Budget, spent: Spent | None) -> dict[str, Any]:
     if spent is None:
         return {"ledger": None, "epsilon": budget.epsilon, "spent_epsilon": None, "charges": None}
     present = spent.spending.present
-    left = None if budget.epsilon is None else max(0.0, budget.epsilon - present.epsilon)
+    remaining = None if budget.epsilon is None else max(0.0, budget.epsilon - present.epsilon)
     return {
         "ledger": spent.where,
-        "epsilon": left,
+        "epsilon": remaining,
         "spent_epsilon": present.promised_epsilon,
         "charges": spent.spending.charges,
     }
 
 
-def _all_tasks(spent: Spent | None) -> dict[str, Any] | None:
+def _describe_all_tasks(spent: Spent | None) -> dict[str, Any] | None:
     """Return the joint cost of all fleet tasks, or None if the fleet has signed no task."""
     if spent is None or spent.life is None or spent.spending.of_task is None:
         return None
@@ -187,10 +187,10 @@ def _all_tasks(spent: Spent | None) -> dict[str, Any] | None:
 
 def _signal_and_noise(family: Family) -> dict[str, Any] | None:
     """Return the signal and the noise in the device's releases, or None if they are unknown."""
-    found = family.signal()
-    if found is None:
+    signal = family.signal()
+    if signal is None:
         return None
-    return {"signal": found.signal, "noise": found.noise, "devices": found.devices, "words": found.words}
+    return {"signal": signal.signal, "noise": signal.noise, "devices": signal.devices, "words": signal.words}
 
 
 def _describe_renewal(budget: Budget, renews: Renews, *, follows: bool) -> str:

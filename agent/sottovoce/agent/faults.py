@@ -25,17 +25,17 @@ STUCK_SECONDS = 5.0
 """Pause before a process exits because only a new process can recover from its fault, in seconds."""
 
 _PERSON_SECONDS = 600.0  # time between checks for whether a person has fixed the fault
-_RECORDS = "data"
-_NO_MEMORY = "not enough memory; check this process's memory limits and what other programs are using"
+_DATA_KIND = "data"
+_NO_MEMORY_REASON = "not enough memory; check this process's memory limits and what other programs are using"
 """Replacement for numpy's message, which contains an array's shape and might thus reveal the number of records."""
 
-_OF_SQLITE = {
+_KIND_BY_SQLITE_CODE = {
     sqlite3.SQLITE_FULL: "disk",
     sqlite3.SQLITE_IOERR: "disk",
     sqlite3.SQLITE_BUSY: "disk",
     sqlite3.SQLITE_NOMEM: "memory",
 }
-_OF_THE_SYSTEM = {
+_KIND_BY_ERRNO = {
     errno.ENOSPC: "disk",
     errno.EDQUOT: "disk",
     errno.EIO: "disk",
@@ -45,22 +45,22 @@ _OF_THE_SYSTEM = {
     errno.ENOMEM: "memory",
     errno.ENOBUFS: "memory",
 }
-_NO_THREAD = "can't start new thread"  # Python's only message, whether the cause is memory or a task limit
-_LATER_ONLY = {sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM}
-_ADDRESS = {errno.EADDRINUSE, errno.EADDRNOTAVAIL}
+_NO_THREAD_MESSAGE = "can't start new thread"  # Python reports this for a lack of memory and for a task limit alike
+_SQLITE_ACCESS_CODES = {sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM}
+_ADDRESS_ERRNOS = {errno.EADDRINUSE, errno.EADDRNOTAVAIL}
 
 KINDS = ("disk", "descriptors", "memory", "address", "clock", "vault")
 """Kinds of transient faults."""
 
-_FOR_A_PERSON = {
+_KIND_BY_EXIT_CODE = {
     ExitCode.USAGE: "usage",
     ExitCode.CONFIGURATION: "configuration",
-    ExitCode.DATA: _RECORDS,
+    ExitCode.DATA: _DATA_KIND,
     ExitCode.PRIVACY: "privacy",
     ExitCode.IDENTITY: "identity",
     ExitCode.PLUGIN: "plug-in",
 }
-FOR_A_PERSON = tuple(_FOR_A_PERSON.values())
+PERSON_KINDS = tuple(_KIND_BY_EXIT_CODE.values())
 """Kinds of faults that need a person.
 
 All other faults are defects or network faults, after which a service manager restarts the agent.
@@ -72,7 +72,7 @@ class Fault:
     """A fault that prevents an agent from working.
 
     Attributes:
-        kind: a member of KINDS or FOR_A_PERSON.
+        kind: a member of KINDS or PERSON_KINDS.
         reason: problem and remedy, for people who can read this device's log.
         needs_a_person: whether the fault persists until a person fixes it.
     """
@@ -84,7 +84,9 @@ class Fault:
     @property
     def public_reason(self) -> str:
         """Return the reason, without any details of records or rows, for people who cannot read the device's log."""
-        return "the device's log and `sottovoce agent status` show the reason" if self.kind == _RECORDS else self.reason
+        if self.kind == _DATA_KIND:
+            return "the device's log and `sottovoce agent status` show the reason"
+        return self.reason
 
     @classmethod
     def of_status(cls, fault: Mapping[str, Any]) -> "Fault":
@@ -102,35 +104,37 @@ class Fault:
         return f"{self.current_action}: {self.kind}: {' '.join(self.public_reason.split())}"
 
 
-def fault_of(error: BaseException, *, worked: bool) -> Fault | None:
+def fault_of(error: BaseException, *, has_worked: bool) -> Fault | None:
     """Return the fault that ended the agent.
 
     Args:
         error: error with which the agent ended.
-        worked: see `transient_fault_kind`.
+        has_worked: see `transient_fault_kind`.
 
     Returns:
         the fault; None for a defect, a network fault, or a fault from which only a new process can recover.
     """
-    if (kind := transient_fault_kind(error, worked=worked)) is not None:
+    if (kind := transient_fault_kind(error, has_worked=has_worked)) is not None:
         return Fault(
-            kind, _NO_MEMORY if isinstance(error, MemoryError | RuntimeError) else str(error), needs_a_person=False
+            kind,
+            _NO_MEMORY_REASON if isinstance(error, MemoryError | RuntimeError) else str(error),
+            needs_a_person=False,
         )
-    if isinstance(error, SottovoceError) and error.exit_code in _FOR_A_PERSON:
-        return Fault(_FOR_A_PERSON[error.exit_code], str(error), needs_a_person=True)
+    if isinstance(error, SottovoceError) and error.exit_code in _KIND_BY_EXIT_CODE:
+        return Fault(_KIND_BY_EXIT_CODE[error.exit_code], str(error), needs_a_person=True)
     return None
 
 
-def transient_fault_kind(error: BaseException, *, worked: bool) -> str | None:
+def transient_fault_kind(error: BaseException, *, has_worked: bool) -> str | None:
     """Return the kind of transient fault that caused this error; None if the fault is not transient.
 
     Args:
         error: the error that ended the agent.
-        worked: whether permissions and addresses count as correct, so that errors about them are transient: either the
-            agent has already worked with them, or its disk is read-only. Otherwise, they count as wrong.
+        has_worked: whether permissions and addresses count as correct, which makes errors about them transient: either
+            the agent has already worked with them, or its disk is read-only. Otherwise, they count as wrong.
     """
-    for cause in _chain(error):
-        if (kind := _kind(cause, worked=worked)) is not None:
+    for cause in _causes(error):
+        if (kind := _transient_kind(cause, has_worked=has_worked)) is not None:
             return kind
     return None
 
@@ -152,20 +156,20 @@ def report_faults() -> Iterator[None]:
     try:
         yield
     except SottovoceError as error:
-        if (fault := fault_of(error, worked=False)) is not None:
+        if (fault := fault_of(error, has_worked=False)) is not None:
             notify_manager(f"STATUS={fault.summary}")
         raise
 
 
-class Patience:
+class FaultBackoff:
     """Backoff after faults: each pause is twice as long as the last, and each kind is logged at most once a minute.
 
     Args:
-        longest: longest pause after a transient fault, in seconds.
+        longest_pause: longest pause after a transient fault, in seconds.
     """
 
-    def __init__(self, longest: float) -> None:
-        self._longest = max(_FIRST_PAUSE, longest)
+    def __init__(self, longest_pause: float) -> None:
+        self._longest_pause = max(_FIRST_PAUSE, longest_pause)
         self._pause = 0.0
         self._sparse_log = RateLimitedLog(_log)
 
@@ -173,19 +177,19 @@ class Patience:
         """Return to the shortest pause, because the fault has passed."""
         self._pause = 0.0
 
-    def pause(self, fault: Fault) -> float:
+    def next_pause(self, fault: Fault) -> float:
         """Log a fault, and return the pause before the next attempt, in seconds."""
         kind, reason = fault.kind, fault.reason
         if fault.needs_a_person:
             self._sparse_log.say(logging.ERROR, kind, "needs-a-person kind=%s %s", kind, reason)
             return _PERSON_SECONDS
-        self._pause = min(2 * self._pause, self._longest) or _FIRST_PAUSE
-        said = "fault-passes kind=%s the agent retries until the fault clears: %s"
-        self._sparse_log.say(logging.WARNING, kind, said, kind, reason)
+        self._pause = min(2 * self._pause, self._longest_pause) or _FIRST_PAUSE
+        text = "fault-passes kind=%s the agent retries until the fault clears: %s"
+        self._sparse_log.say(logging.WARNING, kind, text, kind, reason)
         return self._pause
 
 
-def _kind(error: BaseException, *, worked: bool) -> str | None:
+def _transient_kind(error: BaseException, *, has_worked: bool) -> str | None:
     match error:
         case ClockError():
             return "clock"
@@ -195,21 +199,21 @@ def _kind(error: BaseException, *, worked: bool) -> str | None:
             return "disk"
         case MemoryError():
             return "memory"
-        case RuntimeError() if str(error) == _NO_THREAD:
+        case RuntimeError() if str(error) == _NO_THREAD_MESSAGE:
             return "memory"
         case sqlite3.Error():
             code = sqlite_code(error)
-            return "disk" if worked and code in _LATER_ONLY else _OF_SQLITE.get(code)
+            return "disk" if has_worked and code in _SQLITE_ACCESS_CODES else _KIND_BY_SQLITE_CODE.get(code)
         case OSError():
-            if error.errno in _ADDRESS:
-                return "address" if worked else None
-            return _OF_THE_SYSTEM.get(error.errno or 0)
+            if error.errno in _ADDRESS_ERRNOS:
+                return "address" if has_worked else None
+            return _KIND_BY_ERRNO.get(error.errno or 0)
     return None
 
 
-def _chain(error: BaseException) -> Iterator[BaseException]:
+def _causes(error: BaseException) -> Iterator[BaseException]:
     """Yield the error, followed by its chain of causes."""
-    found: BaseException | None = error
-    while found is not None:
-        yield found
-        found = found.__cause__ or (None if found.__suppress_context__ else found.__context__)
+    cause: BaseException | None = error
+    while cause is not None:
+        yield cause
+        cause = cause.__cause__ or (None if cause.__suppress_context__ else cause.__context__)

@@ -18,7 +18,7 @@ _DECODED_ROWS = 256
 
 
 @dataclass(frozen=True, slots=True)
-class Fitted:
+class FittedModel:
     """A fitted model, with facts about the records that it was fitted to.
 
     Attributes:
@@ -38,7 +38,7 @@ class Fitted:
     epsilon: float | None
 
 
-def fit(records: Sequence[PublishedRecord], model: str, epochs: int = 1) -> Fitted:
+def fit(records: Sequence[PublishedRecord], model: str, epochs: int = 1) -> FittedModel:
     """Fit `ridge` to the debiased sums over the records, or train `pegasos` or `logistic` sequentially on the records.
 
     Args:
@@ -59,20 +59,20 @@ def fit(records: Sequence[PublishedRecord], model: str, epochs: int = 1) -> Fitt
             "the published records differ in their features or classes; do not mix records from different fleets"
         )
     ((features, classes),) = shapes
-    grouped = _by_perturbation(records)
-    weights = ridge(moments_of(records)) if model == "ridge" else _train_sequentially(grouped, model, epochs)
-    epsilons = [how.epsilon for how, _ in grouped if how.epsilon is not None]
-    return Fitted(
+    groups = _group_by_perturbation(records)
+    weights = ridge(moments_of(records)) if model == "ridge" else _train_sequentially(groups, model, epochs)
+    epsilons = [perturbation.epsilon for perturbation, _ in groups if perturbation.epsilon is not None]
+    return FittedModel(
         weights,
         features,
         classes,
         len(records),
         len({record.owner for record in records}),
-        max(epsilons) if len(epsilons) == len(grouped) else None,
+        max(epsilons) if len(epsilons) == len(groups) else None,
     )
 
 
-def _by_perturbation(records: Sequence[PublishedRecord]) -> list[tuple[Perturbation, NDArray[np.int64]]]:
+def _group_by_perturbation(records: Sequence[PublishedRecord]) -> list[tuple[Perturbation, NDArray[np.int64]]]:
     def key(record: PublishedRecord) -> str:
         return repr(record.perturbation)
 
@@ -80,23 +80,23 @@ def _by_perturbation(records: Sequence[PublishedRecord]) -> list[tuple[Perturbat
     return [(group[0].perturbation, np.stack([record.values for record in group])) for group in groups]
 
 
-def _scheme(how: Perturbation) -> Scheme:
-    return scheme(how.scheme, how.features, how.classes, how.epsilon)
+def _make_scheme(perturbation: Perturbation) -> Scheme:
+    return scheme(perturbation.scheme, perturbation.features, perturbation.classes, perturbation.epsilon)
 
 
 def _train_sequentially(
-    grouped: list[tuple[Perturbation, NDArray[np.int64]]], model: str, epochs: int
+    groups: list[tuple[Perturbation, NDArray[np.int64]]], model: str, epochs: int
 ) -> NDArray[np.float64]:
     """Return the weights after sequential passes over the records, in a random but reproducible order."""
-    rule, first = RULES[model], _scheme(grouped[0][0])
-    weights: NDArray[np.float64] = np.zeros((1, first.copies, first.features))
+    rule, initial_scheme = RULES[model], _make_scheme(groups[0][0])
+    weights: NDArray[np.float64] = np.zeros((1, initial_scheme.copies, initial_scheme.features))
     steps = np.zeros(1, dtype=np.int64)
     generator = np.random.Generator(np.random.PCG64(0))
     for _ in range(epochs):
-        for how, values in grouped:
+        for perturbation, values in groups:
             shuffled = values[generator.permutation(len(values))]
             for start in range(0, len(shuffled), _DECODED_ROWS):
-                for record in _scheme(how).decode(shuffled[start : start + _DECODED_ROWS]):
+                for record in _make_scheme(perturbation).decode(shuffled[start : start + _DECODED_ROWS]):
                     weights, steps = rule(weights, steps, record[np.newaxis])
-    fitted: NDArray[np.float64] = weights[0]
-    return fitted
+    fitted_weights: NDArray[np.float64] = weights[0]
+    return fitted_weights

@@ -17,7 +17,7 @@ from typing import Annotated, Any
 from msgspec import DecodeError, Meta, Struct, ValidationError, json
 
 from sottovoce.agent.document_gossip import DocumentGossip
-from sottovoce.agent.ledger_head_gossip import Voice
+from sottovoce.agent.ledger_head_gossip import Messenger
 from sottovoce.errors import IdentityError, MessageRefused, SottovoceError, TaskRefused
 from sottovoce.identity import Fleet, Trust
 from sottovoce.identity.authority import Authority, RetiredKey
@@ -34,10 +34,10 @@ FLEET_TASK = "fleet-task/1"
 
 _WAIT = "task"
 _LOOK_SECONDS = 10.0
-_AGAIN_SECONDS = 600.0  # pause before this device retries an activation that failed
-_ASK_EVERY_SECONDS = 30.0  # minimum time between two requests to one peer
+_RETRY_SECONDS = 600.0  # pause before this device retries an activation that failed
+_MIN_REQUEST_SECONDS = 30.0  # minimum time between two requests to one peer
 _MAX_REMEMBERED = 1024
-_LARGEST_PAYLOAD = LARGEST_SIGNED + 1024  # bytes of a task offer
+_MAX_PAYLOAD_BYTES = LARGEST_SIGNED + 1024  # bytes of a task offer
 
 
 class _Payload(Struct, frozen=True, forbid_unknown_fields=True):
@@ -47,7 +47,7 @@ class _Payload(Struct, frozen=True, forbid_unknown_fields=True):
     task: SignedTask | None = None
 
 
-def kept_task(directory: Path, authority: Authority) -> SignedTask | None:
+def load_task(directory: Path, authority: Authority) -> SignedTask | None:
     """Return the task stored in a device's or the fleet's directory; None if it is missing or signed by a retired key.
 
     Raises:
@@ -72,33 +72,33 @@ def keep_task(directory: Path, task: SignedTask, authority: Authority) -> bool:
     """Store a verified task in a directory, unless it contains this task or a newer one; return whether it was stored.
 
     Raises:
-        IdentityError: if the task cannot be written, or the existing file is damaged.
+        IdentityError: if the task cannot be written, or the existing file is corrupt.
     """
-    present = kept_task(directory, authority)
-    if present is not None and present.epoch >= task.epoch:
+    stored_task = load_task(directory, authority)
+    if stored_task is not None and stored_task.epoch >= task.epoch:
         return False
     replace(directory / NAME, task.encoded)
     return True
 
 
-def propose(directory: Path, fleet: Fleet, tables: dict[str, dict[str, Any]], when: dict[str, Any]) -> SignedTask:
+def propose(directory: Path, fleet: Fleet, tables: dict[str, dict[str, Any]], details: dict[str, Any]) -> SignedTask:
     """Sign a task for the next epoch, and store it in the fleet directory.
 
     Args:
         directory: the fleet directory.
         fleet: the fleet, opened with its key.
         tables: see SignedTask.
-        when: any of begins, ends, purpose and period; the period defaults to that of the previous task.
+        details: any of begins, ends, purpose and period; the period defaults to that of the previous task.
 
     Raises:
-        IdentityError: if a file in the directory is damaged or cannot be written, the period is earlier than that of
+        IdentityError: if a file in the directory is corrupt or cannot be written, the period is earlier than that of
             the previous task, or the task is too large.
     """
-    previous = kept_task(directory, fleet.authority)
+    previous = load_task(directory, fleet.authority)
     epoch, period = (1, 0) if previous is None else (previous.epoch + 1, previous.period)
-    if (wanted := when.get("period", period)) < period:
+    if (proposed_period := details.get("period", period)) < period:
         raise IdentityError(
-            f"task.period: period {wanted} is over, because the previous task is already in period {period}"
+            f"task.period: period {proposed_period} is over, because the previous task is already in period {period}"
         )
     fields = {
         "fleet": fleet.name,
@@ -106,7 +106,7 @@ def propose(directory: Path, fleet: Fleet, tables: dict[str, dict[str, Any]], wh
         "issued": int(time.time()),
         "period": period,
         "keys": fleet.changes,
-        **when,
+        **details,
     }
     task = SignedTask(tables=tables, **fields).signed(fleet.sign)
     read_task(task.encoded, "this task")
@@ -120,40 +120,40 @@ class FleetTasks:
     Args:
         trust: verifies the fleet's signatures.
         state: directory in which the newest task is stored.
-        voice: connection to the peers.
+        messenger: connection to the peers.
         epoch: epoch of the task that this device has activated; 0 before the first.
         take_up: activates another task in the vault; see sottovoce.agent.task_activator.
 
     Attributes:
-        held: the newest known task.
-        because: reason why that task has not been activated; None if it is active, or if activation has not been tried
-            yet.
+        newest_task: the newest known task.
+        inactive_reason: reason why that task has not been activated; None if it is active, or if activation has not
+            been tried yet.
     """
 
     def __init__(
-        self, *, trust: Trust, state: Path, voice: Voice, epoch: int, take_up: Callable[[bytes], None]
+        self, *, trust: Trust, state: Path, messenger: Messenger, epoch: int, take_up: Callable[[bytes], None]
     ) -> None:
-        self._trust, self._state, self._voice = trust, state, voice
+        self._trust, self._state, self._messenger = trust, state, messenger
         self.epoch = epoch
         self._take_up = take_up
-        self._signed = trust.identity.mode == "fleet-ca"
-        self.held = self._read_installed() if self._signed else None
-        self.because: str | None = None
+        self._is_signed = trust.identity.mode == "fleet-ca"
+        self.newest_task = self._read_installed() if self._is_signed else None
+        self.inactive_reason: str | None = None
         self._peers: Callable[[], Collection[Peer]] = list
         self._disk: Executor | None = None
         self._spawn: Callable[[Coroutine[Any, Any, None]], None]
-        self._change: Callable[[], None]
+        self._on_change: Callable[[], None]
         self._awake = asyncio.Event()
         self._retry_at = 0.0
-        self._spread = DocumentGossip(voice, FLEET_TASK, _encoded, _decoded, self._current_offer, self._accept_task)
-        self._asked: OrderedDict[str, float] = OrderedDict()
+        self._gossip = DocumentGossip(messenger, FLEET_TASK, _encode, _decode, self._current_offer, self._accept_task)
+        self._asked_at: OrderedDict[str, float] = OrderedDict()
 
     def attach(
         self,
         disk: Executor,
         peers: Callable[[], Collection[Peer]],
         spawn: Callable[[Coroutine[Any, Any, None]], None],
-        change: Callable[[], None],
+        on_change: Callable[[], None],
     ) -> None:
         """Set the executor for disk access and the callbacks.
 
@@ -161,47 +161,54 @@ class FleetTasks:
             disk: executor for reading and writing files.
             peers: returns the linked peers.
             spawn: runs a coroutine in the background.
-            change: called after another task has been activated.
+            on_change: called after another task has been activated.
         """
-        self._disk, self._peers, self._spawn, self._change = disk, peers, spawn, change
+        self._disk, self._peers, self._spawn, self._on_change = disk, peers, spawn, on_change
 
     @property
-    def newest(self) -> int:
+    def newest_epoch(self) -> int:
         """The epoch of the newest known task; 0 if there is none."""
-        return 0 if self.held is None else self.held.epoch
+        return 0 if self.newest_task is None else self.newest_task.epoch
 
     @property
-    def behind(self) -> bool:
+    def is_behind(self) -> bool:
         """Return whether a task that is newer than the active one has begun."""
-        return self.held is not None and self.newest > self.epoch and self.held.begins <= time.time()
+        return (
+            self.newest_task is not None and self.newest_epoch > self.epoch and self.newest_task.begins <= time.time()
+        )
 
-    def document(self) -> dict[str, Any]:
+    def as_document(self) -> dict[str, Any]:
         """Return a part of `agent status`: the current epoch, and any newer task with the reason why it is inactive."""
-        waiting = None
-        if self.held is not None and self.newest > self.epoch:
-            name = str(self.held.tables.get("task", {}).get("name", ""))
-            waiting = {"epoch": self.newest, "name": name, "begins": self.held.begins, "because": self.because}
-        return {"epoch": self.epoch, "next": waiting}
+        pending = None
+        if self.newest_task is not None and self.newest_epoch > self.epoch:
+            name = str(self.newest_task.tables.get("task", {}).get("name", ""))
+            pending = {
+                "epoch": self.newest_epoch,
+                "name": name,
+                "begins": self.newest_task.begins,
+                "because": self.inactive_reason,
+            }
+        return {"epoch": self.epoch, "next": pending}
 
     async def run(self, stopping: asyncio.Event) -> None:
         """Forward new tasks and activate them when they begin, until stopped or until a task has been activated."""
-        while self._signed and not stopping.is_set():
+        while self._is_signed and not stopping.is_set():
             self._awake.clear()
             if await self._try_take_up():
-                self._change()
+                self._on_change()
                 return
-            await self._tell_all()
-            self._voice.waits.begin(_WAIT, "the next look for a task of the fleet", _LOOK_SECONDS)
-            stop = asyncio.ensure_future(stopping.wait())
-            woken = asyncio.ensure_future(self._awake.wait())
-            await asyncio.wait({stop, woken}, timeout=_LOOK_SECONDS, return_when=asyncio.FIRST_COMPLETED)
-            stop.cancel()
-            woken.cancel()
-        self._voice.waits.end(_WAIT)
+            await self._inform_peers()
+            self._messenger.waits.begin(_WAIT, "the next look for a task of the fleet", _LOOK_SECONDS)
+            stop_task = asyncio.ensure_future(stopping.wait())
+            wake_task = asyncio.ensure_future(self._awake.wait())
+            await asyncio.wait({stop_task, wake_task}, timeout=_LOOK_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+            stop_task.cancel()
+            wake_task.cancel()
+        self._messenger.waits.end(_WAIT)
 
     async def reload(self) -> None:
         """Read the task file again, because an operator may have replaced it."""
-        if self._signed:
+        if self._is_signed:
             self._adopt(await asyncio.get_running_loop().run_in_executor(self._disk, self._read_installed))
 
     def retry_now(self) -> None:
@@ -211,14 +218,14 @@ class FleetTasks:
 
     def note_other_task(self, peer: Peer) -> None:
         """Compare tasks with a peer that has another task, newer or older, unless that was done recently."""
-        now, alike = time.monotonic(), self._spread.known_version(peer.id) == self.newest
-        pause = _AGAIN_SECONDS if alike else _ASK_EVERY_SECONDS
-        if self._signed and now - self._asked.get(peer.id, -pause) >= pause:
-            self._asked[peer.id] = now
-            self._asked.move_to_end(peer.id)
-            if len(self._asked) > _MAX_REMEMBERED:
-                self._asked.popitem(last=False)
-            self._spawn(self._tell(peer))
+        now, is_in_sync = time.monotonic(), self._gossip.known_version(peer.id) == self.newest_epoch
+        pause = _RETRY_SECONDS if is_in_sync else _MIN_REQUEST_SECONDS
+        if self._is_signed and now - self._asked_at.get(peer.id, -pause) >= pause:
+            self._asked_at[peer.id] = now
+            self._asked_at.move_to_end(peer.id)
+            if len(self._asked_at) > _MAX_REMEMBERED:
+                self._asked_at.popitem(last=False)
+            self._spawn(self._exchange_with(peer))
 
     async def receive(self, sender: str, payload: bytes) -> bytes:
         """Process a peer's task, and answer with this device's task.
@@ -226,25 +233,25 @@ class FleetTasks:
         Raises:
             MessageRefused: if the peer's task is malformed, or not signed by the fleet.
         """
-        return await self._spread.answer(sender, _decoded(payload))
+        return await self._gossip.answer(sender, _decode(payload))
 
     async def _try_take_up(self) -> bool:
         """Try to activate a newer task, and return whether that succeeded."""
-        task = self.held
+        task = self.newest_task
         if task is None or task.epoch <= self.epoch or time.monotonic() < self._retry_at:
             return False
-        if (left := task.begins - time.time()) > 0:
-            self.because = f"the task begins in {left:.0f} s"
+        if (seconds_left := task.begins - time.time()) > 0:
+            self.inactive_reason = f"the task begins in {seconds_left:.0f} s"
             return False
         try:
             await asyncio.get_running_loop().run_in_executor(None, lambda: self._take_up(task.encoded))
-        except TaskRefused as refused:
-            self._note(task, str(refused))
+        except TaskRefused as refusal:
+            self._note_inactive(task, str(refusal))
         except Exception as error:  # noqa: BLE001 - the current task continues, whatever error a new one causes
-            self._note(
+            self._note_inactive(
                 task, str(error) if isinstance(error, SottovoceError) else f"activation failed ({type(error).__name__})"
             )
-            self._retry_at = time.monotonic() + _AGAIN_SECONDS
+            self._retry_at = time.monotonic() + _RETRY_SECONDS
         else:
             _log.info("task-taken-up epoch=%d before=%d", task.epoch, self.epoch)
             return True
@@ -253,7 +260,7 @@ class FleetTasks:
     def _read_installed(self) -> SignedTask | None:
         """Return the task in the state directory, or None if it is missing or cannot be used."""
         try:
-            return kept_task(self._state, self._trust.identity.authority)
+            return load_task(self._state, self._trust.identity.authority)
         except IdentityError as error:
             _log.error("task-not-read %s", error)
             return None
@@ -264,26 +271,28 @@ class FleetTasks:
         except IdentityError as error:  # peers will send the task again
             _log.error("task-not-kept %s", error)
 
-    def _note(self, task: SignedTask, why: str) -> None:
-        if why != self.because:
-            _log.warning("task-not-taken-up epoch=%d: %s; this device continues with its current task", task.epoch, why)
-        self.because = why
+    def _note_inactive(self, task: SignedTask, reason: str) -> None:
+        if reason != self.inactive_reason:
+            _log.warning(
+                "task-not-taken-up epoch=%d: %s; this device continues with its current task", task.epoch, reason
+            )
+        self.inactive_reason = reason
 
-    async def _tell_all(self) -> None:
+    async def _inform_peers(self) -> None:
         """Send the newest task to all linked peers that are not known to have it."""
-        uninformed = [peer for peer in self._peers() if self._spread.known_version(peer.id) < self.newest]
-        await asyncio.gather(*(self._tell(peer) for peer in uninformed))
+        uninformed_peers = [peer for peer in self._peers() if self._gossip.known_version(peer.id) < self.newest_epoch]
+        await asyncio.gather(*(self._exchange_with(peer) for peer in uninformed_peers))
 
-    async def _tell(self, peer: Peer) -> None:
-        if (failure := await self._spread.tell(peer)) is not None:
+    async def _exchange_with(self, peer: Peer) -> None:
+        if (failure := await self._gossip.exchange_with(peer)) is not None:
             _log.debug("task-not-told %s", failure)
 
     def _current_offer(self) -> VersionOffer[SignedTask]:
-        return VersionOffer(self.newest, self.held)
+        return VersionOffer(self.newest_epoch, self.newest_task)
 
     async def _accept_task(self, peer: str, task: SignedTask) -> None:
         """Store a task from a peer if it is newer than this device's newest task."""
-        if task.epoch <= self.newest or not self._signed:
+        if task.epoch <= self.newest_epoch or not self._is_signed:
             return
         authority = self._trust.identity.authority
         try:
@@ -294,28 +303,28 @@ class FleetTasks:
         self._adopt(task)
 
     def _adopt(self, task: SignedTask | None) -> None:
-        if task is not None and task.epoch > self.newest:
-            self.held, self.because = task, None
+        if task is not None and task.epoch > self.newest_epoch:
+            self.newest_task, self.inactive_reason = task, None
             self.retry_now()
 
 
-def _encoded(offer: VersionOffer[SignedTask]) -> bytes:
+def _encode(offer: VersionOffer[SignedTask]) -> bytes:
     return json.encode(_Payload(offer.version, offer.document), order="sorted")
 
 
-def _decoded(payload: bytes) -> VersionOffer[SignedTask]:
+def _decode(payload: bytes) -> VersionOffer[SignedTask]:
     """Decode a peer's message without verifying the task's signature.
 
     Raises:
         MessageRefused: if the message is malformed or too large.
     """
-    if len(payload) > _LARGEST_PAYLOAD:
-        raise MessageRefused("size", f"a task offer of {len(payload)} bytes exceeds the limit of {_LARGEST_PAYLOAD}")
+    if len(payload) > _MAX_PAYLOAD_BYTES:
+        raise MessageRefused("size", f"a task offer of {len(payload)} bytes exceeds the limit of {_MAX_PAYLOAD_BYTES}")
     try:
-        read = json.decode(payload, type=_Payload)
+        message = json.decode(payload, type=_Payload)
     except (DecodeError, ValidationError, UnicodeError, RecursionError) as error:
         raise MessageRefused("malformed", f"this version cannot decode this task: {error}") from error
-    offer = VersionOffer(read.epoch, read.task)
-    if _encoded(offer) != payload:
+    offer = VersionOffer(message.epoch, message.task)
+    if _encode(offer) != payload:
         raise MessageRefused("malformed", "the task message is not in canonical form")
     return offer

@@ -32,7 +32,7 @@ SCHEMA = Schema(
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class RecordedHead:
     """Outcome of recording a head.
 
     Attributes:
@@ -51,7 +51,7 @@ class HeadBook:
         path: path of the file, which is created if missing.
 
     Attributes:
-        created_because: reason why a new book was created; None if an intact book existed.
+        creation_reason: reason why a new book was created; None if an intact book existed.
 
     Raises:
         DataError: if the disk is full or failing, or this user may not access the file.
@@ -59,19 +59,19 @@ class HeadBook:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self.created_because: str | None = None
+        self.creation_reason: str | None = None
         try:
             if not path.exists():
-                self.created_because = "there was no ledger head database"
+                self.creation_reason = "there was no ledger head database"
                 SCHEMA.begin(self._path)
             try:
-                self._connection = self._open()
+                self._connection = self._open_connection()
             except (sqlite3.DatabaseError, ValueError) as error:
                 if is_disk_error(error):
                     raise
-                self.created_because = f"the database was corrupt ({error})"
+                self.creation_reason = f"the database was corrupt ({error})"
                 SCHEMA.begin(self._path)
-                self._connection = self._open()
+                self._connection = self._open_connection()
         except (sqlite3.DatabaseError, OSError) as error:
             raise self._unusable_error(error) from error
 
@@ -89,7 +89,7 @@ class HeadBook:
         except (sqlite3.DatabaseError, MessageRefused) as error:
             raise self._unusable_error(error) from error
 
-    def store_own_head(self, head: SignedHead) -> Taken:
+    def store_own_head(self, head: SignedHead) -> RecordedHead:
         """Store this device's own head; it survives the process, but may be lost in a power cut.
 
         After a power cut, the device's keepers return its newest head.
@@ -103,21 +103,21 @@ class HeadBook:
         finally:
             self._set_synchronous("FULL")
 
-    def store_head(self, head: SignedHead, kept: Collection[str]) -> Taken:
+    def store_head(self, head: SignedHead, protected_owners: Collection[str]) -> RecordedHead:
         """Store a verified head if it continues the device's last known head; it is durable on return.
 
         Args:
             head: the head as sent by its device.
-            kept: devices whose heads are never dropped to make room for others.
+            protected_owners: devices whose heads are never dropped to make room for others.
 
         Raises:
             DataError: if the head cannot be written; the book is unchanged then.
         """
         owner, known = head.owner, self.known_head(head.owner)
         if known == head:
-            return Taken(known, True)  # nothing to write
+            return RecordedHead(known, True)  # the head is already stored
         if known is not None and not continues(head, known):
-            return Taken(known, False)
+            return RecordedHead(known, False)
         execute = self._connection.execute
         try:
             with self._connection:
@@ -128,10 +128,10 @@ class HeadBook:
                     (owner, *astuple(head)),
                 )
                 if known is None:
-                    self._make_room({owner, *kept})
+                    self._make_room({owner, *protected_owners})
         except sqlite3.DatabaseError as error:
             raise self._unusable_error(error) from error
-        return Taken(known, True)
+        return RecordedHead(known, True)
 
     def close(self) -> None:
         """Close the book's file."""
@@ -143,15 +143,17 @@ class HeadBook:
         except sqlite3.DatabaseError as error:
             raise self._unusable_error(error) from error
 
-    def _make_room(self, kept: set[str]) -> None:
+    def _make_room(self, protected_owners: set[str]) -> None:
         execute = self._connection.execute
         excess = execute("SELECT count(*) FROM head").fetchone()[0] - CAPACITY
         if excess > 0:
-            oldest = [owner for (owner,) in execute("SELECT owner FROM head ORDER BY came") if owner not in kept]
+            oldest = [
+                owner for (owner,) in execute("SELECT owner FROM head ORDER BY came") if owner not in protected_owners
+            ]
             for owner in oldest[:excess]:
                 execute("DELETE FROM head WHERE owner = ?", (owner,))
 
-    def _open(self) -> sqlite3.Connection:
+    def _open_connection(self) -> sqlite3.Connection:
         connection = sqlite3.connect(self._path, isolation_level=None, check_same_thread=False, timeout=10)
         try:
             execute = connection.execute
@@ -175,5 +177,7 @@ class HeadBook:
 
 def continues(head: SignedHead, known: SignedHead) -> bool:
     """Return whether both heads can come from a single ledger, first `known` and then `head`."""
-    before, now = (known.charges, known.released), (head.charges, head.released)
-    return head.mark == known.mark if now == before else now[0] >= before[0] and now[1] >= before[1]
+    previous_counts, counts = (known.charges, known.released), (head.charges, head.released)
+    if counts == previous_counts:
+        return head.mark == known.mark
+    return counts[0] >= previous_counts[0] and counts[1] >= previous_counts[1]

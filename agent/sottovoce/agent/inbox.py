@@ -21,7 +21,7 @@ class Inbox:
         tasks: this device's tasks.
         quota: limit on the messages from one peer.
         departure: this device's departure; once it is closed, new messages are refused.
-        serially: runs a function that uses the core, one at a time.
+        run_serially: runs a function that uses the core, one at a time.
     """
 
     def __init__(
@@ -31,35 +31,36 @@ class Inbox:
         tasks: Tasks,
         quota: Quota,
         departure: Departure,
-        serially: Callable[[Callable[[], list[Action]]], Awaitable[None]],
+        run_serially: Callable[[Callable[[], list[Action]]], Awaitable[None]],
     ) -> None:
         self._core = core
         self._tasks = tasks
         self._quota = quota
         self._departure = departure
-        self._serially = serially
+        self._run_serially = run_serially
 
-    async def apply_message(self, sender: str, opened: VerifiedMessage) -> Receipt:
+    async def apply_message(self, sender: str, envelope: VerifiedMessage) -> Receipt:
         """Apply a message from an authenticated sender, and return the receipt for it.
 
         Raises:
             MessageRefused: if the message cannot be accepted now, or does not fit the learner; nothing has changed
                 then.
         """
-        receipt, key, clock = Receipt(), (sender, opened.incarnation, opened.sequence), asyncio.get_running_loop().time
+        receipt, clock = Receipt(), asyncio.get_running_loop().time
+        key = (sender, envelope.incarnation, envelope.sequence)
 
-        def act() -> list[Action]:
+        def apply() -> list[Action]:
             nonlocal receipt
             if not self._core.was_applied(*key):
                 if self._departure.closed:
                     raise MessageRefused("leaving", "this device is leaving the fleet and no longer accepts messages")
                 self._quota.charge_share(sender)
-                if opened.task != self._tasks.own.digest:
+                if envelope.task != self._tasks.own_task.digest:
                     self._core.refuse(*key, ANOTHER_TASK)
             if reason := self._core.refusal_reason(*key):
                 receipt = Receipt(refused=reason)
                 return []
-            message = decode(opened.payload_type, opened.payload)
+            message = decode(envelope.payload_type, envelope.payload)
             duplicate, actions = self._core.receive(*key, message, clock())
             replies = [encode(action.message) for action in actions if isinstance(action, Reply)]
             if duplicate and replies:
@@ -67,7 +68,7 @@ class Inbox:
             receipt = Receipt(duplicate, reply=replies[0] if replies else None)
             return actions
 
-        await self._serially(act)
+        await self._run_serially(apply)
         self._departure.note_progress()
         return receipt
 
@@ -79,10 +80,10 @@ class Inbox:
         """
         key, clock = (outgoing.recipient, outgoing.sequence), asyncio.get_running_loop().time
 
-        def act() -> list[Action]:
+        def apply() -> list[Action]:
             message = None
             if reply is not None and self._core.awaits(*key) and self._core.takes_reply(reply[0]):
                 message = decode(*reply)
             return self._core.confirm(*key, clock(), message)
 
-        await self._serially(act)
+        await self._run_serially(apply)

@@ -16,7 +16,7 @@ from sottovoce.identity.new_device import DeviceKeys, write_external_certificate
 from sottovoce.identity.pinned import enrol_pinned
 from sottovoce.vault import Budget, Ledger
 
-Choice = Callable[[Promised | None], Budget]
+BudgetChoice = Callable[[Promised | None], Budget]
 """Function that returns a new ledger's budget, given the promise of the fleet's devices, or None if it is unknown."""
 
 _REQUESTED = ".requested"
@@ -38,10 +38,10 @@ def join(
     Raises:
         IdentityError: if a directory already exists; a device joins only once.
     """
-    return _make_state(state, lambda: budget, vault, lambda draft: enrol(fleet, draft / IDENTITY, validity=validity))
+    return _create_state(state, lambda: budget, vault, lambda draft: enrol(fleet, draft / IDENTITY, validity=validity))
 
 
-def join_from_bundle(bundle: Path, state: Path, budget: Choice, *, vault: Path | None = None) -> Identity:
+def join_from_bundle(bundle: Path, state: Path, budget: BudgetChoice, *, vault: Path | None = None) -> Identity:
     """Join with the bundle that was created for this device, and mark the bundle as used.
 
     Args:
@@ -51,40 +51,40 @@ def join_from_bundle(bundle: Path, state: Path, budget: Choice, *, vault: Path |
         vault: directory of a separate vault, if there is one; it is created too.
 
     Raises:
-        IdentityError: if the bundle is damaged, has already been used or cannot be marked as used, or if the budget
+        IdentityError: if the bundle is corrupt, has already been used or cannot be marked as used, or if the budget
             differs from the fleet's.
     """
-    invited = read_bundle(bundle)
-    chosen = budget(invited.seeds.promised)
+    invitation = read_bundle(bundle)
+    ledger_budget = budget(invitation.seeds.promised)
 
-    def make(draft: Path) -> Identity:
-        fleet_certificate = invited.fleet_certificate.encode()
+    def write_draft(draft: Path) -> Identity:
+        fleet_certificate = invitation.fleet_certificate.encode()
         write_identity(
-            draft / IDENTITY, invited.keys, invited.certificate.encode(), fleet_certificate=fleet_certificate
+            draft / IDENTITY, invitation.keys, invitation.certificate.encode(), fleet_certificate=fleet_certificate
         )
-        return _complete_draft(draft, invited.seeds)
+        return _complete_draft(draft, invitation.seeds)
 
-    return _make_state(state, lambda: chosen, vault, make, lambda: use_bundle(bundle, invited))
+    return _create_state(state, lambda: ledger_budget, vault, write_draft, lambda: use_bundle(bundle, invitation))
 
 
-def join_with_token(token: Token, state: Path, budget: Choice, *, vault: Path | None = None) -> Identity:
+def join_with_token(token: Token, state: Path, budget: BudgetChoice, *, vault: Path | None = None) -> Identity:
     """Join with a certificate from the token's enroller; the device generates its own keys, which never leave it.
 
     Raises:
         NetworkError: if the enroller does not answer.
         IdentityError: if another server answers, or the enroller declines or issues an invalid certificate.
     """
-    told: list[Promised | None] = []
+    promises: list[Promised | None] = []
 
-    def make(draft: Path) -> Identity:
+    def write_draft(draft: Path) -> Identity:
         keys = DeviceKeys.generate()
         issued = redeem(token, keys.request())
-        told.append(issued.seeds.promised)
+        promises.append(issued.seeds.promised)
         certificate, fleet_certificate = issued.certificate.encode(), issued.fleet_certificate.encode()
         write_identity(draft / IDENTITY, keys, certificate, fleet_certificate=fleet_certificate)
         return _complete_draft(draft, issued.seeds)
 
-    return _make_state(state, lambda: budget(told[0]), vault, make)
+    return _create_state(state, lambda: budget(promises[0]), vault, write_draft)
 
 
 def join_pinned(
@@ -103,11 +103,11 @@ def join_pinned(
         IdentityError: if the fleet name is invalid, or a directory already exists.
     """
 
-    def make(draft: Path) -> Identity:
+    def write_draft(draft: Path) -> Identity:
         enrol_pinned(draft / IDENTITY, fleet, validity)
         return _complete_draft(draft, Seeds())
 
-    return _make_state(state, lambda: budget, vault, make)
+    return _create_state(state, lambda: budget, vault, write_draft)
 
 
 def request_external(fleet: str, state: Path) -> bytes:
@@ -118,9 +118,9 @@ def request_external(fleet: str, state: Path) -> bytes:
     Raises:
         IdentityError: if the directory `state` already exists.
     """
-    _check_new(state)
-    keys, beside = DeviceKeys.generate(), _request_directory(state)
-    write_keys(beside, keys)
+    _check_absent(state)
+    keys, key_directory = DeviceKeys.generate(), _request_directory(state)
+    write_keys(key_directory, keys)
     return keys.request(fleet=fleet)
 
 
@@ -137,55 +137,55 @@ def join_external(chain: bytes, issuer: bytes, state: Path, budget: Budget, *, v
     Raises:
         IdentityError: if no request was made for this directory, or the certificate is invalid or lacks the binding.
     """
-    beside = _request_directory(state)
-    if not beside.is_dir():
+    key_directory = _request_directory(state)
+    if not key_directory.is_dir():
         raise IdentityError(
-            f"{beside}: the directory has no keys; start with `sottovoce fleet join --external --request FILE`"
+            f"{key_directory}: the directory has no keys; start with `sottovoce fleet join --external --request FILE`"
         )
-    keys = DeviceKeys.read(beside)
+    keys = DeviceKeys.read(key_directory)
 
-    def make(draft: Path) -> Identity:
+    def write_draft(draft: Path) -> Identity:
         write_keys(draft / IDENTITY, keys)
         write_external_certificate(draft / IDENTITY, chain, issuer)
         return _complete_draft(draft, Seeds())
 
-    identity = _make_state(state, lambda: budget, vault, make)
-    shutil.rmtree(beside)
+    identity = _create_state(state, lambda: budget, vault, write_draft)
+    shutil.rmtree(key_directory)
     return identity
 
 
-def _make_state(
+def _create_state(
     state: Path,
     budget: Callable[[], Budget],
     vault: Path | None,
-    make: Callable[[Path], Identity],
+    write_draft: Callable[[Path], Identity],
     claim: Callable[[], None] = lambda: None,
 ) -> Identity:
     """Create the state directory as a draft, and rename it once it is complete.
 
     Args:
         state: path of the state directory.
-        budget: returns the ledger's budget; called after `make`.
+        budget: returns the ledger's budget; called after `write_draft`.
         vault: directory of a separate vault, if there is one; it is created too, and contains the ledger.
-        make: writes everything except the ledger into the draft, and returns the identity.
+        write_draft: writes everything except the ledger into the draft, and returns the identity.
         claim: called just before the draft is renamed; if it raises an error, the device does not join.
     """
     if vault is not None and state.absolute() in (vault.absolute(), *vault.absolute().parents):
         raise IdentityError(f"{vault}: this directory belongs to the agent; specify a vault directory outside {state}")
-    draft, hidden = _draft(state), None if vault is None else _draft(vault)
+    draft, vault_draft = _create_draft(state), None if vault is None else _create_draft(vault)
     try:
-        identity = make(draft)
+        identity = write_draft(draft)
         _, ledger = state_files(draft)
-        Ledger.create(ledger if hidden is None else hidden / LEDGER, identity.node_id, budget())
+        Ledger.create(ledger if vault_draft is None else vault_draft / LEDGER, identity.node_id, budget())
         claim()
     except BaseException:
-        for made in filter(None, (draft, hidden)):
-            shutil.rmtree(made)
+        for directory in filter(None, (draft, vault_draft)):
+            shutil.rmtree(directory)
         raise
-    if vault is not None and hidden is not None:
+    if vault is not None and vault_draft is not None:
         if identity.mode == "fleet-ca":  # the vault needs it to verify the fleet's signatures
-            replace(hidden / FLEET_CERTIFICATE, read(draft / IDENTITY / FLEET_CERTIFICATE))
-        rename(hidden, vault)
+            replace(vault_draft / FLEET_CERTIFICATE, read(draft / IDENTITY / FLEET_CERTIFICATE))
+        rename(vault_draft, vault)
     rename(draft, state)
     return identity
 
@@ -202,16 +202,16 @@ def _request_directory(state: Path) -> Path:
     return state.with_name(state.name + _REQUESTED)
 
 
-def _check_new(directory: Path) -> None:
+def _check_absent(directory: Path) -> None:
     if directory.exists():
         raise IdentityError(
             f"{directory}: this directory already exists, and a device can join only once; specify a new directory"
         )
 
 
-def _draft(directory: Path) -> Path:
+def _create_draft(directory: Path) -> Path:
     """Create and return a draft directory, to be renamed to `directory` once it is complete."""
-    _check_new(directory)
+    _check_absent(directory)
     draft = directory.with_name(directory.name + ".joining")
     try:
         directory.parent.mkdir(parents=True, exist_ok=True)

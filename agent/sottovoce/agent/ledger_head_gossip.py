@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from sottovoce.agent.head_book import NAME, HeadBook
-from sottovoce.agent.keeping import KEEPERS, TOLD_AT_ONCE, Keeping, abbreviate
+from sottovoce.agent.keeper_registry import INFORMED_PER_CHARGE, KEEPERS, KeeperRegistry, abbreviate
 from sottovoce.agent.rollback_detector import RollbackDetector, check_known_head
 from sottovoce.agent.wait_status import Waits
 from sottovoce.errors import MessageRefused
@@ -32,14 +32,14 @@ INFORM_EVERY_SECONDS = 1.0
 """Minimum time between messages to keepers, in seconds; charges in quick succession are reported together."""
 
 TELL_EVERY_SECONDS = 60.0
-"""Time after which a head is sent to a peer again, in seconds; it lets two devices with the same keys be detected."""
+"""Time after which a head is sent to a peer again, in seconds; this reveals two devices with the same keys."""
 
 _WAIT = "ledger"
-_MAX_UNFITTING, _MAX_EARLIER = 64, 512
+_MAX_REJECTED_HEADS, _MAX_EARLIER_HEADS = 64, 512
 
 
 @dataclass(frozen=True, slots=True)
-class Voice:
+class Messenger:
     """Everything that a gossip protocol needs to send messages to other devices.
 
     Attributes:
@@ -47,7 +47,7 @@ class Voice:
         transport: transport for the envelopes.
         timeout: timeout for one request, in seconds.
         counters: counters for bytes sent and received.
-        waits: metric for waits in progress.
+        waits: record of the waits in progress.
     """
 
     seal: Callable[[str, str, bytes], bytes]
@@ -65,8 +65,8 @@ class LedgerHeadGossip:
         vault: the vault that has this device's ledger.
         book: store for heads.
         detector: evaluates the heads that peers know.
-        voice: connection to the peers.
-        contacts: whether the configuration lists any peer or a way to find peers.
+        messenger: connection to the peers.
+        has_contacts: whether the configuration lists any peer or a way to find peers.
 
     Raises:
         LedgerError: if the book contains a newer head of this device, or a head from a diverged history.
@@ -80,43 +80,45 @@ class LedgerHeadGossip:
         vault: VaultFront,
         book: HeadBook,
         detector: RollbackDetector,
-        voice: Voice,
-        contacts: bool,
+        messenger: Messenger,
+        has_contacts: bool,
     ) -> None:
         self.detector = detector
         self._identity = identity
         self._vault = vault
         self._book = book
-        self._voice = voice
-        self._contacts = contacts
+        self._messenger = messenger
+        self._has_contacts = has_contacts
         self._life = os.urandom(_LIFE_BYTES)
         self._changed = asyncio.Event()
         self._stopping = False
-        self._told_at: dict[str, float] = {}
+        self._sent_at: dict[str, float] = {}
         self._rejected_heads: OrderedDict[str, SignedHead] = OrderedDict()
-        self._earlier: OrderedDict[str, SignedHead] = OrderedDict()
+        self._earlier_heads: OrderedDict[str, SignedHead] = OrderedDict()
         self._peers: Callable[[], list[str]] = list
         self._disk: Executor | None = None
         self.head = self._sign_head(vault.tip())
         detector.charged = self.head.charges > 0
-        self.keeping = Keeping(vault, detector, self.tell, lambda node: peer_dns_name(node, identity.fleet))
-        self._permitted = False
-        self._informed = float("-inf")
+        self.keeper_registry = KeeperRegistry(
+            vault, detector, self.send_head, lambda node: peer_dns_name(node, identity.fleet)
+        )
+        self._is_permitted = False
+        self._informed_at = float("-inf")
         known = book.known_head(identity.node_id)
         if known is not None:
             check_known_head(f"this device's {NAME}", self.head, known, vault.mark(known.charges, known.released))
         book.store_own_head(self.head)
 
-    def attach(self, disk: Executor, peers: Callable[[], list[Peer]], left: Callable[[str], bool]) -> None:
+    def attach(self, disk: Executor, peers: Callable[[], list[Peer]], has_left: Callable[[str], bool]) -> None:
         """Set the executor and the callbacks.
 
         Args:
             disk: executor for access to the book.
             peers: returns the peers that this device sends to; their heads are never dropped in favour of other heads.
-            left: returns whether a node has left or is excluded from the fleet.
+            has_left: returns whether a node has left or is excluded from the fleet.
         """
         self._disk, self._peers = disk, lambda: [peer.id for peer in peers()]
-        self.keeping.attach(peers, left)
+        self.keeper_registry.attach(peers, has_left)
 
     async def wait_for_permission(self) -> bool:
         """Wait until this device may release; return False if the agent stops first.
@@ -128,10 +130,10 @@ class LedgerHeadGossip:
         Raises:
             LedgerError: if a keeper knows a newer head, or a head from a diverged history.
         """
-        if not self._permitted and not await self._wait_for_first_permission():
+        if not self._is_permitted and not await self._wait_for_first_permission():
             return False
-        self._permitted = True
-        await self.keeping.appoint(self.is_due)
+        self._is_permitted = True
+        await self.keeper_registry.appoint(self.is_due)
         return not self._stopping
 
     async def _wait_for_first_permission(self) -> bool:
@@ -139,23 +141,25 @@ class LedgerHeadGossip:
         while not self._stopping:
             self._changed.clear()
             if self.detector.may_release:
-                await self.keeping.appoint(self.is_due)
-                if self._is_head_kept:
+                await self.keeper_registry.appoint(self.is_due)
+                if self._is_head_stored:
                     break
-            self._voice.waits.begin(_WAIT, self._waiting_reason(), pause, since, repeats=True)
-            await self.keeping.inform_keepers(self.is_due, KEEPERS)
+            self._messenger.waits.begin(_WAIT, self._waiting_reason(), pause, since, repeats=True)
+            await self.keeper_registry.inform_keepers(self.is_due, KEEPERS)
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._changed.wait(), pause)
             pause = min(2 * pause, _LOOK_SECONDS)
-        self._voice.waits.end(_WAIT)
+        self._messenger.waits.end(_WAIT)
         return not self._stopping
 
     @property
-    def _is_head_kept(self) -> bool:
+    def _is_head_stored(self) -> bool:
         """Whether the next start will find a peer that knows this ledger."""
-        return self.detector.alone or self.detector.charged or self.keeping.informed_count >= self.detector.needed
+        return (
+            self.detector.alone or self.detector.charged or self.keeper_registry.informed_count >= self.detector.needed
+        )
 
-    def _lags(self, peer: str) -> bool:
+    def _is_behind(self, peer: str) -> bool:
         """Return whether a peer has not acknowledged the current head."""
         return self.detector.acknowledged_head(peer) != self.head
 
@@ -181,17 +185,17 @@ class LedgerHeadGossip:
         Raises:
             LedgerError: see `wait_for_permission`.
         """
-        if time.monotonic() - self._informed < INFORM_EVERY_SECONDS:
+        if time.monotonic() - self._informed_at < INFORM_EVERY_SECONDS:
             return
-        self._informed = time.monotonic()
-        await self.keeping.inform_keepers(self._lags, TOLD_AT_ONCE)
+        self._informed_at = time.monotonic()
+        await self.keeper_registry.inform_keepers(self._is_behind, INFORMED_PER_CHARGE)
 
     def is_due(self, peer: str) -> bool:
         """Return whether this peer lacks the current head, or last received a head at least a minute ago."""
-        stale = time.monotonic() - self._told_at.get(peer, float("-inf")) >= TELL_EVERY_SECONDS
-        return stale or self.detector.acknowledged_head(peer) != self.head
+        is_stale = time.monotonic() - self._sent_at.get(peer, float("-inf")) >= TELL_EVERY_SECONDS
+        return is_stale or self.detector.acknowledged_head(peer) != self.head
 
-    async def tell(self, peer: Peer) -> None:
+    async def send_head(self, peer: Peer) -> None:
         """Send a peer the current head, and process the head that the peer knows.
 
         Raises:
@@ -199,30 +203,30 @@ class LedgerHeadGossip:
             MessageRefused: if the answer is malformed, or its head does not belong to this device.
             LedgerError: if the head that the peer knows is newer than this ledger, or from a diverged history.
         """
-        head, question = await self.question(peer.id)
-        voice = self._voice
-        raw = voice.seal(peer.id, LEDGER_HEAD, question)
-        voice.counters.wire_bytes += len(raw)
-        await self.handle_answer(peer.id, head, await voice.transport.deliver(peer, raw, voice.timeout))
+        head, request = await self.make_request(peer.id)
+        messenger = self._messenger
+        raw = messenger.seal(peer.id, LEDGER_HEAD, request)
+        messenger.counters.wire_bytes += len(raw)
+        await self.handle_answer(peer.id, head, await messenger.transport.deliver(peer, raw, messenger.timeout))
 
-    async def question(self, peer: str) -> tuple[SignedHead, bytes]:
+    async def make_request(self, peer: str) -> tuple[SignedHead, bytes]:
         """Return the current head, and the encoded request that sends it to a peer and asks for the head it knows."""
         head = self.head
         known = await self._run_on_disk(lambda: self._book.known_head(peer))
         return head, encode_heads(Heads(head, known))
 
     async def handle_answer(self, peer: str, head: SignedHead, raw: bytes) -> None:
-        """Handle a peer's answer to the request that contained this head; see `tell` for the errors."""
+        """Handle a peer's answer to the request that contained this head; see `send_head` for the errors."""
         answer = decode_heads(raw)
-        await self._judge_known_head(peer, answer.known)
+        await self._check_known_head(peer, answer.known)
         self.detector.note_answer(peer, head, answer.known)
-        self.keeping.note_answer(peer)
-        self._told_at[peer] = time.monotonic()
+        self.keeper_registry.note_answer(peer)
+        self._sent_at[peer] = time.monotonic()
 
     def forget(self, peer: str) -> None:
         """Forget everything about a peer's answers."""
         self.detector.forget(peer)
-        self._told_at.pop(peer, None)
+        self._sent_at.pop(peer, None)
 
     async def receive(self, sender: str, payload: bytes) -> tuple[bytes, MessageRefused | None]:
         """Process a peer's head, and this device's head as known to that peer.
@@ -241,38 +245,38 @@ class LedgerHeadGossip:
             raise MessageRefused("head", f"{sender} sent a ledger head that is not its own")
         head = heads.head
         head.verify(self._identity.fleet)
-        kept = {self._identity.node_id, *self._peers()}
-        taken = await self._run_on_disk(lambda: self._book.store_head(head, kept))
-        await self._judge_known_head(sender, heads.known)
-        known, refusal = taken.known, None
-        if taken.fits:
-            known = self._rejected_heads.pop(sender, self._head_before_this_life(sender, head, taken.known))
-        elif taken.known is not None and _shows_another_past(head, taken.known):
+        protected_owners = {self._identity.node_id, *self._peers()}
+        outcome = await self._run_on_disk(lambda: self._book.store_head(head, protected_owners))
+        await self._check_known_head(sender, heads.known)
+        known, refusal = outcome.known, None
+        if outcome.fits:
+            known = self._rejected_heads.pop(sender, self._head_before_this_life(sender, head, outcome.known))
+        elif outcome.known is not None and _proves_divergence(head, outcome.known):
             self._rejected_heads[sender] = head
-            if len(self._rejected_heads) > _MAX_UNFITTING:
+            if len(self._rejected_heads) > _MAX_REJECTED_HEADS:
                 self._rejected_heads.popitem(last=False)
             refusal = MessageRefused(
                 "ledger",
                 f"{sender} sent a ledger head with {head.charges} charges and {head.released} releases, which "
-                f"does not extend the known head with {taken.known.charges} charges and {taken.known.released} "
+                f"does not extend the known head with {outcome.known.charges} charges and {outcome.known.released} "
                 "releases: either the sender was restored from a copy, or two devices have the same keys",
             )
         answer = encode_heads(Heads(None, known))
-        self._voice.counters.wire_bytes += len(answer)
+        self._messenger.counters.wire_bytes += len(answer)
         return answer, refusal
 
     def _head_before_this_life(self, sender: str, head: SignedHead, known: SignedHead | None) -> SignedHead | None:
         """Return the sender's head from before its last restart, until the sender reports a newer head."""
         if known == head:
-            return self._earlier.get(sender, known)
-        self._earlier.pop(sender, None)
+            return self._earlier_heads.get(sender, known)
+        self._earlier_heads.pop(sender, None)
         if known is not None and known.life != head.life:
-            self._earlier[sender] = known
-            if len(self._earlier) > _MAX_EARLIER:
-                self._earlier.popitem(last=False)
+            self._earlier_heads[sender] = known
+            if len(self._earlier_heads) > _MAX_EARLIER_HEADS:
+                self._earlier_heads.popitem(last=False)
         return known
 
-    async def _judge_known_head(self, peer: str, known: SignedHead | None) -> None:
+    async def _check_known_head(self, peer: str, known: SignedHead | None) -> None:
         """Check the head that a peer knows of this device, and pass it to the detector."""
         own_head, mark = self.head, None
         if known is not None:
@@ -287,8 +291,8 @@ class LedgerHeadGossip:
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(None, self._vault.mark, known.charges, known.released)
 
-    async def _run_on_disk(self, act: Callable[[], T]) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self._disk, act)
+    async def _run_on_disk(self, operation: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._disk, operation)
 
     def _sign_head(self, tip: Tip) -> SignedHead:
         return SignedHead(self._identity.public_key, tip.charges, tip.released, tip.mark, self._life).signed(
@@ -296,27 +300,28 @@ class LedgerHeadGossip:
         )
 
     def _waiting_reason(self) -> str:
-        have, needed, peers = self.detector.agreeing_count, self.detector.needed, len(self._peers())
-        if self.detector.charged and self.keeping.nodes:
+        agreeing, needed, peers = self.detector.agreeing_count, self.detector.needed, len(self._peers())
+        keepers, informed = self.keeper_registry.nodes, self.keeper_registry.informed_count
+        if self.detector.charged and keepers:
             return (
-                f"{max(1, needed - have)} of {len(self.keeping.nodes)} keepers of this ledger's head to confirm "
-                f"that no newer head exists; nothing is released until then ({abbreviate(self.keeping.nodes)} "
+                f"{max(1, needed - agreeing)} of {len(keepers)} keepers of this ledger's head to confirm "
+                f"that no newer head exists; nothing is released until then ({abbreviate(keepers)} "
                 "are asked repeatedly; if they are permanently gone and this device was not restored from a "
                 "copy, set ledger.alone = true)"
             )
-        lonely = not self._contacts and not peers
-        way_out = "; if there are no other devices, set ledger.alone = true" if lonely else ""
+        has_no_peers = not self._has_contacts and not peers
+        hint = "; if there are no other devices, set ledger.alone = true" if has_no_peers else ""
         if self.detector.may_release:
             return (
-                f"{needed - self.keeping.informed_count} of {needed} peers to store this ledger's head; nothing "
-                f"is released until then ({peers} peers are asked repeatedly{way_out})"
+                f"{needed - informed} of {needed} peers to store this ledger's head; nothing "
+                f"is released until then ({peers} peers are asked repeatedly{hint})"
             )
         return (
-            f"{needed - have} of {needed} peers to confirm that they do not know a newer ledger from this "
-            f"device; nothing is released until then ({peers} peers are asked repeatedly{way_out})"
+            f"{needed - agreeing} of {needed} peers to confirm that they do not know a newer ledger from this "
+            f"device; nothing is released until then ({peers} peers are asked repeatedly{hint})"
         )
 
 
-def _shows_another_past(head: SignedHead, known: SignedHead) -> bool:
+def _proves_divergence(head: SignedHead, known: SignedHead) -> bool:
     """Return whether a head that does not continue the known one proves a diverged history, not just late delivery."""
     return head.life != known.life or (head.charges, head.released) == (known.charges, known.released)

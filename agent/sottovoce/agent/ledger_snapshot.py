@@ -19,15 +19,15 @@ def snapshot(path: Path) -> Iterator[tuple[Ledger, Path]]:
     """Open a ledger for reading, and yield it with the path of the file that is actually read.
 
     Raises:
-        LedgerError: if the ledger is missing or damaged, or cannot be read.
+        LedgerError: if the ledger is missing or corrupt, or cannot be read.
     """
-    with _stable_path(path) as place:
+    with _stable_path(path) as stable_path:
         try:
-            ledger = Ledger.read(place)
+            ledger = Ledger.read(stable_path)
         except LedgerError as error:
-            raise LedgerError(str(error).replace(str(place), str(path))) from error
+            raise LedgerError(str(error).replace(str(stable_path), str(path))) from error
         try:
-            yield ledger, place
+            yield ledger, stable_path
         finally:
             ledger.close()
 
@@ -42,8 +42,9 @@ def _stable_path(path: Path) -> Iterator[Path]:
         copy = Path(directory) / path.name
         try:
             for suffix in ("", "-wal"):
-                if (one := path.with_name(path.name + suffix)).exists():
-                    shutil.copyfile(one, copy.with_name(one.name))
+                source = path.with_name(path.name + suffix)
+                if source.exists():
+                    shutil.copyfile(source, copy.with_name(source.name))
         except OSError as error:
             raise LedgerError(
                 f"{path}: cannot read the file ({error.strerror}); run this command as the file's owner"

@@ -19,24 +19,24 @@ from sottovoce.transport import DeliveryFailed, Peer, Transport
 from sottovoce.wire import Receipt, SignedHead, append_heads, decode_receipt
 
 _log = logging.getLogger(__name__)
-_LOOK_EVERY_SECONDS = 30.0
+_HEAD_CHECK_SECONDS = 30.0
 _HEADS_BYTES = 1024
 _UNSENT_SECONDS = 5.0
 """Longest pause after a failure that is not the peer's fault, such as an unreachable broker, in seconds."""
 
 
-class Telling(Protocol):
+class HeadSender(Protocol):
     """The part of sottovoce.agent.ledger_head_gossip.LedgerHeadGossip that a link uses."""
 
     def is_due(self, peer: str) -> bool:
         """Return whether this peer lacks the current ledger head, or last received a head long ago."""
         ...
 
-    async def tell(self, peer: Peer) -> None:
+    async def send_head(self, peer: Peer) -> None:
         """Send a peer the head; raise DeliveryFailed or MessageRefused if the delivery is not confirmed."""
         ...
 
-    async def question(self, peer: str) -> tuple[SignedHead, bytes]:
+    async def make_request(self, peer: str) -> tuple[SignedHead, bytes]:
         """Return the current head, and the encoded request that sends it together with a share."""
         ...
 
@@ -52,11 +52,11 @@ class Link:
         peer: the recipient.
         transport: transport that delivers the bytes.
         head_gossip: sends this device's ledger head.
-        confirmed: called once the recipient has made a share durable, with its learner's reply, if any.
-        declined: called with the reason once the recipient has permanently refused a share.
-        missed: called with the peer's id after each failed attempt that the peer may have caused.
+        on_confirmed: called once the recipient has made a share durable, with its learner's reply, if any.
+        on_refused: called with the reason once the recipient has permanently refused a share.
+        on_failed_attempt: called with the peer's id after each failed attempt that the peer may have caused.
         counters: counters for attempts and failures.
-        waits: metric for waits in progress.
+        waits: record of the waits in progress.
         timeout: timeout for one attempt, in seconds.
         backoff: length of the first pause before jitter, in seconds.
         backoff_max: length of the longest pause, in seconds.
@@ -67,10 +67,10 @@ class Link:
         *,
         peer: Peer,
         transport: Transport,
-        head_gossip: Telling,
-        confirmed: Callable[[Outgoing, tuple[str, bytes] | None], Awaitable[None]],
-        declined: Callable[[Outgoing, str], Awaitable[None]],
-        missed: Callable[[str], None],
+        head_gossip: HeadSender,
+        on_confirmed: Callable[[Outgoing, tuple[str, bytes] | None], Awaitable[None]],
+        on_refused: Callable[[Outgoing, str], Awaitable[None]],
+        on_failed_attempt: Callable[[str], None],
         counters: Counters,
         waits: Waits,
         timeout: float,
@@ -80,12 +80,12 @@ class Link:
         self.peer = peer
         self.failures = 0
         self.last_failure = ""
-        self._blamed = 0
+        self._peer_failures = 0
         self._transport = transport
         self._head_gossip = head_gossip
-        self._confirmed = confirmed
-        self._declined = declined
-        self._missed = missed
+        self._on_confirmed = on_confirmed
+        self._on_refused = on_refused
+        self._on_failed_attempt = on_failed_attempt
         self._counters = counters
         self._waits = waits
         self._timeout = timeout
@@ -94,7 +94,7 @@ class Link:
         self._outgoing: asyncio.Queue[Outgoing] = asyncio.Queue(maxsize=1)
         self._delivering = False
         self._stopping = asyncio.Event()
-        self._awake = asyncio.Event()
+        self._wake_event = asyncio.Event()
         self._sparse_log = RateLimitedLog(_log)
 
     def offer(self, outgoing: Outgoing) -> None:
@@ -108,17 +108,17 @@ class Link:
 
     def nudge(self) -> None:
         """End the pause after a failure, because the peer has sent something."""
-        self._awake.set()
+        self._wake_event.set()
 
     def note_reachable(self) -> None:
         """End the pause and reset the backoff, because the peer is reachable again."""
-        self._blamed = 0
-        self._awake.set()
+        self._peer_failures = 0
+        self._wake_event.set()
 
     def stop(self) -> None:
         """Make `run` return after the attempt in progress."""
         self._stopping.set()
-        self._awake.set()
+        self._wake_event.set()
 
     async def run(self) -> None:
         """Send the ledger head to the peer, and deliver shares, until stopped."""
@@ -126,36 +126,36 @@ class Link:
         try:
             await self._deliver(None)
             while not self._stopping.is_set():
-                offered = asyncio.ensure_future(self._outgoing.get())
+                next_share = asyncio.ensure_future(self._outgoing.get())
                 await asyncio.wait(
-                    {offered, stopping}, timeout=_LOOK_EVERY_SECONDS, return_when=asyncio.FIRST_COMPLETED
+                    {next_share, stopping}, timeout=_HEAD_CHECK_SECONDS, return_when=asyncio.FIRST_COMPLETED
                 )
-                if offered.done():
+                if next_share.done():
                     self._delivering = True
-                    await self._deliver(offered.result())
+                    await self._deliver(next_share.result())
                     self._delivering = False
                     continue
-                offered.cancel()
+                next_share.cancel()
                 await self._deliver(None)
         finally:
             stopping.cancel()
 
     async def _deliver(self, outgoing: Outgoing | None) -> None:
         """Deliver a share, with the ledger head if it is due; without a share, deliver only the head."""
-        attempt, handed_over, receipt = 0, 0, Receipt()
+        failures, send_count, receipt = 0, 0, Receipt()
         while not self._stopping.is_set():
             name = f"peer:{self.peer.id}"
             try:
-                if self._head_gossip.is_due(self.peer.id) and (attempt > 0 or not self._has_room_for_heads(outgoing)):
+                if self._head_gossip.is_due(self.peer.id) and (failures > 0 or not self._has_room_for_heads(outgoing)):
                     self._waits.begin(name, f"{self.peer.address} to answer for the ledger head", self._timeout)
-                    await self._head_gossip.tell(self.peer)
+                    await self._head_gossip.send_head(self.peer)
                 if outgoing is not None:
                     self._waits.begin(name, f"{self.peer.address} to confirm share {outgoing.sequence}", self._timeout)
-                    handed_over += 1
-                    receipt = await self._hand_over(outgoing, again=handed_over > 1)
+                    send_count += 1
+                    receipt = await self._send_share(outgoing, is_retry=send_count > 1)
             except (DeliveryFailed, MessageRefused) as failure:
-                attempt += 1
-                pause = self._note_failure(failure, attempt)
+                failures += 1
+                pause = self._note_failure(failure, failures)
                 self._waits.begin(
                     name, f"the pause before the next attempt to reach {self.peer.address}: {failure}", pause
                 )
@@ -163,12 +163,12 @@ class Link:
                 continue
             finally:
                 self._waits.end(name)
-            self.failures = self._blamed = 0
+            self.failures = self._peer_failures = 0
             self.last_failure = ""
             if outgoing is not None and receipt.refused:
-                await self._declined(outgoing, receipt.refused)
+                await self._on_refused(outgoing, receipt.refused)
             elif outgoing is not None:
-                await self._confirmed(outgoing, receipt.reply)
+                await self._on_confirmed(outgoing, receipt.reply)
             return
 
     def _has_room_for_heads(self, outgoing: Outgoing | None) -> bool:
@@ -177,15 +177,15 @@ class Link:
             return False
         return len(outgoing.parcel) + _HEADS_BYTES <= self._transport.largest
 
-    async def _hand_over(self, outgoing: Outgoing, *, again: bool) -> Receipt:
+    async def _send_share(self, outgoing: Outgoing, *, is_retry: bool) -> Receipt:
         if not isinstance(outgoing.parcel, bytes):
             raise InternalError("only sealed envelopes may be sent over the network")
         raw, head = outgoing.parcel, None
         if self._head_gossip.is_due(self.peer.id) and self._has_room_for_heads(outgoing):
-            head, question = await self._head_gossip.question(self.peer.id)
-            raw = append_heads(raw, question)
-        self._counters.messages += not again
-        self._counters.retries += again
+            head, request = await self._head_gossip.make_request(self.peer.id)
+            raw = append_heads(raw, request)
+        self._counters.messages += not is_retry
+        self._counters.retries += is_retry
         self._counters.wire_bytes += len(raw)
         receipt = decode_receipt(await self._transport.deliver(self.peer, raw, self._timeout))
         if head is not None and receipt.heads is not None:
@@ -194,21 +194,23 @@ class Link:
 
     def _note_failure(self, failure: DeliveryFailed | MessageRefused, attempt: int) -> float:
         """Count a failure, log it at most once a minute, and return a random pause in seconds with a doubling bound."""
-        cause, sent = (failure.cause, failure.left) if isinstance(failure, DeliveryFailed) else ("other", True)
+        cause, was_sent = (failure.cause, failure.left) if isinstance(failure, DeliveryFailed) else ("other", True)
         explanation = str(failure)
         self.failures = attempt
         self.last_failure = explanation
         self._counters.failures[cause] += 1
         self._sparse_log.say(logging.WARNING, cause, "delivery-failed cause=%s %s", cause, explanation)
-        if sent:
-            self._blamed += 1
-            self._missed(self.peer.id)
-        most, times = (self._backoff_max, self._blamed) if sent else (min(self._backoff_max, _UNSENT_SECONDS), attempt)
-        longest = min(most, self._backoff * 2 ** min(times - 1, 16))
+        if was_sent:
+            self._peer_failures += 1
+            self._on_failed_attempt(self.peer.id)
+            maximum, failures = self._backoff_max, self._peer_failures
+        else:
+            maximum, failures = min(self._backoff_max, _UNSENT_SECONDS), attempt
+        longest = min(maximum, self._backoff * 2 ** min(failures - 1, 16))
         return random.uniform(longest / 10, longest)  # noqa: S311 - jitter, not a secret
 
     async def _sleep(self, seconds: float) -> None:
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._awake.wait(), seconds)
+            await asyncio.wait_for(self._wake_event.wait(), seconds)
         if not self._stopping.is_set():
-            self._awake.clear()
+            self._wake_event.clear()

@@ -58,14 +58,14 @@ class LinkTable:
 
     def replace_peers(self, peers: Iterable[Peer]) -> None:
         """Replace the peers; a link to a removed peer stays open while it has an undelivered message."""
-        chosen = {peer.id: peer for peer in peers}
-        for node, peer in chosen.items():
+        peers_by_id = {peer.id: peer for peer in peers}
+        for node, peer in peers_by_id.items():
             if node in self.links:
                 self.links[node].peer = peer
                 self.links[node].nudge()
             else:
                 self.open(peer)
-        for node in [node for node, link in self.links.items() if node not in chosen and link.is_idle]:
+        for node in [node for node, link in self.links.items() if node not in peers_by_id and link.is_idle]:
             self.forget(node)
 
     def wake_link(self, node: str) -> None:

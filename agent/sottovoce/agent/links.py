@@ -64,7 +64,7 @@ class Store(Protocol):
         ...
 
     def commit(
-        self, state: Any, sent: Sequence[Outgoing], confirmed: Sequence[str], seen: tuple[str, Seen] | None
+        self, state: Any, sent: Sequence[Outgoing], confirmed: Sequence[str], received: tuple[str, Seen] | None
     ) -> None:
         """Write all changes or none; they are durable on return.
 
@@ -72,7 +72,7 @@ class Store(Protocol):
             state: the learner's new state.
             sent: shares to add to the outbox; each increases the last sequence number used for its recipient.
             confirmed: recipients whose shares are removed from the outbox, before those in `sent` are added.
-            seen: a sender with its newest message that was applied or permanently refused, if there is one.
+            received: a sender with its newest message that was applied or permanently refused, if there is one.
 
         Raises:
             SottovoceError: if the write failed; the changes may or may not be durable then, so continue only from the

@@ -5,7 +5,7 @@ import time
 from collections.abc import Mapping
 
 import sottovoce
-from sottovoce.agent.faults import FOR_A_PERSON, KINDS, Fault
+from sottovoce.agent.faults import KINDS, PERSON_KINDS, Fault
 from sottovoce.agent.status import Reported
 from sottovoce.agent.vault_here import LEDGER
 from sottovoce.agent.wait_status import Waits
@@ -35,7 +35,7 @@ CAUSES = ("busy", "other", "refused", "rejected", "timeout", "tls", "unreachable
 """Causes of a failed attempt to reach a peer; see sottovoce.transport.DeliveryFailed."""
 
 OUTCOMES = ("answered", "failed", "received", "sent")
-_UNTOLD = "vault"
+_UNPUBLISHED = "vault"
 _OVERDUE_SECONDS = 5.0  # grace period after a deadline, because a busy machine may notice it late
 
 
@@ -44,7 +44,7 @@ def transport_problems(agent: Reported) -> dict[str, str]:
     return dict(zip(agent.config.transport.use, agent.transport.listener().troubles, strict=True))
 
 
-def agent_values(agent: Reported, seen: Machine | None) -> Values:
+def agent_values(agent: Reported, measurements: Machine | None) -> Values:
     """Return the current metrics of an agent; see sottovoce.observe.metrics."""
     return {
         **fault_values(None),
@@ -53,13 +53,13 @@ def agent_values(agent: Reported, seen: Machine | None) -> Values:
         **_traffic_values(agent),
         **_peer_values(agent),
         **wait_values(agent.waits),
-        **({} if seen is None else _machine_values(seen)),
+        **({} if measurements is None else _machine_values(measurements)),
     }
 
 
 def fault_values(fault: Fault | None) -> Values:
-    """Return the metrics that are known whether or not the agent is running."""
-    kinds = dict.fromkeys((*KINDS, *FOR_A_PERSON), 0)
+    """Return the metrics that are known even if the agent is not running."""
+    kinds = dict.fromkeys((*KINDS, *PERSON_KINDS), 0)
     return {
         "sottovoce_build_info": {sottovoce.__version__: 1},
         "sottovoce_fault": kinds if fault is None else {**kinds, fault.kind: 1},
@@ -129,14 +129,12 @@ def _traffic_values(agent: Reported) -> Values:
 
 def _peer_values(agent: Reported) -> Values:
     peer_sampling, identity = agent.peer_sampling, agent.identity
-    view = (
-        {}
-        if peer_sampling is None
-        else {
+    view: Values = {}
+    if peer_sampling is not None:
+        view = {
             "sottovoce_view_exchanges_total": _with_zeros(OUTCOMES, peer_sampling.membership.traffic),
             "sottovoce_view_records_refused_total": _with_zeros(RECORD_REASONS, peer_sampling.membership.refused),
         }
-    )
     return {
         "sottovoce_peers_known": len(agent.links) if peer_sampling is None else len(peer_sampling.membership.view),
         "sottovoce_peers_linked": len(agent.links),
@@ -153,18 +151,22 @@ def _peer_values(agent: Reported) -> Values:
 def wait_values(waits: Waits) -> Values:
     """Return the counts and durations of waits by kind, with 0 for a kind without waits; vault waits are left out."""
     now = time.monotonic()
-    going, overdue, longest = _with_zeros(WAITS), _with_zeros(WAITS), _with_zeros(WAITS)
+    in_progress, overdue, longest = _with_zeros(WAITS), _with_zeros(WAITS), _with_zeros(WAITS)
     for name, wait in waits.current.copy().items():
-        if (kind := name.partition(":")[0]) != _UNTOLD:
-            going[kind] = going.get(kind, 0) + 1
+        if (kind := name.partition(":")[0]) != _UNPUBLISHED:
+            in_progress[kind] = in_progress.get(kind, 0) + 1
             overdue[kind] = overdue.get(kind, 0) + (not wait.repeats and now > wait.until + _OVERDUE_SECONDS)
             longest[kind] = max(longest.get(kind, 0), now - wait.since)
-    past = {kind: one for kind, one in waits.past.copy().items() if kind != _UNTOLD}
+    published_totals = {kind: totals for kind, totals in waits.totals.copy().items() if kind != _UNPUBLISHED}
     return {
-        "sottovoce_waits": going,
+        "sottovoce_waits": in_progress,
         "sottovoce_waits_overdue": overdue,
-        "sottovoce_waits_begun_total": _with_zeros(WAITS, {kind: one.begun for kind, one in past.items()}),
-        "sottovoce_wait_seconds_total": _with_zeros(WAITS, {kind: one.seconds for kind, one in past.items()}),
+        "sottovoce_waits_begun_total": _with_zeros(
+            WAITS, {kind: totals.begun for kind, totals in published_totals.items()}
+        ),
+        "sottovoce_wait_seconds_total": _with_zeros(
+            WAITS, {kind: totals.seconds for kind, totals in published_totals.items()}
+        ),
         "sottovoce_wait_longest_seconds": longest,
     }
 
@@ -174,10 +176,10 @@ def _with_zeros(labels: tuple[str, ...], values: Mapping[str, float] | None = No
     return {**dict.fromkeys(labels, 0.0), **(values or {})}
 
 
-def _machine_values(seen: Machine) -> Values:
+def _machine_values(measurements: Machine) -> Values:
     return {
-        "sottovoce_process_resident_memory_bytes": seen.resident_bytes,
-        "sottovoce_process_memory_limit_bytes": seen.memory_limit_bytes,
-        "sottovoce_process_cpu_seconds_total": seen.cpu_seconds,
-        "sottovoce_state_free_bytes": seen.free_bytes,
+        "sottovoce_process_resident_memory_bytes": measurements.resident_bytes,
+        "sottovoce_process_memory_limit_bytes": measurements.memory_limit_bytes,
+        "sottovoce_process_cpu_seconds_total": measurements.cpu_seconds,
+        "sottovoce_state_free_bytes": measurements.free_bytes,
     }

@@ -24,7 +24,7 @@ class MemoryStore:
         return Saved(self._state, list(self._outbox.values()), dict(self._sequences), dict(self._seen))
 
     def commit(
-        self, state: Any, sent: Sequence[Outgoing], confirmed: Sequence[str], seen: tuple[str, Seen] | None
+        self, state: Any, sent: Sequence[Outgoing], confirmed: Sequence[str], received: tuple[str, Seen] | None
     ) -> None:
         """Apply a commit to the stored data; see Store.commit."""
         self._state = state
@@ -33,5 +33,5 @@ class MemoryStore:
         for outgoing in sent:
             self._outbox[outgoing.recipient] = outgoing
             self._sequences[outgoing.recipient] = outgoing.sequence
-        if seen is not None:
-            self._seen[seen[0]] = seen[1]
+        if received is not None:
+            self._seen[received[0]] = received[1]

@@ -21,7 +21,7 @@ from sottovoce.vault import Ledger
 
 _LEDGER = "ledger.db"
 _MOVING = "moving"  # file in a draft directory that contains the owner and the nonce of the move that created it
-_STAYS = (".sock", ".lock", "-shm", ".new")
+_SKIPPED_SUFFIXES = (".sock", ".lock", "-shm", ".new")
 
 
 def move(state: Path, target: Path) -> Path:
@@ -35,16 +35,16 @@ def move(state: Path, target: Path) -> Path:
         the path of the ledger in the new directory.
 
     Raises:
-        LedgerError: if the ledger is in use, missing, damaged or already ended, the target cannot be used, or the disk
+        LedgerError: if the ledger is in use, missing, corrupt or already ended, the target cannot be used, or the disk
             failed. If the old ledger has not been ended, it continues as before.
     """
     state, target = state.resolve(), target.resolve()
     ledger, draft = state / _LEDGER, target.with_name((target.name or "root") + ".new")
-    with closing(Ledger.read(ledger)) as found:
-        owner, budget, ended = found.owner, found.own_budget, found.ending_move()
+    with closing(Ledger.read(ledger)) as reader:
+        owner, budget, ending = reader.owner, reader.own_budget, reader.ending_move()
     try:
-        if ended is None:
-            _check_place(state, target, draft, owner)
+        if ending is None:
+            _check_target(state, target, draft, owner)
             nonce = secrets.token_hex(16)
             with closing(Ledger.open(ledger, owner, budget)) as old:
                 shutil.rmtree(draft, ignore_errors=True)
@@ -52,7 +52,7 @@ def move(state: Path, target: Path) -> Path:
                 _begin_new_ledger(old, draft / (_LEDGER + ".moving"), nonce)
                 old.end(nonce, str(target))
             return _finish_move(draft, target)
-        if ended[1] == str(target) and _mark(draft) == f"{owner} {ended[0]}":
+        if ending[1] == str(target) and _read_mark(draft) == f"{owner} {ending[0]}":
             return _finish_move(draft, target)
     except OSError as error:
         raise LedgerError(
@@ -60,10 +60,10 @@ def move(state: Path, target: Path) -> Path:
             f"directory. `sottovoce ledger show --state {state}` shows whether the device is still in the old "
             "directory"
         ) from error
-    raise LedgerError(f"{ledger} has already been moved to {ended[1]}, and the copy left here is permanently closed")
+    raise LedgerError(f"{ledger} has already been moved to {ending[1]}, and the copy left here is permanently closed")
 
 
-def _check_place(state: Path, target: Path, draft: Path, owner: str) -> None:
+def _check_target(state: Path, target: Path, draft: Path, owner: str) -> None:
     """Check that the target directory is free, and that neither directory is inside the other.
 
     Raises:
@@ -75,7 +75,7 @@ def _check_place(state: Path, target: Path, draft: Path, owner: str) -> None:
         )
     if target.exists():
         raise LedgerError(f"{target} already exists; specify a directory that does not exist yet")
-    mark = _mark(draft)
+    mark = _read_mark(draft)
     if draft.exists() and (mark is None or mark.split()[0] != owner):
         raise LedgerError(
             f"{draft} already exists and does not belong to this device, perhaps because another device's move "
@@ -83,7 +83,7 @@ def _check_place(state: Path, target: Path, draft: Path, owner: str) -> None:
         )
 
 
-def _mark(draft: Path) -> str | None:
+def _read_mark(draft: Path) -> str | None:
     """Return the mark of the move that created a draft directory, or None if no move created it."""
     mark = draft / _MOVING
     return mark.read_text() if mark.is_file() else None
@@ -93,14 +93,16 @@ def _copy(state: Path, draft: Path, mark: str) -> None:
     """Copy the state directory, except for the ledger and for files that belong to a running process."""
 
     def ignored_names(directory: str, names: list[str]) -> set[str]:
-        top = Path(directory) == state
-        return {name for name in names if name.endswith(_STAYS) or (top and name.startswith(_LEDGER))}
+        is_top_level = Path(directory) == state
+        return {
+            name for name in names if name.endswith(_SKIPPED_SUFFIXES) or (is_top_level and name.startswith(_LEDGER))
+        }
 
     draft.mkdir(mode=0o700, parents=True)
     (draft / _MOVING).write_text(mark)
     shutil.copytree(state, draft, ignore=ignored_names, symlinks=True, dirs_exist_ok=True)
-    for place, _, files in os.walk(draft):
-        for path in (Path(place), *(Path(place) / name for name in files)):
+    for root, _, files in os.walk(draft):
+        for path in (Path(root), *(Path(root) / name for name in files)):
             if not path.is_symlink():
                 sync(path)
 

@@ -23,40 +23,42 @@ from sottovoce.observe.health import health
 from sottovoce.observe.machine import machine
 
 _CORE_SECONDS = 5.0
-_KEPT_SECONDS = 1.0
+_CACHE_SECONDS = 1.0
 
 
-class Watched(Reported, Protocol):
+class ObservedAgent(Reported, Protocol):
     """Parts of an agent from which its metrics and health are read."""
 
     trust: Trust
 
-    def serially(self, act: Callable[[], list[Action]]) -> Awaitable[None]:
+    def run_serially(self, operation: Callable[[], list[Action]]) -> Awaitable[None]:
         """Run an action of the core; only one action runs at a time."""
         ...
 
 
 @asynccontextmanager
-async def serve_observation(agent: Watched) -> AsyncIterator[None]:
+async def serve_observation(agent: ObservedAgent) -> AsyncIterator[None]:
     """Serve this agent's metrics and health at the configured address for the duration of the context.
 
     Raises:
         ConfigError: if a required package is not installed.
         NetworkError: if the address cannot be used.
     """
-    kept_until = float("-inf")
-    kept: Values = {}
+    cached_until = float("-inf")
+    cached_values: Values = {}
 
     async def metrics() -> Values:
-        nonlocal kept, kept_until
-        if time.monotonic() >= kept_until:
-            kept_until = time.monotonic() + _KEPT_SECONDS
-            seen = await asyncio.to_thread(machine, agent.config.agent.state) if can_publish_machine(agent) else None
-            kept = agent_values(agent, seen)
-        return kept
+        nonlocal cached_values, cached_until
+        if time.monotonic() >= cached_until:
+            cached_until = time.monotonic() + _CACHE_SECONDS
+            measurements = (
+                await asyncio.to_thread(machine, agent.config.agent.state) if can_publish_machine(agent) else None
+            )
+            cached_values = agent_values(agent, measurements)
+        return cached_values
 
     async def live() -> dict[str, str]:
-        return {"loop": "", "core": await core_finding(agent)}
+        return {"loop": "", "core": await core_problem(agent)}
 
     async def ready() -> dict[str, str]:
         return readiness(agent)
@@ -99,10 +101,10 @@ async def _serve_pages(
         raise ConfigError(
             "observe.metrics requires the package prometheus-client; install sottovoce[metrics], or remove the key"
         ) from error
-    began = time.monotonic()
+    started_at = time.monotonic()
 
     async def metrics_page() -> Page:
-        return page({"sottovoce_uptime_seconds": time.monotonic() - began, **await metrics()})
+        return page({"sottovoce_uptime_seconds": time.monotonic() - started_at, **await metrics()})
 
     async def liveness_page() -> Page:
         return health(await live())
@@ -118,16 +120,16 @@ async def _serve_pages(
         await answerer.stop()
 
 
-def can_publish_machine(agent: Watched) -> bool:
+def can_publish_machine(agent: ObservedAgent) -> bool:
     """Return whether the operating system's measurements of this process may be published."""
     return agent.config.observe.local or agent.config.vault.socket is not None
 
 
-async def core_finding(agent: Watched, seconds: float = _CORE_SECONDS) -> str:
+async def core_problem(agent: ObservedAgent, seconds: float = _CORE_SECONDS) -> str:
     """Return a description of the core's problem, or an empty string if the core responds in time."""
     try:
         async with asyncio.timeout(seconds):
-            await agent.serially(list)
+            await agent.run_serially(list)
     except TimeoutError:
         return f"the core has not responded for {seconds:g} s"
     except RuntimeError:  # the core's thread no longer accepts jobs
@@ -135,18 +137,18 @@ async def core_finding(agent: Watched, seconds: float = _CORE_SECONDS) -> str:
     return ""
 
 
-def readiness(agent: Watched) -> dict[str, str]:
+def readiness(agent: ObservedAgent) -> dict[str, str]:
     """Return, for each component, why it keeps this device from learning with others; an empty string if it is fine."""
-    ways = transport_problems(agent)
-    up = not all(ways.values())
+    problems = transport_problems(agent)
+    is_up = not all(problems.values())
     return {
-        "identity": _identity_finding(agent),
+        "identity": _identity_problem(agent),
         "ledger": "the vault process is not responding" if "vault-process" in agent.waits.current else "",
-        "transport": "" if up else "; ".join(f"{name}: {trouble}" for name, trouble in ways.items()),
+        "transport": "" if is_up else "; ".join(f"{name}: {trouble}" for name, trouble in problems.items()),
     }
 
 
-def _identity_finding(agent: Watched) -> str:
+def _identity_problem(agent: ObservedAgent) -> str:
     if datetime.now(UTC) >= agent.identity.not_after:
         return "this device's certificate has expired; run `sottovoce fleet renew`"
     if agent.identity.node_id in agent.trust.revoked:

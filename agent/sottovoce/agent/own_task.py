@@ -13,10 +13,10 @@ from sottovoce.learner_settings import GradientSettings
 from sottovoce.model_names import has_graph
 from sottovoce.task import LARGEST, Task, Value
 
-_FORM = 1
-_OF_THE_DATA = ("features", "classes", "expected_records", "ranges", "windows")
-_SAID_OTHERWISE = {"fidelity", "hidden", "model", "step_size"}
-_LONG = LARGEST // 8  # size in bytes above which a value is replaced by its digest
+_FORMAT = 1
+_DATA_FIELDS = ("features", "classes", "expected_records", "ranges", "windows")
+_FIELDS_HANDLED_SEPARATELY = {"fidelity", "hidden", "model", "step_size"}
+_MAX_VALUE_BYTES = LARGEST // 8  # size in bytes above which a value is replaced by its digest
 
 
 def task_of(config: AgentConfig, ranges: str | None = None) -> Task:
@@ -40,20 +40,20 @@ def declared_ranges(config: AgentConfig) -> str:
     declared, bounds = ranges_of(config)
     if bounds is None:
         return declared
-    said = _digest_if_long(to_builtins(shorten_bounds(bounds, config.data.features)))
-    return said if isinstance(said, str) else json.encode(said).decode()
+    value = _digest_if_long(to_builtins(shorten_bounds(bounds, config.data.features)))
+    return value if isinstance(value, str) else json.encode(value).decode()
 
 
 def _settings(config: AgentConfig, ranges: str) -> Iterator[tuple[str, Value]]:
     learner, data, task = config.learner, config.data, config.task
-    yield "form", _FORM
+    yield "form", _FORMAT
     yield "task.name", task.name
     yield "task.epoch", task.epoch
     yield "task.epsilon", task.epsilon
     yield "task.steps", task.steps
     yield "data.columns", list(data.columns)
     yield "data.labels", list(data.labels)
-    for name in _OF_THE_DATA:
+    for name in _DATA_FIELDS:
         yield f"data.{name}", to_builtins(getattr(data, name))
     if config.follows:
         yield "data.follows", True
@@ -74,9 +74,9 @@ def _settings(config: AgentConfig, ranges: str) -> Iterator[tuple[str, Value]]:
     yield "learner.hidden", learner.hidden if learner.chosen_model == "mlp" else None
     if isinstance(learner, GradientSettings):
         yield "learner.step_size", float(learner.rate)
-    own = learner.device_keys | _SAID_OTHERWISE | (set() if task.steps is None else {"steps"})
+    excluded_fields = learner.device_keys | _FIELDS_HANDLED_SEPARATELY | (set() if task.steps is None else {"steps"})
     for field in structs.fields(learner):
-        if field.name not in own:
+        if field.name not in excluded_fields:
             value = planned_steps(config) if field.name == "steps" else getattr(learner, field.name)
             yield f"learner.{field.name}", to_builtins(value)
 
@@ -99,4 +99,4 @@ def _model_identity(name: str) -> str:
 
 def _digest_if_long(value: Value) -> Value:
     raw = json.encode(value)
-    return value if len(raw) <= _LONG else f"sha256:{sha256(raw).hexdigest()}"
+    return value if len(raw) <= _MAX_VALUE_BYTES else f"sha256:{sha256(raw).hexdigest()}"

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from sottovoce.agent.consent import Said, save_consent
 from sottovoce.agent.control import ask
-from sottovoce.agent.fleet_tasks import kept_task
+from sottovoce.agent.fleet_tasks import load_task
 from sottovoce.config import AgentConfig
 from sottovoce.errors import NetworkError
 from sottovoce.identity import load
@@ -25,16 +25,16 @@ def newest_task(config: AgentConfig) -> SignedTask | None:
         IdentityError: if the device's keys or the task cannot be read.
     """
     state = config.agent.state
-    return kept_task(state, load(state / IDENTITY, dated=False).authority)
+    return load_task(state, load(state / IDENTITY, dated=False).authority)
 
 
-def record_consent(config: AgentConfig, task: SignedTask, said: Said) -> None:
+def record_consent(config: AgentConfig, task: SignedTask, answer: Said) -> None:
     """Record the owner's answer durably; a running agent reads it at once.
 
     Raises:
         IdentityError: if the answer cannot be written.
         TaskRefused: if the owner has withdrawn from the task, which cannot be undone.
     """
-    save_consent(consent_directory(config), task, said)
-    with contextlib.suppress(NetworkError):  # an agent that is not running reads the answer at its next start
+    save_consent(consent_directory(config), task, answer)
+    with contextlib.suppress(NetworkError):  # if the agent is not running, it reads the answer at its next start
         ask(config.agent.state, "look")

@@ -46,7 +46,7 @@ class Pause:
         section = self.config.agent
         control = ControlServer(section.state / "agent.sock", self, section.readers_socket)
         async with contextlib.AsyncExitStack() as stack:
-            with contextlib.suppress(OSError):  # a full disk has no room for a socket
+            with contextlib.suppress(OSError):  # on a full disk, the socket cannot be created
                 await control.start()
                 stack.push_async_callback(control.stop)
             if self.config.observe.metrics is not None:
@@ -55,22 +55,22 @@ class Pause:
                 with contextlib.suppress(SottovoceError, OSError):  # the fault itself may be a missing resource
                     await stack.enter_async_context(serve_fault_observation(self.config.observe.address, self.fault))
             thread = stack.enter_context(Threads(1))
-            told = loop.create_task(notify_while_running(self._stopping, thread, self.fault.summary))
+            notifier = loop.create_task(notify_while_running(self._stopping, thread, self.fault.summary))
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._stopping.wait(), self._seconds)
-            told.cancel()
+            notifier.cancel()
         return self._code
 
     def status(self) -> dict[str, Any]:
         """Return the status document, which describes the fault and states the seconds until the next attempt."""
-        fault, left = self.fault, max(0.0, self._until - time.monotonic())
-        told = {
+        fault, seconds_left = self.fault, max(0.0, self._until - time.monotonic())
+        document = {
             "kind": fault.kind,
             "reason": fault.reason,
-            "tries_again_s": left,
+            "tries_again_s": seconds_left,
             "needs_a_person": fault.needs_a_person,
         }
-        return {"schema": SCHEMA, "state": "needs-a-person" if fault.needs_a_person else "waiting", "fault": told}
+        return {"schema": SCHEMA, "state": "needs-a-person" if fault.needs_a_person else "waiting", "fault": document}
 
     def stop(self) -> None:
         """End the pause, and stop the agent."""

@@ -33,32 +33,32 @@ from sottovoce.wire import PEER_EXCHANGE, decode_exchange, encode_exchange
 _log = logging.getLogger(__name__)
 _WAIT = "membership"
 _FAREWELL_SECONDS = 1.0
-_MAX_TROUBLES = 64
+_MAX_FAILING_PEERS = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Door:
+class AgentHooks:
     """Parts of an agent that peer sampling uses.
 
     Attributes:
         seal: called with the recipient, the payload type and the payload; returns the sealed envelope.
-        peer: returns the peer for a contact.
-        meet: called with the learner's peers when they change.
+        make_peer: returns the peer for a contact.
+        replace_peers: called with the learner's peers when they change.
         spawn: runs a coroutine in the background.
         disk: executor for disk writes.
         waits: record of the waits in progress.
     """
 
     seal: Callable[[str, str, bytes], bytes]
-    peer: Callable[[Contact], Peer]
-    meet: Callable[[list[Peer]], Coroutine[Any, Any, None]]
+    make_peer: Callable[[Contact], Peer]
+    replace_peers: Callable[[list[Peer]], Coroutine[Any, Any, None]]
     spawn: Callable[[Coroutine[Any, Any, None]], None]
     disk: Executor
     waits: Waits
 
 
 @dataclass(frozen=True, slots=True)
-class Trouble:
+class PeerFailures:
     """Failure record of a peer with which no exchange succeeds.
 
     Attributes:
@@ -83,7 +83,7 @@ class PeerSampling:
         discovery: search for contacts in other sources.
 
     Attributes:
-        troubles: failure records of the peers with which the last exchanges failed, by node id; the newest 64.
+        failing_peers: failure records of the peers with which the last exchanges failed, by node id; the newest 64.
         duplicates: number of received records that another device signed with this device's key.
     """
 
@@ -105,32 +105,32 @@ class PeerSampling:
         self._transport = transport
         self._counters = counters
         self._timeout = timeout
-        self._door: Door
+        self._hooks: AgentHooks
         self._loop: asyncio.AbstractEventLoop
         self._wake = asyncio.Event()
         self._stopping = False
-        self._met: list[Peer] | None = None
-        self.troubles: OrderedDict[str, Trouble] = OrderedDict()
+        self._peers: list[Peer] | None = None
+        self.failing_peers: OrderedDict[str, PeerFailures] = OrderedDict()
         self._expelled: frozenset[str] = frozenset()
         self.duplicates = 0
         self._sparse_log = RateLimitedLog(_log)
 
-    async def run(self, door: Door) -> None:
+    async def run(self, hooks: AgentHooks) -> None:
         """Exchange views once per period, until stopped."""
-        self._door, self._loop = door, asyncio.get_running_loop()
-        door.spawn(self.discovery.run(lambda: len(self.membership.view), self._learn, door.waits))
+        self._hooks, self._loop = hooks, asyncio.get_running_loop()
+        hooks.spawn(self.discovery.run(lambda: len(self.membership.view), self._learn, hooks.waits))
         while not self._stopping:
             now = self._loop.time()
             if now >= self.membership.due:
-                self._perform(self.membership.tick(now))
+                self._carry_out(self.membership.tick(now))
             pause = max(0.0, self.membership.due - self._loop.time())
-            self._door.waits.begin(_WAIT, "the next exchange of views", pause)
+            self._hooks.waits.begin(_WAIT, "the next exchange of views", pause)
             self._wake.clear()
             try:
                 await asyncio.wait_for(self._wake.wait(), pause)
             except TimeoutError:
                 continue
-        self._door.waits.end(_WAIT)
+        self._hooks.waits.end(_WAIT)
 
     def stop(self) -> None:
         """Make `run` return."""
@@ -146,7 +146,7 @@ class PeerSampling:
                 has changed.
         """
         reply, effects = self.membership.on_request(sender, decode_exchange(payload), self._loop.time())
-        self._perform(effects)
+        self._carry_out(effects)
         return encode_exchange(reply)
 
     def note_success(self, peer: str) -> None:
@@ -156,28 +156,28 @@ class PeerSampling:
     def note_failure(self, peer: str) -> None:
         """Record that a message could not be delivered to a peer."""
         self.membership.on_missed(peer, self._loop.time())
-        self._perform([])
+        self._carry_out([])
 
     def note_reachable(self, peer: str | None) -> None:
         """Record that a peer is reachable again; None stands for all peers."""
-        if hasattr(self, "_door"):
+        if hasattr(self, "_hooks"):
             self.membership.on_return(peer, self._loop.time())
-            self._perform([])
+            self._carry_out([])
 
     def expel(self, peers: Collection[str]) -> None:
         """Exclude these devices from peer sampling from now on."""
         self._expelled = frozenset(peers)
         self.membership.expel(peers, asyncio.get_running_loop().time())
         for peer in peers:
-            self.troubles.pop(peer, None)
-        if hasattr(self, "_door"):  # before `run` is called, there are no peers to report
-            self._perform([])
+            self.failing_peers.pop(peer, None)
+        if hasattr(self, "_hooks"):  # before `run` is called, there are no peers to report
+            self._carry_out([])
 
     async def leave(self) -> None:
         """Announce the departure to the warm peers, which forward it. This may fail, and takes at most two seconds."""
         self.stop()
         await self.discovery.close()
-        if not hasattr(self, "_door") or self.membership.record.leaving:
+        if not hasattr(self, "_hooks") or self.membership.record.leaving:
             return
         farewells = [
             self._send_farewell(effect)
@@ -188,9 +188,9 @@ class PeerSampling:
 
     async def _send_farewell(self, request: Request) -> None:
         node = request.contact.node_id
-        raw = self._door.seal(node, PEER_EXCHANGE, encode_exchange(request.exchange))
+        raw = self._hooks.seal(node, PEER_EXCHANGE, encode_exchange(request.exchange))
         with contextlib.suppress(DeliveryFailed):
-            await self._transport.deliver(self._door.peer(request.contact), raw, _FAREWELL_SECONDS)
+            await self._transport.deliver(self._hooks.make_peer(request.contact), raw, _FAREWELL_SECONDS)
 
     def close(self) -> None:
         """Close the address book."""
@@ -200,57 +200,57 @@ class PeerSampling:
         self.membership.learn(source, contacts, self._loop.time())
         self._wake.set()
 
-    def _perform(self, effects: list[Effect]) -> None:
+    def _carry_out(self, effects: list[Effect]) -> None:
         for effect in effects:
             match effect:
                 case Request():
-                    self._door.spawn(self._request(effect))
+                    self._hooks.spawn(self._request(effect))
                 case Remember(contact):
-                    self._door.spawn(self._remember(contact))
+                    self._hooks.spawn(self._store_contact(contact))
                 case DuplicateIdentity(incarnation):
                     self.duplicates += 1
                     _log.error("duplicate-identity %s", effect)
-                    self._door.spawn(self._adopt(incarnation))
-        met = [self._door.peer(contact) for contact in self.membership.warm()]
-        if met != self._met:
-            self._met = met
-            self._door.spawn(self._door.meet(met))
+                    self._hooks.spawn(self._adopt_incarnation(incarnation))
+        peers = [self._hooks.make_peer(contact) for contact in self.membership.warm()]
+        if peers != self._peers:
+            self._peers = peers
+            self._hooks.spawn(self._hooks.replace_peers(peers))
         self._wake.set()
 
     async def _request(self, request: Request) -> None:
         contact = request.contact
-        raw = self._door.seal(contact.node_id, PEER_EXCHANGE, encode_exchange(request.exchange))
+        raw = self._hooks.seal(contact.node_id, PEER_EXCHANGE, encode_exchange(request.exchange))
         try:
             self._counters.wire_bytes += len(raw)
-            answer = await self._transport.deliver(self._door.peer(contact), raw, self._timeout)
+            answer = await self._transport.deliver(self._hooks.make_peer(contact), raw, self._timeout)
             effects = self.membership.on_reply(contact.node_id, decode_exchange(answer), self._loop.time())
         except (DeliveryFailed, MessageRefused) as failure:
             if contact.node_id in self._expelled:
                 return  # the peer was expelled during the exchange
-            self.troubles[contact.node_id] = self._count_failure(contact.node_id, failure)
-            if len(self.troubles) > _MAX_TROUBLES:
-                self.troubles.popitem(last=False)
-            blamed = not isinstance(failure, DeliveryFailed) or failure.left
-            self._perform(self.membership.on_failure(contact.node_id, self._loop.time(), blamed=blamed))
+            self.failing_peers[contact.node_id] = self._count_failure(contact.node_id, failure)
+            if len(self.failing_peers) > _MAX_FAILING_PEERS:
+                self.failing_peers.popitem(last=False)
+            is_peer_at_fault = not isinstance(failure, DeliveryFailed) or failure.left
+            self._carry_out(self.membership.on_failure(contact.node_id, self._loop.time(), blamed=is_peer_at_fault))
             return
-        self.troubles.pop(contact.node_id, None)
-        self._perform(effects)
+        self.failing_peers.pop(contact.node_id, None)
+        self._carry_out(effects)
 
-    def _count_failure(self, node: str, failure: DeliveryFailed | MessageRefused) -> "Trouble":
+    def _count_failure(self, node: str, failure: DeliveryFailed | MessageRefused) -> "PeerFailures":
         """Count a failure, log each cause at most once a minute, and return the peer's updated failure record."""
         cause = failure.cause if isinstance(failure, DeliveryFailed) else "other"
         self._counters.failures[cause] += 1
         self._sparse_log.say(logging.WARNING, cause, "exchange-failed cause=%s %s", cause, failure)
-        before = self.troubles.get(node, Trouble())
-        return Trouble(before.failures + 1, str(failure))
+        previous = self.failing_peers.get(node, PeerFailures())
+        return PeerFailures(previous.failures + 1, str(failure))
 
-    async def _remember(self, contact: Contact) -> None:
+    async def _store_contact(self, contact: Contact) -> None:
         now = self._loop.time()
         try:
-            await self._loop.run_in_executor(self._door.disk, lambda: self._book.remember(contact, now))
+            await self._loop.run_in_executor(self._hooks.disk, lambda: self._book.remember(contact, now))
         except DataError as error:
             _log.warning("contact-forgotten %s", error)  # the book is only a cache: the seeds and the view still work
 
-    async def _adopt(self, incarnation: int) -> None:
-        await self._loop.run_in_executor(self._door.disk, lambda: self._boots.advance(incarnation))
+    async def _adopt_incarnation(self, incarnation: int) -> None:
+        await self._loop.run_in_executor(self._hooks.disk, lambda: self._boots.advance(incarnation))
         self.membership.adopt(incarnation, self._loop.time())

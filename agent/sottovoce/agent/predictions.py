@@ -24,7 +24,7 @@ MAX_ROWS = 1024
 Floats = NDArray[np.float64]
 
 
-class Question(Struct, frozen=True, forbid_unknown_fields=True):
+class PredictionRequest(Struct, frozen=True, forbid_unknown_fields=True):
     """A request for predictions.
 
     Attributes:
@@ -56,10 +56,10 @@ class Predictor:
             cycle: the model's cycle.
         """
         try:
-            question = msgspec.json.decode(line, type=Question)
-            usable, rows = _usable_parameters(parameters), _parse_rows(question)
-            found = self.predict(rows, usable, transformed=question.transformed)
-            return {"cycle": cycle, "values" if found.dtype.kind == "f" else "labels": found.tolist()}
+            request = msgspec.json.decode(line, type=PredictionRequest)
+            checked_parameters, rows = _usable_parameters(parameters), _parse_rows(request)
+            result = self.predict(rows, checked_parameters, transformed=request.transformed)
+            return {"cycle": cycle, "values" if result.dtype.kind == "f" else "labels": result.tolist()}
         except msgspec.MsgspecError as error:
             return {"error": f'{error}; send {{"predict": [[NUMBER, …], …]}}, with one list for each record'}
         except SottovoceError as error:
@@ -77,14 +77,14 @@ class Predictor:
             DataError: if there is no model yet, the model has diverged, or the rows do not fit it.
             ConfigError: if the model cannot make predictions.
         """
-        usable, description = _usable_parameters(parameters), describe_model(self._config, {})
-        seen = prepare_rows(rows, description, transformed=transformed)
+        checked_parameters, description = _usable_parameters(parameters), describe_model(self._config, {})
+        prepared_rows = prepare_rows(rows, description, transformed=transformed)
         if self._model is None:
             self._model = predictive_model(self._config)
-        found = predict(self._model, usable, seen, description.classes)
-        if not np.isfinite(found).all():
+        result = predict(self._model, checked_parameters, prepared_rows, description.classes)
+        if not np.isfinite(result).all():
             raise DataError("a prediction is not finite, because the model has diverged or the features are too large")
-        return found
+        return result
 
 
 def _usable_parameters(parameters: Floats | None) -> Floats:
@@ -127,8 +127,8 @@ def predict(model: Model, parameters: Floats, rows: Floats, classes: int) -> NDA
         labels: NDArray[np.int64] = model.predict(parameters[np.newaxis], rows)[0]
         return labels
     with_target = np.hstack([rows, np.zeros((len(rows), 1))])
-    found: Floats = model.values(parameters[np.newaxis], with_target)[0]  # type: ignore[attr-defined]
-    return found
+    values: Floats = model.values(parameters[np.newaxis], with_target)[0]  # type: ignore[attr-defined]
+    return values
 
 
 def prepare_rows(rows: Floats, description: Description, *, transformed: bool) -> Floats:
@@ -156,13 +156,13 @@ def prepare_rows(rows: Floats, description: Description, *, transformed: bool) -
     return apply(description.transform, rows, description.declared_bounds())
 
 
-def _parse_rows(question: Question) -> Floats:
+def _parse_rows(request: PredictionRequest) -> Floats:
     """Return the rows of a request as a finite array, float64[M, d].
 
     Raises:
         DataError: if the rows are not valid.
     """
-    rows = question.predict
+    rows = request.predict
     if not 1 <= len(rows) <= MAX_ROWS:
         raise DataError(f"the request contains {len(rows)} records; send 1 to {MAX_ROWS} at a time")
     if len({len(row) for row in rows}) > 1:

@@ -11,14 +11,14 @@ from sottovoce.identity.files import read, write_new
 from sottovoce.identity.invitation import Promised
 from sottovoce.vault import Budget
 
-_FILE = "promised.json"
+_FILE_NAME = "promised.json"
 PURPOSES = {
     "meters": Promised(epsilon=2.0, delta=1e-5, unit="window", neighbouring="add-remove"),
     "records": Promised(epsilon=2.0, delta=1e-5, unit="record", neighbouring="add-remove"),
 }
-"""Purposes of a fleet, each with the default promise of its devices; the founder may choose another promise."""
+"""Fleet purposes, each with its devices' default promise; the fleet's founder may choose another promise."""
 
-_ALONE = Budget(2.0, 1e-5, "record", "add-remove")  # default of a device whose fleet states no promise
+_DEFAULT_BUDGET = Budget(2.0, 1e-5, "record", "add-remove")  # default of a device whose fleet states no promise
 
 
 def save_promise(fleet: Path, promised: Promised) -> None:
@@ -27,16 +27,16 @@ def save_promise(fleet: Path, promised: Promised) -> None:
     Raises:
         IdentityError: if the promise cannot be written.
     """
-    write_new({fleet / _FILE: msgspec.json.format(msgspec.json.encode(promised), indent=2) + b"\n"})
+    write_new({fleet / _FILE_NAME: msgspec.json.format(msgspec.json.encode(promised), indent=2) + b"\n"})
 
 
 def read_promise(fleet: Path) -> Promised | None:
     """Return the promise in a fleet directory, or None if each device chooses its own.
 
     Raises:
-        IdentityError: if the file is damaged.
+        IdentityError: if the file is corrupt.
     """
-    path = fleet / _FILE
+    path = fleet / _FILE_NAME
     if not path.exists():
         return None
     try:
@@ -55,11 +55,11 @@ def agreed_budget(promised: Promised | None, **chosen: Any) -> Budget:
     Raises:
         IdentityError: if the owner's choice breaks the fleet's promise.
     """
-    common = _ALONE if promised is None else Budget(**msgspec.structs.asdict(promised))
-    budget = replace(common, **{name: value for name, value in chosen.items() if value is not None})
-    if promised is not None and (budget.unit != common.unit or not budget.is_at_least_as_strict_as(common)):
+    fleet_budget = _DEFAULT_BUDGET if promised is None else Budget(**msgspec.structs.asdict(promised))
+    budget = replace(fleet_budget, **{name: value for name, value in chosen.items() if value is not None})
+    if promised is not None and (budget.unit != fleet_budget.unit or not budget.is_at_least_as_strict_as(fleet_budget)):
         raise IdentityError(
-            f"this fleet's devices promise {common.words}, but this device would promise {budget.words}; omit "
+            f"this fleet's devices promise {fleet_budget.words}, but this device would promise {budget.words}; omit "
             "the options that differ (only --epsilon and --delta may be lower)"
         )
     return budget

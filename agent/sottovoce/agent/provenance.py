@@ -19,7 +19,7 @@ _MAX_REMEMBERED = 4096
 S = TypeVar("S", bound=Signed)
 
 
-def _refuses_nobody(node: str) -> bool:
+def _refuses_none(node: str) -> bool:
     del node
     return False
 
@@ -54,14 +54,14 @@ class Witness:
             raise MessageRefused("provenance", "a published document was not signed by its owner") from error
 
     def admit(self, published: Signed, now: float) -> None:
-        """Verify a record, and check that the owner's certificate is valid now.
+        """Verify a document, and check that its owner's certificate is valid now.
 
         Raises:
             MessageRefused: if a check fails.
         """
         self.verify(published)
-        subject, at = self._subject(published.credential), datetime.fromtimestamp(now, UTC)
-        if not subject.not_before <= at <= subject.not_after:
+        subject, moment = self._subject(published.credential), datetime.fromtimestamp(now, UTC)
+        if not subject.not_before <= moment <= subject.not_after:
             raise MessageRefused("certificate", f"the certificate of device {published.owner} is not currently valid")
 
     def _subject(self, credential: bytes) -> Subject:
@@ -118,16 +118,16 @@ class FleetProvenance:
         self,
         identity: Identity,
         task: bytes = b"",
-        refuses: Callable[[str], bool] = _refuses_nobody,
+        refuses: Callable[[str], bool] = _refuses_none,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._task, self._refuses, self._clock = task, refuses, clock
         self.renew(identity)
 
-    def signed(self, own: S) -> S:
-        """Return a signed copy of a record; see Provenance.signed."""
-        signature = self._identity.sign(own.signed_bytes(self._identity.fleet, self._task))
-        return cast(S, replace(cast(Any, own), credential=self._credential, signature=signature))
+    def signed(self, document: S) -> S:
+        """Return a signed copy of a document; see Provenance.signed."""
+        signature = self._identity.sign(document.signed_bytes(self._identity.fleet, self._task))
+        return cast(S, replace(cast(Any, document), credential=self._credential, signature=signature))
 
     def renew(self, identity: Identity) -> None:
         """Use this device's new certificate for records published from now on."""
@@ -156,16 +156,16 @@ def _revocation_error(owner: str) -> MessageRefused:
 class Unsigned:
     """A sottovoce.learners.Provenance without signatures, for a single process in which all devices are honest."""
 
-    def signed(self, own: S) -> S:
-        """Return the record unchanged."""
-        return own
+    def signed(self, document: S) -> S:
+        """Return the document unchanged."""
+        return document
 
     def verify(self, published: Signed) -> None:
         """Accept the document without a check."""
 
     def admit(self, published: Signed) -> None:
-        """Accept the record without a check."""
+        """Accept the document without a check."""
 
     def refuses(self, owner: str) -> bool:
         """Return False, because no device is revoked here."""
-        return _refuses_nobody(owner)
+        return _refuses_none(owner)

@@ -24,14 +24,14 @@ class _Limit:
     """Limit for one resource.
 
     Attributes:
-        a_period: amount added per period of the learner.
-        a_second: additional amount per second.
-        at_once: capacity of the bucket.
+        per_period: amount added per period of the learner.
+        per_second: additional amount per second.
+        capacity: capacity of the bucket.
     """
 
-    a_period: float
-    a_second: float
-    at_once: float
+    per_period: float
+    per_second: float
+    capacity: float
 
 
 _LIMITS = {
@@ -43,8 +43,8 @@ _LIMITS = {
 
 @dataclass(slots=True)
 class _Bucket:
-    left: float
-    at: float
+    tokens: float
+    updated_at: float
 
 
 class Refusals:
@@ -62,8 +62,8 @@ class Refusals:
         """Count and log a refusal."""
         self._counters.refused[refusal.reason] += 1
         reason = refusal.reason
-        said = "message-refused sender=%s reason=%s %s"
-        self._sparse_log.say(logging.WARNING, (sender, reason), said, sender, reason, refusal)
+        text = "message-refused sender=%s reason=%s %s"
+        self._sparse_log.say(logging.WARNING, (sender, reason), text, sender, reason, refusal)
 
 
 class Quota:
@@ -75,7 +75,7 @@ class Quota:
     """
 
     def __init__(self, period: float, clock: Callable[[], float] = time.monotonic) -> None:
-        self._rates = {thing: limit.a_period / period + limit.a_second for thing, limit in _LIMITS.items()}
+        self._rates = {resource: limit.per_period / period + limit.per_second for resource, limit in _LIMITS.items()}
         self._clock = clock
         self._buckets: OrderedDict[tuple[str, str], _Bucket] = OrderedDict()
 
@@ -96,13 +96,14 @@ class Quota:
         """
         self._charge(sender, "shares", 1)
 
-    def _charge(self, sender: str, thing: str, count: float) -> None:
-        now, most = self._clock(), _LIMITS[thing].at_once
-        bucket = self._buckets.setdefault((sender, thing), _Bucket(most, now))
-        self._buckets.move_to_end((sender, thing))
+    def _charge(self, sender: str, resource: str, count: float) -> None:
+        now, capacity = self._clock(), _LIMITS[resource].capacity
+        bucket = self._buckets.setdefault((sender, resource), _Bucket(capacity, now))
+        self._buckets.move_to_end((sender, resource))
         if len(self._buckets) > _MAX_PEERS * len(_LIMITS):
             self._buckets.popitem(last=False)
-        bucket.left, bucket.at = min(most, bucket.left + (now - bucket.at) * self._rates[thing]), now
-        if bucket.left < count:
-            raise MessageRefused("quota", f"{sender} has used up its quota of {thing}; try again later")
-        bucket.left -= count
+        bucket.tokens = min(capacity, bucket.tokens + (now - bucket.updated_at) * self._rates[resource])
+        bucket.updated_at = now
+        if bucket.tokens < count:
+            raise MessageRefused("quota", f"{sender} has used up its quota of {resource}; try again later")
+        bucket.tokens -= count

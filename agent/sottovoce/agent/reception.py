@@ -19,10 +19,10 @@ from sottovoce.observe import Counters
 from sottovoce.wire import LEDGER_HEAD, PEER_EXCHANGE, VerifiedMessage, encode_receipt, unseal
 from sottovoce.wire.revocation import REVOCATIONS
 
-_OF_NOW = (TASK, FLEET_TASK, ROLL_CALL, PEER_EXCHANGE, LEDGER_HEAD)
+_CURRENT_TYPES = (TASK, FLEET_TASK, ROLL_CALL, PEER_EXCHANGE, LEDGER_HEAD)
 """Payload types that are sealed when they are sent. A share, however, may have been sealed under an earlier task."""
-_NO_SHARE = (*_OF_NOW, REVOCATIONS)
-_LARGEST_NUMBER = 2**63 - 1  # the largest integer that SQLite can store
+_NON_SHARE_TYPES = (*_CURRENT_TYPES, REVOCATIONS)
+_MAX_SQLITE_INTEGER = 2**63 - 1  # the largest integer that SQLite can store
 
 
 class Reception:
@@ -37,8 +37,8 @@ class Reception:
         roll_call: reports this device's condition.
         counters: counters of messages and refusals.
         inbox: applies messages for the learner.
-        heard: called with the sender of each validly signed message.
-        failed: called with the error when this device permanently fails on a message.
+        on_message: called with the sender of each validly signed message.
+        on_failure: called with the error when this device permanently fails on a message.
     """
 
     def __init__(
@@ -52,8 +52,8 @@ class Reception:
         roll_call: RollCall,
         counters: Counters,
         inbox: Inbox,
-        heard: Callable[[str], None],
-        failed: Callable[[BaseException], None],
+        on_message: Callable[[str], None],
+        on_failure: Callable[[BaseException], None],
     ) -> None:
         self._trust = trust
         self._revocation_gossip = revocations
@@ -63,50 +63,50 @@ class Reception:
         self._roll_call = roll_call
         self._counters = counters
         self._inbox = inbox
-        self._heard = heard
-        self._failed = failed
+        self._on_message = on_message
+        self._on_failure = on_failure
         self._refusals = Refusals(counters)
 
     async def receive(self, sender: str, raw: bytes | None) -> bytes:
         """Handle a message and return the answer; see sottovoce.transport.Receive."""
-        opened = None
+        envelope = None
         try:
-            opened = self._open_envelope(sender, raw)
-            if opened.payload_type == REVOCATIONS:
-                return await self._revocation_gossip.receive(sender, opened.payload)
+            envelope = self._open_envelope(sender, raw)
+            if envelope.payload_type == REVOCATIONS:
+                return await self._revocation_gossip.receive(sender, envelope.payload)
             if self._trust.refuses(sender):
                 raise MessageRefused("revoked", f"device {sender} is revoked by its fleet")
-            self._heard(sender)
-            if opened.payload_type in _OF_NOW:
-                self._tasks.note_task(sender, opened.task)
-            if opened.payload_type == TASK:
-                return self._tasks.own.canonical
-            if opened.payload_type == FLEET_TASK:
-                return await self._tasks.fleets.receive(sender, opened.payload)
-            if opened.payload_type == ROLL_CALL:
+            self._on_message(sender)
+            if envelope.payload_type in _CURRENT_TYPES:
+                self._tasks.note_task(sender, envelope.task)
+            if envelope.payload_type == TASK:
+                return self._tasks.own_task.canonical
+            if envelope.payload_type == FLEET_TASK:
+                return await self._tasks.fleet_tasks.receive(sender, envelope.payload)
+            if envelope.payload_type == ROLL_CALL:
                 return self._roll_call.answer()
-            if opened.payload_type == PEER_EXCHANGE:
-                return self._answer_exchange(sender, opened.payload)
-            if opened.payload_type == LEDGER_HEAD:
-                return await self._answer_ledger_head(sender, opened.payload)
-            heads = None if opened.heads is None else await self._answer_ledger_head(sender, opened.heads)
-            receipt = replace(await self._inbox.apply_message(sender, opened), heads=heads)
+            if envelope.payload_type == PEER_EXCHANGE:
+                return self._answer_exchange(sender, envelope.payload)
+            if envelope.payload_type == LEDGER_HEAD:
+                return await self._answer_ledger_head(sender, envelope.payload)
+            heads = None if envelope.heads is None else await self._answer_ledger_head(sender, envelope.heads)
+            receipt = replace(await self._inbox.apply_message(sender, envelope), heads=heads)
         except MessageRefused as refusal:
             self._refusals.note(sender, refusal)
             raise
         except SottovoceError as failure:
-            self._failed(failure)
+            self._on_failure(failure)
             raise
         except MemoryError as failure:
-            if opened is not None:  # the message may be partly processed, so only the disk is reliable
-                self._failed(failure)
+            if envelope is not None:  # the message may be partly processed, so only the disk is reliable
+                self._on_failure(failure)
             raise
         if receipt.refused:
-            why = (
+            explanation = (
                 "the sender has a different task from this device: the message is not applied, and the sender "
                 "keeps the mass it sent"
             )
-            self._refusals.note(sender, MessageRefused("task", why))
+            self._refusals.note(sender, MessageRefused("task", explanation))
         else:
             self._counters.received += not receipt.duplicate
             self._counters.received_at = time.monotonic()
@@ -128,15 +128,15 @@ class Reception:
         """Return the content of an envelope after checking that it is for this device and signed by its sender."""
         if raw is None:
             raise MessageRefused("incomplete", "the message exceeded the size limit, or the sender aborted it")
-        own = self._trust.identity
-        opened = unseal(raw, fleet=own.fleet, recipient=own.node_id)
-        if opened.sender != sender:
-            raise MessageRefused("sender", f"{sender} sent a message signed by {opened.sender}")
-        if opened.heads is not None and opened.payload_type in _NO_SHARE:
+        identity = self._trust.identity
+        envelope = unseal(raw, fleet=identity.fleet, recipient=identity.node_id)
+        if envelope.sender != sender:
+            raise MessageRefused("sender", f"{sender} sent a message signed by {envelope.sender}")
+        if envelope.heads is not None and envelope.payload_type in _NON_SHARE_TYPES:
             raise MessageRefused("malformed", "only a share may include ledger heads, but this message is not a share")
-        if max(opened.incarnation, opened.sequence) > _LARGEST_NUMBER:
+        if max(envelope.incarnation, envelope.sequence) > _MAX_SQLITE_INTEGER:
             raise MessageRefused("range", "the message's incarnation or sequence number is too large")
-        return opened
+        return envelope
 
     def _answer_exchange(self, sender: str, payload: bytes) -> bytes:
         """Answer a peer's request to exchange views."""

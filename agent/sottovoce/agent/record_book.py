@@ -31,7 +31,7 @@ SCHEMA = Schema(
 
 
 class RecordBook:
-    """A book of published records. A damaged book is replaced with a new one; a full disk stops the agent.
+    """A book of published records. A corrupt book is replaced with a new one; a full disk stops the agent.
 
     Args:
         path: path of the file, which is created if it is missing.
@@ -51,7 +51,7 @@ class RecordBook:
             self._connection = self._recreate()
 
     def load(self) -> tuple[PublishedRecord, ...]:
-        """Return all records in the book; if its content is damaged, reset the book and return none."""
+        """Return all records in the book; if its content is corrupt, reset the book and return none."""
         try:
             return tuple(_decode_records(self._connection))
         except (sqlite3.DatabaseError, DecodeError, MessageRefused) as error:
@@ -60,7 +60,7 @@ class RecordBook:
             self._connection = self._recreate()
             return ()
 
-    def shelve(self, new: Iterable[PublishedRecord], gone: Iterable[PublishedRecord]) -> None:
+    def shelve(self, new_records: Iterable[PublishedRecord], removed_records: Iterable[PublishedRecord]) -> None:
         """Write new records and delete others in a single transaction.
 
         Raises:
@@ -69,9 +69,9 @@ class RecordBook:
         execute = self._connection.execute
         try:
             execute("BEGIN IMMEDIATE")
-            for record in gone:
+            for record in removed_records:
                 execute("DELETE FROM record WHERE owner = ? AND slot = ?", record.key)
-            for record in new:
+            for record in new_records:
                 (group,) = to_wire([record])
                 execute("INSERT OR REPLACE INTO record VALUES (?, ?, ?)", (*record.key, group.SerializeToString()))
             execute("COMMIT")
@@ -98,7 +98,7 @@ def read(path: Path) -> tuple[PublishedRecord, ...]:
     """Return the records in a book; its agent may be running.
 
     Raises:
-        DataError: if there is no book, or it is damaged.
+        DataError: if there is no book, or it is corrupt.
     """
     if not path.is_file():
         raise DataError(f"{path}: no published records are stored here; specify a golf agent's state directory")
@@ -116,10 +116,10 @@ def read(path: Path) -> tuple[PublishedRecord, ...]:
 
 
 def _open_connection(path: Path, epoch: int) -> sqlite3.Connection:
-    fresh = not path.exists()
+    is_new = not path.exists()
     connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=10)
     try:
-        if fresh:
+        if is_new:
             path.chmod(0o600)
             SCHEMA.create(connection)
         SCHEMA.upgrade(connection, path)

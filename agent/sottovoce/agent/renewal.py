@@ -14,13 +14,13 @@ from sottovoce.identity.clock import ClockFloor
 from sottovoce.identity.renewal import install_certificate, renewal_due, renewal_request
 
 _log = logging.getLogger(__name__)
-_NOTE_EVERY = timedelta(hours=1)
-_WARN_EVERY = timedelta(days=1)
-_ASK_AGAIN = timedelta(minutes=10)
+_NOTE_INTERVAL = timedelta(hours=1)
+_WARNING_INTERVAL = timedelta(days=1)
+_REQUEST_INTERVAL = timedelta(minutes=10)
 _WAIT = "renewal"
 
 Stamp = tuple[tuple[str, int, int, int], ...]
-_NEVER: Stamp = (("", 0, 0, 0),)
+_NO_STAMP: Stamp = (("", 0, 0, 0),)
 
 
 class Renewal:
@@ -58,9 +58,9 @@ class Renewal:
         self._pause = pause
         self._waits = waits
         self._stopping = asyncio.Event()
-        self._noted = self._warned = self._asked = datetime.min.replace(tzinfo=UTC)
+        self._noted_at = self._warned_at = self._requested_at = datetime.min.replace(tzinfo=UTC)
         # The first check must detect any change made since the files were read.
-        self._identity_stamp, self._file_stamps = _NEVER, dict.fromkeys(watched, _NEVER)
+        self._identity_stamp, self._file_stamps = _NO_STAMP, dict.fromkeys(watched, _NO_STAMP)
 
     async def run(self) -> None:
         """Check the certificate and the files repeatedly until stopped.
@@ -79,14 +79,14 @@ class Renewal:
 
     async def _check_once(self) -> None:
         loop, now = asyncio.get_running_loop(), datetime.now(UTC)
-        if now - self._noted >= _NOTE_EVERY:
-            self._noted = now
-            await loop.run_in_executor(None, self._note, now)
+        if now - self._noted_at >= _NOTE_INTERVAL:
+            self._noted_at = now
+            await loop.run_in_executor(None, self._record_time, now)
         if now >= renewal_due(self._trust.identity):
             await self._renew(now)
         else:
             self._waits.end(_WAIT)
-        identity, files = await loop.run_in_executor(None, self._stamps)
+        identity, files = await loop.run_in_executor(None, self._read_stamps)
         if identity != self._identity_stamp:
             self._identity_stamp = identity
             await self._reload_identity()
@@ -100,7 +100,7 @@ class Renewal:
         loop = asyncio.get_running_loop()
         try:
             identity = await loop.run_in_executor(None, lambda: load(self._directory, peers=self._pinned))
-            if _same_certificates(identity, self._trust.identity):
+            if _have_same_certificates(identity, self._trust.identity):
                 return
             self._trust.renew(identity)
         except IdentityError as error:
@@ -111,44 +111,47 @@ class Renewal:
     async def _renew(self, now: datetime) -> None:
         """Ask the enroller for a new certificate, due after two thirds of the lifetime; on failure, warn once a day."""
         identity = self._trust.identity
-        if self._enroller is not None and now - self._asked >= self._request_interval(identity):
-            self._asked, pause = now, self._request_interval(identity).total_seconds() + self._pause
-            reason, before = f"the enroller {self._enroller} to renew the certificate", self._waits.current.get(_WAIT)
-            self._waits.begin(_WAIT, reason, pause, None if before is None else before.since, repeats=True)
+        if self._enroller is not None and now - self._requested_at >= self._request_interval(identity):
+            self._requested_at, pause = now, self._request_interval(identity).total_seconds() + self._pause
+            reason, previous = f"the enroller {self._enroller} to renew the certificate", self._waits.current.get(_WAIT)
+            self._waits.begin(_WAIT, reason, pause, None if previous is None else previous.since, repeats=True)
             try:
-                await asyncio.get_running_loop().run_in_executor(None, self._ask, self._enroller, identity)
+                await asyncio.get_running_loop().run_in_executor(
+                    None, self._request_certificate, self._enroller, identity
+                )
                 self._waits.end(_WAIT)
                 return
             except (IdentityError, NetworkError) as error:
                 _log.warning("renewal-failed %s", error)
-        if now - self._warned >= _WARN_EVERY:
-            self._warned = now
+        if now - self._warned_at >= _WARNING_INTERVAL:
+            self._warned_at = now
             _log.warning("certificate-due %s", overdue_warning(identity, now))
 
-    def _ask(self, enroller: str, identity: Identity) -> None:
-        from sottovoce.agent.enrolment import ask_renewal  # imported late: saves memory in an agent without an enroller
+    def _request_certificate(self, enroller: str, identity: Identity) -> None:
+        # Imported late to save memory in an agent without an enroller.
+        from sottovoce.agent.enrolment import ask_renewal
 
         pem = ask_renewal(enroller, renewal_request(self._directory), identity)
         install_certificate(self._directory, pem, f"the certificate from the enroller at {enroller}")
 
-    def _note(self, now: datetime) -> None:
+    def _record_time(self, now: datetime) -> None:
         try:
             self._floor.check(now)
             self._floor.note(now)
         except IdentityError as error:
             _log.warning("clock-behind %s", error)
 
-    def _stamps(self) -> tuple[Stamp, dict[Path, Stamp]]:
-        return _stamp(self._directory), {file: _stamp(file) for file in self._watched}
+    def _read_stamps(self) -> tuple[Stamp, dict[Path, Stamp]]:
+        return _compute_stamp(self._directory), {file: _compute_stamp(file) for file in self._watched}
 
     @staticmethod
     def _request_interval(identity: Identity) -> timedelta:
         """Return the pause between requests to an enroller, which may be offline; shorter for short lifetimes."""
-        return min(_ASK_AGAIN, (identity.not_after - identity.not_before) / 50)
+        return min(_REQUEST_INTERVAL, (identity.not_after - identity.not_before) / 50)
 
 
-def _same_certificates(one: Identity, other: Identity) -> bool:
-    return (one.tls_cert_pem, one.ca_pem) == (other.tls_cert_pem, other.ca_pem)
+def _have_same_certificates(first: Identity, second: Identity) -> bool:
+    return (first.tls_cert_pem, first.ca_pem) == (second.tls_cert_pem, second.ca_pem)
 
 
 def overdue_warning(identity: Identity, now: datetime) -> str:
@@ -164,11 +167,11 @@ def overdue_warning(identity: Identity, now: datetime) -> str:
     )
 
 
-def _stamp(path: Path) -> Stamp:
+def _compute_stamp(path: Path) -> Stamp:
     """Return a stamp that changes when a file, or any file below a directory, is replaced; drafts are ignored."""
     try:
         files = [path] if path.is_file() else [file for file in path.rglob("*") if not file.name.startswith(".")]
-        found = [(file, file.stat()) for file in sorted(files)]
+        stats = [(file, file.stat()) for file in sorted(files)]
     except OSError:  # a file has disappeared in the meantime; the next check detects this
         return ()
-    return tuple((file.name, stat.st_ino, stat.st_mtime_ns, stat.st_size) for file, stat in found)
+    return tuple((file.name, stat.st_ino, stat.st_mtime_ns, stat.st_size) for file, stat in stats)

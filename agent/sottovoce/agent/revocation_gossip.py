@@ -14,7 +14,7 @@ from concurrent.futures import Executor
 from pathlib import Path
 
 from sottovoce.agent.document_gossip import DocumentGossip
-from sottovoce.agent.ledger_head_gossip import Voice
+from sottovoce.agent.ledger_head_gossip import Messenger
 from sottovoce.agent.revoked import keep_keys, load_revocation_list, store_revocation_list
 from sottovoce.errors import IdentityError, MessageRefused
 from sottovoce.identity import Identity, Trust, load
@@ -41,40 +41,42 @@ class RevocationGossip:
     Args:
         trust: trust that refuses revoked devices.
         state: directory in which the list is stored.
-        voice: connection to peers.
+        messenger: connection to peers.
         period: seconds between requests to peers, before jitter.
 
     Raises:
-        IdentityError: if the stored list is damaged or contains this device.
+        IdentityError: if the stored list is corrupt or contains this device.
     """
 
-    def __init__(self, *, trust: Trust, state: Path, voice: Voice, period: float) -> None:
+    def __init__(self, *, trust: Trust, state: Path, messenger: Messenger, period: float) -> None:
         self._trust = trust
         self._state, self._identity = state, state / IDENTITY
-        self._voice = voice
+        self._messenger = messenger
         self._period = period
         self._peers: Callable[[], Collection[Peer]] = list
         self._on_change: Callable[[], None] = lambda: None
         self._disk: Executor | None = None
-        self._awake = asyncio.Event()
+        self._wake_event = asyncio.Event()
         self._stopping = False
-        self._spread = DocumentGossip(
-            voice, REVOCATIONS, encode_revocations, decode_revocations, self._current_offer, self._accept_list
+        self._gossip = DocumentGossip(
+            messenger, REVOCATIONS, encode_revocations, decode_revocations, self._current_offer, self._accept_list
         )
         self._notified_at: OrderedDict[str, float] = OrderedDict()
-        self.list = None if trust.identity.mode != "fleet-ca" else load_revocation_list(state, trust.identity.authority)
-        if self.list is not None:
-            self._enforce(self.list, self._identity_under(self.list))
+        self.current_list = (
+            None if trust.identity.mode != "fleet-ca" else load_revocation_list(state, trust.identity.authority)
+        )
+        if self.current_list is not None:
+            self._enforce(self.current_list, self._identity_with_keys(self.current_list))
 
     @property
     def version(self) -> int:
         """Return the version of the current list, or 0 if there is none."""
-        return 0 if self.list is None else self.list.version
+        return 0 if self.current_list is None else self.current_list.version
 
     @property
     def rank(self) -> int:
         """Return the version by which the current list is compared with other lists, or 0 if there is none."""
-        return 0 if self.list is None else self.list.rank
+        return 0 if self.current_list is None else self.current_list.rank
 
     @property
     def revoked(self) -> frozenset[str]:
@@ -88,22 +90,22 @@ class RevocationGossip:
     async def run(self) -> None:
         """Send and request the list until stopped."""
         if self._trust.identity.mode != "fleet-ca":
-            return  # there is no authority that could revoke a device
+            return  # without a fleet CA, no device can be revoked
         while not self._stopping:
             pause = self._period * random.uniform(0.5, 1.5)  # noqa: S311 - jitter, not a secret
-            self._voice.waits.begin(_WAIT, "the next question for revocations", pause)
-            self._awake.clear()
+            self._messenger.waits.begin(_WAIT, "the next question for revocations", pause)
+            self._wake_event.clear()
             try:
-                await asyncio.wait_for(self._awake.wait(), pause)
+                await asyncio.wait_for(self._wake_event.wait(), pause)
             except TimeoutError:
-                await self._ask()
-            await self._tell_all()
-        self._voice.waits.end(_WAIT)
+                await self._ask_random_peer()
+            await self._inform_peers()
+        self._messenger.waits.end(_WAIT)
 
     def stop(self) -> None:
         """Make `run` return."""
         self._stopping = True
-        self._awake.set()
+        self._wake_event.set()
 
     async def reload(self) -> None:
         """Read the list's file again, because an operator may have replaced it.
@@ -113,14 +115,14 @@ class RevocationGossip:
         """
         loop = asyncio.get_running_loop()
         try:
-            found = await loop.run_in_executor(
+            stored_list = await loop.run_in_executor(
                 self._disk, lambda: load_revocation_list(self._state, self._trust.identity.authority)
             )
         except IdentityError as error:
             _log.error("revocations-not-read %s", error)
             return
-        if found is not None and found.rank > self.rank:
-            await self._adopt(found)
+        if stored_list is not None and stored_list.rank > self.rank:
+            await self._adopt(stored_list)
 
     async def receive(self, sender: str, payload: bytes) -> bytes:
         """Process a peer's list and answer with this device's; a revoked device is answered at most once a minute.
@@ -132,26 +134,26 @@ class RevocationGossip:
         offer = decode_revocations(payload)
         if self._trust.refuses(sender):
             self._admit_revoked(sender)
-        return await self._spread.answer(sender, offer)
+        return await self._gossip.answer(sender, offer)
 
-    async def _ask(self) -> None:
+    async def _ask_random_peer(self) -> None:
         """Ask a randomly chosen peer for its list."""
         peers = list(self._peers())
         if peers:
-            await self._tell(random.choice(peers))  # noqa: S311 - the choice of peer is not secret
+            await self._exchange_with(random.choice(peers))  # noqa: S311 - the choice of peer is not secret
 
-    async def _tell_all(self) -> None:
+    async def _inform_peers(self) -> None:
         """Send the list, one by one, to the peers not known to have it; if one does not answer, it is retried later."""
         for peer in list(self._peers()):
-            if not self._stopping and self._spread.known_version(peer.id) < self.rank:
-                await self._tell(peer)
+            if not self._stopping and self._gossip.known_version(peer.id) < self.rank:
+                await self._exchange_with(peer)
 
-    async def _tell(self, peer: Peer) -> None:
-        if (failure := await self._spread.tell(peer)) is not None:
+    async def _exchange_with(self, peer: Peer) -> None:
+        if (failure := await self._gossip.exchange_with(peer)) is not None:
             _log.debug("revocations-not-told %s", failure)
 
     def _current_offer(self) -> Revocations:
-        return Revocations(self.rank, self.list)
+        return Revocations(self.rank, self.current_list)
 
     async def _accept_list(self, peer: str, revoked: RevocationList) -> None:
         """Verify, store and adopt a list if it is newer than the current list."""
@@ -168,11 +170,11 @@ class RevocationGossip:
             await self._adopt(revoked)
 
     async def _adopt(self, revoked: RevocationList) -> None:
-        identity = await asyncio.get_running_loop().run_in_executor(self._disk, self._identity_under, revoked)
+        identity = await asyncio.get_running_loop().run_in_executor(self._disk, self._identity_with_keys, revoked)
         if revoked.rank <= self.rank:
             return  # a newer list has arrived in the meantime
-        before, keys = self._trust.revoked, self.list.keys if self.list is not None else ()
-        self.list = revoked
+        previously_revoked, keys = self._trust.revoked, self.current_list.keys if self.current_list is not None else ()
+        self.current_list = revoked
         self._enforce(revoked, identity)
         if revoked.keys != keys:
             _log.warning("fleet-keys-changed changes=%d until=%d", len(revoked.keys), revoked.keys[-1].until)
@@ -180,12 +182,12 @@ class RevocationGossip:
             "revoked version=%d devices=%d new=%s",
             revoked.version,
             len(revoked.node_ids),
-            ",".join(sorted(self._trust.revoked - before)) or "none",
+            ",".join(sorted(self._trust.revoked - previously_revoked)) or "none",
         )
         self._on_change()
-        self._awake.set()
+        self._wake_event.set()
 
-    def _identity_under(self, revoked: RevocationList) -> Identity | None:
+    def _identity_with_keys(self, revoked: RevocationList) -> Identity | None:
         """Store the key changes in a list, and return the identity under the new keys, or None if it is unchanged."""
         if keep_keys(self._identity, revoked.keys) or _is_identity_outdated(revoked, self._trust.identity):
             return load(self._identity, dated=False)
@@ -203,10 +205,10 @@ class RevocationGossip:
         """
         if identity is not None:
             self._trust.renew(identity)
-        own = self._trust.identity.node_id
-        if own in revoked.node_ids:
+        node_id = self._trust.identity.node_id
+        if node_id in revoked.node_ids:
             raise IdentityError(
-                f"this device ({own}) was revoked by fleet {revoked.fleet!r} in version {revoked.version} of its "
+                f"this device ({node_id}) was revoked by fleet {revoked.fleet!r} in version {revoked.version} of its "
                 "revocation list and no longer takes part. If this is a mistake, contact the fleet's key "
                 "holder; otherwise, enrol a new device with `sottovoce fleet join`"
             )

@@ -22,7 +22,7 @@ def read_list(raw: bytes, authority: Authority, source: object) -> RevocationLis
     """Return the verified revocation list in a file's content; `source` identifies the file in error messages.
 
     Raises:
-        IdentityError: if the list is damaged, belongs to another fleet, or is not signed by this fleet.
+        IdentityError: if the list is corrupt, belongs to another fleet, or is not signed by this fleet.
     """
     try:
         revoked = decode_list(raw)
@@ -39,7 +39,7 @@ def load_revocation_list(state: Path, authority: Authority) -> RevocationList | 
     """Return the revocation list in a state directory, or None if none has arrived yet.
 
     Raises:
-        IdentityError: if the list cannot be read, is damaged, or does not belong to this fleet.
+        IdentityError: if the list cannot be read, is corrupt, or does not belong to this fleet.
     """
     path = state / NAME
     try:
@@ -55,10 +55,10 @@ def store_revocation_list(state: Path, revoked: RevocationList, authority: Autho
     """Store a verified list in a state directory unless it or a newer list is there; return whether it was stored.
 
     Raises:
-        IdentityError: if the list cannot be written, or the present file is damaged.
+        IdentityError: if the list cannot be written, or the present file is corrupt.
     """
-    kept = load_revocation_list(state, authority)
-    if kept is not None and kept.rank >= revoked.rank:
+    stored_list = load_revocation_list(state, authority)
+    if stored_list is not None and stored_list.rank >= revoked.rank:
         return False
     replace(state / NAME, encode_list(revoked))
     return True
@@ -86,23 +86,23 @@ def revoke(directory: Path, fleet: Fleet, node_ids: Collection[str]) -> Revocati
         node_ids: ids of the additional devices to refuse.
 
     Raises:
-        IdentityError: if the list in the directory is damaged, or the new list cannot be written.
+        IdentityError: if the list in the directory is corrupt, or the new list cannot be written.
         MessageRefused: if an id is malformed, or there are too many ids.
     """
-    kept = load_revocation_list(directory, fleet.authority)
-    before = () if kept is None else kept.node_ids
+    stored_list = load_revocation_list(directory, fleet.authority)
+    previously_revoked = () if stored_list is None else stored_list.node_ids
     revoked = RevocationList(
         fleet=fleet.name,
-        version=1 if kept is None else kept.version + 1,
+        version=1 if stored_list is None else stored_list.version + 1,
         issued=int(time.time()),
-        node_ids=tuple(sorted({*before, *node_ids})),
+        node_ids=tuple(sorted({*previously_revoked, *node_ids})),
         keys=fleet.changes,
     ).signed(fleet.sign)
     store_revocation_list(directory, revoked, fleet.authority)
     return revoked
 
 
-class RevokedHere:
+class StoredRevocations:
     """A callable that returns the devices on a directory's revocation list; it rereads the file after a change.
 
     Args:
@@ -112,7 +112,7 @@ class RevokedHere:
 
     def __init__(self, directory: Path, authority: Authority) -> None:
         self._directory, self._authority = directory, authority
-        self._seen: tuple[int, int, int] | None = None
+        self._stamp: tuple[int, int, int] | None = None
         self._node_ids: frozenset[str] = frozenset()
 
     def __call__(self) -> frozenset[str]:
@@ -122,16 +122,16 @@ class RevokedHere:
             MessageRefused: if the list cannot be read, in which case no device can be trusted.
         """
         try:
-            found = (self._directory / NAME).stat()
-            seen = (found.st_ino, found.st_mtime_ns, found.st_size)
+            stat = (self._directory / NAME).stat()
+            stamp = (stat.st_ino, stat.st_mtime_ns, stat.st_size)
         except FileNotFoundError:
-            seen = (0, 0, 0)
+            stamp = (0, 0, 0)
         except OSError as error:
             raise MessageRefused("revoked", f"cannot read the revocation list: {error.strerror}") from error
-        if seen != self._seen:
+        if stamp != self._stamp:
             try:
-                kept = load_revocation_list(self._directory, self._authority)
+                stored_list = load_revocation_list(self._directory, self._authority)
             except IdentityError as error:
                 raise MessageRefused("revoked", str(error)) from error
-            self._node_ids, self._seen = frozenset() if kept is None else frozenset(kept.node_ids), seen
+            self._node_ids, self._stamp = frozenset() if stored_list is None else frozenset(stored_list.node_ids), stamp
         return self._node_ids

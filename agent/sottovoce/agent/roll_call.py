@@ -1,4 +1,4 @@
-"""Roll call of a fleet: a device reports its condition when asked, and asks other devices on its operator's behalf."""
+"""A fleet's roll call: a device reports its condition when asked, and asks other devices on its operator's behalf."""
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from msgspec import DecodeError, Meta, Struct, ValidationError, json
 
 import sottovoce
-from sottovoce.agent.ledger_head_gossip import Voice
+from sottovoce.agent.ledger_head_gossip import Messenger
 from sottovoce.agent.link import Link
 from sottovoce.agent.tasks import Tasks
 from sottovoce.errors import MessageRefused
@@ -19,9 +19,9 @@ Health = Literal["well", "behind", "apart"]
 """A device's health: `behind` if a newer fleet task has begun, `apart` if no peer accepts its messages, else `well`."""
 
 _WAIT = "roll-call"
-_WHOLE_SECONDS, _EACH_SECONDS = 8.0, 3.0
-_AT_ONCE = 64
-_LONGEST = 1024  # size limit of an answer, in bytes
+_TOTAL_SECONDS, _EACH_SECONDS = 8.0, 3.0
+_MAX_CONCURRENT = 64
+_MAX_ANSWER_BYTES = 1024  # size limit of an answer, in bytes
 _Word = Annotated[str, Meta(max_length=64)]
 
 
@@ -45,12 +45,12 @@ class RollCall:
     """Roll call on one device.
 
     Args:
-        voice: connection to other devices.
+        messenger: connection to other devices.
         tasks: this device's task, and its fleet's tasks.
     """
 
-    def __init__(self, voice: Voice, tasks: Tasks) -> None:
-        self._voice, self._tasks = voice, tasks
+    def __init__(self, messenger: Messenger, tasks: Tasks) -> None:
+        self._messenger, self._tasks = messenger, tasks
         self._links: Mapping[str, Link] = {}
         self._find: Callable[[str], Peer | None] = lambda _: None
 
@@ -60,57 +60,57 @@ class RollCall:
 
     def own_condition(self) -> Condition:
         """Return this device's condition."""
-        own, epoch = self._tasks.own, self._tasks.fleets.epoch
-        return Condition(sottovoce.__version__, epoch, self._health(), own.digest.hex())
+        task, epoch = self._tasks.own_task, self._tasks.fleet_tasks.epoch
+        return Condition(sottovoce.__version__, epoch, self._health(), task.digest.hex())
 
     def answer(self) -> bytes:
         """Return this device's report, encoded for a device of the fleet that asks for it."""
         raw = json.encode(self.own_condition())
-        self._voice.counters.wire_bytes += len(raw)
+        self._messenger.counters.wire_bytes += len(raw)
         return raw
 
-    async def conditions_of(self, nodes: Iterable[str]) -> dict[str, Condition]:
+    async def collect_conditions(self, nodes: Iterable[str]) -> dict[str, Condition]:
         """Return, by node id, the conditions of the devices that answer within a few seconds."""
         conditions: dict[str, Condition] = {}
-        turn = asyncio.Semaphore(_AT_ONCE)
+        semaphore = asyncio.Semaphore(_MAX_CONCURRENT)
 
         async def ask(peer: Peer) -> None:
-            async with turn, asyncio.timeout(_EACH_SECONDS):
+            async with semaphore, asyncio.timeout(_EACH_SECONDS):
                 conditions[peer.id] = await self._ask_peer(peer)
 
         peers = [peer for node in nodes if (peer := self._find(node)) is not None]
-        asking = [asyncio.ensure_future(ask(peer)) for peer in peers]
-        if asking:
-            self._voice.waits.begin(_WAIT, "the fleet's devices to answer a roll call", _WHOLE_SECONDS)
-            _, late = await asyncio.wait(asking, timeout=_WHOLE_SECONDS)
-            for one in late:
-                one.cancel()
-            outcomes = await asyncio.gather(*asking, return_exceptions=True)
-            self._voice.waits.end(_WAIT)
+        requests = [asyncio.ensure_future(ask(peer)) for peer in peers]
+        if requests:
+            self._messenger.waits.begin(_WAIT, "the fleet's devices to answer a roll call", _TOTAL_SECONDS)
+            _, late = await asyncio.wait(requests, timeout=_TOTAL_SECONDS)
+            for request in late:
+                request.cancel()
+            outcomes = await asyncio.gather(*requests, return_exceptions=True)
+            self._messenger.waits.end(_WAIT)
             for outcome in outcomes:
-                if isinstance(outcome, BaseException) and not isinstance(outcome, _SILENT):
+                if isinstance(outcome, BaseException) and not isinstance(outcome, _NO_ANSWER_ERRORS):
                     raise outcome
         return conditions
 
     async def _ask_peer(self, peer: Peer) -> Condition:
-        voice = self._voice
-        raw = voice.seal(peer.id, ROLL_CALL, b"")
-        voice.counters.wire_bytes += len(raw)
-        return _decoded(await voice.transport.deliver(peer, raw, min(voice.timeout, _EACH_SECONDS)))
+        messenger = self._messenger
+        raw = messenger.seal(peer.id, ROLL_CALL, b"")
+        messenger.counters.wire_bytes += len(raw)
+        return _decode(await messenger.transport.deliver(peer, raw, min(messenger.timeout, _EACH_SECONDS)))
 
     def _health(self) -> Health:
         if self._links and all(link.failures for link in self._links.values()):
             return "apart"
-        return "behind" if self._tasks.fleets.behind else "well"
+        return "behind" if self._tasks.fleet_tasks.is_behind else "well"
 
 
-_SILENT = (DeliveryFailed, MessageRefused, TimeoutError, asyncio.CancelledError)
+_NO_ANSWER_ERRORS = (DeliveryFailed, MessageRefused, TimeoutError, asyncio.CancelledError)
 
 
-def _decoded(raw: bytes) -> Condition:
+def _decode(raw: bytes) -> Condition:
     """Decode an answer; raise MessageRefused if it is malformed."""
     try:
-        if len(raw) > _LONGEST:
+        if len(raw) > _MAX_ANSWER_BYTES:
             raise ValidationError(f"{len(raw)} bytes")
         return json.decode(raw, type=Condition)
     except (DecodeError, ValidationError, UnicodeError, RecursionError) as error:

@@ -18,16 +18,16 @@ _REMEDY = (
     "newest ledger. If that ledger is lost, this identity can never release anything again, and a new device "
     "must join"
 )
-_MAX_LATE = 1  # tolerates one message from an earlier life that was in transit when that life ended
+_MAX_LATE_ANSWERS = 1  # tolerates one message from an earlier life that was in transit when that life ended
 
 
 @dataclass(slots=True)
 class _Peer:
-    """State of one peer since this start; `first` is the head in its first answer."""
+    """State of one peer since this start; `first_known` is the head in its first answer."""
 
-    first: SignedHead | None
+    first_known: SignedHead | None
     acknowledged_head: SignedHead | None = None
-    late: int = 0
+    late_answers: int = 0
 
 
 @dataclass(slots=True)
@@ -69,12 +69,12 @@ class RollbackDetector:
         """Return the last head that was sent to this peer and answered, or None if there is none."""
         return self._peers[peer].acknowledged_head if peer in self._peers else None
 
-    def record_known_head(self, peer: str, own: SignedHead, known: SignedHead | None, mark: bytes | None) -> None:
+    def record_known_head(self, peer: str, own_head: SignedHead, known: SignedHead | None, mark: bytes | None) -> None:
         """Check and record the head of this device that a peer has sent.
 
         Args:
             peer: node id of the peer.
-            own: this device's present head.
+            own_head: this device's present head.
             known: this device's highest head known to the peer, with a verified signature; None if it knows none.
             mark: this ledger's own mark at the charges and releases of `known`; None if it never had these.
 
@@ -82,10 +82,10 @@ class RollbackDetector:
             LedgerError: if `known` is newer than this ledger, or belongs to a diverged history.
         """
         if known is not None:
-            check_known_head(f"peer {peer}", own, known, mark)
+            check_known_head(f"peer {peer}", own_head, known, mark)
         self._tried.add(peer)
-        knows = known is not None and known.life != own.life  # a head sent since this start is not evidence
-        if not self.charged or (knows and (peer in self.keepers or not self.keepers)):
+        is_witness = known is not None and known.life != own_head.life  # a head sent since this start is not evidence
+        if not self.charged or (is_witness and (peer in self.keepers or not self.keepers)):
             self._agreeing.add(peer)
 
     def note_answer(self, peer: str, sent_head: SignedHead, known: SignedHead | None) -> None:
@@ -95,11 +95,11 @@ class RollbackDetector:
             LedgerError: if another process and this one alternately send the peer heads of this device.
         """
         state = self._peers.setdefault(peer, _Peer(known))
-        before, has_changed = state.acknowledged_head, known != state.first
-        if before and known and has_changed and known.life != before.life and known.charges >= before.charges:
-            # Another process has taken the place of this one.
-            state.late += 1
-            if state.late > _MAX_LATE:
+        previous, has_changed = state.acknowledged_head, known != state.first_known
+        if previous and known and has_changed and known.life != previous.life and known.charges >= previous.charges:
+            # Another process has reported a head of this device in the meantime.
+            state.late_answers += 1
+            if state.late_answers > _MAX_LATE_ANSWERS:
                 raise LedgerError(
                     f"another copy of this device is running, because {peer} receives messages from both copies "
                     f"in turn. {_REMEDY}"
@@ -111,27 +111,27 @@ class RollbackDetector:
         self._peers.pop(peer, None)
 
 
-def check_known_head(where: str, own: SignedHead, known: SignedHead, mark: bytes | None) -> None:
+def check_known_head(source: str, own_head: SignedHead, known: SignedHead, mark: bytes | None) -> None:
     """Check that a head known elsewhere is part of this ledger's own past.
 
     Args:
-        where: a description, for error messages, of where the head is known.
-        own: this device's present head.
+        source: a description, for error messages, of where the head is known.
+        own_head: this device's present head.
         known: the head known there, with a verified signature.
         mark: this ledger's own mark at the charges and releases of `known`; None if it never had these.
 
     Raises:
         LedgerError: if `known` is newer than this ledger, or belongs to a diverged history.
     """
-    if known.charges > own.charges or known.released > own.released:
+    if known.charges > own_head.charges or known.released > own_head.released:
         raise LedgerError(
-            f"this ledger is older than the one this device has already reported to others: {where} knows of "
-            f"charge {known.charges} and release {known.released}, but this ledger ends at charge {own.charges} "
-            f"and release {own.released}. Either this ledger is a restored copy, or another copy of this device "
+            f"this ledger is older than the one this device has already reported to others: {source} knows of "
+            f"charge {known.charges} and release {known.released}, but this ledger ends at charge {own_head.charges} "
+            f"and release {own_head.released}. Either this ledger is a restored copy, or another copy of this device "
             f"is running. {_REMEDY}"
         )
     if known.mark != mark:
         raise LedgerError(
             f"another copy of this device has released data: charge {known.charges} and release "
-            f"{known.released}, known to {where}, differ from those in this ledger. {_REMEDY}"
+            f"{known.released}, known to {source}, differ from those in this ledger. {_REMEDY}"
         )

@@ -16,7 +16,7 @@ from sottovoce.identity import Identity, Trust
 SCHEMA = "sottovoce.fleet/1"
 
 
-class Listing(Protocol):
+class RosterSource(Protocol):
     """Parts of an agent from which its roster is built."""
 
     config: AgentConfig
@@ -31,20 +31,23 @@ class Listing(Protocol):
         ...
 
 
-async def roster(agent: Listing) -> dict[str, Any]:
+async def build_roster(agent: RosterSource) -> dict[str, Any]:
     """Return all devices that this one knows, including itself, JSON-ready. The result contains only public facts."""
     identity, sampling = agent.identity, agent.peer_sampling
-    own = _device(
+    own_entry = _device_entry(
         agent, identity.node_id, agent.config.transport.announced, heard=0.0, expires=identity.not_after, same_task=True
     )
-    devices = [own, *(_configured_devices(agent) if sampling is None else _sampled_devices(agent, sampling))]
+    devices = [own_entry, *(_configured_devices(agent) if sampling is None else _sampled_devices(agent, sampling))]
     known = {device["id"] for device in devices}
-    devices += [_device(agent, node) for node in sorted(agent.trust.revoked - known)]
+    devices += [_device_entry(agent, node) for node in sorted(agent.trust.revoked - known)]
     node_ids = [device["id"] for device in devices[1:] if not (device["leaving"] or device["revoked"])]
-    conditions = {identity.node_id: agent.roll_call.own_condition(), **await agent.roll_call.conditions_of(node_ids)}
+    conditions = {
+        identity.node_id: agent.roll_call.own_condition(),
+        **await agent.roll_call.collect_conditions(node_ids),
+    }
     for device in devices:
         if (condition := conditions.get(device["id"])) is not None:
-            device["same_task"] = condition.task == agent.tasks.own.digest.hex()
+            device["same_task"] = condition.task == agent.tasks.own_task.digest.hex()
         device.update(_condition_fields(condition))
     return {
         "schema": SCHEMA,
@@ -57,13 +60,13 @@ async def roster(agent: Listing) -> dict[str, Any]:
 
 def _condition_fields(condition: Condition | None) -> dict[str, Any]:
     """Return the fields of a device's report about itself; None for each if the device does not answer."""
-    said = ("release", "epoch", "health")
-    return dict.fromkeys(said) if condition is None else {name: getattr(condition, name) for name in said}
+    fields = ("release", "epoch", "health")
+    return dict.fromkeys(fields) if condition is None else {name: getattr(condition, name) for name in fields}
 
 
-def _sampled_devices(agent: Listing, sampling: PeerSampling) -> list[dict[str, Any]]:
+def _sampled_devices(agent: RosterSource, sampling: PeerSampling) -> list[dict[str, Any]]:
     return [
-        _device(
+        _device_entry(
             agent,
             record.node_id,
             record.endpoints,
@@ -77,14 +80,16 @@ def _sampled_devices(agent: Listing, sampling: PeerSampling) -> list[dict[str, A
     ]
 
 
-def _configured_devices(agent: Listing) -> list[dict[str, Any]]:
+def _configured_devices(agent: RosterSource) -> list[dict[str, Any]]:
     """Return the entries of a fleet with a static peer list, in which peers do not introduce other peers."""
     peers = agent.config.transport.peers
-    return [_device(agent, peer.id, (peer.address,), same_task=agent.tasks.has_same_task(peer.id)) for peer in peers]
+    return [
+        _device_entry(agent, peer.id, (peer.address,), same_task=agent.tasks.has_same_task(peer.id)) for peer in peers
+    ]
 
 
-def _device(
-    agent: Listing,
+def _device_entry(
+    agent: RosterSource,
     node: str,
     endpoints: Sequence[str] = (),
     *,

@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from msgspec import structs
 
 from sottovoce.agent.fleet_tasks import NAME as TASK
-from sottovoce.agent.fleet_tasks import kept_task
+from sottovoce.agent.fleet_tasks import load_task
 from sottovoce.agent.revoked import NAME as REVOKED
 from sottovoce.agent.revoked import load_revocation_list
 from sottovoce.errors import IdentityError
@@ -32,7 +32,7 @@ def rotate(directory: Path, accept: int) -> Fleet:
         accept: seconds for which certificates issued with the present key remain valid.
 
     Raises:
-        IdentityError: if the directory is damaged or cannot be written, or there were too many key changes.
+        IdentityError: if the directory is corrupt or cannot be written, or there were too many key changes.
     """
     fleet = open_fleet(directory)
     key, certificate = new_key(fleet.name)
@@ -42,8 +42,8 @@ def rotate(directory: Path, accept: int) -> Fleet:
         spare_key, spare = new_key(fleet.name)
         spare_files = {FLEET_KEY: encode_private_key(spare_key)}
     change = _make_key_change(fleet.certificate, Anchors(certificate, spare), accept, "current")
-    changed = (*fleet.changes, change.signed(fleet.sign, fleet.certificate))
-    return _write(directory, Fleet(fleet.name, certificate, key, spare, changed), fleet.authority, spare_files)
+    changes = (*fleet.changes, change.signed(fleet.sign, fleet.certificate))
+    return _write_files(directory, Fleet(fleet.name, certificate, key, spare, changes), fleet.authority, spare_files)
 
 
 def rotate_by_spare(directory: Path, spare: Path, state: Path | None, accept: int) -> Fleet:
@@ -57,7 +57,7 @@ def rotate_by_spare(directory: Path, spare: Path, state: Path | None, accept: in
         accept: seconds for which certificates issued with the present key remain valid.
 
     Raises:
-        IdentityError: if a file is missing or damaged, the key is not the spare key, or there were too many key
+        IdentityError: if a file is missing or corrupt, the key is not the spare key, or there were too many key
             changes.
     """
     source = directory
@@ -78,21 +78,27 @@ def rotate_by_spare(directory: Path, spare: Path, state: Path | None, accept: in
         )
     new_spare_key, new_spare = new_key(authority.fleet)
     change = _make_key_change(authority.certificate, Anchors(authority.spare, new_spare), accept, "spare")
-    changed = (*changes, change.signed(_signer(key), authority.spare))
-    fleet = Fleet(authority.fleet, authority.spare, key, new_spare, changed)
-    known = directory if source is directory else state or directory
-    return _write(directory, fleet, authority, {FLEET_KEY: encode_private_key(new_spare_key)}, known)
+    all_changes = (*changes, change.signed(_make_signer(key), authority.spare))
+    fleet = Fleet(authority.fleet, authority.spare, key, new_spare, all_changes)
+    documents_directory = directory if source is directory else state or directory
+    return _write_files(
+        directory, fleet, authority, {FLEET_KEY: encode_private_key(new_spare_key)}, documents_directory
+    )
 
 
-def _make_key_change(before: x509.Certificate, after: Anchors, accept: int, by: str) -> KeyChange:
+def _make_key_change(previous: x509.Certificate, anchors: Anchors, accept: int, signer_role: str) -> KeyChange:
     now = int(time.time())
-    pem = {"before": before, "current": after.current, "spare": after.spare}
-    words = {name: one.public_bytes(Encoding.PEM).decode() for name, one in pem.items() if one is not None}
-    return KeyChange(since=now, until=now + accept, by=by, **words)  # type: ignore[arg-type]
+    certificates = {"before": previous, "current": anchors.current, "spare": anchors.spare}
+    pem_texts = {
+        name: certificate.public_bytes(Encoding.PEM).decode()
+        for name, certificate in certificates.items()
+        if certificate is not None
+    }
+    return KeyChange(since=now, until=now + accept, by=signer_role, **pem_texts)  # type: ignore[arg-type]
 
 
-def _write(
-    directory: Path, fleet: Fleet, before: FleetAuthority, spare_files: dict[str, bytes], known: Path | None = None
+def _write_files(
+    directory: Path, fleet: Fleet, authority: FleetAuthority, spare_files: dict[str, bytes], source: Path | None = None
 ) -> Fleet:
     """Write the new key, and the revocation list and the task signed with it; write either all of them or none."""
     if len(fleet.changes) > MAX_CHANGES:
@@ -100,9 +106,9 @@ def _write(
             f"fleet {fleet.name!r} has changed its keys {MAX_CHANGES} times, which is the limit; create a new "
             "fleet and enrol the devices again"
         )
-    known = known or directory
-    revoked, task = load_revocation_list(known, before), kept_task(known, before)
-    listed = RevocationList(
+    source = source or directory
+    revoked, task = load_revocation_list(source, authority), load_task(source, authority)
+    revocations = RevocationList(
         fleet=fleet.name,
         version=1 if revoked is None else revoked.version + 1,
         issued=int(time.time()),
@@ -113,7 +119,7 @@ def _write(
         FLEET_KEY: encode_private_key(fleet.key),
         FLEET_CERTIFICATE: Anchors(fleet.certificate, fleet.spare).pem,
         FLEET_KEYS: encode_changes(fleet.changes),
-        REVOKED: encode_list(listed),
+        REVOKED: encode_list(revocations),
     }
     if task is not None:
         files[TASK] = structs.replace(task, keys=fleet.changes, signature="").signed(fleet.sign).encoded
@@ -131,5 +137,5 @@ def _read_key_changes(source: Path) -> tuple[KeyChange, ...]:
     return decode_changes(read(path), path) if path.exists() else ()
 
 
-def _signer(key: EllipticCurvePrivateKey) -> Callable[[bytes], bytes]:
+def _make_signer(key: EllipticCurvePrivateKey) -> Callable[[bytes], bytes]:
     return lambda message: key.sign(message, ECDSA(SHA256()))

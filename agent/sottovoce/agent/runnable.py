@@ -84,10 +84,10 @@ def check_cell(config: AgentConfig) -> None:
     """
     devices = len(config.transport.peers) + 1
     if config.cell is not None and config.membership.sampling == "static" and devices < config.cell.least:
-        smaller = f", or set privacy.cell.min to {devices} on all devices" if devices > 2 else ""
+        alternative = f", or set privacy.cell.min to {devices} on all devices" if devices > 2 else ""
         raise ConfigError(
             f"privacy.cell.min: a secure sum requires at least {config.cell.least} devices, but this device and "
-            f"its transport.peers number only {devices}; list more peers{smaller}"
+            f"its transport.peers number only {devices}; list more peers{alternative}"
         )
 
 

@@ -27,8 +27,7 @@ from sottovoce.agent.link import Link
 from sottovoce.agent.link_table import LinkTable
 from sottovoce.agent.links import Outgoing
 from sottovoce.agent.notify import notify_while_running
-from sottovoce.agent.peer_sampling import Door, PeerSampling
-from sottovoce.agent.questions import Questions
+from sottovoce.agent.peer_sampling import AgentHooks, PeerSampling
 from sottovoce.agent.quota import Quota
 from sottovoce.agent.reception import Reception
 from sottovoce.agent.renewal import Renewal
@@ -38,6 +37,7 @@ from sottovoce.agent.sqlite_store import SqliteStore
 from sottovoce.agent.status import status_document
 from sottovoce.agent.tasks import ANOTHER_TASK, Tasks
 from sottovoce.agent.timers import Timers
+from sottovoce.agent.vault_queries import VaultQueries
 from sottovoce.agent.wait_status import Waits
 from sottovoce.agent.write_throttle import DailyCounter, file_throttle, ledger_throttle
 from sottovoce.config import AgentConfig
@@ -64,8 +64,8 @@ class Agent:
 
     Attributes:
         has_worked: whether the agent has reached its working state.
-        changing: whether the agent has stopped in order to be assembled again with another fleet task.
-        lives: log of starts and ends, shared by the successive agents of a process.
+        switching_task: whether the agent has stopped in order to be assembled again with another fleet task.
+        lifecycle_log: log of starts and ends, shared by the successive agents of a process.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class Agent:
         transport: Transport,
         peers: list[Peer],
         counters: Counters,
-        sealed: Callable[[str, str, bytes], bytes],
+        seal: Callable[[str, str, bytes], bytes],
         head_gossip: LedgerHeadGossip,
         revocations: RevocationGossip,
         renewal: Renewal,
@@ -103,40 +103,40 @@ class Agent:
         self.waits = waits or Waits()
         self.model: NDArray[np.float64] | None = None
         self.cycle = core.state.cycle
-        self._table = LinkTable(
-            make_link=self._link,
+        self._link_table = LinkTable(
+            make_link=self._make_link,
             spawn=self._spawn,
-            find_peer=self._known_peer,
+            find_peer=self._find_known_peer,
             is_refused=trust.refuses,
             on_forget=head_gossip.forget,
         )
-        self.links = self._table.links
+        self.links = self._link_table.links
         self._peers = [peer for peer in peers if not trust.refuses(peer.id)]
         self._store = store
         self._book = book
-        self._sealed = sealed
+        self._seal = seal
         self.peer_sampling = peer_sampling
         self._loop: asyncio.AbstractEventLoop
-        self._serial = asyncio.Lock()
+        self._core_lock = asyncio.Lock()
         self._day_watch = day_watch
         self._core_thread = Threads(1)
-        self._timers = Timers(self.waits, lambda name: self._spawn(self._fire(name)))
-        self._running: set[asyncio.Task[None]] = set()
+        self._timers = Timers(self.waits, lambda name: self._spawn(self._fire_timer(name)))
+        self._background_tasks: set[asyncio.Task[None]] = set()
         self._stopping = asyncio.Event()
         self.written_today = DailyCounter(written_bytes)
-        most, written = config.ledger.bytes_per_day, lambda: self.spending.written_today
-        ledger_rest = ledger_throttle(most, written, self.waits, self._stopping)
-        self._questions = Questions(vault, head_gossip, self.waits, ledger_rest, lambda: self._departure.begun)
+        ledger_limit, ledger_written = config.ledger.bytes_per_day, lambda: self.spending.written_today
+        throttle = ledger_throttle(ledger_limit, ledger_written, self.waits, self._stopping)
+        self._vault_queries = VaultQueries(vault, head_gossip, self.waits, throttle, lambda: self._departure.has_begun)
         self._file_throttle = file_throttle(config.agent.bytes_per_day, self.written_today, self.waits, self._stopping)
         self._failure: BaseException | None = None
-        self._interrupted = self.has_worked = self.changing = False
-        self.lives = RateLimitedLog(_log)
+        self._is_interrupted = self.has_worked = self.switching_task = False
+        self.lifecycle_log = RateLimitedLog(_log)
         self._departure = Departure(
             core=core,
             head_gossip=head_gossip,
             links=self.links,
-            gone=lambda node: self._is_gone(node) or not tasks.has_same_task(node),
-            hand_off=lambda heir: self.serially(lambda: self.core.hand_off(heir)),
+            has_left=lambda node: self._is_gone(node) or not tasks.has_same_task(node),
+            hand_off=lambda heir: self.run_serially(lambda: self.core.hand_off(heir)),
         )
         self._reception = Reception(
             trust=trust,
@@ -146,9 +146,9 @@ class Agent:
             tasks=tasks,
             roll_call=roll_call,
             counters=counters,
-            inbox=Inbox(core=core, tasks=tasks, quota=quota, departure=self._departure, serially=self.serially),
-            heard=self._table.wake_link,
-            failed=self._fail,
+            inbox=Inbox(core=core, tasks=tasks, quota=quota, departure=self._departure, run_serially=self.run_serially),
+            on_message=self._link_table.wake_link,
+            on_failure=self._fail,
         )
 
     async def run(self, *, embedded: bool = False) -> ExitCode:
@@ -169,33 +169,39 @@ class Agent:
             self._loop.add_signal_handler(signal.SIGTERM, self.stop)
             self._loop.add_signal_handler(signal.SIGINT, lambda: self.stop(interrupted=True))
         control = ControlServer(self.config.agent.state / "agent.sock", self, self.config.agent.readers_socket)
-        linked = self._table.linked_peers
-        self.head_gossip.attach(self._core_thread, linked, lambda node: self._is_gone(node) or self.trust.refuses(node))
-        self.revocations.attach(self._core_thread, linked, self._exclude_revoked)
-        self.tasks.attach(self._spawn, self._table.find, self._mix)
-        self.roll_call.attach(self.links, self._known_peer)
-        self.tasks.fleets.attach(self._core_thread, linked, self._spawn, lambda: self.stop(changing=True))
+        linked_peers = self._link_table.linked_peers
+        self.head_gossip.attach(
+            self._core_thread, linked_peers, lambda node: self._is_gone(node) or self.trust.refuses(node)
+        )
+        self.revocations.attach(self._core_thread, linked_peers, self._exclude_revoked)
+        self.tasks.attach(self._spawn, self._link_table.find, self._update_mixing_peers)
+        self.roll_call.attach(self.links, self._find_known_peer)
+        self.tasks.fleet_tasks.attach(
+            self._core_thread, linked_peers, self._spawn, lambda: self.stop(switching_task=True)
+        )
         try:
             await self.transport.start(self._reception.receive)
             await control.start()
             for peer in self._peers:
-                self._table.open(peer)
+                self._link_table.open(peer)
             self.tasks.peers = tuple(self.links)
-            await self.serially(lambda: self.core.start(self.tasks.announce_mixing_peers(), self._loop.time()))
+            await self.run_serially(lambda: self.core.start(self.tasks.announce_mixing_peers(), self._loop.time()))
             if self.peer_sampling is not None:
-                door = Door(self._sealed, self._peer, self._replace_peers, self._spawn, self._core_thread, self.waits)
-                self._spawn(self.peer_sampling.run(door))
+                hooks = AgentHooks(
+                    self._seal, self._make_peer, self._replace_peers, self._spawn, self._core_thread, self.waits
+                )
+                self._spawn(self.peer_sampling.run(hooks))
             self._spawn(self.revocations.run())
             self._spawn(self._renewal.run())
-            self._spawn(self.tasks.fleets.run(self._stopping))
+            self._spawn(self.tasks.fleet_tasks.run(self._stopping))
             if self._day_watch is not None:
                 self._spawn(self._day_watch.run(self._stopping, self._end_day))
-            at_work = f"device {self.identity.node_id} is running"
-            self._spawn(notify_while_running(self._stopping, self._core_thread, at_work, lambda: self._failure is None))
+            status = f"device {self.identity.node_id} is running"
+            self._spawn(notify_while_running(self._stopping, self._core_thread, status, lambda: self._failure is None))
             self.has_worked = True
             release_free_memory()
-            node, places = self.identity.node_id, ",".join(self.config.transport.announced)
-            self.lives.say(logging.INFO, "ready", "ready id=%s at=%s", node, places)
+            node, addresses = self.identity.node_id, ",".join(self.config.transport.announced)
+            self.lifecycle_log.say(logging.INFO, "ready", "ready id=%s at=%s", node, addresses)
             await self._stopping.wait()
         finally:
             try:
@@ -204,7 +210,7 @@ class Agent:
                 self._fail(error)
         if self._failure is not None:
             raise self._failure
-        return ExitCode.INTERRUPTED if self._interrupted else ExitCode.DONE
+        return ExitCode.INTERRUPTED if self._is_interrupted else ExitCode.DONE
 
     @property
     def identity(self) -> Identity:
@@ -214,18 +220,18 @@ class Agent:
     @property
     def spending(self) -> Spending:
         """The ledger's totals after the vault's last answer."""
-        return self._questions.spending
+        return self._vault_queries.spending
 
-    def stop(self, *, changing: bool = False, interrupted: bool = False) -> None:
+    def stop(self, *, switching_task: bool = False, interrupted: bool = False) -> None:
         """Stop the agent cleanly."""
-        self._interrupted |= interrupted
-        self.changing = changing and not (self._stopping.is_set() or self._departure.begun)
+        self._is_interrupted |= interrupted
+        self.switching_task = switching_task and not (self._stopping.is_set() or self._departure.has_begun)
         self._stopping.set()
 
     async def leave(self) -> dict[str, Any]:
         """Hand over this device's part to a peer, announce the departure, and stop; see Departure.wait_for_outcome."""
-        if not self._departure.begun:
-            self._departure.begun = True
+        if not self._departure.has_begun:
+            self._departure.has_begun = True
             self._spawn(self._depart())
         return await self._departure.wait_for_outcome()
 
@@ -235,10 +241,10 @@ class Agent:
         self.waits.begin("leave", "a peer to take over this device's share", 2 * LEAVE_SECONDS)
         with contextlib.suppress(TimeoutError):  # a pending answer is part of what is handed over
             async with asyncio.timeout(LEAVE_SECONDS):
-                await self._questions.wait_until_idle()
+                await self._vault_queries.wait_until_idle()
         if self.peer_sampling is not None:
             await self.peer_sampling.leave()
-        await self._departure.hand_over(self._stopping, informed=self.peer_sampling is not None)
+        await self._departure.hand_over(self._stopping, peers_informed=self.peer_sampling is not None)
         self.stop()
 
     def _is_gone(self, peer: str) -> bool:
@@ -248,15 +254,15 @@ class Agent:
         """Return the document that `agent status --json` prints."""
         return status_document(self)
 
-    def _link(self, peer: Peer) -> Link:
+    def _make_link(self, peer: Peer) -> Link:
         transport = self.config.transport
         return Link(
             peer=peer,
             transport=self.transport,
             head_gossip=self.head_gossip,
-            confirmed=self._handle_confirmation,
-            declined=self._handle_refusal,
-            missed=(lambda _: None) if self.peer_sampling is None else self.peer_sampling.note_failure,
+            on_confirmed=self._handle_confirmation,
+            on_refused=self._handle_refusal,
+            on_failed_attempt=(lambda _: None) if self.peer_sampling is None else self.peer_sampling.note_failure,
             counters=self.counters,
             waits=self.waits,
             timeout=transport.timeout,
@@ -264,37 +270,39 @@ class Agent:
             backoff_max=transport.backoff_max,
         )
 
-    def _peer(self, contact: Contact) -> Peer:
+    def _make_peer(self, contact: Contact) -> Peer:
         name = peer_dns_name(contact.node_id, self.identity.fleet)
         return Peer(contact.node_id, contact.endpoints[0], name, contact.endpoints[1:])
 
-    def _known_peer(self, node: str) -> Peer | None:
+    def _find_known_peer(self, node: str) -> Peer | None:
         if self.peer_sampling is None:
             return next((peer for peer in self._peers if peer.id == node), None)
         contact = self.peer_sampling.membership.find(node)
-        return None if contact is None else self._peer(contact)
+        return None if contact is None else self._make_peer(contact)
 
-    async def _mix(self) -> None:
+    async def _update_mixing_peers(self) -> None:
         """Give the learner the peers that have this device's task, with which it may mix."""
         if not self._stopping.is_set():
-            await self.serially(lambda: self.core.replace_peers(self.tasks.announce_mixing_peers(), self._loop.time()))
+            await self.run_serially(
+                lambda: self.core.replace_peers(self.tasks.announce_mixing_peers(), self._loop.time())
+            )
 
     async def _replace_peers(self, peers: list[Peer]) -> None:
         """Replace the peers in the link table, the tasks and the core."""
         if self._stopping.is_set():
             return
-        self._table.replace_peers(peers)
+        self._link_table.replace_peers(peers)
         self.tasks.peers = tuple(peer.id for peer in peers)
-        await self._mix()
+        await self._update_mixing_peers()
         for outgoing in self.core.outbox:
             if outgoing.recipient not in self.links:
-                self._table.offer(outgoing)
+                self._link_table.offer(outgoing)
 
-    async def serially(self, act: Callable[[], list[Action]]) -> None:
+    async def run_serially(self, operation: Callable[[], list[Action]]) -> None:
         """Run an action of the core, and carry out its effects; only one action runs at a time."""
-        async with self._serial:
-            actions = await self._loop.run_in_executor(self._core_thread, lambda: self._shelve_records(act()))
-            self._perform(actions)
+        async with self._core_lock:
+            actions = await self._loop.run_in_executor(self._core_thread, lambda: self._shelve_records(operation()))
+            self._carry_out(actions)
 
     def _shelve_records(self, actions: list[Action]) -> list[Action]:
         """Write published records to the book, on the core's thread."""
@@ -303,23 +311,24 @@ class Agent:
                 self._book.shelve(action.new, action.gone)
         return actions
 
-    def _perform(self, actions: list[Action]) -> None:
+    def _carry_out(self, actions: list[Action]) -> None:
         if self._stopping.is_set():
-            return  # start no new work: after the next start, queries, messages and timers are restored from the store
+            return  # after the next start, queries, messages and timers are restored from the store
         for action in actions:
             match action:
                 case Transmit(outgoing):
-                    self._table.offer(outgoing)
-                case SetTimer(name, at) if not self._departure.begun:
+                    self._link_table.offer(outgoing)
+                case SetTimer(name, at) if not self._departure.has_begun:
                     self._timers.set(name, at)
-                case Ask(query) if not self._departure.begun:
-                    self._spawn(self._ask(query))
-                case TakePart(step) if not self._departure.begun:
-                    self._spawn(self._ask(step))
+                case Ask(query) if not self._departure.has_begun:
+                    self._spawn(self._ask_vault(query))
+                case TakePart(step) if not self._departure.has_begun:
+                    self._spawn(self._ask_vault(step))
                 case Forget(recipient):
-                    self._table.forget(recipient)
-                    if recipient in self.tasks.peers and (peer := self._known_peer(recipient)) is not None:
-                        self._table.open(peer)  # for a share of another task, everything except the model continues
+                    self._link_table.forget(recipient)
+                    if recipient in self.tasks.peers and (peer := self._find_known_peer(recipient)) is not None:
+                        # A peer with another task receives everything except the model, over a new link.
+                        self._link_table.open(peer)
                 case PublishModel(parameters, cycle):
                     self.model, self.cycle = parameters, cycle
 
@@ -327,25 +336,25 @@ class Agent:
         """Exclude the devices that the fleet has revoked."""
         revoked = self.trust.revoked
         for node in revoked & self.links.keys():
-            self._table.forget(node)
+            self._link_table.forget(node)
         if self.peer_sampling is not None:
             self.peer_sampling.expel(revoked)
         elif not self._stopping.is_set():
             self.tasks.peers = tuple(self.links)
-            self._spawn(self._mix())
+            self._spawn(self._update_mixing_peers())
 
-    async def _fire(self, name: str) -> None:
+    async def _fire_timer(self, name: str) -> None:
         if await self._file_throttle.wait_if_needed():
-            await self.serially(lambda: self.core.fire(name, self._loop.time()))
+            await self.run_serially(lambda: self.core.fire(name, self._loop.time()))
 
     async def _end_day(self, day: int) -> None:
-        await self.serially(lambda: self.core.end_windows(day, self._loop.time()))
+        await self.run_serially(lambda: self.core.end_windows(day, self._loop.time()))
 
-    async def _ask(self, query: Query | CellQuery) -> None:
-        answered = await self._questions.ask(query)
-        if answered is not None:
+    async def _ask_vault(self, query: Query | CellQuery) -> None:
+        answer = await self._vault_queries.ask(query)
+        if answer is not None:
             self._spawn(self.head_gossip.inform())
-            await self.serially(lambda: self.core.apply_answer(query, answered, self._loop.time()))
+            await self.run_serially(lambda: self.core.apply_answer(query, answer, self._loop.time()))
 
     async def _handle_confirmation(self, outgoing: Outgoing, reply: tuple[str, bytes] | None) -> None:
         if self.peer_sampling is not None:
@@ -357,7 +366,7 @@ class Agent:
         """Take back a share that a peer has permanently refused."""
         if reason == ANOTHER_TASK and isinstance(outgoing.parcel, bytes):
             self.tasks.note_refusal(outgoing.recipient, parcel_task(outgoing.parcel))
-        await self.serially(lambda: self.core.take_back(outgoing.recipient, outgoing.sequence, self._loop.time()))
+        await self.run_serially(lambda: self.core.take_back(outgoing.recipient, outgoing.sequence, self._loop.time()))
         self._departure.note_progress()
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
@@ -365,11 +374,11 @@ class Agent:
             work.close()
             return
         task = self._loop.create_task(work)
-        self._running.add(task)
+        self._background_tasks.add(task)
         task.add_done_callback(self._task_done)
 
     def _task_done(self, task: asyncio.Task[None]) -> None:
-        self._running.discard(task)
+        self._background_tasks.discard(task)
         if not task.cancelled() and (failure := task.exception()) is not None:
             self._fail(failure)
 
@@ -381,18 +390,18 @@ class Agent:
     async def _close(self, control: ControlServer) -> None:
         """Finish work in progress, make everything durable, and close all parts, even if closing one of them fails."""
         async with contextlib.AsyncExitStack() as stack:
-            for file in (self._store, self.head_gossip, self._book, self.peer_sampling):
-                if file is not None:
-                    stack.callback(file.close)
+            for part in (self._store, self.head_gossip, self._book, self.peer_sampling):
+                if part is not None:
+                    stack.callback(part.close)
             stack.callback(lambda: None if self._failure else self.core.flush())
             stack.push_async_callback(asyncio.to_thread, self.vault.close)
             stack.push_async_callback(asyncio.to_thread, self._core_thread.shutdown)
             stack.push_async_callback(control.stop)
-            await self._quiesce()
+            await self._finish_work()
         node, charges = self.identity.node_id, self.spending.charges
-        self.lives.say(logging.INFO, "stopped", "stopped id=%s charges=%d", node, charges)
+        self.lifecycle_log.say(logging.INFO, "stopped", "stopped id=%s charges=%d", node, charges)
 
-    async def _quiesce(self) -> None:
+    async def _finish_work(self) -> None:
         """Stop accepting new work, and wait for work in progress."""
         self._timers.cancel()
         for link in self.links.values():
@@ -404,6 +413,6 @@ class Agent:
             self.peer_sampling.stop()
             await self.peer_sampling.leave()
         await self.transport.stop(_GRACE_SECONDS)
-        if self._running:
-            await asyncio.wait(self._running, timeout=self.config.transport.timeout + _GRACE_SECONDS)
+        if self._background_tasks:
+            await asyncio.wait(self._background_tasks, timeout=self.config.transport.timeout + _GRACE_SECONDS)
         self._departure.report_outcome()

@@ -30,12 +30,12 @@ def saved_model(config: AgentConfig) -> tuple[NDArray[np.float64] | None, int]:
         config: configuration of the agent.
 
     Raises:
-        SottovoceError: if the state is missing or damaged, or belongs to another configuration.
+        SottovoceError: if the state is missing or corrupt, or belongs to another configuration.
     """
     state = config.agent.state
     identity, family = load(state / IDENTITY), family_of(config)
-    kept = read(state / NAME) if family.keeps_records and (state / NAME).is_file() else ()
-    learner, codec = family.learner(identity.node_id, FleetProvenance(identity), kept)
+    records = read(state / NAME) if family.keeps_records and (state / NAME).is_file() else ()
+    learner, codec = family.learner(identity.node_id, FleetProvenance(identity), records)
     path = state / STATE
     try:
         saved = codec.decode(_read_saved_state(path))
@@ -59,13 +59,13 @@ def _mismatch_error(path: Path, error: Exception) -> DataError:
 def _published_model(learner: Learner[Any], state: Any) -> PublishModel | None:
     """Return the model published after a start or after the first timer; the learner's effects are not carried out."""
     state, effects = learner.start(state, 0.0)
-    if (found := _model_in(effects)) is not None:
-        return found
-    beats = [effect.name for effect in effects if isinstance(effect, SetTimer)]
-    return _model_in(learner.on(state, Timer(beats[0]), 0.0)[1]) if beats else None
+    if (published := _find_model(effects)) is not None:
+        return published
+    timers = [effect.name for effect in effects if isinstance(effect, SetTimer)]
+    return _find_model(learner.on(state, Timer(timers[0]), 0.0)[1]) if timers else None
 
 
-def _model_in(effects: list[Effect]) -> PublishModel | None:
+def _find_model(effects: list[Effect]) -> PublishModel | None:
     return next((effect for effect in effects if isinstance(effect, PublishModel)), None)
 
 

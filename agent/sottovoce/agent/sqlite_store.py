@@ -66,30 +66,30 @@ class SqliteStore:
         directory: the agent's state directory.
         learner: learner that provides the first state.
         codec: codec for the learner's states.
-        released: number of answers already in the ledger; a device that lost its state does not apply them again.
+        release_count: number of answers already in the ledger; a device that lost its state does not apply them again.
         epoch: epoch of the fleet task that the state is for, 0 for none. An epoch higher than the stored one begins
             another life, in which nothing of the earlier task remains.
 
     Raises:
-        DataError: if the file is damaged, has another version, or cannot be written.
+        DataError: if the file is corrupt, has another version, or cannot be written.
     """
 
     def __init__(
-        self, directory: Path, learner: Learner[Any], codec: StateCodec, released: int, epoch: int = 0
+        self, directory: Path, learner: Learner[Any], codec: StateCodec, release_count: int, epoch: int = 0
     ) -> None:
         self._codec = codec
         self._path = directory / "state.db"
         counter = directory / "incarnation"
         try:
             if not self._path.exists():
-                incarnation = _next_incarnation(counter, released)
-                state = learner.fresh() if incarnation == 1 else learner.without_state(released)
-                self._create(incarnation, state, epoch)
+                incarnation = _next_incarnation(counter, release_count)
+                state = learner.fresh() if incarnation == 1 else learner.without_state(release_count)
+                self._create_database(incarnation, state, epoch)
             self._connection = sqlite3.connect(self._path, isolation_level=None, check_same_thread=False, timeout=10)
-            self.incarnation = self._open()
-            self._begin(learner, released, epoch)
+            self.incarnation = self._open_database()
+            self._begin_task(learner, release_count, epoch)
             if _read_counter(counter) != self.incarnation:
-                _write(counter, str(self.incarnation))
+                _write_counter(counter, str(self.incarnation))
         except (sqlite3.DatabaseError, ValueError) as error:
             raise self._unusable_error(error) from error
         except OSError as error:
@@ -117,7 +117,7 @@ class SqliteStore:
             raise self._unusable_error(error) from error
 
     def commit(
-        self, state: Any, sent: Sequence[Outgoing], confirmed: Sequence[str], seen: tuple[str, Seen] | None
+        self, state: Any, sent: Sequence[Outgoing], confirmed: Sequence[str], received: tuple[str, Seen] | None
     ) -> None:
         """Write all changes in one transaction; see Store.commit.
 
@@ -135,8 +135,8 @@ class SqliteStore:
                     entry = (outgoing.recipient, outgoing.sequence)
                     execute("INSERT INTO outbox VALUES (?, ?, ?)", (*entry, outgoing.parcel))
                     execute("INSERT OR REPLACE INTO sequence VALUES (?, ?)", entry)
-                if seen is not None:
-                    sender, newest = seen
+                if received is not None:
+                    sender, newest = received
                     execute(
                         "INSERT OR REPLACE INTO seen (sender, incarnation, sequence, refused) VALUES (?, ?, ?, ?)",
                         (sender, newest.incarnation, newest.sequence, newest.refused),
@@ -155,12 +155,12 @@ class SqliteStore:
         """Close the database file."""
         self._connection.close()
 
-    def _begin(self, learner: Learner[Any], released: int, epoch: int) -> None:
+    def _begin_task(self, learner: Learner[Any], release_count: int, epoch: int) -> None:
         """Begin a new task if the epoch is a later one; undelivered messages of the old task are dropped."""
         execute = self._connection.execute
         if execute("SELECT epoch FROM life").fetchone()[0] >= epoch:
             return
-        state = self._codec.encode(learner.without_state(released) if released else learner.fresh())
+        state = self._codec.encode(learner.without_state(release_count) if release_count else learner.fresh())
         execute("BEGIN IMMEDIATE")
         execute("DELETE FROM outbox")
         execute("DELETE FROM sequence")
@@ -169,7 +169,7 @@ class SqliteStore:
         execute("COMMIT")
         self.incarnation += 1
 
-    def _create(self, incarnation: int, state: Any, epoch: int) -> None:
+    def _create_database(self, incarnation: int, state: Any, epoch: int) -> None:
         draft = self._path.with_name("state.db.new")
         draft.unlink(missing_ok=True)
         encoded = self._codec.encode(state)
@@ -181,7 +181,7 @@ class SqliteStore:
         draft.chmod(0o600)
         rename(draft, self._path)
 
-    def _open(self) -> int:
+    def _open_database(self) -> int:
         execute = self._connection.execute
         SCHEMA.version(self._connection, self._path)
         execute("PRAGMA journal_mode = WAL")
@@ -203,11 +203,11 @@ class SqliteStore:
         )
 
 
-def _next_incarnation(counter: Path, released: int) -> int:
+def _next_incarnation(counter: Path, release_count: int) -> int:
     """Return 1 for a device that has never run, else a number above all earlier ones, even if the counter is lost."""
-    if (lives := _read_counter(counter)) is not None:
-        return lives + 1
-    return 1 if released == 0 else int(time.time())
+    if (last_incarnation := _read_counter(counter)) is not None:
+        return last_incarnation + 1
+    return 1 if release_count == 0 else int(time.time())
 
 
 def _read_counter(counter: Path) -> int | None:
@@ -222,7 +222,7 @@ def _read_counter(counter: Path) -> int | None:
         ) from error
 
 
-def _write(path: Path, text: str) -> None:
+def _write_counter(path: Path, text: str) -> None:
     draft = path.with_name(path.name + ".new")
     draft.write_text(text)
     rename(draft, path)

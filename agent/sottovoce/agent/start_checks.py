@@ -15,7 +15,7 @@ from sottovoce.identity import load as load_identity
 from sottovoce.identity.identity import IDENTITY
 from sottovoce.listening import cannot_listen, listening_error
 
-_ANSWERS_SECONDS = 2.0
+_STATUS_SECONDS = 2.0
 
 
 def problems(config: AgentConfig) -> Iterator[SottovoceError]:
@@ -24,7 +24,7 @@ def problems(config: AgentConfig) -> Iterator[SottovoceError]:
     If the state directory is missing, this machine is not the device, so addresses, peers and records are not checked.
     """
     on_device = config.agent.state.is_dir()
-    for check in (*_OF_THE_FILE, *(_OF_THE_DEVICE if on_device else ())):
+    for check in (*_FILE_CHECKS, *(_DEVICE_CHECKS if on_device else ())):
         try:
             check(config)
         except SottovoceError as error:
@@ -39,34 +39,34 @@ def doubts(config: AgentConfig) -> list[tuple[str, str]]:
     """
     if not config.agent.state.is_dir() or not _can_read_records(config):
         return []
-    data, found = config.data, load_configured_records(config.data)
-    if not len(found):
+    data, records = config.data, load_configured_records(config.data)
+    if not len(records):
         return [
             (
                 f"data.source: {data.source} does not contain any records",
                 "add records; this device cannot learn without them",
             )
         ]
-    said = []
-    if not 0.1 <= len(found) / data.expected_records <= 10:
-        said.append(
+    findings = []
+    if not 0.1 <= len(records) / data.expected_records <= 10:
+        findings.append(
             (
-                f"data.expected_records is {data.expected_records:g}, but the source has {len(found)} records",
+                f"data.expected_records is {data.expected_records:g}, but the source has {len(records)} records",
                 "correct it",
             )
         )
     if data.bounds is not None and (column := _first_clamped_column(config)) is not None:
-        where = f"data.bounds: every value in column {column} is outside {list(data.bounds)}"
-        said.append((where, "declare the actual range, because values are clamped to it"))
-    return said
+        problem = f"data.bounds: every value in column {column} is outside {list(data.bounds)}"
+        findings.append((problem, "declare the actual range, because values are clamped to it"))
+    return findings
 
 
 def _first_clamped_column(config: AgentConfig) -> int | None:
     """Return the first column that is constant only because of the bounds; None if there is no such column."""
     raw = load(config.data.source).records.features
     low, high = config.data.bounds or (-np.inf, np.inf)
-    beyond = ((raw <= low).all(axis=0) | (raw >= high).all(axis=0)) & (raw.min(axis=0) < raw.max(axis=0))
-    return int(np.flatnonzero(beyond)[0]) if beyond.any() else None
+    is_clamped = ((raw <= low).all(axis=0) | (raw >= high).all(axis=0)) & (raw.min(axis=0) < raw.max(axis=0))
+    return int(np.flatnonzero(is_clamped)[0]) if is_clamped.any() else None
 
 
 def _can_read_records(config: AgentConfig) -> bool:
@@ -86,10 +86,10 @@ def _check_records(config: AgentConfig) -> None:
 
 
 def _check_addresses(config: AgentConfig) -> None:
-    places = {"transport.listen": config.transport.listen} if "grpc" in config.transport.use else {}
+    addresses = {"transport.listen": config.transport.listen} if "grpc" in config.transport.use else {}
     if config.observe.metrics is not None:
-        places["observe.metrics"] = config.observe.metrics
-    for key, address in places.items():
+        addresses["observe.metrics"] = config.observe.metrics
+    for key, address in addresses.items():
         if (error := listening_error(address)) is not None and not _is_agent_running(config):
             raise cannot_listen(key, address, error)
 
@@ -97,7 +97,7 @@ def _check_addresses(config: AgentConfig) -> None:
 def _is_agent_running(config: AgentConfig) -> bool:
     """Return whether the device's agent is running, in which case the addresses are in use by the agent itself."""
     try:
-        ask(config.agent.state, "status", _ANSWERS_SECONDS, waiting=True)
+        ask(config.agent.state, "status", _STATUS_SECONDS, waiting=True)
     except NetworkError:
         return False
     return True
@@ -107,13 +107,13 @@ def _check_socket_path(config: AgentConfig) -> None:
     check_socket(config.agent.state)
 
 
-_OF_THE_FILE: tuple[Callable[[AgentConfig], object], ...] = (
+_FILE_CHECKS: tuple[Callable[[AgentConfig], object], ...] = (
     _check_socket_path,
     runnable_family,
     check_cell,
     check_transports,
 )
-_OF_THE_DEVICE: tuple[Callable[[AgentConfig], object], ...] = (
+_DEVICE_CHECKS: tuple[Callable[[AgentConfig], object], ...] = (
     check_readers,
     _check_identity,
     _check_records,

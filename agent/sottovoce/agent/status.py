@@ -81,10 +81,10 @@ def status_document(agent: Reported) -> dict[str, Any]:
             "alone": agent.head_gossip.detector.alone,
             "echoes": agent.head_gossip.detector.agreeing_count,
             "echoes_needed": agent.head_gossip.detector.needed,
-            "keepers": sorted(agent.head_gossip.keeping.nodes),
-            "period": _period(agent.spending.of_period),
-            "limits": [_limit(limit) for limit in agent.spending.of_limits],
-            "lasts_days": _days(agent.spending.lasts),
+            "keepers": sorted(agent.head_gossip.keeper_registry.nodes),
+            "period": _describe_period(agent.spending.of_period),
+            "limits": [_describe_limit(limit) for limit in agent.spending.of_limits],
+            "lasts_days": _to_days(agent.spending.lasts),
             "written_bytes_today": agent.spending.written_today,
             "bytes_per_day": agent.config.ledger.bytes_per_day,
         },
@@ -99,8 +99,8 @@ def status_document(agent: Reported) -> dict[str, Any]:
             for link in agent.links.values()
         ]
         + _unreached_contacts(agent),
-        "task": agent.tasks.document(),
-        "membership": _membership(agent.peer_sampling),
+        "task": agent.tasks.as_document(),
+        "membership": _describe_membership(agent.peer_sampling),
         "traffic": {
             "messages": counters.messages,
             "retries": counters.retries,
@@ -112,9 +112,9 @@ def status_document(agent: Reported) -> dict[str, Any]:
         "transport": {"trouble": listener.trouble, "duplicates": listener.duplicates},
         "refused": {"handshakes": listener.refused, "messages": dict(counters.refused)},
         "failures": dict(counters.failures),
-        "waiting": agent.waits.document(),
+        "waiting": agent.waits.as_document(),
         "certificate_expires": agent.identity.not_after.isoformat(),
-        "certificate": _certificate(agent.identity),
+        "certificate": _describe_certificate(agent.identity),
         "revocations": {"version": agent.revocations.version, "devices": len(agent.revocations.revoked)},
         "resources": {
             "rss_mib": resident_bytes() / 2**20,
@@ -125,7 +125,7 @@ def status_document(agent: Reported) -> dict[str, Any]:
     }
 
 
-def _certificate(identity: Identity) -> dict[str, Any]:
+def _describe_certificate(identity: Identity) -> dict[str, Any]:
     """Return the certificate's mode, the time from which it should be renewed, and whether renewal is overdue."""
     due = renewal_due(identity)
     return {"mode": identity.mode, "renew_from": due.isoformat(), "overdue": datetime.now(UTC) > due}
@@ -144,12 +144,12 @@ def _unreached_contacts(agent: Reported) -> list[dict[str, Any]]:
             "failures_in_a_row": trouble.failures,
             "last_failure": trouble.last,
         }
-        for node, trouble in agent.peer_sampling.troubles.items()
+        for node, trouble in agent.peer_sampling.failing_peers.items()
         if node not in agent.links and (contact := find(node)) is not None
     ]
 
 
-def _membership(peer_sampling: PeerSampling | None) -> dict[str, Any]:
+def _describe_membership(peer_sampling: PeerSampling | None) -> dict[str, Any]:
     """Return the devices that this one knows, and the state of its view exchanges."""
     if peer_sampling is None:
         return {"sampling": "static"}
@@ -161,11 +161,11 @@ def _membership(peer_sampling: PeerSampling | None) -> dict[str, Any]:
         "refused": dict(membership.refused),
         "period_s": round(membership.period, 3),
         "duplicates": peer_sampling.duplicates,
-        "sources": {name: asdict(looks) for name, looks in peer_sampling.discovery.looks.items()},
+        "sources": {name: asdict(statistics) for name, statistics in peer_sampling.discovery.statistics.items()},
     }
 
 
-def _period(spent: PeriodSpending | None) -> dict[str, Any] | None:
+def _describe_period(spent: PeriodSpending | None) -> dict[str, Any] | None:
     """Return the ledger's budget period; None for a budget that covers the device's whole life."""
     if spent is None:
         return None
@@ -178,7 +178,7 @@ def _period(spent: PeriodSpending | None) -> dict[str, Any] | None:
     }
 
 
-def _limit(spent: LimitSpending) -> dict[str, Any]:
+def _describe_limit(spent: LimitSpending) -> dict[str, Any]:
     """Return one of the owner's limits, which applies to all tasks together."""
     return {
         "span": spent.span,
@@ -188,6 +188,6 @@ def _limit(spent: LimitSpending) -> dict[str, Any]:
     }
 
 
-def _days(lasts: float | None) -> float | None:
+def _to_days(seconds: float | None) -> float | None:
     """Return the days for which the budget lasts at its past rate; None if this is unknown or nothing was spent."""
-    return None if lasts is None or not math.isfinite(lasts) else lasts / 86_400
+    return None if seconds is None or not math.isfinite(seconds) else seconds / 86_400

@@ -23,7 +23,7 @@ from sottovoce.identity.identity import FLEET_CERTIFICATE
 from sottovoce.identity.signed_task import SignedTask, read_task
 from sottovoce.vault import Ledger, Mandate, read_policy
 
-_EARLY_SECONDS = 60.0  # tolerance for another device's clock that is ahead, in seconds
+_EARLY_SECONDS = 60.0  # tolerated clock difference, in seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,9 +59,11 @@ class TaskActivator:
             task.verify(self.authority())
         except IdentityError as error:
             raise TaskRefused(str(error)) from error
-        present = self.ledger.mandate
-        if present is not None and task.epoch <= present.epoch:
-            raise TaskRefused(f"epoch {task.epoch} is over, because this device is already in epoch {present.epoch}")
+        current_mandate = self.ledger.mandate
+        if current_mandate is not None and task.epoch <= current_mandate.epoch:
+            raise TaskRefused(
+                f"epoch {task.epoch} is over, because this device is already in epoch {current_mandate.epoch}"
+            )
         if self.clock() < task.begins - _EARLY_SECONDS:
             raise TaskRefused("the task has not begun")
         if task.ends is not None and self.clock() >= task.ends:
@@ -82,24 +84,26 @@ class TaskActivator:
         except ConfigError as error:
             raise TaskRefused(f"this device cannot carry out the task: {error}") from error
         policy.check(algorithm=config.learner.name, unit=config.unit, purpose=task.purpose, cell=config.cell)
-        said = read_consent(self.directory, task)
-        if said == "refused":
+        answer = read_consent(self.directory, task)
+        if answer == "refused":
             raise TaskRefused("the owner has refused the task")
-        if policy.approve == "ask" and said != "approved":
+        if policy.approve == "ask" and answer != "approved":
             raise TaskRefused(f"the task awaits the owner's approval: sottovoce agent task approve {task.epoch}")
         return config, Mandate(task.epoch, budget_of(config), task.encoded, task.period)
 
 
-def _check_shape(own: AgentConfig, config: AgentConfig) -> None:
+def _check_shape(own_config: AgentConfig, config: AgentConfig) -> None:
     """Check public facts about the records without reading them, because all devices can see who activates a task.
 
     Raises:
         ConfigError: if the task needs records that differ from the owner's declaration.
     """
     for key in ("features", "classes"):
-        declared, wanted = getattr(own.data, key), getattr(config.data, key)
-        if declared != wanted:
-            raise ConfigError(f"data.{key}: the task specifies {wanted}, but this device declares {declared}")
+        declared_value, required_value = getattr(own_config.data, key), getattr(config.data, key)
+        if declared_value != required_value:
+            raise ConfigError(
+                f"data.{key}: the task specifies {required_value}, but this device declares {declared_value}"
+            )
 
 
 def make_closing_check(
@@ -119,25 +123,30 @@ def make_closing_check(
     mandate = ledger.mandate
     if mandate is None:
         return make_no_task_check(config)
-    task, forbidden = read_task(mandate.document, "the task in the ledger"), None
+    task, policy_refusal = read_task(mandate.document, "the task in the ledger"), None
     try:
-        policy, present = read_policy(config.vault.policy), active_configuration(config, ledger)
-        policy.check(algorithm=present.learner.name, unit=mandate.budget.unit, purpose=task.purpose, cell=present.cell)
-    except TaskRefused as refused:
-        forbidden = str(refused)
+        policy, active_config = read_policy(config.vault.policy), active_configuration(config, ledger)
+        policy.check(
+            algorithm=active_config.learner.name,
+            unit=mandate.budget.unit,
+            purpose=task.purpose,
+            cell=active_config.cell,
+        )
+    except TaskRefused as refusal:
+        policy_refusal = str(refusal)
 
-    def closed() -> str | None:
+    def closing_reason() -> str | None:
         if task.ends is not None and clock() >= task.ends:
             return f"the task for epoch {task.epoch} has ended"
         try:
-            said = read_consent(directory, task)
+            answer = read_consent(directory, task)
         except IdentityError as error:
             return str(error)
-        if said in ("refused", "withdrawn"):
+        if answer in ("refused", "withdrawn"):
             return f"the owner no longer takes part in the task for epoch {task.epoch}"
-        return forbidden
+        return policy_refusal
 
-    return closed
+    return closing_reason
 
 
 def active_configuration(config: AgentConfig, ledger: Ledger) -> AgentConfig:

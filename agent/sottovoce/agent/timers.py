@@ -11,21 +11,21 @@ class Timers:
 
     Args:
         waits: record of the waits in progress.
-        due: called with the timer's name when it is due.
+        on_due: called with the timer's name when it is due.
     """
 
-    def __init__(self, waits: Waits, due: Callable[[str], None]) -> None:
+    def __init__(self, waits: Waits, on_due: Callable[[str], None]) -> None:
         self._waits = waits
-        self._on_due = due
+        self._on_due = on_due
         self._handles: dict[str, asyncio.TimerHandle] = {}
 
-    def set(self, name: str, at: float) -> None:
+    def set(self, name: str, deadline: float) -> None:
         """Set a timer to a time on the event loop's clock, replacing any earlier timer of this name."""
         if name in self._handles:
             self._handles[name].cancel()
         loop = asyncio.get_running_loop()
-        self._waits.begin(f"timer:{name}", f"the next {name}", at - loop.time())
-        self._handles[name] = loop.call_at(at, self._expire, name)
+        self._waits.begin(f"timer:{name}", f"the next {name}", deadline - loop.time())
+        self._handles[name] = loop.call_at(deadline, self._expire, name)
 
     def cancel(self) -> None:
         """Cancel all timers."""

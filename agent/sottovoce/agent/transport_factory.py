@@ -23,7 +23,7 @@ if TYPE_CHECKING:  # imported late: saves memory in a device without a broker
     from sottovoce.transport.plugin import TransportPlugin
 
 
-def transport_of(
+def make_transport(
     config: AgentConfig,
     trust: Trust,
     directory: Path,
@@ -47,22 +47,22 @@ def transport_of(
         SottovoceError: if one of the transports cannot be used.
     """
 
-    def make_transport(name: str) -> Transport:
+    def make_single_transport(name: str) -> Transport:
         if name == "grpc":
             from sottovoce.transport.grpc import GrpcTransport
 
             return GrpcTransport(listen=config.transport.listen, trust=trust, reconnect=config.transport.backoff_max)
         if name in config.transport.plugins:
-            return _plugin_transport(name, config, trust, directory)
+            return _make_plugin_transport(name, config, trust, directory)
         from sottovoce.transport.mqtt import MqttTransport
 
-        broker = _broker(config.transport.mqtt, directory, config.transport.backoff_max)
+        broker = _make_broker(config.transport.mqtt, directory, config.transport.backoff_max)
         return MqttTransport(
             broker=broker,
             trust=trust,
             incarnation=incarnation,
             waiting=waits,
-            returned=lambda node: carrier.returned(node),
+            returned=lambda node: transport.returned(node),
         )
 
     refusals = Refusals(counters)
@@ -74,8 +74,8 @@ def transport_of(
             refusals.note(sender, refusal)
             raise
 
-    carrier = MultiTransport([make_transport(name) for name in config.transport.use], admit)
-    return carrier
+    transport = MultiTransport([make_single_transport(name) for name in config.transport.use], admit)
+    return transport
 
 
 def check_transports(config: AgentConfig) -> None:
@@ -99,23 +99,23 @@ def _load_plugin(name: str) -> "tuple[Plugin, TransportPlugin]":
     return plugin, load(plugin, TransportPlugin)
 
 
-def _plugin_transport(name: str, config: AgentConfig, trust: Trust, directory: Path) -> Transport:
+def _make_plugin_transport(name: str, config: AgentConfig, trust: Trust, directory: Path) -> Transport:
     """Return a transport provided by another package."""
     from sottovoce.transport.guarded_transport import GuardedTransport
     from sottovoce.transport.plugin import TransportContext
 
-    plugin, made = _load_plugin(name)
+    plugin, implementation = _load_plugin(name)
     files = directory / TLS_CERTIFICATE, directory / TLS_KEY
     context = TransportContext(trust, config.transport.plugins[name], *files, config.transport.backoff_max)
-    return GuardedTransport(plugin, lambda: made.make(context))
+    return GuardedTransport(plugin, lambda: implementation.make(context))
 
 
-def _broker(section: MqttSection, directory: Path, longest_pause: float) -> "Broker":
+def _make_broker(section: MqttSection, directory: Path, longest_pause: float) -> "Broker":
     from sottovoce.transport.mqtt import Broker
 
     host, port = section.address
     file = section.password_file
-    secret = None if file is None else read_password("transport.mqtt.password_file", file)
+    password = None if file is None else read_password("transport.mqtt.password_file", file)
     return Broker(
         host,
         port,
@@ -123,7 +123,7 @@ def _broker(section: MqttSection, directory: Path, longest_pause: float) -> "Bro
         section.version,
         tls=_tls_context_factory(section, directory) if section.encrypted else None,
         username=section.username,
-        password=secret,
+        password=password,
         longest_pause=longest_pause,
     )
 
@@ -132,15 +132,15 @@ def _tls_context_factory(section: MqttSection, directory: Path) -> Callable[[], 
     """Return a function that creates a mutual TLS context, rereading the certificate because it may be renewed."""
     authority = section.ca or directory / FLEET_CERTIFICATE
 
-    def context() -> ssl.SSLContext:
+    def make_context() -> ssl.SSLContext:
         try:
-            made = ssl.create_default_context(cafile=authority)
-            made.load_cert_chain(directory / TLS_CERTIFICATE, directory / TLS_KEY)
+            context = ssl.create_default_context(cafile=authority)
+            context.load_cert_chain(directory / TLS_CERTIFICATE, directory / TLS_KEY)
         except (OSError, ssl.SSLError) as error:
             raise ConfigError(
                 f"transport.mqtt.ca: cannot load {authority} and the device's certificate: {error}"
             ) from error
-        return made
+        return context
 
-    context()  # called once here, so a missing file stops the agent at once
-    return context
+    make_context()  # called once here, so a missing file stops the agent at once
+    return make_context

@@ -32,8 +32,10 @@ LEDGER = "ledger.db"
 
 def make_no_task_check(config: AgentConfig) -> Callable[[], str | None]:
     """Return the VaultContext.closed callback of a vault without a task; it blocks releases if tasks must be signed."""
-    waits = "the fleet has not signed any task that this device carries out" if config.vault.tasks == "signed" else None
-    return lambda: waits
+    reason = (
+        "the fleet has not signed any task that this device carries out" if config.vault.tasks == "signed" else None
+    )
+    return lambda: reason
 
 
 def make_vault(
@@ -42,10 +44,10 @@ def make_vault(
     ledger: Ledger,
     *,
     clock: Callable[[], float] = time.time,
-    lived: Callable[[], float] | None = None,
+    uptime: Callable[[], float] | None = None,
     noise: SeededNoise | None = None,
-    closed: Callable[[], str | None] = lambda: None,
-    belongs: "Callable[[Statement], None] | None" = None,
+    closing_reason: Callable[[], str | None] = lambda: None,
+    verify_member: "Callable[[Statement], None] | None" = None,
 ) -> Vault:
     """Return the vault for the configured records and an open ledger.
 
@@ -54,30 +56,32 @@ def make_vault(
         family: family of its learner.
         ledger: the ledger, opened for charging.
         clock: returns Unix time in seconds.
-        lived: returns seconds on a monotonic clock; None for the machine's uptime.
+        uptime: returns seconds on a monotonic clock; None for the machine's uptime.
         noise: noise source of a simulation, whose releases are never sent over a network; None for the operating
             system's noise source.
-        closed: returns the reason why nothing more is released, or None.
-        belongs: verifies the signatures of other devices in secure sums.
+        closing_reason: returns the reason why nothing more is released, or None.
+        verify_member: verifies the signatures of other devices in secure sums.
 
     Raises:
         SottovoceError: if the records cannot be read, or the terms do not have a privacy guarantee.
     """
     _apply_limits(config, ledger)
-    followed = None
+    growing_records = None
     if config.follows:
-        until = None if config.data.windows is None or config.learner.algorithm.regression else config.data.windows[1]
-        days = TrustedDays(clock, ledger.last_window(), lived)
-        followed = GrowingRecords(lambda: load_configured_records(config.data), days, until)
+        last_window = (
+            None if config.data.windows is None or config.learner.algorithm.regression else config.data.windows[1]
+        )
+        days = TrustedDays(clock, ledger.last_window(), uptime)
+        growing_records = GrowingRecords(lambda: load_configured_records(config.data), days, last_window)
     return build(
         records=load_configured_records(config.data),
-        followed=followed,
+        followed=growing_records,
         kernel=family.kernel,
         terms=family.terms,
         ledger=ledger,
         noise=OperatingSystemNoise() if noise is None else noise,
-        closed=closed,
-        belongs=belongs,
+        closed=closing_reason,
+        belongs=verify_member,
     )
 
 
@@ -109,25 +113,25 @@ def load_configured_records(data: DataSection) -> Records:
     Raises:
         DataError: if the records cannot be read, or differ from the declaration.
     """
-    loads = data.source.startswith("feed:") and data.classes > 1
-    found = load(f"{data.source}{'&' if '#' in data.source else '#'}task=profile" if loads else data.source)
+    uses_loads = data.source.startswith("feed:") and data.classes > 1
+    loaded_data = load(f"{data.source}{'&' if '#' in data.source else '#'}task=profile" if uses_loads else data.source)
     raw = checked(
-        found.records.features,
-        found.records.labels,
+        loaded_data.records.features,
+        loaded_data.records.labels,
         features_expected=data.features,
         classes=data.classes,
-        windows=found.records.windows,
+        windows=loaded_data.records.windows,
         origin=data.source,
     )
-    if loads and data.windows is not None and raw.windows is not None:
+    if uses_loads and data.windows is not None and raw.windows is not None:
         first, last = data.windows
         raw = raw.at(np.flatnonzero((raw.windows >= first) & (raw.windows <= last)))
-    if found.classes != data.classes:
+    if loaded_data.classes != data.classes:
         raise DataError(
             f"{data.source}: the class numbers do not match data.classes = {data.classes}; use an npz file with "
             "a `classes` array, which makes every device number the classes in the same way"
         )
-    bounds = found.bounds
+    bounds = loaded_data.bounds
     if data.bounds is not None:
         bounds = uniform_bounds(*data.bounds, data.features, "data.bounds")
     return records_of(raw, data.transform, bounds)

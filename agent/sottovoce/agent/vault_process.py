@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sottovoce.agent.faults import STUCK_SECONDS, Patience, fault_of, unrecoverable_disk_error
-from sottovoce.agent.notify import ALIVE, READY, STOPPING, notify_manager, ping_every
+from sottovoce.agent.faults import STUCK_SECONDS, FaultBackoff, fault_of, unrecoverable_disk_error
+from sottovoce.agent.notify import ALIVE, READY, STOPPING, notify_manager, ping_interval
 from sottovoce.agent.own_task import declared_ranges, task_of
 from sottovoce.agent.vault_here import LEDGER, make_no_task_check, make_vault
 from sottovoce.algorithms.assembly import family_of
@@ -45,9 +45,9 @@ def serve_vault(config: AgentConfig, file: Path) -> ExitCode:
         DONE after SIGTERM, INTERRUPTED after Ctrl-C; the answer in progress is finished first.
 
     Raises:
-        SottovoceError: if anything is missing, damaged or impossible; nothing was served.
+        SottovoceError: if anything is missing, corrupt or impossible; nothing was served.
     """
-    user = _user_id(config.vault.agent_user)
+    user = _find_user_id(config.vault.agent_user)
     if user == os.getuid():
         _log.warning("same-user the agent can read the records and the ledger directly; set vault.agent_user")
     hide_memory()
@@ -56,29 +56,30 @@ def serve_vault(config: AgentConfig, file: Path) -> ExitCode:
             "network-not-forbidden this machine's system calls are unknown, so the vault cannot block network "
             "access itself; configure the service manager to block it"
         )
-    patience, directory = Patience(_LONGEST_PAUSE), config.vault.directory
+    backoff, directory = FaultBackoff(_LONGEST_PAUSE), config.vault.directory
     while True:
-        began = time.monotonic()
+        started_at = time.monotonic()
         try:
-            if (code := _serve(config, file, user)) is not None:
+            if (code := _serve_until_stopped(config, file, user)) is not None:
                 return code
-            patience.reset()
+            backoff.reset()
         except (SottovoceError, OSError, MemoryError, RuntimeError) as error:
-            fault = fault_of(error, worked=directory is not None and read_only(directory))
+            fault = fault_of(error, has_worked=directory is not None and read_only(directory))
             if fault is None or fault.needs_a_person:
                 raise
-            if time.monotonic() - began > _WORKED_SECONDS:
-                patience.reset()
-            pause, stuck = patience.pause(fault), None if directory is None else unrecoverable_disk_error(directory)
-            if stuck is not None:
+            if time.monotonic() - started_at > _WORKED_SECONDS:
+                backoff.reset()
+            pause = backoff.next_pause(fault)
+            disk_error = None if directory is None else unrecoverable_disk_error(directory)
+            if disk_error is not None:
                 pause = STUCK_SECONDS
             notify_manager(ALIVE, f"STATUS={fault.summary}")
             time.sleep(pause)
-            if stuck is not None:
-                raise stuck from error
+            if disk_error is not None:
+                raise disk_error from error
 
 
-def _serve(config: AgentConfig, file: Path, user: int) -> ExitCode | None:
+def _serve_until_stopped(config: AgentConfig, file: Path, user: int) -> ExitCode | None:
     """Serve until stopped; return None if another task was activated, for which the vault must be built again."""
     path, directory = config.vault.socket, config.vault.directory
     if path is None or directory is None:
@@ -93,29 +94,30 @@ def _serve(config: AgentConfig, file: Path, user: int) -> ExitCode | None:
                 _check_writers(config.vault.policy, user)
             if (records := parse(config.data.source).path) is not None:
                 _check_readers(records, user)
-        owner = _ledger_owner(ledger_file)
+        owner = _read_ledger_owner(ledger_file)
         ledger = Ledger.open(ledger_file, owner, budget_of(config))
         stack.callback(ledger.close)
-        own, mandate, closed = config, ledger.mandate, make_no_task_check(config)
+        own_config, mandate, closing_reason = config, ledger.mandate, make_no_task_check(config)
         if mandate is not None:
-            from sottovoce.agent.task_activator import (
-                active_configuration,
-                make_closing_check,
-            )  # imported late: saves memory in a vault without tasks
+            # Imported late to save memory in a vault without tasks.
+            from sottovoce.agent.task_activator import active_configuration, make_closing_check
 
-            config, closed = active_configuration(own, ledger), make_closing_check(own, ledger, directory, time.time)
+            config = active_configuration(own_config, ledger)
+            closing_reason = make_closing_check(own_config, ledger, directory, time.time)
         try_graph(config)
         family = family_of(config)
-        belongs = None
+        verify_member = None
         if config.cell is not None:
             from sottovoce.agent.provenance import RosterWitness  # imported late: saves memory without a cell
-            from sottovoce.agent.revoked import RevokedHere
+            from sottovoce.agent.revoked import StoredRevocations
 
-            authority = _authority(directory)
-            belongs = RosterWitness(authority, task_of(config).digest, RevokedHere(directory, authority)).verify
-        vault = make_vault(config, family, ledger, closed=closed, belongs=belongs)
+            authority = _load_authority(directory)
+            verify_member = RosterWitness(
+                authority, task_of(config).digest, StoredRevocations(directory, authority)
+            ).verify
+        vault = make_vault(config, family, ledger, closing_reason=closing_reason, verify_member=verify_member)
         stack.callback(vault.close)
-        served = Served(
+        service = Served(
             vault,
             owner,
             ledger.own_budget,
@@ -123,27 +125,27 @@ def _serve(config: AgentConfig, file: Path, user: int) -> ExitCode | None:
             family.model.size,
             declared_ranges(config),
             b"" if mandate is None else mandate.document,
-            lambda document: _take_up(own, ledger, directory, document),
+            lambda document: _activate_task(own_config, ledger, directory, document),
         )
-        server = VaultServer(served)
+        server = VaultServer(service)
         listener = stack.enter_context(listening_socket(path, shared=user != os.getuid()))
         _log.info("ready owner=%s socket=%s", owner, path)
         notify_manager(READY, f"STATUS=serving device {owner}")
-        if server.run(listener, stop, alive=lambda: notify_manager(ALIVE), every=ping_every()):
+        if server.run(listener, stop, alive=lambda: notify_manager(ALIVE), every=ping_interval()):
             return None
         notify_manager(STOPPING)
         _log.info("stopped owner=%s", owner)
         return ExitCode.INTERRUPTED if stop.recv(1)[0] == signal.SIGINT else ExitCode.DONE
 
 
-def _take_up(config: AgentConfig, ledger: Ledger, directory: Path, document: bytes) -> None:
+def _activate_task(config: AgentConfig, ledger: Ledger, directory: Path, document: bytes) -> None:
     """Activate a task under the authority in the vault directory; see sottovoce.agent.task_activator."""
     from sottovoce.agent.task_activator import TaskActivator
 
-    TaskActivator(config, ledger, directory, lambda: _authority(directory))(document)
+    TaskActivator(config, ledger, directory, lambda: _load_authority(directory))(document)
 
 
-def _authority(directory: Path) -> "Authority":
+def _load_authority(directory: Path) -> "Authority":
     """Return the authority of the fleet whose certificate is in the vault directory."""
     from sottovoce.identity.identity import FLEET_CERTIFICATE, fleet_authority
 
@@ -155,9 +157,9 @@ def _authority(directory: Path) -> "Authority":
 def _check_readers(path: Path, user: int) -> None:
     """Check that the modes of files and directories prevent the agent's user from reading or changing the records."""
     _check_writers(path, user)
-    for place in (place for place in (path.resolve(), *path.resolve().parents) if place.exists()):
-        needed = stat.S_IROTH if place.is_file() else stat.S_IXOTH
-        if not place.stat().st_mode & needed:
+    for ancestor in (ancestor for ancestor in (path.resolve(), *path.resolve().parents) if ancestor.exists()):
+        required_bit = stat.S_IROTH if ancestor.is_file() else stat.S_IXOTH
+        if not ancestor.stat().st_mode & required_bit:
             return
     raise ConfigError(
         f"data.source: {path}: user {user}, from whom the vault must be protected, could read these records; "
@@ -165,13 +167,13 @@ def _check_readers(path: Path, user: int) -> None:
     )
 
 
-def _ledger_owner(path: Path) -> str:
+def _read_ledger_owner(path: Path) -> str:
     ledger = Ledger.read(path)
     ledger.close()
     return ledger.owner
 
 
-def _user_id(user: str | None) -> int:
+def _find_user_id(user: str | None) -> int:
     """Return the numeric id of the user that may query the vault."""
     if user is None:
         return os.getuid()
@@ -192,11 +194,11 @@ def _check_writers(path: Path, user: int) -> None:
     ledger with another one gets a new budget.
     """
     for file in (path.absolute(), path.resolve()):
-        for place in (place for place in (file, *file.parents) if place.exists()):
-            mode, owner = place.stat().st_mode, place.stat().st_uid
+        for ancestor in (ancestor for ancestor in (file, *file.parents) if ancestor.exists()):
+            mode, owner = ancestor.stat().st_mode, ancestor.stat().st_uid
             if owner == user or (mode & 0o022 and not mode & stat.S_ISVTX):
                 raise ConfigError(
-                    f"{place} could be changed by user {user}, from whom the vault must be protected, and {path} "
+                    f"{ancestor} could be changed by user {user}, from whom the vault must be protected, and {path} "
                     "could then be replaced; make root or the vault's user the owner, and remove write access "
                     "for others (chmod go-w)"
                 )
@@ -205,13 +207,13 @@ def _check_writers(path: Path, user: int) -> None:
 @contextlib.contextmanager
 def _stop_signal_socket() -> Iterator[socket.socket]:
     """Yield a socket from which the number of the first stop signal can be read."""
-    here, there = socket.socketpair()
-    with here, there:
-        there.setblocking(False)
-        signal.set_wakeup_fd(there.fileno(), warn_on_full_buffer=False)
+    receiver, sender = socket.socketpair()
+    with receiver, sender:
+        sender.setblocking(False)
+        signal.set_wakeup_fd(sender.fileno(), warn_on_full_buffer=False)
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: None)
         try:
-            yield here
+            yield receiver
         finally:
             signal.set_wakeup_fd(-1)

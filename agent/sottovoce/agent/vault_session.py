@@ -4,10 +4,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from sottovoce.agent.fleet_tasks import kept_task
+from sottovoce.agent.fleet_tasks import load_task
 from sottovoce.agent.own_task import task_of
 from sottovoce.agent.provenance import RosterWitness
-from sottovoce.agent.revoked import RevokedHere
+from sottovoce.agent.revoked import StoredRevocations
 from sottovoce.agent.runnable import check_cell, runnable_family
 from sottovoce.agent.task_activator import TaskActivator, active_configuration, make_closing_check
 from sottovoce.agent.vault_here import LEDGER, make_vault
@@ -51,45 +51,48 @@ def open_local_vault(config: AgentConfig, trust: Trust, clock: Callable[[], floa
     """
     state, identity, authority = config.agent.state, trust.identity, Following(trust)
     ledger = Ledger.open(state / LEDGER, identity.node_id, budget_of(config))
-    taking_up = TaskActivator(config, ledger, state, lambda: authority, clock)
+    activator = TaskActivator(config, ledger, state, lambda: authority, clock)
     try:
         try:
-            return _open_under_task(config, ledger, taking_up)
+            return _open_under_task(config, ledger, activator)
         except SottovoceError:
-            if ledger.mandate is None or not _take_up_next(config, identity, taking_up):
+            if ledger.mandate is None or not _activate_next_task(config, identity, activator):
                 raise
-            return _open_under_task(config, ledger, taking_up)
+            return _open_under_task(config, ledger, activator)
     except BaseException:
         ledger.close()
         raise
 
 
-def _open_under_task(own: AgentConfig, ledger: Ledger, taking_up: TaskActivator) -> VaultSession:
-    config, mandate, clock = active_configuration(own, ledger), ledger.mandate, taking_up.clock
+def _open_under_task(own_config: AgentConfig, ledger: Ledger, activator: TaskActivator) -> VaultSession:
+    config, mandate, clock = active_configuration(own_config, ledger), ledger.mandate, activator.clock
     check_cell(config)
-    family, closed = runnable_family(config), make_closing_check(own, ledger, taking_up.directory, taking_up.clock)
+    family = runnable_family(config)
+    closing_reason = make_closing_check(own_config, ledger, activator.directory, clock)
     task = task_of(config)
-    belongs = None
+    verify_member = None
     if config.cell is not None:
-        authority = taking_up.authority()
-        belongs = RosterWitness(authority, task.digest, RevokedHere(taking_up.directory, authority), clock).verify
-    vault = make_vault(config, family, ledger, clock=clock, closed=closed, belongs=belongs)
+        authority = activator.authority()
+        verify_member = RosterWitness(
+            authority, task.digest, StoredRevocations(activator.directory, authority), clock
+        ).verify
+    vault = make_vault(config, family, ledger, clock=clock, closing_reason=closing_reason, verify_member=verify_member)
 
     def take_up(document: bytes) -> None:
-        _check_runnable(own, document)
-        vault.end(lambda: taking_up(document), "another task has begun")
+        _check_runnable(own_config, document)
+        vault.end(lambda: activator(document), "another task has begun")
 
     return VaultSession(vault, config, family, task, 0 if mandate is None else mandate.epoch, take_up)
 
 
-def _take_up_next(own: AgentConfig, identity: Identity, taking_up: TaskActivator) -> bool:
+def _activate_next_task(own_config: AgentConfig, identity: Identity, activator: TaskActivator) -> bool:
     """Activate a newer task from the state directory, if there is one, and return whether it was activated."""
     try:
-        task = kept_task(own.agent.state, identity.authority)
+        task = load_task(own_config.agent.state, identity.authority)
         if task is None:
             return False
-        _check_runnable(own, task.encoded)
-        taking_up(task.encoded)
+        _check_runnable(own_config, task.encoded)
+        activator(task.encoded)
     except SottovoceError:
         return False
     return True
@@ -109,21 +112,21 @@ def open_remote_vault(config: AgentConfig, identity: Identity, waits: Waits) -> 
     family, budget = runnable_family(config), budget_of(config)
     vault = RemoteVault(socket, owner=identity.node_id, budget=budget, patience=config.vault.patience, waits=waits)
     try:
-        own, epoch = config, 0
+        own_config, epoch = config, 0
         if vault.task:
             task = read_task(vault.task, socket)
-            config, epoch = config_for_task(own, task.tables, task.epoch, vault.statement.epsilon), task.epoch
+            config, epoch = config_for_task(own_config, task.tables, task.epoch, vault.statement.epsilon), task.epoch
             family = runnable_family(config)
         check_cell(config)
         if vault.follows != config.follows:
-            does = "follows a feed" if vault.follows else "follows no feed"
+            vault_mode = "follows a feed" if vault.follows else "follows no feed"
             raise PrivacyError(
-                f"{socket}: the vault {does}, but the agent's configuration differs; use the same [data] and "
+                f"{socket}: the vault {vault_mode}, but the agent's configuration differs; use the same [data] and "
                 "[privacy] tables for both, and restart the vault"
             )
 
         def take_up(document: bytes) -> None:
-            _check_runnable(own, document)
+            _check_runnable(own_config, document)
             vault.take_up(document)
 
         return VaultSession(vault, config, family, task_of(config, vault.ranges), epoch, take_up)
@@ -132,7 +135,7 @@ def open_remote_vault(config: AgentConfig, identity: Identity, waits: Waits) -> 
         raise
 
 
-def _check_runnable(own: AgentConfig, document: bytes) -> None:
+def _check_runnable(own_config: AgentConfig, document: bytes) -> None:
     """Check that this agent can run under a task before its vault activates the task for good.
 
     Raises:
@@ -140,7 +143,7 @@ def _check_runnable(own: AgentConfig, document: bytes) -> None:
     """
     task = read_task(document, "this document")
     try:
-        config = config_for_task(own, task.tables, task.epoch)
+        config = config_for_task(own_config, task.tables, task.epoch)
         check_cell(config)
         runnable_family(config)
         task_of(config)

@@ -13,19 +13,19 @@ class Wait:
         since: start of the wait.
         until: latest end of the wait, or, if the wait repeats, the time of the next check.
         repeats: whether the wait may continue after `until`.
-        counted: time up to which the wait is included in the total of its kind.
+        counted_until: time up to which the wait is included in the total of its kind.
     """
 
     reason: str
     since: float
     until: float
     repeats: bool
-    counted: float
+    counted_until: float
 
 
 @dataclass(slots=True)
-class Past:
-    """Totals of the waits of one kind.
+class WaitTotals:
+    """Totals for one kind of wait.
 
     Attributes:
         begun: number of waits begun.
@@ -41,7 +41,7 @@ class Waits:
     """Waits in progress by name, and totals of waits by kind. The kind is the part of a name before its colon."""
 
     current: dict[str, Wait] = field(default_factory=dict)
-    past: dict[str, Past] = field(default_factory=dict)
+    totals: dict[str, WaitTotals] = field(default_factory=dict)
 
     def begin(
         self, name: str, reason: str, seconds: float, since: float | None = None, *, repeats: bool = False
@@ -51,17 +51,17 @@ class Waits:
         A repeating wait has no such limit: its condition is checked again after `seconds`.
         """
         now = time.monotonic()
-        goes_on = since is not None and name in self.current
+        is_continuation = since is not None and name in self.current
         self.end(name)
-        self.past.setdefault(_kind(name), Past()).begun += not goes_on
+        self.totals.setdefault(_kind(name), WaitTotals()).begun += not is_continuation
         self.current[name] = Wait(reason, now if since is None else since, now + seconds, repeats, now)
 
     def end(self, name: str) -> None:
         """End the wait of this name, if there is one."""
         if (wait := self.current.pop(name, None)) is not None:
-            self.past[_kind(name)].seconds += time.monotonic() - wait.counted
+            self.totals[_kind(name)].seconds += time.monotonic() - wait.counted_until
 
-    def document(self) -> list[dict[str, str | float | bool]]:
+    def as_document(self) -> list[dict[str, str | float | bool]]:
         """Return the waits for `agent status --why`, with the seconds since the start and the seconds left."""
         now = time.monotonic()
         return [

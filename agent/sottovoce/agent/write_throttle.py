@@ -11,7 +11,7 @@ from sottovoce.agent.wait_status import Waits
 
 _log = logging.getLogger(__name__)
 _DAY_SECONDS = 86_400
-_AT_ONCE = 0.25  # fraction of a day's bytes that may be written as soon as the day begins
+_INITIAL_FRACTION = 0.25  # fraction of a day's bytes that may be written as soon as the day begins
 
 
 @dataclass(slots=True)
@@ -26,16 +26,16 @@ class DailyCounter:
     count: Callable[[], int]
     clock: Callable[[], float] = time.time
     _day: int = field(init=False)
-    _before: int = field(init=False)
+    _start_count: int = field(init=False)
 
     def __post_init__(self) -> None:
-        self._day, self._before = self._today(), self.count()
+        self._day, self._start_count = self._today(), self.count()
 
     def __call__(self) -> int:
         """Return the counter's growth today."""
         if (day := self._today()) != self._day:
-            self._day, self._before = day, self.count()
-        return self.count() - self._before
+            self._day, self._start_count = day, self.count()
+        return self.count() - self._start_count
 
     def _today(self) -> int:
         return int(self.clock() // _DAY_SECONDS)
@@ -46,42 +46,43 @@ class WriteThrottle:
     """A throttle that blocks while more has been written today than the day's allowance so far.
 
     Attributes:
-        most: limit in bytes per UTC day.
+        limit: limit in bytes per UTC day.
         written: returns the bytes written today.
         waits: record of the waits in progress.
         stopping: event that ends the wait.
-        wait: name of the wait.
+        wait_name: name of the wait.
         reason: reason for the wait.
-        tell: logs the number of bytes written.
+        log_slowdown: logs the number of bytes written.
     """
 
-    most: int
+    limit: int
     written: Callable[[], int]
     waits: Waits
     stopping: asyncio.Event
-    wait: str
+    wait_name: str
     reason: str
-    tell: Callable[[int], None]
-    _last_told_day: int = field(default=-1, init=False)
+    log_slowdown: Callable[[int], None]
+    _last_logged_day: int = field(default=-1, init=False)
 
     async def wait_if_needed(self) -> bool:
         """Wait if today's writes require it; return False if the agent is stopping."""
         written, now = self.written(), time.time()
-        if (seconds := seconds_to_wait(written, self.most, now)) > 0:
-            if self._last_told_day != (day := int(now // _DAY_SECONDS)):  # log once a day
-                self._last_told_day = day
-                self.tell(written)
-            self.waits.begin(self.wait, self.reason, seconds)
+        if (seconds := seconds_to_wait(written, self.limit, now)) > 0:
+            day = int(now // _DAY_SECONDS)
+            if day != self._last_logged_day:  # log once a day
+                self._last_logged_day = day
+                self.log_slowdown(written)
+            self.waits.begin(self.wait_name, self.reason, seconds)
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self.stopping.wait(), seconds)
-            self.waits.end(self.wait)
+            self.waits.end(self.wait_name)
         return not self.stopping.is_set()
 
 
-def ledger_throttle(most: int, written: Callable[[], int], waits: Waits, stopping: asyncio.Event) -> WriteThrottle:
+def ledger_throttle(limit: int, written: Callable[[], int], waits: Waits, stopping: asyncio.Event) -> WriteThrottle:
     """Return the throttle for the ledger's writes."""
 
-    def tell(count: int) -> None:
+    def log_slowdown(count: int) -> None:
         _log.warning(
             "ledger-rests the ledger has written %d bytes today and is slowing down to stay within "
             "ledger.bytes_per_day",
@@ -89,34 +90,36 @@ def ledger_throttle(most: int, written: Callable[[], int], waits: Waits, stoppin
         )
 
     reason = "the ledger's write quota to refill (ledger.bytes_per_day)"
-    return WriteThrottle(most, written, waits, stopping, wait="wear", reason=reason, tell=tell)
+    return WriteThrottle(limit, written, waits, stopping, wait_name="wear", reason=reason, log_slowdown=log_slowdown)
 
 
-def file_throttle(most: int, written: Callable[[], int], waits: Waits, stopping: asyncio.Event) -> WriteThrottle:
+def file_throttle(limit: int, written: Callable[[], int], waits: Waits, stopping: asyncio.Event) -> WriteThrottle:
     """Return the throttle for the agent's file writes."""
 
-    def tell(count: int) -> None:
+    def log_slowdown(count: int) -> None:
         _log.warning(
             "device-rests the agent has written %d bytes today and is slowing down to stay within agent.bytes_per_day",
             count,
         )
 
     reason = "this device's write quota to refill (agent.bytes_per_day)"
-    return WriteThrottle(most, written, waits, stopping, wait="disk-wear", reason=reason, tell=tell)
+    return WriteThrottle(
+        limit, written, waits, stopping, wait_name="disk-wear", reason=reason, log_slowdown=log_slowdown
+    )
 
 
-def seconds_to_wait(written: int, most: int, now: float) -> float:
+def seconds_to_wait(written: int, limit: int, now: float) -> float:
     """Return the seconds until the bytes written today are within the allowance of this UTC day.
 
     A part of the allowance is available at the start of the day; the rest becomes available evenly over the day.
 
     Args:
         written: bytes written today.
-        most: bytes allowed in a day.
+        limit: bytes allowed in a day.
         now: seconds since 1970.
     """
     elapsed = now % _DAY_SECONDS
-    if written >= most:
+    if written >= limit:
         return _DAY_SECONDS - elapsed
-    allowed_at = (written / most - _AT_ONCE) / (1 - _AT_ONCE) * _DAY_SECONDS
+    allowed_at = (written / limit - _INITIAL_FRACTION) / (1 - _INITIAL_FRACTION) * _DAY_SECONDS
     return max(0.0, allowed_at - elapsed)

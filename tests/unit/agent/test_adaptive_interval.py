@@ -85,7 +85,7 @@ def test_a_quiet_fleet_is_woken_by_one_that_has_learnt() -> None:
             learner=push_sum(other, steps=0),
             store=store,
             seal=lambda _, __, message: message,
-            pace=AdaptiveInterval(LONGEST),
+            interval=AdaptiveInterval(LONGEST),
         )
         due[name] = 0.0
         cores[name].replace_peers((other,), 0.0)

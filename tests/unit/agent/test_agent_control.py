@@ -260,11 +260,11 @@ def test_waits_are_told_by_name_with_the_time_that_is_left(monkeypatch: pytest.M
     waits.begin("vault", "the vault to answer", 600.0, repeats=True)
     waits.begin("peer", "a peer", 2.0)
     now = 101.5
-    assert waits.document() == [
+    assert waits.as_document() == [
         {"name": "peer", "reason": "a peer", "since_s": 1.5, "left_s": 0.5, "repeats": False},
         {"name": "vault", "reason": "the vault to answer", "since_s": 1.5, "left_s": 598.5, "repeats": True},
     ]
     waits.begin("peer", "again", 1.0)
     waits.end("vault")
     waits.end("nobody")
-    assert json.loads(json.dumps(waits.document()))[0]["reason"] == "again"
+    assert json.loads(json.dumps(waits.as_document()))[0]["reason"] == "again"

@@ -61,7 +61,7 @@ def test_it_waits_with_a_reason_and_stops_at_once() -> None:
         running = asyncio.create_task(DayWatch((FIRST, FIRST), lambda: wall.now, waits).run(stopping, wall.tell))
         for _ in range(5):  # to where it waits
             await asyncio.sleep(0)
-        document = waits.document()
+        document = waits.as_document()
         stopping.set()
         await running
         return document

@@ -47,11 +47,11 @@ class Rig:
             core=self.core,
             head_gossip=cast(LedgerHeadGossip, self),
             links=cast("dict[str, Link]", {peer.peer.id: peer for peer in peers}),
-            gone=gone.__contains__,
+            has_left=gone.__contains__,
             hand_off=self._hand_off,
         )
 
-    async def tell(self, peer: Peer) -> None:
+    async def send_head(self, peer: Peer) -> None:
         """See LedgerHeadGossip.tell."""
         self.asked.append(peer.id)
         if peer.id not in self._alive:
@@ -72,14 +72,14 @@ class Rig:
     async def leave(self, *, told: bool = True) -> dict[str, Any]:
         outcome = asyncio.ensure_future(self.departure.wait_for_outcome())
         await asyncio.sleep(0)
-        await self.departure.hand_over(asyncio.Event(), informed=told)
+        await self.departure.hand_over(asyncio.Event(), peers_informed=told)
         self.departure.report_outcome()
         return await outcome
 
 
 @pytest.fixture(autouse=True)
 def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, seconds in {"LEAVE": 0.5, "_TAKING": 0.2, "_QUIET": 0.05}.items():
+    for name, seconds in {"LEAVE": 0.5, "_ACCEPT": 0.2, "_QUIET": 0.05}.items():
         monkeypatch.setattr(f"sottovoce.agent.departure.{name}_SECONDS", seconds)
     monkeypatch.setattr("sottovoce.agent.departure._PAUSE_SECONDS", 0.01)
 

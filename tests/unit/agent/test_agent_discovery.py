@@ -20,13 +20,13 @@ class Scripted:
 
     def __init__(self, name: str, *script: Sequence[Contact] | Exception) -> None:
         self.name = name
-        self.looks = 0
+        self.statistics = 0
         self.closed = False
         self._script = script
 
     async def look(self) -> Sequence[Contact]:
-        outcome = self._script[min(self.looks, len(self._script) - 1)]
-        self.looks += 1
+        outcome = self._script[min(self.statistics, len(self._script) - 1)]
+        self.statistics += 1
         await asyncio.sleep(0)
         if isinstance(outcome, Exception):
             raise outcome
@@ -40,7 +40,7 @@ class Stuck(Scripted):
     """Never ends a look, nor its closing."""
 
     async def look(self) -> Sequence[Contact]:
-        self.looks += 1
+        self.statistics += 1
         await asyncio.Event().wait()
         return ()
 
@@ -80,8 +80,8 @@ async def test_every_source_is_looked_at_and_none_waits_for_another() -> None:
     rig = Rig(Stuck("dns", ()), Scripted("mdns", NetworkError("no network")), Scripted("mqtt", [SOMEBODY]))
     async with rig.running():
         await _until(lambda: rig.learnt.get("mqtt"))
-        await _until(lambda: rig.discovery.looks["mdns"].failures >= 2)
-        waiting = {wait["name"]: wait["reason"] for wait in rig.waits.document()}
+        await _until(lambda: rig.discovery.statistics["mdns"].failures >= 2)
+        waiting = {wait["name"]: wait["reason"] for wait in rig.waits.as_document()}
     assert rig.learnt["mqtt"][0] == [SOMEBODY]
     assert set(rig.learnt) == {"mqtt"}
     assert waiting["source:dns"] == "contacts from dns"
@@ -97,10 +97,10 @@ async def test_a_failure_is_told_once_a_minute_and_forgotten_when_a_look_succeed
     rig = Rig(source)
     with caplog.at_level(logging.WARNING):
         async with rig.running():
-            await _until(lambda: source.looks >= 6)
+            await _until(lambda: source.statistics >= 6)
             await _until(lambda: rig.learnt)
-            assert rig.discovery.looks["dns"].failures == 0
-            assert rig.discovery.looks["dns"].found == 1
+            assert rig.discovery.statistics["dns"].failures == 0
+            assert rig.discovery.statistics["dns"].found == 1
     told = [record.getMessage() for record in caplog.records if "discovery-failed" in record.getMessage()]
     assert told == ["discovery-failed source=dns nobody answers"]
 
@@ -110,19 +110,19 @@ async def test_with_company_there_is_no_hurry_and_without_it_no_pause_is_sat_out
     rig = Rig(source)
     rig.known = 5
     async with rig.running():
-        await _until(lambda: source.looks == 1)
+        await _until(lambda: source.statistics == 1)
         await asyncio.sleep(0.1)
-        assert source.looks == 1, "five seconds are the least"
+        assert source.statistics == 1, "five seconds are the least"
         rig.known = 0
-        await _until(lambda: source.looks == 2)
+        await _until(lambda: source.statistics == 2)
 
 
 async def test_a_look_that_never_ends_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sottovoce.agent.discovery._LOOK_SECONDS", 0.01)
+    monkeypatch.setattr("sottovoce.agent.discovery._QUERY_SECONDS", 0.01)
     rig = Rig(Stuck("mdns", ()))
     async with rig.running():
-        await _until(lambda: rig.discovery.looks["mdns"].failures)
-        assert "no answer within" in rig.discovery.looks["mdns"].last_failure
+        await _until(lambda: rig.discovery.statistics["mdns"].failures)
+        assert "no answer within" in rig.discovery.statistics["mdns"].last_failure
 
 
 async def test_stopping_ends_a_look_in_its_middle_and_closing_is_not_waited_for(
@@ -132,7 +132,7 @@ async def test_stopping_ends_a_look_in_its_middle_and_closing_is_not_waited_for(
     stuck, other = Stuck("mdns", ()), Scripted("dns", [SOMEBODY])
     rig = Rig(stuck, other)
     async with rig.running():
-        await _until(lambda: stuck.looks)
+        await _until(lambda: stuck.statistics)
     await rig.discovery.close()
     assert other.closed
 
@@ -152,4 +152,4 @@ async def test_no_source_is_no_work() -> None:
     async with rig.running() as work:
         await asyncio.sleep(0)
         assert not work.done()
-    assert rig.waits.document() == []
+    assert rig.waits.as_document() == []

@@ -80,12 +80,15 @@ def of_the_system(number: int, kind: type[SottovoceError] = NetworkError) -> Sot
     ids=lambda value: f"{value.__class__.__name__}-{value.__cause__}" if isinstance(value, Exception) else None,
 )
 def test_what_passes_by_itself(error: Exception, at_first: str | None, later: str | None) -> None:
-    assert (transient_fault_kind(error, worked=False), transient_fault_kind(error, worked=True)) == (at_first, later)
+    assert (transient_fault_kind(error, has_worked=False), transient_fault_kind(error, has_worked=True)) == (
+        at_first,
+        later,
+    )
     assert {at_first, later} <= {None, *KINDS}
 
 
 def test_a_lack_of_memory_is_said_without_the_shape_of_the_records() -> None:
-    fault = fault_of(MemoryError("Unable to allocate 1.2 GiB for an array with shape (71234, 5)"), worked=True)
+    fault = fault_of(MemoryError("Unable to allocate 1.2 GiB for an array with shape (71234, 5)"), has_worked=True)
     assert fault is not None
     assert "71234" not in fault.summary
 
@@ -93,8 +96,8 @@ def test_a_lack_of_memory_is_said_without_the_shape_of_the_records() -> None:
 class Agent:
     """One that fails, or works until it is stopped."""
 
-    has_worked, changing = True, False
-    lives: Any = None
+    has_worked, switching_task = True, False
+    lifecycle_log: Any = None
 
     def __init__(self, failure: Exception | None) -> None:
         self.failure = failure
@@ -244,7 +247,7 @@ def test_by_hand_it_waits_for_such_a_disk(
 
 
 def test_what_is_wrong_with_records_is_said_in_the_log_and_to_the_owner_alone() -> None:
-    fault = faults.fault_of(DataError("records.npz: row 17 is not a finite number"), worked=True)
+    fault = faults.fault_of(DataError("records.npz: row 17 is not a finite number"), has_worked=True)
     assert fault is not None
     assert "row 17" in fault.reason
     assert fault.summary == "needs a person: data: the device's log and `sottovoce agent status` show the reason"

@@ -25,7 +25,7 @@ DUPLICATE = encode_receipt(Receipt(duplicate=True))
 
 @dataclass
 class Told:
-    """Ledger-head gossip that notes whom it tells; implements sottovoce.agent.link.Telling."""
+    """Ledger-head gossip that notes whom it tells; implements sottovoce.agent.link.HeadSender."""
 
     owes: bool = False
     failures: list[Exception] = field(default_factory=list)
@@ -37,14 +37,14 @@ class Told:
         assert peer == PEER.id
         return self.owes
 
-    async def tell(self, peer: Peer) -> None:
+    async def send_head(self, peer: Peer) -> None:
         assert peer == PEER
         if self.failures:
             raise self.failures.pop(0)
         self.told.append(len(self.sent))
         self.owes = False
 
-    async def question(self, peer: str) -> tuple[SignedHead, bytes]:
+    async def make_request(self, peer: str) -> tuple[SignedHead, bytes]:
         assert peer == PEER.id
         return HEAD, b"a head"
 
@@ -77,9 +77,9 @@ class Bench:
             peer=PEER,
             transport=self.transport,
             head_gossip=self.head_gossip,
-            confirmed=self._confirmed,
-            declined=self._declined,
-            missed=self.missed.append,
+            on_confirmed=self._confirmed,
+            on_refused=self._declined,
+            on_failed_attempt=self.missed.append,
             counters=self.counters,
             waits=self.waits,
             timeout=3.0,
@@ -151,7 +151,7 @@ async def test_a_share_is_delivered_once_and_confirmed() -> None:
     assert bench.transport.sent == [b"share 1", b"share 2"]
     assert bench.confirmed == [share(1), share(2)]
     assert (bench.counters.messages, bench.counters.retries, bench.counters.wire_bytes) == (2, 0, 14)
-    assert bench.waits.document() == []
+    assert bench.waits.as_document() == []
 
 
 async def test_a_retry_sends_the_same_bytes_until_one_gets_through() -> None:
@@ -233,7 +233,7 @@ async def test_no_share_leaves_as_long_as_the_head_cannot_be_told() -> None:
 
 
 async def test_an_idle_link_tells_the_head_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sottovoce.agent.link._LOOK_EVERY_SECONDS", 0.001)
+    monkeypatch.setattr("sottovoce.agent.link._HEAD_CHECK_SECONDS", 0.001)
     bench = Bench()
     async with bench.running():
         await asyncio.sleep(0.01)
@@ -314,11 +314,11 @@ async def test_what_it_waits_for_is_told_with_reason_and_end(monkeypatch: pytest
     monkeypatch.setattr("sottovoce.agent.wait_status.time", SimpleNamespace(monotonic=lambda: 100.0))
     bench = Bench(failure(), backoff=1000.0, backoff_max=1000.0)
     seen = []
-    bench.transport.look = lambda: seen.extend(bench.waits.document())
+    bench.transport.look = lambda: seen.extend(bench.waits.as_document())
     async with bench.running():
         bench.link.offer(share(7))
         await bench.until_failed()
-        (pause,) = bench.waits.document()
+        (pause,) = bench.waits.as_document()
         assert bench.link.last_failure == f"peer {PEER.id}: unreachable"
     (attempt,) = seen
     assert attempt["reason"] == f"{PEER.address} to confirm share 7"
@@ -327,7 +327,7 @@ async def test_what_it_waits_for_is_told_with_reason_and_end(monkeypatch: pytest
         f"the pause before the next attempt to reach {PEER.address}: peer {PEER.id}: unreachable"
     )
     assert 100 <= float(pause["left_s"]) <= 1000
-    assert bench.waits.document() == [], "stopped, it waits for nothing"
+    assert bench.waits.as_document() == [], "stopped, it waits for nothing"
 
 
 async def test_what_it_waited_for_is_forgotten_once_it_is_there() -> None:
@@ -335,7 +335,7 @@ async def test_what_it_waited_for_is_forgotten_once_it_is_there() -> None:
     async with bench.running():
         bench.link.offer(share(7))
         await bench.until_confirmed(1)
-        assert bench.waits.document() == []
+        assert bench.waits.as_document() == []
 
 
 async def test_stopped_in_a_pause_it_ends_at_once_and_confirms_nothing() -> None:

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from sottovoce.agent.notify import ALIVE, READY, STOPPING, notify_manager, notify_while_running, ping_every
+from sottovoce.agent.notify import ALIVE, READY, STOPPING, notify_manager, notify_while_running, ping_interval
 
 SOON = {"WATCHDOG_USEC": "20000"}
 
@@ -81,7 +81,7 @@ def test_a_watchdog_is_fed_twice_as_often_as_it_wants(
             monkeypatch.delenv(name, raising=False)
         else:
             monkeypatch.setenv(name, value)
-    assert ping_every() == expected
+    assert ping_interval() == expected
 
 
 def test_a_process_is_ready_then_alive_then_stopping(heard: socket.socket, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -116,7 +116,7 @@ def test_one_that_goes_on_in_the_same_process_does_not_say_that_it_stops(heard: 
         stopping = asyncio.Event()
         stopping.set()
         with ThreadPoolExecutor(1) as thread:
-            await notify_while_running(stopping, thread, "here", ends=lambda: False)
+            await notify_while_running(stopping, thread, "here", will_exit=lambda: False)
 
     asyncio.run(work())
     assert all_that_waits(heard) == ["READY=1\nSTATUS=here"]

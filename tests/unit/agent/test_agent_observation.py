@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import pytest
 from sottovoce.agent.measured import wait_values
-from sottovoce.agent.observation import Watched, can_publish_machine, core_finding, readiness, serve_observation
+from sottovoce.agent.observation import ObservedAgent, can_publish_machine, core_problem, readiness, serve_observation
 from sottovoce.agent.wait_status import Waits
 from sottovoce.config import ObserveSection
 from sottovoce.errors import ConfigError
@@ -26,8 +26,8 @@ def agent(
     waits: Waits | None = None,
     metrics: str = "127.0.0.1:1",
     vault: str | None = None,
-    serially: Callable[[Any], Any] | None = None,
-) -> Watched:
+    run_serially: Callable[[Any], Any] | None = None,
+) -> ObservedAgent:
     names = ("grpc", "mqtt")[: len(troubles)]
     config = SimpleNamespace(
         transport=SimpleNamespace(use=names),
@@ -40,30 +40,30 @@ def agent(
         identity=SimpleNamespace(node_id=ID, not_after=datetime.now(UTC) + timedelta(days=days)),
         trust=SimpleNamespace(revoked=revoked),
         waits=waits or Waits(),
-        serially=serially,
+        run_serially=run_serially,
     )
-    return cast(Watched, fake)
+    return cast(ObservedAgent, fake)
 
 
 async def test_a_core_that_takes_its_turn_lives() -> None:
-    async def serially(act: Callable[[], list[Any]]) -> None:
+    async def run_serially(act: Callable[[], list[Any]]) -> None:
         assert act() == []
 
-    assert await core_finding(agent(serially=serially)) == ""
+    assert await core_problem(agent(run_serially=run_serially)) == ""
 
 
 async def test_a_core_that_is_stuck_does_not() -> None:
-    async def serially(act: Callable[[], list[Any]]) -> None:
+    async def run_serially(act: Callable[[], list[Any]]) -> None:
         await asyncio.Event().wait()
 
-    assert await core_finding(agent(serially=serially), 0.01) == "the core has not responded for 0.01 s"
+    assert await core_problem(agent(run_serially=run_serially), 0.01) == "the core has not responded for 0.01 s"
 
 
 async def test_a_core_that_has_shut_down_does_not_either() -> None:
-    async def serially(act: Callable[[], list[Any]]) -> None:
+    async def run_serially(act: Callable[[], list[Any]]) -> None:
         raise RuntimeError("cannot schedule new futures after shutdown")
 
-    assert await core_finding(agent(serially=serially)) == "the agent is stopping"
+    assert await core_problem(agent(run_serially=run_serially)) == "the agent is stopping"
 
 
 def test_a_device_is_ready_while_one_transport_is_up() -> None:

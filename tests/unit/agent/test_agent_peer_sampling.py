@@ -28,7 +28,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> tuple[PeerSampling, asyncio.Event]
     transport = SimpleNamespace(deliver=deliver)
     parts: dict[str, Any] = dict.fromkeys(("book", "boots", "discovery"), MagicMock())
     peer_sampling = PeerSampling(membership=membership, transport=transport, counters=Counters(), timeout=1.0, **parts)
-    peer_sampling._door = MagicMock(seal=lambda *_: b"")
+    peer_sampling._hooks = MagicMock(seal=lambda *_: b"")
     peer_sampling._loop = MagicMock()
     return peer_sampling, fail
 
@@ -37,7 +37,7 @@ async def test_a_peer_that_does_not_answer_is_trouble(asked: tuple[PeerSampling,
     peer_sampling, fail = asked
     fail.set()
     await peer_sampling._request(GONE)  # type: ignore[arg-type]
-    assert peer_sampling.troubles["gone"].failures == 1
+    assert peer_sampling.failing_peers["gone"].failures == 1
 
 
 async def test_a_peer_that_was_expelled_while_it_was_asked_is_none(asked: tuple[PeerSampling, asyncio.Event]) -> None:
@@ -47,4 +47,4 @@ async def test_a_peer_that_was_expelled_while_it_was_asked_is_none(asked: tuple[
     peer_sampling.expel({"gone"})
     fail.set()
     await request
-    assert not peer_sampling.troubles
+    assert not peer_sampling.failing_peers

@@ -6,7 +6,7 @@ from sottovoce.errors import MessageRefused
 from sottovoce.wire.limits import MAX_ENVELOPE_BYTES
 
 PERIOD = 10.0
-SHARES = int(_LIMITS["shares"].at_once)
+SHARES = int(_LIMITS["shares"].capacity)
 
 
 class Clock:
@@ -44,7 +44,7 @@ def test_who_hands_over_more_than_its_quota_is_refused_and_nobody_else(quota: Qu
 def test_it_grows_again_with_time_and_not_beyond_what_it_was(quota: Quota, clock: Clock) -> None:
     taken(quota, "greedy", 1000)
     clock.now = PERIOD
-    assert taken(quota, "greedy", 1000) == _LIMITS["shares"].a_period
+    assert taken(quota, "greedy", 1000) == _LIMITS["shares"].per_period
     clock.now = 1000 * PERIOD
     assert taken(quota, "greedy", 1000) == SHARES
 

@@ -39,14 +39,14 @@ def test_an_enroller_that_does_not_answer_is_waited_for_until_somebody_renews(
 
     async def looks() -> None:
         await renewal._check_once()
-        (wait,) = waits.document()
+        (wait,) = waits.as_document()
         assert wait["reason"] == "the enroller h:1 to renew the certificate"
         assert 5 < float(wait["left_s"]) <= 605
         request = read_request(renewal_request(directory), "r")
         install_certificate(directory, fleet.renew(request, ()), "c")
         await renewal._check_once()
         await renewal._check_once()
-        assert waits.document() == []
+        assert waits.as_document() == []
 
     asyncio.run(looks())
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from sottovoce.agent.ledger_head_gossip import Voice
+from sottovoce.agent.ledger_head_gossip import Messenger
 from sottovoce.agent.revocation_gossip import RevocationGossip
 from sottovoce.agent.revoked import load_revocation_list, revoke, store_revocation_list
 from sottovoce.agent.wait_status import Waits
@@ -34,8 +34,8 @@ class Node:
         self.down = False
         self.shunned = 0
         self.peers: list[Peer] = []
-        voice = Voice(self._sealed, self, 1.0, Counters(), Waits())
-        self.revocations = RevocationGossip(trust=self.trust, state=state, voice=voice, period=period)
+        messenger = Messenger(self._sealed, self, 1.0, Counters(), Waits())
+        self.revocations = RevocationGossip(trust=self.trust, state=state, messenger=messenger, period=period)
         self.revocations.attach(None, lambda: self.peers, self._shun)  # type: ignore[arg-type]
         net[self.identity.node_id] = self
 
@@ -139,11 +139,11 @@ async def test_a_question_brings_a_list_either_way(line: list[Node], fleet: Flee
     one, two, *_, gone = line
     await handed(one, listed(fleet, tmp_path, gone))
     two.meet(one)
-    await two.revocations._ask()
+    await two.revocations._ask_random_peer()
     assert two.revocations.version == 1, "who asks is told"
     three = line[2]
     two.meet(three)
-    await two.revocations._ask()
+    await two.revocations._ask_random_peer()
     assert three.revocations.version == 1, "who is asked is told"
 
 
@@ -152,10 +152,10 @@ async def test_who_does_not_answer_is_told_later(line: list[Node], fleet: Fleet,
     one.meet(two)
     two.down = True
     await handed(one, listed(fleet, tmp_path, gone))
-    await one.revocations._tell_all()
+    await one.revocations._inform_peers()
     assert two.revocations.version == 0
     two.down = False
-    await one.revocations._tell_all()
+    await one.revocations._inform_peers()
     assert two.revocations.version == 1
 
 
@@ -164,9 +164,9 @@ async def test_a_device_that_finds_itself_in_a_list_says_so(line: list[Node], fl
     await handed(one, listed(fleet, tmp_path, gone))
     gone.meet(one)
     with pytest.raises(IdentityError, match=f"this device \\({gone.id}\\) was revoked"):
-        await gone.revocations._ask()
+        await gone.revocations._ask_random_peer()
     with pytest.raises(IdentityError, match="was revoked"):
-        RevocationGossip(trust=gone.trust, state=gone.state, voice=gone.revocations._voice, period=1.0)
+        RevocationGossip(trust=gone.trust, state=gone.state, messenger=gone.revocations._messenger, period=1.0)
     with pytest.raises(MessageRefused, match="is revoked") as refused:
         await one.revocations.receive(gone.id, encode_revocations(Revocations(0, None)))
     assert refused.value.reason == "revoked", "it was told already"

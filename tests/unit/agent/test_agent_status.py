@@ -3,7 +3,7 @@
 from types import SimpleNamespace
 from typing import Any, cast
 
-from sottovoce.agent.peer_sampling import Trouble
+from sottovoce.agent.peer_sampling import PeerFailures
 from sottovoce.agent.status import _unreached_contacts
 from sottovoce.cli.agent import _waiting_lines
 from sottovoce_bootstrap import Contact
@@ -13,8 +13,8 @@ INVITED, LINKED, FORGOTTEN = "a" * 32, "b" * 32, "c" * 32
 
 def test_every_contact_in_trouble_is_listed_but_for_links_and_the_forgotten() -> None:
     known = {node: Contact(node, (f"{node[0]}.example:7400",)) for node in (INVITED, LINKED)}
-    troubles = {node: Trouble(2, "of another fleet") for node in (INVITED, LINKED, FORGOTTEN)}
-    peer_sampling = SimpleNamespace(troubles=troubles, membership=SimpleNamespace(find=known.get))
+    failing_peers = {node: PeerFailures(2, "of another fleet") for node in (INVITED, LINKED, FORGOTTEN)}
+    peer_sampling = SimpleNamespace(failing_peers=failing_peers, membership=SimpleNamespace(find=known.get))
     (peer,) = _unreached_contacts(cast(Any, SimpleNamespace(peer_sampling=peer_sampling, links={LINKED: None})))
     assert (peer["id"], peer["address"], peer["failures_in_a_row"]) == (INVITED, "a.example:7400", 2)
     assert peer["last_failure"] == "of another fleet"

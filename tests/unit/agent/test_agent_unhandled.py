@@ -11,7 +11,7 @@ from sottovoce.observe import RateLimitedLog
 
 @pytest.fixture
 def loop(monkeypatch: pytest.MonkeyPatch) -> asyncio.AbstractEventLoop:
-    monkeypatch.setattr(unhandled, "_seldom", RateLimitedLog(logging.getLogger("sottovoce.agent.unhandled")))
+    monkeypatch.setattr(unhandled, "_sparse_log", RateLimitedLog(logging.getLogger("sottovoce.agent.unhandled")))
     loop = asyncio.new_event_loop()
     loop.set_exception_handler(unhandled.handle)
     return loop

@@ -13,11 +13,11 @@ from sottovoce.vault import confinement
 
 
 def test_a_user_has_a_name_or_a_number() -> None:
-    assert vault_process._user_id(None) == os.getuid()
-    assert vault_process._user_id("4711") == 4711
-    assert vault_process._user_id("root") == 0
+    assert vault_process._find_user_id(None) == os.getuid()
+    assert vault_process._find_user_id("4711") == 4711
+    assert vault_process._find_user_id("root") == 0
     with pytest.raises(ConfigError, match="there is no user `nobody-here`"):
-        vault_process._user_id("nobody-here")
+        vault_process._find_user_id("nobody-here")
 
 
 def test_what_another_user_could_change_is_refused(tmp_path: Path) -> None:

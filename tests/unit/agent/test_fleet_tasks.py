@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 from msgspec import json
-from sottovoce.agent.fleet_tasks import FLEET_TASK, FleetTasks, kept_task, propose
-from sottovoce.agent.ledger_head_gossip import Voice
+from sottovoce.agent.fleet_tasks import FLEET_TASK, FleetTasks, load_task, propose
+from sottovoce.agent.ledger_head_gossip import Messenger
 from sottovoce.agent.wait_status import Waits
 from sottovoce.errors import IdentityError, MessageRefused, TaskRefused
 from sottovoce.identity import Fleet, Trust, create_fleet, enrol
@@ -27,9 +27,9 @@ class Node:
         self.why: Exception | None = None
         self.changes = 0
         identity = enrol(fleet, state / "identity")
-        voice = Voice(lambda recipient, kind, payload: payload, self, 1.0, Counters(), Waits())  # type: ignore[arg-type]
+        messenger = Messenger(lambda recipient, kind, payload: payload, self, 1.0, Counters(), Waits())  # type: ignore[arg-type]
         self.state = state
-        self.part = FleetTasks(trust=Trust(identity), state=state, voice=voice, epoch=0, take_up=self._take_up)
+        self.part = FleetTasks(trust=Trust(identity), state=state, messenger=messenger, epoch=0, take_up=self._take_up)
         self.running: set[asyncio.Task[None]] = set()
         self.stopping = asyncio.Event()
         self.part.attach(None, self._peers, self._spawn, self._change)  # type: ignore[arg-type]
@@ -92,7 +92,7 @@ async def test_a_task_travels_and_is_taken_up(fleet: Fleet, nodes: list[Node], t
         await asyncio.gather(runs[1])
     assert [node.taken for node in nodes] == [[task.encoded]] * 3
     for node in nodes:
-        assert kept_task(node.state, fleet.authority) == task
+        assert load_task(node.state, fleet.authority) == task
         node.stopping.set()
         node.part.retry_now()
     await asyncio.gather(runs[0], again)
@@ -103,7 +103,7 @@ async def test_what_the_fleet_has_not_signed_is_refused_and_not_kept(nodes: list
     forged = propose(tmp_path / "other", stranger, {"learner": {"name": "clipd2p"}}, {})
     with pytest.raises(MessageRefused, match="not signed by fleet"):
         await nodes[0].part.receive("b", told(forged))
-    assert nodes[0].part.held is None
+    assert nodes[0].part.newest_task is None
     assert not (nodes[0].state / "task").exists()
 
 
@@ -113,7 +113,7 @@ async def test_an_older_task_is_answered_by_the_newer(fleet: Fleet, nodes: list[
     assert (first.epoch, second.epoch) == (1, 2)
     await nodes[0].part.receive("b", told(second))
     assert await nodes[0].part.receive("b", told(first)) == told(second)
-    assert nodes[0].part.held == second
+    assert nodes[0].part.newest_task == second
 
 
 async def test_why_it_is_not_taken_up_is_said_and_the_present_task_goes_on(
@@ -129,9 +129,9 @@ async def test_why_it_is_not_taken_up_is_said_and_the_present_task_goes_on(
         node.why = why
         node.part.retry_now()
         assert not await node.part._try_take_up()
-        assert node.part.because == words
+        assert node.part.inactive_reason == words
     assert node.changes == 0
-    assert node.part.document()["next"]["because"] == "activation failed (TypeError)"
+    assert node.part.as_document()["next"]["because"] == "activation failed (TypeError)"
 
 
 @pytest.mark.parametrize("depth", range(3, 1200, 7))
@@ -160,5 +160,5 @@ async def test_a_damaged_file_is_said_and_peers_tell_it_again(fleet: Fleet, node
         read_task(b"half of one", "it")
     task = propose(tmp_path / "authority", fleet, {"learner": {"name": "clipd2p"}}, {})
     await nodes[0].part.receive("b", told(task))
-    assert nodes[0].part.held == task
+    assert nodes[0].part.newest_task == task
     assert FLEET_TASK == "fleet-task/1"

@@ -23,13 +23,13 @@ def devices(tmp_path_factory: pytest.TempPathFactory) -> list[Identity]:
 def test_it_keeps_the_highest_head_of_each_device_over_a_restart(devices: list[Identity], tmp_path: Path) -> None:
     one, other = devices[:2]
     book = HeadBook(tmp_path / "heads.db")
-    assert book.created_because == "there was no ledger head database"
+    assert book.creation_reason == "there was no ledger head database"
     for number in (1, 2, 5):
         assert book.store_head(head(one, number), ()).fits
     assert book.store_head(head(other, 3), ()).known is None
     book.close()
     again = HeadBook(tmp_path / "heads.db")
-    assert again.created_because is None
+    assert again.creation_reason is None
     assert (again.known_head(one.node_id), again.known_head(other.node_id)) == (head(one, 5), head(other, 3))
     assert again.known_head(devices[2].node_id) is None
     again.close()
@@ -115,8 +115,8 @@ def test_a_damaged_book_is_begun_anew_and_says_so(devices: list[Identity], tmp_p
     path = tmp_path / "heads.db"
     path.write_bytes(content)
     book = HeadBook(path)
-    assert book.created_because is not None
-    assert book.created_because.startswith("the database was corrupt (")
+    assert book.creation_reason is not None
+    assert book.creation_reason.startswith("the database was corrupt (")
     assert book.store_head(head(devices[0], 1), ()).fits
     book.close()
 

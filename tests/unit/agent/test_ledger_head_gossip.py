@@ -43,14 +43,14 @@ class Fleet:
         """The device, with this ledger; with a book of its own unless one is named."""
         return self._open(self.device, past, book or f"device-{len(self.opened)}", needed=needed, alone=alone)
 
-    async def tell(self, device: LedgerHeadGossip, peer: int = 0) -> None:
-        await device.tell(at(str(peer), self.peers[peer]))
+    async def send_head(self, device: LedgerHeadGossip, peer: int = 0) -> None:
+        await device.send_head(at(str(peer), self.peers[peer]))
 
     async def release(self, device: LedgerHeadGossip, past: Past, peer: int = 0) -> None:
         """It charges, releases, and tells a peer."""
         past.charges += 1
         await device.advance(past.tip())
-        await self.tell(device, peer)
+        await self.send_head(device, peer)
 
     def _open(self, who: Identity, past: Past, book: str, *, needed: int = 1, alone: bool = False) -> LedgerHeadGossip:
         made = head_gossip(self.village, who, past, self._directory / book, needed=needed, alone=alone)
@@ -73,23 +73,23 @@ def fleet(identities: list[Identity], tmp_path: Path) -> Iterator[Fleet]:
 async def test_nothing_is_released_before_enough_peers_have_answered(fleet: Fleet) -> None:
     device = fleet.start(Past(), needed=2)
     waiting = asyncio.create_task(device.wait_for_permission())
-    await fleet.tell(device)
-    await fleet.tell(device)
+    await fleet.send_head(device)
+    await fleet.send_head(device)
     assert device.detector.agreeing_count == 1, "the same peer counts once"
     await asyncio.sleep(0.01)
     assert not waiting.done()
-    await fleet.tell(device, 1)
+    await fleet.send_head(device, 1)
     assert await asyncio.wait_for(waiting, PATIENCE)
 
 
 async def test_alone_it_waits_for_nobody_and_is_named_all_the_same(fleet: Fleet) -> None:
-    await fleet.tell(fleet.start(Past(57)))
+    await fleet.send_head(fleet.start(Past(57)))
     device = fleet.start(Past(41), alone=True)
     there = {where: fleet.village.pop(where) for where in list(fleet.village)}
     assert await device.wait_for_permission()
     fleet.village |= there
     with pytest.raises(LedgerError, match=OLDER):
-        await fleet.tell(device)
+        await fleet.send_head(device)
 
 
 async def test_nothing_is_released_before_the_next_start_would_find_a_peer_that_knows(
@@ -100,13 +100,13 @@ async def test_nothing_is_released_before_the_next_start_would_find_a_peer_that_
     answering = fleet.village.pop("0")
     fleet.village["device"] = device = fleet.start(past)
     waiting = asyncio.create_task(device.wait_for_permission())
-    await answering.tell(at("device", identities[0]))
+    await answering.send_head(at("device", identities[0]))
     assert device.detector.may_release
     await asyncio.sleep(0.05)
     assert (waiting.done(), past.named) == (False, ())
     assert "1 of 1 peers to store this ledger's head" in device._waiting_reason()
     fleet.village |= {"0": answering, "1": away}
-    await fleet.tell(device, 1)
+    await fleet.send_head(device, 1)
     assert await asyncio.wait_for(waiting, PATIENCE)
     past.charges += 1
     again = fleet.start(past)
@@ -122,16 +122,16 @@ async def test_a_lost_answer_silences_no_keeper(
     await fleet.release(before, past)
     device = fleet.start(past)
     await fleet.village["0"].receive(identities[0].node_id, encode_heads(Heads(device.head, None)))  # no answer comes
-    await fleet.tell(device)
+    await fleet.send_head(device)
     assert device.detector.may_release
     monkeypatch.setattr(module, "TELL_EVERY_SECONDS", 0.0)
     for _ in range(5):
-        await fleet.tell(device)
+        await fleet.send_head(device)
     for _ in range(3):
         await fleet.release(device, past)
     copy = fleet.start(Past(5))
     with pytest.raises(LedgerError, match=OLDER):
-        await fleet.tell(copy)
+        await fleet.send_head(copy)
 
 
 async def test_stopped_while_it_waits_it_may_not_release(fleet: Fleet) -> None:
@@ -150,7 +150,7 @@ async def test_to_be_alone_is_offered_to_those_without_any_contact(
     device = head_gossip({}, identities[0], Past(), tmp_path / "book", waits=waits, contacts=contacts)
     waiting = asyncio.create_task(device.wait_for_permission())
     await asyncio.sleep(0)
-    (wait,) = waits.document()
+    (wait,) = waits.as_document()
     device.stop()
     await asyncio.wait_for(waiting, PATIENCE)
     device.close()
@@ -163,7 +163,7 @@ async def test_after_a_restart_it_goes_on(fleet: Fleet) -> None:
     before = fleet.start(past)
     await fleet.release(before, past)
     after = fleet.start(past)
-    await fleet.tell(after)
+    await fleet.send_head(after)
     assert after.detector.may_release
     for _ in range(5):
         await fleet.release(after, past)
@@ -171,22 +171,22 @@ async def test_after_a_restart_it_goes_on(fleet: Fleet) -> None:
 
 async def test_a_peer_that_hears_first_tells_what_it_knows(fleet: Fleet, identities: list[Identity]) -> None:
     """What a peer says in a question of its own counts like an answer."""
-    await fleet.tell(fleet.start(Past(57)))
+    await fleet.send_head(fleet.start(Past(57)))
     fleet.village["device"] = device = fleet.start(Past(57))
-    await fleet.village["0"].tell(at("device", identities[0]))
+    await fleet.village["0"].send_head(at("device", identities[0]))
     assert device.detector.may_release
     fleet.village["device"] = fleet.start(Past(41))
     with pytest.raises(LedgerError, match="charge 57"):
-        await fleet.village["0"].tell(at("device", identities[0]))
+        await fleet.village["0"].send_head(at("device", identities[0]))
 
 
 @pytest.mark.parametrize("charges, words", [(41, OLDER), (57, COPY), (60, COPY)])
 async def test_a_restored_copy_is_named_whatever_it_did_since(fleet: Fleet, charges: int, words: str) -> None:
     """Its past parts from that of the original at charge 41, with its first release."""
-    await fleet.tell(fleet.start(Past(57)))
+    await fleet.send_head(fleet.start(Past(57)))
     restored = fleet.start(Past(charges, "copy", common=41))
     with pytest.raises(LedgerError, match=words):
-        await fleet.tell(restored)
+        await fleet.send_head(restored)
     assert not restored.detector.may_release
 
 
@@ -200,8 +200,8 @@ async def test_its_own_book_names_a_restored_ledger(fleet: Fleet) -> None:
 async def test_two_at_once_are_both_named_once_both_have_released(fleet: Fleet) -> None:
     one, two = Past(5, "one", common=5), Past(5, "two", common=5)
     original, clone = fleet.start(one), fleet.start(two)
-    await fleet.tell(original)
-    await fleet.tell(clone)
+    await fleet.send_head(original)
+    await fleet.send_head(clone)
     await fleet.release(original, one)
     with pytest.raises(LedgerError, match=COPY):
         await fleet.release(clone, two)
@@ -211,25 +211,25 @@ async def test_two_at_once_are_both_named_once_both_have_released(fleet: Fleet) 
 
 async def test_two_at_once_that_release_nothing_hear_of_each_other(fleet: Fleet) -> None:
     original, clone = fleet.start(Past(5)), fleet.start(Past(5))
-    await fleet.tell(original)
-    await fleet.tell(clone)
-    await fleet.tell(original)  # that one might have been late
-    await fleet.tell(clone)
+    await fleet.send_head(original)
+    await fleet.send_head(clone)
+    await fleet.send_head(original)  # that one might have been late
+    await fleet.send_head(clone)
     with pytest.raises(LedgerError, match="receives messages from both copies in turn"):
-        await fleet.tell(original)
+        await fleet.send_head(original)
 
 
 async def test_a_late_message_of_an_earlier_life_names_nobody(fleet: Fleet, identities: list[Identity]) -> None:
     past = Past(5)
     earlier, now = fleet.start(past), fleet.start(past)
-    await fleet.tell(now)
-    await fleet.tell(earlier)
-    await fleet.tell(now)
+    await fleet.send_head(now)
+    await fleet.send_head(earlier)
+    await fleet.send_head(now)
     await fleet.release(now, past)
     late = encode_heads(Heads(earlier.head, None))
     answer, refusal = await fleet.village["0"].receive(identities[0].node_id, late)
     assert (refusal is None, decode_heads(answer).known) == (False, now.head), "it is older than what is known"
-    await fleet.tell(now)
+    await fleet.send_head(now)
 
 
 async def test_messages_of_one_life_out_of_order_are_no_evidence(fleet: Fleet, identities: list[Identity]) -> None:
@@ -241,7 +241,7 @@ async def test_messages_of_one_life_out_of_order_are_no_evidence(fleet: Fleet, i
 
 
 async def test_evidence_is_refused_for_ledger_and_not_kept(fleet: Fleet, identities: list[Identity]) -> None:
-    await fleet.tell(fleet.start(Past(57)))
+    await fleet.send_head(fleet.start(Past(57)))
     answer, refusal = await fleet.village["0"].receive(
         identities[0].node_id, encode_heads(Heads(head(identities[0], 41), None))
     )
@@ -282,12 +282,12 @@ async def test_it_is_due_when_the_ledger_has_moved_and_after_a_minute(
     past, peer = Past(), identities[1].node_id
     device = fleet.start(past)
     assert device.is_due(peer)
-    await fleet.tell(device)
+    await fleet.send_head(device)
     assert not device.is_due(peer)
     past.charges += 1
     await device.advance(past.tip())
     assert device.is_due(peer)
-    await fleet.tell(device)
+    await fleet.send_head(device)
     assert not device.is_due(peer)
     monkeypatch.setattr(module, "TELL_EVERY_SECONDS", 0.0)
     assert device.is_due(peer)
@@ -296,7 +296,7 @@ async def test_it_is_due_when_the_ledger_has_moved_and_after_a_minute(
 async def test_a_peer_that_is_away_is_told_later(fleet: Fleet, identities: list[Identity]) -> None:
     device = fleet.start(Past())
     with pytest.raises(DeliveryFailed):
-        await device.tell(at("nowhere", identities[1]))
+        await device.send_head(at("nowhere", identities[1]))
     assert device.is_due(identities[1].node_id)
     assert not device.detector.may_release
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import sottovoce
 from msgspec import json
-from sottovoce.agent.ledger_head_gossip import Voice
+from sottovoce.agent.ledger_head_gossip import Messenger
 from sottovoce.agent.roll_call import ROLL_CALL, Condition, RollCall
 from sottovoce.agent.wait_status import Waits
 from sottovoce.observe import Counters
@@ -38,9 +38,11 @@ class Carrier:
 
 def part(said: dict[str, Said] | None = None, epoch: int = 0, *, behind: bool = False) -> RollCall:
     carrier: Any = Carrier(said or {})
-    tasks: Any = SimpleNamespace(fleets=SimpleNamespace(epoch=epoch, behind=behind), own=SimpleNamespace(digest=DIGEST))
-    voice = Voice(lambda node, kind, payload: kind.encode() + payload, carrier, 1.0, Counters(), Waits())
-    made = RollCall(voice, tasks)
+    tasks: Any = SimpleNamespace(
+        fleet_tasks=SimpleNamespace(epoch=epoch, is_behind=behind), own_task=SimpleNamespace(digest=DIGEST)
+    )
+    messenger = Messenger(lambda node, kind, payload: kind.encode() + payload, carrier, 1.0, Counters(), Waits())
+    made = RollCall(messenger, tasks)
     made.attach({}, lambda node: Peer(node, "192.0.2.1:7400", node) if node in carrier.said else None)
     return made
 
@@ -84,24 +86,24 @@ async def test_who_says_nothing_or_no_sense_is_not_seen_and_keeps_nobody_else_ba
         "wordy": json.encode(Condition("x" * 100, 0, "well", TASK)),
     }
     made = part(said)
-    found = await made.conditions_of([*said, "nowhere"])
+    found = await made.collect_conditions([*said, "nowhere"])
     assert found == {"well": Condition("0.1.0", 2, "well", TASK), "later": Condition("9.9", 2, "drowsy", TASK)}
-    carrier: Any = made._voice.transport
+    carrier: Any = made._messenger.transport
     assert sorted(node for node, _ in carrier.asked) == sorted(said)
     assert all(raw == ROLL_CALL.encode() for _, raw in carrier.asked)
-    assert made._voice.waits.document() == []
+    assert made._messenger.waits.as_document() == []
 
 
 async def test_a_large_fleet_that_is_gone_is_given_up_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sottovoce.agent.roll_call._WHOLE_SECONDS", 0.1)
+    monkeypatch.setattr("sottovoce.agent.roll_call._TOTAL_SECONDS", 0.1)
     monkeypatch.setattr("sottovoce.agent.roll_call._EACH_SECONDS", 600.0)
     said: dict[str, Said] = dict.fromkeys(map(str, range(300)))
     made = part(said)
-    assert await made.conditions_of(said) == {}
-    carrier: Any = made._voice.transport
+    assert await made.collect_conditions(said) == {}
+    carrier: Any = made._messenger.transport
     assert len(carrier.asked) == 64, "so many at once, and no more"
 
 
 async def test_a_defect_is_not_taken_for_silence() -> None:
     with pytest.raises(ZeroDivisionError):
-        await part({"a": ZeroDivisionError()}).conditions_of(["a"])
+        await part({"a": ZeroDivisionError()}).collect_conditions(["a"])

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from msgspec import structs
-from sottovoce.agent.fleet_tasks import keep_task, kept_task, propose
+from sottovoce.agent.fleet_tasks import keep_task, load_task, propose
 from sottovoce.agent.revoked import NAME, keep_keys, read_list, revoke, store_revocation_list
 from sottovoce.agent.rotation import rotate, rotate_by_spare
 from sottovoce.errors import IdentityError
@@ -53,7 +53,7 @@ class Street:
         for _ in range(3):
             for node in self.nodes:
                 if not node.down:
-                    await node.revocations._tell_all()
+                    await node.revocations._inform_peers()
 
     def knows(self, node: Node, fleet: Fleet) -> bool:
         authority = node.trust.identity.authority
@@ -99,7 +99,7 @@ def test_the_word_of_the_key_before_counts_no_more(street: Street) -> None:
     forged = RevocationList("street", 2**31, 0, (node.id,)).signed(before.sign)
     with pytest.raises(IdentityError, match="has retired"):
         read_list(encode_list(forged), authority, "it")
-    again = kept_task(street.authority, fleet.authority)
+    again = load_task(street.authority, fleet.authority)
     assert again is not None
     again.verify(authority)
     assert (again.epoch, again.tables) == (1, TABLES), "the fleet's task is signed anew"

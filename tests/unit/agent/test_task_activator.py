@@ -63,7 +63,7 @@ class Bench:
     def vault(self) -> Any:
         config = active_configuration(self.config, self.ledger)
         closed = make_closing_check(self.config, self.ledger, self.directory, lambda: self.now)
-        return make_vault(config, family_of(config), self.ledger, closed=closed)
+        return make_vault(config, family_of(config), self.ledger, closing_reason=closed)
 
 
 def configured(directory: Path, vault: dict[str, Any]) -> AgentConfig:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from sottovoce.agent import tasks as module
-from sottovoce.agent.ledger_head_gossip import Voice
+from sottovoce.agent.ledger_head_gossip import Messenger
 from sottovoce.agent.tasks import TASK, Tasks
 from sottovoce.agent.wait_status import Waits
 from sottovoce.observe import Counters
@@ -24,7 +24,7 @@ class _NoFleet:
     def note_other_task(self, peer: Peer) -> None:
         del peer
 
-    def document(self) -> dict[str, object]:
+    def as_document(self) -> dict[str, object]:
         return {"epoch": 0, "next": None}
 
 
@@ -37,8 +37,8 @@ class Bench:
         self.met: list[tuple[str, ...]] = []
         self.held: asyncio.Event | None = None
         self._running: set[asyncio.Task[None]] = set()
-        voice = Voice(self._seal, self, 1.0, Counters(), Waits())  # type: ignore[arg-type]
-        self.tasks = Tasks(OWN, voice, _NoFleet())  # type: ignore[arg-type]
+        messenger = Messenger(self._seal, self, 1.0, Counters(), Waits())  # type: ignore[arg-type]
+        self.tasks = Tasks(OWN, messenger, _NoFleet())  # type: ignore[arg-type]
         self.tasks.attach(self._spawn, lambda node: Peer(node, "x:1", "name") if node[0] in PEERS else None, self._mix)
         self.tasks.peers = PEERS
         assert self.tasks.announce_mixing_peers() == PEERS
@@ -68,7 +68,7 @@ class Bench:
         self.met.append(self.tasks.announce_mixing_peers())
 
     def others(self) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = self.tasks.document()["others"]
+        found: list[dict[str, Any]] = self.tasks.as_document()["others"]
         return found
 
 
@@ -142,7 +142,7 @@ async def test_who_refuses_a_share_has_another_task_for_a_time(bench: Bench, mon
 async def test_strangers_by_the_thousand_are_bounded(bench: Bench) -> None:
     for number in range(5000):
         bench.tasks.note_task(f"node-{number}", number.to_bytes(32, "big"))
-    assert len(bench.tasks._others) == module._MAX_DEVICES
+    assert len(bench.tasks._reports) == module._MAX_DEVICES
     assert len(bench.others()) <= module._MAX_DOCUMENTS
     assert bench.asked == [], "nobody knows where they are"
 
@@ -150,14 +150,14 @@ async def test_strangers_by_the_thousand_are_bounded(bench: Bench) -> None:
 async def test_more_tasks_than_are_remembered_and_answers_that_come_late_break_nothing(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "_ASK_EVERY_SECONDS", 0.0)
+    monkeypatch.setattr(module, "_MIN_REQUEST_SECONDS", 0.0)
     bench.held = asyncio.Event()
     tasks = [Task({"learner.clip": float(number)}) for number in range(40)]
     for number, task in enumerate(tasks):
         bench.tasks.note_task(f"a{number}", task.digest)
     await asyncio.sleep(0.01)
     bench.held.set()
-    assert len(bench.asked) == module._MAX_QUESTIONS, "so many are asked at once"
+    assert len(bench.asked) == module._MAX_REQUESTS, "so many are asked at once"
     await bench.settled()
     for number, task in enumerate(tasks):
         bench.answer = task.canonical

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from sottovoce.agent.transport_factory import _broker
+from sottovoce.agent.transport_factory import _make_broker
 from sottovoce.config import MqttSection
 from sottovoce.errors import ConfigError
 
@@ -12,10 +12,10 @@ def test_a_password_that_is_missing_or_open_to_others_is_named_by_its_key(tmp_pa
     secret = tmp_path / "password"
     section = MqttSection(url="mqtt://127.0.0.1", username="me", password_file=secret)
     with pytest.raises(ConfigError, match=r"transport\.mqtt\.password_file: .*cannot read"):
-        _broker(section, tmp_path, 1.0)
+        _make_broker(section, tmp_path, 1.0)
     secret.write_text("hush\n")
     secret.chmod(0o644)
     with pytest.raises(ConfigError, match=r"transport\.mqtt\.password_file: .*chmod 600"):
-        _broker(section, tmp_path, 1.0)
+        _make_broker(section, tmp_path, 1.0)
     secret.chmod(0o600)
-    assert _broker(section, tmp_path, 1.0).password == "hush"
+    assert _make_broker(section, tmp_path, 1.0).password == "hush"

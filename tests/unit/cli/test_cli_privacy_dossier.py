@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from sottovoce.accounting.events import GaussianSum
 from sottovoce.accounting.stored import _KINDS
-from sottovoce.agent.dossier import _EVENTS, OPEN
+from sottovoce.agent.dossier import _EVENT_DESCRIPTIONS, OPEN
 from sottovoce.vault import Budget, Ledger
 from sottovoce.vault.account import account_of, audit_account
 
@@ -68,7 +68,7 @@ def test_every_question_is_answered_or_open_and_no_part_is_empty(device: Device,
 
 
 def test_every_kind_of_charge_has_words() -> None:
-    assert _EVENTS.keys() == {*_KINDS, "sampled-gaussian"}
+    assert _EVENT_DESCRIPTIONS.keys() == {*_KINDS, "sampled-gaussian"}
 
 
 def test_nothing_of_a_record_and_no_secret_is_in_it(device: Device, tmp_path: Path) -> None:

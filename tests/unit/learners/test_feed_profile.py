@@ -83,7 +83,12 @@ def test_forty_homes_learn_the_profile_of_a_month_far_better_than_by_noise_of_th
         own = config(fed(tmp_path / name, wh[i]), prior=PRIOR, harmonics=3, shape_clip=0.7)
         family, ledger = family_of(own), Ledger.in_memory(name, budget_of(own))
         vault = make_vault(
-            own, family, ledger, clock=lambda: (MONTH[1] + 2) * DAY, noise=SeededNoise(i), belongs=Unsigned().verify
+            own,
+            family,
+            ledger,
+            clock=lambda: (MONTH[1] + 2) * DAY,
+            noise=SeededNoise(i),
+            verify_member=Unsigned().verify,
         )
         learner, _ = family.learner(name, Unsigned(), ())
         others = tuple(other for other in names if other != name)
@@ -118,8 +123,8 @@ def test_nothing_is_released_before_the_month_is_over_and_no_later_day_pays(
         ledger.take_up(Mandate(1, Budget(1.0, 1e-5, "device", "add-remove"), b"signed"))
     now = [float(FIRST + 29) * DAY + 3600]
     vault = make_vault(
-        settings, family_of(settings), ledger, clock=lambda: now[0], lived=lambda: now[0], noise=SeededNoise(1),
-        belongs=Unsigned().verify,
+        settings, family_of(settings), ledger, clock=lambda: now[0], uptime=lambda: now[0], noise=SeededNoise(1),
+        verify_member=Unsigned().verify,
     )  # fmt: skip
 
     def asked() -> object:

@@ -2,7 +2,7 @@
 
 import re
 
-from sottovoce.agent.faults import FOR_A_PERSON, KINDS
+from sottovoce.agent.faults import KINDS, PERSON_KINDS
 from sottovoce.agent.measured import CAUSES, OUTCOMES, PHASES, REASONS, RECORD_REASONS, WAITS
 from sottovoce.observe.metrics import CATALOGUE
 
@@ -18,7 +18,7 @@ def test_every_metric_is_on_the_page_and_nothing_else_is() -> None:
 
 
 def test_every_word_of_a_label_is_on_the_page() -> None:
-    words = {*CAUSES, *FOR_A_PERSON, *KINDS, *OUTCOMES, *PHASES, *REASONS, *RECORD_REASONS, *WAITS}
+    words = {*CAUSES, *PERSON_KINDS, *KINDS, *OUTCOMES, *PHASES, *REASONS, *RECORD_REASONS, *WAITS}
     assert [word for word in sorted(words) if f"`{word}`" not in _PAGE] == []
 
 

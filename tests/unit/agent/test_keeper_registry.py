@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from sottovoce.agent import keeping
+from sottovoce.agent import keeper_registry
 from sottovoce.agent import ledger_head_gossip as module
 from sottovoce.agent.ledger_head_gossip import LedgerHeadGossip
 from sottovoce.errors import LedgerError
@@ -84,7 +84,7 @@ def fleet(identities: list[Identity], tmp_path: Path) -> Iterator[Fleet]:
 
 async def first(fleet: Fleet, device: LedgerHeadGossip) -> None:
     """At a first start any peer's answer will do."""
-    await device.tell(fleet.peers()[0])
+    await device.send_head(fleet.peers()[0])
 
 
 async def test_keepers_are_named_before_the_first_charge_and_one_knows_each(fleet: Fleet) -> None:
@@ -92,11 +92,11 @@ async def test_keepers_are_named_before_the_first_charge_and_one_knows_each(flee
     device = fleet.start(past)
     await first(fleet, device)
     assert await device.wait_for_permission()
-    assert len(past.named) == keeping.KEEPERS
+    assert len(past.named) == keeper_registry.KEEPERS
     await fleet.live(device, past, 20)
     told = [device.detector.acknowledged_head(keeper.node) for keeper in past.named]
-    assert sum(head == device.head for head in told) >= keeping.TOLD_AT_ONCE
-    assert min(head.charges for head in told if head) >= 20 - keeping.KEEPERS, "all of them by turns"
+    assert sum(head == device.head for head in told) >= keeper_registry.INFORMED_PER_CHARGE
+    assert min(head.charges for head in told if head) >= 20 - keeper_registry.KEEPERS, "all of them by turns"
 
 
 @pytest.mark.parametrize("charges", [8, 39])
@@ -124,7 +124,7 @@ async def test_who_knows_nothing_is_no_witness_once_something_was_charged(fleet:
     assert strangers
     for stranger in strangers:
         if fleet.village[stranger.address]._book.known_head(fleet.device.node_id) is None:
-            await restored.tell(stranger)
+            await restored.send_head(stranger)
     waiting = asyncio.create_task(restored.wait_for_permission())
     await asyncio.sleep(0.05)
     assert not waiting.done()
@@ -155,7 +155,7 @@ async def test_keepers_that_left_are_replaced_and_the_new_ones_know(fleet: Fleet
     fleet.leave(*left)
     await fleet.live(device, past, 2)
     assert not left & {keeper.node for keeper in past.named}
-    assert len(past.named) == keeping.KEEPERS
+    assert len(past.named) == keeper_registry.KEEPERS
     assert all(device.detector.acknowledged_head(keeper.node) for keeper in past.named[-2:])
 
 
@@ -166,22 +166,22 @@ async def test_a_keeper_that_is_away_for_days_makes_room(fleet: Fleet, monkeypat
     await fleet.live(device, past, 1)
     silent = past.named[0].node
     fleet.leave(silent)
-    monkeypatch.setattr(keeping, "AWAY_SECONDS", 0.0)
-    await device.keeping.appoint(device.is_due)
+    monkeypatch.setattr(keeper_registry, "AWAY_SECONDS", 0.0)
+    await device.keeper_registry.appoint(device.is_due)
     assert silent in {keeper.node for keeper in past.named}, "nobody has tried to reach it"
     past.charges += 1
     await device.advance(past.tip())
-    await device.keeping.inform_keepers(device.is_due, keeping.KEEPERS)
-    await device.keeping.appoint(device.is_due)
+    await device.keeper_registry.inform_keepers(device.is_due, keeper_registry.KEEPERS)
+    await device.keeper_registry.appoint(device.is_due)
     assert silent not in {keeper.node for keeper in past.named}
-    assert len(past.named) == keeping.KEEPERS
+    assert len(past.named) == keeper_registry.KEEPERS
 
 
 async def test_what_a_peer_was_told_since_the_start_is_no_witness(fleet: Fleet) -> None:
     """It says back our own word."""
     device = fleet.start(Past(8))
     for _ in range(3):
-        await device.tell(fleet.peers()[0])
+        await device.send_head(fleet.peers()[0])
     assert not device.detector.may_release
 
 

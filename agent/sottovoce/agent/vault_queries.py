@@ -12,11 +12,11 @@ from sottovoce.errors import PrivacyError
 from sottovoce.vault import VaultFront
 
 _WAIT = "vault"
-_SECONDS = 600.0
-_AGAIN_SECONDS = 60.0
+_ANSWER_SECONDS = 600.0
+_RETRY_SECONDS = 60.0
 
 
-class Questions:
+class VaultQueries:
     """Queue of queries to the vault; peers store the ledger's new head before an answer is used.
 
     Args:
@@ -24,7 +24,7 @@ class Questions:
         head_gossip: grants permission to release, and sends new heads to peers.
         waits: record of the waits in progress.
         throttle: blocks while the ledger's write allowance, which limits disk wear, is used up.
-        leaving: returns whether the device is leaving, in which case no further query is sent.
+        is_leaving: returns whether the device is leaving, in which case no further query is sent.
 
     Attributes:
         spending: the ledger's spending after the last answer.
@@ -36,14 +36,14 @@ class Questions:
         head_gossip: LedgerHeadGossip,
         waits: Waits,
         throttle: WriteThrottle,
-        leaving: Callable[[], bool],
+        is_leaving: Callable[[], bool],
     ) -> None:
         self.spending = vault.spending()
         self._vault = vault
         self._head_gossip = head_gossip
         self._waits = waits
         self._throttle = throttle
-        self._leaving = leaving
+        self._is_leaving = is_leaving
         self._lock = asyncio.Lock()
 
     async def ask(self, query: Query | CellQuery) -> Answer | CellAnswer | None:
@@ -58,10 +58,10 @@ class Questions:
         """
         while isinstance(answer := await self._ask_once(query), Refused) and answer.reason == "task":
             self._waits.begin(
-                "fleet-task", f"the fleet's next task: {answer.explanation}", _AGAIN_SECONDS, repeats=True
+                "fleet-task", f"the fleet's next task: {answer.explanation}", _RETRY_SECONDS, repeats=True
             )
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._throttle.stopping.wait(), _AGAIN_SECONDS)
+                await asyncio.wait_for(self._throttle.stopping.wait(), _RETRY_SECONDS)
             self._waits.end("fleet-task")
         return answer
 
@@ -69,11 +69,11 @@ class Questions:
         if not await self._head_gossip.wait_for_permission() or not await self._throttle.wait_if_needed():
             return None
         async with self._lock:
-            if self._leaving():
+            if self._is_leaving():
                 return None
             name = "a step of a secure sum" if isinstance(query, CellQuery) else f"question {query.slot}"
-            self._waits.begin(_WAIT, f"the vault to answer {name}", _SECONDS)
-            async with asyncio.timeout(_SECONDS):
+            self._waits.begin(_WAIT, f"the vault to answer {name}", _ANSWER_SECONDS)
+            async with asyncio.timeout(_ANSWER_SECONDS):
                 answer = await self._ask_vault(query)
             self._waits.end(_WAIT)
             if isinstance(answer, Refused) and answer.reason == "terms":  # the learner cannot continue
