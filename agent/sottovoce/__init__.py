@@ -1,6 +1,6 @@
 """Sottovoce trains one model across many devices, peer to peer and under differential privacy.
 
-The public names are those of sottovoce.api, which is imported when one of them is first used.
+The public names are defined in sottovoce.api, which is imported when one of them is first used.
 """
 
 from importlib import import_module

@@ -7,10 +7,10 @@ from typing import Any
 
 from sottovoce.errors import UsageError
 
-_NONE: Mapping[str, str] = MappingProxyType({})
+_NO_ALIASES: Mapping[str, str] = MappingProxyType({})
 
 
-def parse_assignments(texts: Sequence[str], example: str, aliases: Mapping[str, str] = _NONE) -> dict[str, Any]:
+def parse_assignments(texts: Sequence[str], example: str, aliases: Mapping[str, str] = _NO_ALIASES) -> dict[str, Any]:
     """Parse assignments into a dictionary of values by dotted key; a value that is not TOML becomes a string.
 
     Args:
@@ -23,17 +23,17 @@ def parse_assignments(texts: Sequence[str], example: str, aliases: Mapping[str, 
     """
     values: dict[str, Any] = {}
     for text in texts:
-        written, equals, value = text.partition("=")
-        key = aliases.get(written, written)
+        name, equals, value = text.partition("=")
+        key = aliases.get(name, name)
         if not equals or not value:
             raise UsageError(f"--set {text} is not an assignment; use --set KEY=VALUE, for example --set {example}")
         if key in values:
             raise UsageError(f"--set {text}: {key} is already set to {values[key]!r}; remove one of the assignments")
-        values[key] = _value(value)
+        values[key] = _parse_value(value)
     return values
 
 
-def _value(text: str) -> Any:
+def _parse_value(text: str) -> Any:
     try:
         return tomllib.loads(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:

@@ -1,4 +1,4 @@
-"""The size of a cell: how many members it has, how many may collude, and how many must remain to open a sum."""
+"""Size limits of a cell: how many members it has, how many may collude, and how many must remain to open a sum."""
 
 import math
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """The public rule of a cell.
+    """A cell's public size limits.
 
     Attributes:
         least: number of members in the smallest roster.
@@ -28,20 +28,20 @@ class Cell:
         if self.least > self.most:
             return "min", f"{self.least} exceeds max, which is {self.most}, so no round can be large enough; reduce min"
         if any(self.opens_at(size) > size or self.honest_shares(size) < 1 for size in (self.least, self.least + 1)):
-            what = f"{self.colluding} of {self.least} devices leave too few honest devices"
-            return "colluding", f"{what}; reduce colluding, or increase min"
+            problem = f"with {self.colluding} of {self.least} devices colluding, too few honest devices are left"
+            return "colluding", f"{problem}; reduce colluding, or increase min"
         return None
 
     @property
-    def own_spare(self) -> int:
+    def default_spare(self) -> int:
         """Return the default number of spare rounds: 1 if the smallest cell does not need dishonest members, else 0."""
         return int(self.opens_at(self.least) + max(1, self.colluding) <= self.least)
 
     def opens_at(self, size: int) -> int:
-        """Return t, the number of members of a roster of `size` that are needed to open a sum.
+        """Return t, the number of members that are needed to open a sum with a roster of `size` members.
 
-        Since 2t > size + f, two different sets of survivors cannot both be opened: a colluding member can sign for both
-        sets, but any other member signs only once.
+        Because 2t > size + f, two different sets of survivors cannot both be opened: a colluding member can sign for
+        both sets, but any other member signs only once.
         """
         return max(math.ceil(self.threshold * size), (size + self.colluding) // 2 + 1)
 

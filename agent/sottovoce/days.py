@@ -1,4 +1,4 @@
-"""UTC days by the wall clock, numbered from 1970-01-01; they are the windows of a meter's feed."""
+"""UTC days, numbered from 1970-01-01, which serve as the windows of a meter's feed."""
 
 from collections.abc import Mapping
 from datetime import UTC, date, datetime, timedelta
@@ -8,10 +8,10 @@ DAY = 86_400
 """Number of seconds in a day."""
 
 EXPORT = "-export"
-"""Suffix of a net meter's name for windows with its surplus, in which it fed in more energy than it took."""
+"""Suffix that is appended to a net meter's name for windows in which it exported more energy than it imported."""
 
 NOT_BEFORE = 1_767_225_600.0
-"""1 January 2026, UTC, in seconds of Unix time; this program is newer, so a clock before this has not been set."""
+"""1 January 2026, UTC, in Unix time. This program is newer, so a clock that shows an earlier time has not been set."""
 
 
 def last_day_over(now: float) -> int | None:
@@ -38,10 +38,10 @@ def with_day_numbers(tables: Mapping[str, Any]) -> dict[str, Any]:
     data = tables.get("data")
     if not isinstance(data, Mapping) or not isinstance(data.get("windows"), list):
         return dict(tables)
-    return {**tables, "data": {**data, "windows": [_number_of(day) for day in data["windows"]]}}
+    return {**tables, "data": {**data, "windows": [_day_number(day) for day in data["windows"]]}}
 
 
-def _number_of(day: Any) -> Any:
+def _day_number(day: Any) -> Any:
     if isinstance(day, str):
         try:
             day = date.fromisoformat(day)

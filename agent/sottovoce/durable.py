@@ -4,7 +4,7 @@ import os
 import sqlite3
 from pathlib import Path
 
-_OF_THE_DISK = {
+_DISK_ERROR_CODES = {
     *(sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_BUSY),
     *(sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM),
 }
@@ -16,12 +16,12 @@ def sqlite_code(error: BaseException) -> int:
 
 
 def is_disk_error(error: BaseException) -> bool:
-    """Return whether a database error is due to its disk, its permissions or another program rather than to damage."""
-    return sqlite_code(error) in _OF_THE_DISK
+    """Return whether a database error is caused by the disk, permissions or another program, not by corruption."""
+    return sqlite_code(error) in _DISK_ERROR_CODES
 
 
 def read_only(directory: Path) -> bool:
-    """Return whether a directory's disk is mounted read-only, in which case permissions are not why writing fails."""
+    """Return whether a directory's disk is mounted read-only, so that failing writes are not due to permissions."""
     try:
         return bool(os.statvfs(directory).f_flag & os.ST_RDONLY)
     except OSError:

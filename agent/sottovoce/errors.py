@@ -5,7 +5,7 @@ SottovoceError                  8
 ├── ConfigError                 3   a configuration file or key is invalid
 ├── DataError                   4   a data set, a reading, or stored state cannot be read
 ├── PrivacyError                5   a guarantee is unproved or impossible
-│   ├── LedgerError             5   the ledger is missing, damaged, locked, or belongs to another device
+│   ├── LedgerError             5   the ledger is missing, corrupt, locked, or belongs to another device
 │   │   └── LedgerUnwritable    5   the ledger's disk is full or failing
 │   ├── TaskRefused             5   this device does not accept its fleet's task
 │   └── VaultAway               5   the vault process does not answer
@@ -14,7 +14,7 @@ SottovoceError                  8
 ├── NetworkError                7   an address, peer or broker cannot be used or reached
 ├── MessageRefused              7   one received message was refused; the state did not change
 ├── PluginError                 9   a package that provides a plug-in is broken
-├── DiskReadOnly               75   a disk is mounted read-only; only a new process can see that this has ended
+├── DiskReadOnly               75   a disk is mounted read-only; only a restarted process can detect a remount
 └── InternalError               8   there is a defect in Sottovoce
 
 An error message describes the problem and the remedy. Messages never contain a value read from a record.
@@ -25,7 +25,7 @@ from typing import ClassVar
 
 
 class ExitCode(IntEnum):
-    """The exit codes of the `sottovoce` command, each documented on a page listed in docs/reference/exit-codes.md."""
+    """Exit codes of the `sottovoce` command; docs/reference/exit-codes.md links to a page about each of them."""
 
     DONE = 0
     USAGE = 2
@@ -71,7 +71,7 @@ class PrivacyError(SottovoceError):
 
 
 class LedgerError(PrivacyError):
-    """Raised if a ledger is missing, damaged or in use, or belongs to another device or budget."""
+    """Raised if a ledger is missing, corrupt or in use, or belongs to another device or budget."""
 
 
 class LedgerUnwritable(LedgerError):
@@ -117,7 +117,7 @@ class MessageRefused(SottovoceError):
 
 
 class DiskReadOnly(SottovoceError):
-    """Raised if a disk is mounted read-only; a service must be restarted to see that the disk is writable again."""
+    """Raised if a disk is mounted read-only; the service must restart to detect that the disk is writable again."""
 
     exit_code = ExitCode.AGAIN
 

@@ -1,4 +1,4 @@
-"""Learner settings in `[learner]`: those of every algorithm, and those of algorithms that step along gradients.
+"""Base classes for the settings in `[learner]`, for all algorithms and for gradient-based algorithms.
 
 Each algorithm defines a settings class in its folder, tagged with the algorithm's name. Together, these classes form a
 tagged union, which other packages can extend.
@@ -46,7 +46,7 @@ Steps = Annotated[
     Meta(ge=0, le=1_000_000, description="number of private gradient releases, one per cycle from the first cycle on"),
 ]
 STEPS = 48
-"""Default number of steps, where a learner has no rule of its own."""
+"""Default number of steps for learners that do not compute their own."""
 Sampling = Annotated[
     Literal["full", "poisson"],
     Meta(description="full: a gradient is computed from all records; poisson: from a random batch that stays secret"),
@@ -57,7 +57,7 @@ StepDecay = Annotated[
 
 
 class LearnerSettings(Struct, frozen=True, forbid_unknown_fields=True, tag_field="name"):
-    """The keys that every algorithm has.
+    """Settings that all algorithms share.
 
     Attributes:
         device_keys: names of the keys that each device may set individually; a fleet must agree on all others.
@@ -88,10 +88,9 @@ class LearnerSettings(Struct, frozen=True, forbid_unknown_fields=True, tag_field
 
     def __post_init__(self) -> None:
         """Check that the learner supports the model and the fidelity."""
-        known = self.algorithm
-        if self.model is not None and (problem := known.cannot_learn(self.model)) is not None:
+        if self.model is not None and (problem := self.algorithm.cannot_learn(self.model)) is not None:
             raise invalid_key("model", problem)
-        if self.fidelity == "paper" and known.to_the_letter is None:
+        if self.fidelity == "paper" and self.algorithm.to_the_letter is None:
             raise invalid_key("fidelity", f"learner {self.name} has only a sound variant")
 
     def completed(self, *, follows: bool) -> Self:
@@ -111,11 +110,12 @@ class LearnerSettings(Struct, frozen=True, forbid_unknown_fields=True, tag_field
             return f"{self.chosen_model} has no graph; remove this key"
         if key not in self.only_with:
             return None
-        other, values = self.only_with[key]
-        if str(getattr(self, other)).lower() in values:
+        required_key, required_values = self.only_with[key]
+        value = str(getattr(self, required_key)).lower()
+        if value in required_values:
             return None
-        words = " or ".join(values)
-        return f"requires {other} = {words}, but {other} = {str(getattr(self, other)).lower()}; remove this key"
+        alternatives = " or ".join(required_values)
+        return f"requires {required_key} = {alternatives}, but {required_key} = {value}; remove this key"
 
     def hint(self, records: int) -> str | None:
         """Return a sentence that suggests better settings for a fleet with `records` records in total, or None."""
@@ -145,17 +145,20 @@ class LearnerSettings(Struct, frozen=True, forbid_unknown_fields=True, tag_field
     @property
     def chosen_model(self) -> str:
         """Return the configured model, or the learner's default."""
-        own = self.algorithm.models[0]
-        return self.model or (self.algorithm.letter_model or own if self.fidelity == "paper" else own)
+        if self.model:
+            return self.model
+        if self.fidelity == "paper" and self.algorithm.letter_model:
+            return self.algorithm.letter_model
+        return self.algorithm.models[0]
 
     @property
     def longest_pause(self) -> float:
-        """Return the longest pause between cycles in seconds; the period if the algorithm has no `longest_period`."""
+        """Return the longest pause between cycles, in seconds, which defaults to the period."""
         return float(getattr(self, "longest_period", self.period))
 
 
 class GradientSettings(LearnerSettings, frozen=True):
-    """The keys of algorithms that take steps along clipped gradients."""
+    """Settings that are shared by algorithms that take steps along clipped gradients."""
 
     own_step_size: ClassVar[float] = 20.0
 
@@ -177,7 +180,7 @@ class GradientSettings(LearnerSettings, frozen=True):
 
 
 class ScheduledSettings(GradientSettings, frozen=True):
-    """The keys of algorithms that take steps, each along a gradient of the device's own batch."""
+    """Settings that are shared by algorithms whose steps each use a gradient of the device's own batch."""
 
     only_with: ClassVar[Mapping[str, tuple[str, tuple[str, ...]]]] = {"batch": ("sampling", ("poisson",))}
     draws: ClassVar[bool] = True

@@ -1,4 +1,4 @@
-"""Listening addresses, and errors about them that have the same wording in every command."""
+"""Listening addresses, and error messages about them that all commands share."""
 
 import errno
 import os
@@ -20,17 +20,16 @@ def split_address(address: str) -> tuple[str, int]:
 
 
 def listening_error(address: str) -> OSError | None:
-    """Return the error that prevents listening on an address, or None; the function closes its test socket."""
+    """Return the error that prevents listening on an address, or None if a test socket can be bound to it."""
     host, port = split_address(address)
     try:
-        (family, kind, protocol, _, place), *_ = socket.getaddrinfo(
+        (family, socket_type, protocol, _, socket_address), *_ = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )
-        with socket.socket(family, kind, protocol) as probe:
-            probe.setsockopt(
-                socket.SOL_SOCKET, socket.SO_REUSEADDR, 1
-            )  # ignore connections left over from an earlier agent
-            probe.bind(place)
+        with socket.socket(family, socket_type, protocol) as probe:
+            # Connections left over from an earlier agent do not block the address.
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind(socket_address)
     except OSError as error:
         return error
     except ValueError:  # a name that cannot be resolved
@@ -39,9 +38,9 @@ def listening_error(address: str) -> OSError | None:
 
 
 def cannot_listen(key: str, address: str, error: Exception) -> NetworkError:
-    """Return the error for an address that a configuration key specifies."""
+    """Return the error for listening on an address that a configuration key specifies."""
     if isinstance(error, socket.gaierror | UnicodeError):
         return NetworkError(f"{key}: cannot listen on {address}, because the host name is unknown; correct it")
     number = error.errno if isinstance(error, OSError) and error.errno else 0
-    why = os.strerror(number).lower() if number else "the address cannot be used"
-    return NetworkError(f"{key}: cannot listen on {address}: {why}: {_REMEDIES.get(number, 'correct it')}")
+    reason = os.strerror(number).lower() if number else "the address cannot be used"
+    return NetworkError(f"{key}: cannot listen on {address}: {reason}: {_REMEDIES.get(number, 'correct it')}")

@@ -1,10 +1,10 @@
 """Names of the models that this package can train, and which of them are graphs."""
 
 GRAPH_MODELS = ("mnist-cnn", "mnist-mlp", "cifar-cnn", "resnet-18", "meter-tcn", "har-cnn")
-"""Models whose graphs are included in this package."""
+"""Models with a graph that this package includes."""
 
 GRADIENT_MODELS = ("softmax", "logistic", "pegasos", "ridge", "mlp", *GRAPH_MODELS)
-"""Models that gradient algorithms can train, in addition to the model in any `.onnx` file."""
+"""Models that gradient algorithms can train, in addition to any `.onnx` file."""
 
 GRAPH_SUFFIX = ".onnx"
 GRAPH_SHARE = 0.3
@@ -14,7 +14,7 @@ GRAPH_TRANSFORM = "standard"
 """Default record transform for a graph model."""
 
 REGRESSION_MODEL = "ridge"
-"""The model without a graph that predicts a number, for `data.classes` = 1."""
+"""Name of the linear model that predicts a number, for `data.classes` = 1."""
 
 
 def has_graph(model: str) -> bool:

@@ -1,8 +1,8 @@
 """Registry of all algorithms by name, from this package and from other packages.
 
 A package provides an algorithm with an entry point in the group `sottovoce.algorithms`. The entry point has the
-algorithm's name and refers to an `Algorithm` object; docs/how-to/own-algorithm.md has an example. No other part of this
-package refers to algorithms by name.
+algorithm's name and refers to an `Algorithm` object; see docs/how-to/own-algorithm.md for an example. No other part of
+this package refers to algorithms by name.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -21,19 +21,19 @@ if TYPE_CHECKING:
     from msgspec import Struct
 
 COMMON_KEYS = ("name", "fidelity", "model", "threads", "hidden", "period")
-"""`[learner]` keys that every algorithm has."""
+"""`[learner]` keys that all algorithms share."""
 
 DEFAULT = "clipd2p"
 """The default learner."""
 
-_HOME = "algorithms"
+_ALGORITHMS_PACKAGE = "algorithms"
 
 Relation = Literal["add-remove", "replace-one"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Algorithm:
-    """An algorithm, with everything that configuration, testbed, reports and audit need to know about it.
+    """An algorithm's registry entry, with all facts that configuration, testbeds, reports and audits need.
 
     Attributes:
         settings: settings class, a subclass of sottovoce.learner_settings.LearnerSettings that is tagged with the
@@ -112,11 +112,11 @@ class Algorithm:
         """Return why the algorithm cannot train this model or model file, and the remedy; None if it can."""
         if self.learns(model):
             return None
-        alike = [known for known in self.models if model in known.split("-")]
-        near = " or ".join(alike) or suggestion(model, self.models)
+        matches = [name for name in self.models if model in name.split("-")]
+        similar = " or ".join(matches) or suggestion(model, self.models)
         files = f", and files that end in {GRAPH_SUFFIX}" if self.models == GRADIENT_MODELS else ""
         return (
-            f"learner {self.name} has no model {model!r}{f'; did you mean {near}?' if near else '.'} "
+            f"learner {self.name} has no model {model!r}{f'; did you mean {similar}?' if similar else '.'} "
             f"It learns {', '.join(self.models)}{files}"
         )
 
@@ -125,15 +125,15 @@ class Algorithm:
         if self.relation is None:
             return self.neighbouring
         with guarded_call(self.name, "relation()"):
-            found = self.relation(settings)
+            relation = self.relation(settings)
         plugin = plugin_of(self.name)
-        if plugin is not None and found not in ("add-remove", "replace-one"):
-            raise plugin.error(f"relation() returned {found!r}, not add-remove or replace-one")
-        return found
+        if plugin is not None and relation not in ("add-remove", "replace-one"):
+            raise plugin.error(f"relation() returned {relation!r}, not add-remove or replace-one")
+        return relation
 
 
 class _Algorithms(Mapping[str, Algorithm]):
-    """Maps names to algorithms, first from this package and then from other packages, whose names must be unique."""
+    """Mapping from names to algorithms, from this package first and then from other packages; names must be unique."""
 
     def __getitem__(self, name: str) -> Algorithm:
         """Return the algorithm with this name.
@@ -142,20 +142,20 @@ class _Algorithms(Mapping[str, Algorithm]):
             KeyError: if there is no such algorithm.
             PluginError: if the package that provides the algorithm is broken, or two packages provide this name.
         """
-        if name not in _own_algorithms():
+        if name not in _built_in_algorithms():
             return _load_from_plugin(name)
-        find(LEARNER, name, _own_algorithms())
-        return _own_algorithms()[name]
+        find(LEARNER, name, _built_in_algorithms())
+        return _built_in_algorithms()[name]
 
     def __contains__(self, name: object) -> bool:
-        return name in _own_algorithms() or name in installed_plugins(LEARNER)
+        return name in _built_in_algorithms() or name in installed_plugins(LEARNER)
 
     def __iter__(self) -> Iterator[str]:
-        yield from _own_algorithms()
-        yield from sorted(set(installed_plugins(LEARNER)) - set(_own_algorithms()))
+        yield from _built_in_algorithms()
+        yield from sorted(set(installed_plugins(LEARNER)) - set(_built_in_algorithms()))
 
     def __len__(self) -> int:
-        return len(set(_own_algorithms()) | set(installed_plugins(LEARNER)))
+        return len(set(_built_in_algorithms()) | set(installed_plugins(LEARNER)))
 
 
 ALGORITHMS: Mapping[str, Algorithm] = _Algorithms()
@@ -167,7 +167,7 @@ def loaded_algorithms() -> dict[str, Algorithm]:
 
     Use this function to iterate over algorithms. A broken package then does not affect commands that do not use it.
     """
-    return {**_own_algorithms(), **{name: found for name, (found, _) in _AT_WORK.items()}}
+    return {**_built_in_algorithms(), **{name: algorithm for name, (algorithm, _) in _PLUGIN_ALGORITHMS.items()}}
 
 
 def by_name(*algorithms: Algorithm) -> dict[str, Algorithm]:
@@ -176,15 +176,18 @@ def by_name(*algorithms: Algorithm) -> dict[str, Algorithm]:
 
 
 def foreign_key_error(name: str, key: str) -> str | None:
-    """Return the error for a `[learner]` key that belongs to an algorithm other than `name`; None without error."""
-    own = ALGORITHMS[name].own_keys
-    if key in own:
+    """Return the error for a `[learner]` key that belongs to an algorithm other than `name`; None if it does not."""
+    known_keys = ALGORITHMS[name].own_keys
+    if key in known_keys:
         return None
-    owners = [other for other, known in loaded_algorithms().items() if key in known.keys]
+    owners = [owner for owner, algorithm in loaded_algorithms().items() if key in algorithm.keys]
     if not owners:
         return None
-    near = suggestion(key, own)
-    remedy = f"did you mean `{near}`?" if near else f"remove it; the keys of this learner are {', '.join(own)}"
+    similar = suggestion(key, known_keys)
+    if similar:
+        remedy = f"did you mean `{similar}`?"
+    else:
+        remedy = f"remove it; the keys of this learner are {', '.join(known_keys)}"
     return f"learner.{key}: this key belongs to {', '.join(owners)}, and learner {name} does not have it; {remedy}"
 
 
@@ -196,7 +199,7 @@ def payload_codec(kind: str) -> Any | None:
     """
     for name, algorithm in loaded_algorithms().items():
         if kind in algorithm.payloads:
-            with guarded_call(name, f"its codec of {kind}"):
+            with guarded_call(name, f"creating its codec for {kind}"):
                 codec = algorithm.payloads[kind]()
             plugin = plugin_of(name)
             return codec if plugin is None else guarded_proxy(plugin, codec)
@@ -205,38 +208,40 @@ def payload_codec(kind: str) -> Any | None:
 
 def unknown_name_hint(name: str) -> str:
     """Return the remedy for an unknown algorithm name: a similar name, or a list of all names."""
-    near = suggestion(name, ALGORITHMS)
-    return f'did you mean "{near}"?' if near else "one of " + ", ".join(f'"{known}"' for known in ALGORITHMS)
+    similar = suggestion(name, ALGORITHMS)
+    if similar:
+        return f'did you mean "{similar}"?'
+    return "one of " + ", ".join(f'"{known_name}"' for known_name in ALGORITHMS)
 
 
 @lru_cache(maxsize=1)
-def _own_algorithms() -> dict[str, Algorithm]:
-    """Return this package's algorithms, from ALGORITHMS in the module `algorithm` of each algorithm folder."""
-    home = Path(__file__).with_name(_HOME)
-    folders = sorted(file.parent.name for file in home.glob("*/algorithm.py*"))  # source or bytecode
-    found: dict[str, Algorithm] = {}
+def _built_in_algorithms() -> dict[str, Algorithm]:
+    """Return this package's algorithms, which are defined in ALGORITHMS in each algorithm's module `algorithm`."""
+    directory = Path(__file__).with_name(_ALGORITHMS_PACKAGE)
+    folders = sorted(file.parent.name for file in directory.glob("*/algorithm.py*"))  # source or bytecode
+    algorithms: dict[str, Algorithm] = {}
     for folder in folders:
-        found |= import_module(f"{__package__}.{_HOME}.{folder}.algorithm").ALGORITHMS
-    return found
+        algorithms |= import_module(f"{__package__}.{_ALGORITHMS_PACKAGE}.{folder}.algorithm").ALGORITHMS
+    return algorithms
 
 
-_AT_WORK: dict[str, tuple[Algorithm, Plugin]] = {}
-"""Algorithms from other packages that this process has used; messages never cause others to be loaded."""
+_PLUGIN_ALGORITHMS: dict[str, tuple[Algorithm, Plugin]] = {}
+"""Algorithms from other packages that this process has loaded; received messages never load any."""
 
 
 def plugin_of(name: str) -> Plugin | None:
     """Return the plug-in that provides an algorithm in use; None if the algorithm is from this package."""
-    return _AT_WORK[name][1] if name in _AT_WORK else None
+    return _PLUGIN_ALGORITHMS[name][1] if name in _PLUGIN_ALGORITHMS else None
 
 
 @contextmanager
 def guarded_call(name: str, call: str, passing: tuple[type[Exception], ...] = ()) -> Iterator[None]:
-    """Return a context for a call into a learner's code, which guards the call if another package provides the code.
+    """Guard a call to a learner's code, inside a `with` block, if another package provides the learner.
 
     Args:
         name: learner name.
         call: description of the call.
-        passing: exceptions that are not defects.
+        passing: exceptions that are expected and not reported as defects.
     """
     plugin = plugin_of(name)
     if plugin is None:
@@ -247,13 +252,13 @@ def guarded_call(name: str, call: str, passing: tuple[type[Exception], ...] = ()
 
 
 def _load_from_plugin(name: str) -> Algorithm:
-    if name not in _AT_WORK:
-        plugin = find(LEARNER, name, _own_algorithms())
+    if name not in _PLUGIN_ALGORITHMS:
+        plugin = find(LEARNER, name, _built_in_algorithms())
         if plugin is None:
             raise KeyError(name)
-        found: Algorithm = load(plugin, Algorithm)
-        with guarded(plugin, "its settings"):
-            if found.name != name:
-                raise plugin.error(f"the settings are tagged {found.name!r}, which is not the entry point's name")
-        _AT_WORK[name] = found, plugin
-    return _AT_WORK[name][0]
+        algorithm: Algorithm = load(plugin, Algorithm)
+        with guarded(plugin, "reading its settings"):
+            if algorithm.name != name:
+                raise plugin.error(f"the settings are tagged {algorithm.name!r}, which is not the entry point's name")
+        _PLUGIN_ALGORITHMS[name] = algorithm, plugin
+    return _PLUGIN_ALGORITHMS[name][0]

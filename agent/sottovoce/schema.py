@@ -20,7 +20,7 @@ class Schema:
         name: name of this kind of file for error messages.
         steps: SQL steps. The first step creates version 1 in an empty file, and each further step upgrades to the next
             version. A released step never changes.
-        otherwise: alternative remedy, and its cost, for a newer file if the newer program is not available.
+        otherwise: remedy, and its cost, if a newer program wrote the file and is no longer available.
     """
 
     application: int
@@ -76,7 +76,8 @@ class Schema:
             ValueError: see `version`.
             DataError: see `version`.
         """
-        if (version := self.version(connection, path)) < len(self.steps):
+        version = self.version(connection, path)
+        if version < len(self.steps):
             self._apply(connection, version)
 
     def _apply(self, connection: sqlite3.Connection, version: int) -> None:

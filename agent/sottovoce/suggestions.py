@@ -1,9 +1,9 @@
-"""Suggest a known name that a user probably misspelt."""
+"""Suggestions for misspelt names."""
 
 from collections.abc import Iterable
 from itertools import takewhile
 
-_TYPO = 0.66
+_MIN_SIMILARITY = 0.66
 """Minimum similarity, from 0 to 1, between a word and the name that it misspells: one wrong letter in three."""
 
 
@@ -13,24 +13,26 @@ def suggestion(word: str, known: Iterable[str]) -> str | None:
     Dotted names are compared part by part, so two keys are not similar merely because they share a table name. A word
     without a dot is compared with the last part of each name.
     """
-    written = word.lower()
-    table, _, own = written.rpartition(".")
-    scores = ((_similarity(table, own, one.lower()), _common_prefix_length(written, one.lower()), one) for one in known)
-    best, _, name = max(scores, default=(0.0, 0, ""))
-    return name if best >= _TYPO else None
+    lowered = word.lower()
+    table, _, key = lowered.rpartition(".")
+    scores = (
+        (_similarity(table, key, name.lower()), _common_prefix_length(lowered, name.lower()), name) for name in known
+    )
+    similarity, _, best_match = max(scores, default=(0.0, 0, ""))
+    return best_match if similarity >= _MIN_SIMILARITY else None
 
 
-def _common_prefix_length(word: str, other: str) -> int:
+def _common_prefix_length(first: str, second: str) -> int:
     """Return the length of two words' common prefix, which breaks ties between equally similar names."""
-    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(word, other, strict=False)))
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(first, second, strict=False)))
 
 
-def _similarity(table: str, own: str, known: str) -> float:
-    known_table, _, known_own = known.rpartition(".")
-    return min(_ratio(own, known_own), _ratio(table, known_table) if table else 1.0)
+def _similarity(table: str, key: str, name: str) -> float:
+    name_table, _, name_key = name.rpartition(".")
+    return min(_ratio(key, name_key), _ratio(table, name_table) if table else 1.0)
 
 
-def _ratio(word: str, other: str) -> float:
+def _ratio(first: str, second: str) -> float:
     from difflib import SequenceMatcher
 
-    return SequenceMatcher(None, word, other).ratio()
+    return SequenceMatcher(None, first, second).ratio()

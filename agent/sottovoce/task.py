@@ -1,4 +1,4 @@
-"""Task documents, which contain the settings on which devices must agree before their models may be mixed.
+"""Task documents, which contain the settings on which devices must agree before they may mix their models.
 
 A task document maps configuration names to public settings. Its canonical form is unique and has one digest. Settings
 that each device may choose are not in the document (ε and steps below the fleet's ceilings, period, limits).
@@ -18,8 +18,8 @@ LARGEST = 2**14
 LARGEST_SIGNED = 2**16
 """Maximum size in bytes of a signed fleet task, whose configuration tables are used to create documents."""
 
-_SHOWN = 60  # characters of a value shown in a message
-_BEFORE = 10  # number of characters shown before the first difference
+_MAX_SHOWN = 60  # characters of a value shown in a message
+_CONTEXT = 10  # number of characters shown before the first difference
 _MAX_DIFFERENCES = 10
 
 _Number: TypeAlias = bool | int | float
@@ -48,18 +48,23 @@ class Task:
 
     def differences(self, other: "Task") -> tuple[str, ...]:
         """Return one sentence for each of the first ten settings, ordered by name, in which another task differs."""
-        found = tuple(self._differing(other))
-        more = len(found) - _MAX_DIFFERENCES
-        return found if more <= 0 else (*found[:_MAX_DIFFERENCES], f"and {more} more")
+        sentences = tuple(self._describe_differences(other))
+        omitted = len(sentences) - _MAX_DIFFERENCES
+        if omitted <= 0:
+            return sentences
+        return (*sentences[:_MAX_DIFFERENCES], f"and {omitted} more")
 
-    def _differing(self, other: "Task") -> Iterator[str]:
+    def _describe_differences(self, other: "Task") -> Iterator[str]:
         for name in sorted(self.settings.keys() | other.settings.keys()):
-            mine, its = self._said(name), other._said(name)
-            if mine != its:
-                first = max(0, _common_prefix_length(mine, its) - _BEFORE) if max(len(mine), len(its)) > _SHOWN else 0
-                yield f"{_shown(name)} {_shown(its, first)} where this device has {_shown(mine, first)}"
+            own_value, other_value = self._encode_setting(name), other._encode_setting(name)
+            if own_value != other_value:
+                start = 0
+                if max(len(own_value), len(other_value)) > _MAX_SHOWN:
+                    start = max(0, _common_prefix_length(own_value, other_value) - _CONTEXT)
+                other_part, own_part = _shorten(other_value, start), _shorten(own_value, start)
+                yield f"{_shorten(name)} {other_part} where this device has {own_part}"
 
-    def _said(self, name: str) -> str:
+    def _encode_setting(self, name: str) -> str:
         return json.encode(self.settings[name]).decode() if name in self.settings else "nothing"
 
 
@@ -80,12 +85,13 @@ def read(raw: bytes) -> Task:
     return task
 
 
-def _common_prefix_length(one: str, other: str) -> int:
+def _common_prefix_length(first: str, second: str) -> int:
     """Return the length of two texts' common prefix."""
-    return next((i for i, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
+    pairs = enumerate(zip(first, second, strict=False))
+    return next((i for i, (a, b) in pairs if a != b), min(len(first), len(second)))
 
 
-def _shown(text: str, first: int = 0) -> str:
+def _shorten(text: str, start: int = 0) -> str:
     """Shorten a text to one line of printable characters for use in messages."""
-    part = "".join(sign if sign.isprintable() else "?" for sign in text[first : first + _SHOWN])
-    return ("…" if first else "") + part + ("…" if len(text) > first + _SHOWN else "")
+    part = "".join(character if character.isprintable() else "?" for character in text[start : start + _MAX_SHOWN])
+    return ("…" if start else "") + part + ("…" if len(text) > start + _MAX_SHOWN else "")

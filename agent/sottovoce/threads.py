@@ -1,6 +1,6 @@
-"""Threads whose start cannot hang.
+"""Threads that cannot hang when they are started.
 
-Python's `Thread.start` waits forever if a new thread lacks the memory to begin.
+Python's `Thread.start` waits forever if a new thread does not have enough memory to start.
 """
 
 import _thread
@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 
 class Background:
-    """A dedicated thread for one function; the process does not wait for the thread when it exits.
+    """A thread for a single function; the process does not wait for the thread when it exits.
 
     Args:
         work: function that the thread calls once.
@@ -35,38 +35,39 @@ class Background:
 
     def __init__(self, work: Callable[[], None]) -> None:
         self._work = work
-        self._began, self._ended = threading.Event(), threading.Event()
+        self._started, self._finished = threading.Event(), threading.Event()
         _thread.start_new_thread(self._run, ())
-        if not self._began.wait(_START_SECONDS):
+        if not self._started.wait(_START_SECONDS):
             raise MemoryError("a thread failed to start")
 
     def join(self) -> None:
         """Wait until the function has returned."""
-        self._ended.wait()
+        self._finished.wait()
 
     def _run(self) -> None:
         try:
-            self._began.set()
-            if (trace := threading.gettrace()) is not None:  # makes these threads visible to debuggers and coverage
+            self._started.set()
+            trace = threading.gettrace()
+            if trace is not None:  # makes these threads visible to debuggers and coverage
                 sys.settrace(trace)
             self._work()
         finally:
-            self._ended.set()
+            self._finished.set()
 
 
 class Threads(ThreadPoolExecutor):
-    """A pool whose threads start when there is work; a thread that does not start within ten seconds has failed.
+    """A pool that starts threads on demand; a thread that does not start within ten seconds has failed.
 
     Args:
         most: maximum number of threads.
     """
 
-    def __init__(self, most: int) -> None:
-        super().__init__(most)
-        self._most = most
-        self._changes = threading.Lock()
+    def __init__(self, max_threads: int) -> None:
+        super().__init__(max_threads)
+        self._max_threads = max_threads
+        self._lock = threading.Lock()
         self._work: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
-        self._idle = threading.Semaphore(0)
+        self._idle_threads = threading.Semaphore(0)
         self._backgrounds: list[Background] = []
         self._is_shut_down = False
 
@@ -78,17 +79,17 @@ class Threads(ThreadPoolExecutor):
             RuntimeError: if the pool was shut down, or the system refuses to create another thread.
         """
         future: Future[T] = Future()
-        with self._changes:
+        with self._lock:
             if self._is_shut_down:
                 raise RuntimeError("the thread pool has been shut down")
-            if not self._idle.acquire(blocking=False) and len(self._backgrounds) < self._most:
+            if not self._idle_threads.acquire(blocking=False) and len(self._backgrounds) < self._max_threads:
                 self._backgrounds.append(Background(self._serve))
             self._work.put(partial(_complete_future, future, partial(fn, *args, **kwargs)))
         return future
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """Stop the threads after the submitted calls, or discard pending calls if `cancel_futures` is true."""
-        with self._changes:
+        """Stop the threads once all submitted calls have run, or discard pending calls if `cancel_futures` is true."""
+        with self._lock:
             self._is_shut_down = True
             while cancel_futures and not self._work.empty():
                 self._work.get()
@@ -102,7 +103,7 @@ class Threads(ThreadPoolExecutor):
         first = True
         while True:
             try:
-                work = self._work.get() if first else self._next()
+                work = self._work.get() if first else self._next_call()
                 first = False
                 if work is None:
                     return
@@ -110,18 +111,18 @@ class Threads(ThreadPoolExecutor):
             except MemoryError:  # the thread continues after a failed call
                 first = False
 
-    def _next(self) -> Callable[[], None] | None:
+    def _next_call(self) -> Callable[[], None] | None:
         with suppress(Empty):
             return self._work.get_nowait()
-        self._idle.release()
+        self._idle_threads.release()
         return self._work.get()
 
 
-def _complete_future(future: Future[Any], act: Callable[[], Any]) -> None:
+def _complete_future(future: Future[Any], call: Callable[[], Any]) -> None:
     if not future.set_running_or_notify_cancel():
         return
     try:
-        result = act()
+        result = call()
     except BaseException as error:  # noqa: BLE001 - raised when the result is requested
         future.set_exception(error)
     else:

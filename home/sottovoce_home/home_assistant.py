@@ -42,7 +42,7 @@ TASK_KEYS = ("task", "takes_part")
 
 
 def take_part_payload(epoch: int) -> str:
-    """Return the payload for turning the switch on, with the epoch because a newer task may have arrived since."""
+    """Return the payload for turning the switch on, which names the epoch in case a newer task has arrived since."""
     return f"take part in {epoch}"
 
 

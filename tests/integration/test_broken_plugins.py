@@ -162,7 +162,7 @@ REPLACED = (
 @pytest.mark.parametrize(
     "change, words",
     [
-        (lambda code: code.replace(KEY, KEY + SLEEPS), "its settings takes longer than 5 s"),
+        (lambda code: code.replace(KEY, KEY + SLEEPS), "reading its settings takes longer than 5 s"),
         (lambda code: code + REPLACED.format("relation=lambda _: time.sleep(60)"), "relation() takes longer than 5 s"),
         (lambda code: code + REPLACED.format("parts=lambda c, p: replace(_OWN(c, p), terms=None)"), "without terms"),
         (
@@ -229,8 +229,13 @@ KIND = DataKind("odd", load, has_path=False, {fields})
     [
         ("(np.full(2, np.nan), np.ones(2))", "", "data kind odd: bounds must be finite", 4),
         ("(np.zeros(3), np.ones(3))", "", "data kind odd: bounds must be a low and a high number for each of the 2", 4),
-        ("7", "", "its DataSet failed", 9),
-        ("None", "seconds=float('nan')", "its seconds are nan, but must be a positive number up to 3600", 9),
+        ("7", "", "checking its DataSet failed", 9),
+        (
+            "None",
+            "seconds=float('nan')",
+            "the kind's time limit is nan, but must be a positive number of seconds up to 3600",
+            9,
+        ),
         ("None", "required=('year',)", "the kind requires an option that it does not declare", 9),
     ],
 )

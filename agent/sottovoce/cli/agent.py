@@ -15,7 +15,7 @@ from sottovoce.cli.other_tasks import other_task_lines
 from sottovoce.days import DAY, lasts_until
 from sottovoce.errors import NetworkError, UsageError
 
-_LEAVE_SECONDS = 120.0  # 30 s for the handover itself, plus time for the work in progress before and after it
+_LEAVE_SECONDS = 120.0  # 30 s for the handover, plus time to finish the work in progress
 
 app = typer.Typer(help="Run and control a device's agent.", no_args_is_help=True)
 app.command("tasks")(tasks)
@@ -28,7 +28,7 @@ State = Annotated[Path | None, typer.Option("--state", help="The agent's state d
 @app.command()
 def run(config: Annotated[Path, typer.Option("--config", help="The agent's configuration file.")]) -> int:
     """Run the agent in the foreground until SIGTERM, Ctrl-C or `sottovoce agent stop`."""
-    return services.agent(config)
+    return services.run_agent(config)
 
 
 @app.command()
@@ -43,16 +43,16 @@ def status(
     """Show the status of a running agent."""
     from sottovoce.agent.control import ask
 
-    answer = ask(_state(config, state), "status", waiting=True)
-    if "privacy" in answer:
-        answer["privacy"]["person"] = None if config is None else _person(config)
+    reply = ask(_state_directory(config, state), "status", waiting=True)
+    if "privacy" in reply:
+        reply["privacy"]["person"] = None if config is None else _person_promises(config)
     if as_json:
-        typer.echo(json.dumps(answer))
+        typer.echo(json.dumps(reply))
         return
-    for line in _lines(answer) if "fault" not in answer else _fault_lines(answer["fault"]):
+    for line in _status_lines(reply) if "fault" not in reply else _fault_lines(reply["fault"]):
         typer.echo(line)
-    if why and "fault" not in answer:
-        for line in _waiting_lines(answer):
+    if why and "fault" not in reply:
+        for line in _waiting_lines(reply):
             typer.echo(line)
 
 
@@ -67,19 +67,19 @@ def stop(
     """Stop a running agent cleanly."""
     from sottovoce.agent.control import ask
 
-    where = _state(config, state)
+    directory = _state_directory(config, state)
     if not leave:
-        ask(where, "stop")
+        ask(directory, "stop")
         return
-    answer = ask(where, "leave", _LEAVE_SECONDS)
-    if not answer["handed_over"]:
+    reply = ask(directory, "leave", _LEAVE_SECONDS)
+    if not reply["handed_over"]:
         raise NetworkError(
-            f"the agent has stopped, and {answer['left']}: the rest is stored in {where} and will be sent when the "
+            f"the agent has stopped, and {reply['left']}: the rest is stored in {directory} and will be sent when the "
             "agent is started again"
         )
 
 
-def _state(config: Path | None, state: Path | None) -> Path:
+def _state_directory(config: Path | None, state: Path | None) -> Path:
     if (config is None) == (state is None):
         raise UsageError("specify the agent with either --config FILE or --state DIRECTORY")
     if config is None:
@@ -89,29 +89,29 @@ def _state(config: Path | None, state: Path | None) -> Path:
     return load(config).agent.state
 
 
-def _person(config: Path) -> list[dict[str, Any]]:
-    """Return the promises that cover several units of one person, computed only from the configuration."""
+def _person_promises(config: Path) -> list[dict[str, Any]]:
+    """Return the promises that cover several of a person's units, computed only from the configuration."""
     from sottovoce.agent.explain import person_promises
     from sottovoce.config import load
 
     return person_promises(load(config))
 
 
-def _renewal_advice(answer: dict[str, Any]) -> str:
+def _renewal_advice(reply: dict[str, Any]) -> str:
     """Return advice about a certificate that was not renewed in time, or an empty string."""
-    if datetime.fromisoformat(answer["certificate_expires"]) <= datetime.now(UTC):
+    if datetime.fromisoformat(reply["certificate_expires"]) <= datetime.now(UTC):
         return ": it has expired, and peers reject it; renew it now with `sottovoce fleet renew`"
-    return ": renew it now with `sottovoce fleet renew`" if answer["certificate"]["overdue"] else ""
+    return ": renew it now with `sottovoce fleet renew`" if reply["certificate"]["overdue"] else ""
 
 
-def _waiting_lines(answer: dict[str, Any]) -> list[str]:
+def _waiting_lines(reply: dict[str, Any]) -> list[str]:
     """Return one line per reason for waiting, followed by one line per unreachable peer."""
     waiting = []
-    for wait in answer["waiting"]:
-        left = f"{wait['left_s']:.1f} s"
-        until = f"next check in {left}" if wait["repeats"] else f"at most {left} more"
+    for wait in reply["waiting"]:
+        remaining = f"{wait['left_s']:.1f} s"
+        until = f"next check in {remaining}" if wait["repeats"] else f"at most {remaining} more"
         waiting.append(f"waiting for {wait['reason']}: since {wait['since_s']:.1f} s, {until}")
-    failing = [peer for peer in answer["peers"] if peer["failures_in_a_row"]]
+    failing = [peer for peer in reply["peers"] if peer["failures_in_a_row"]]
     return [*waiting, *(f"not reached {peer['address']}: {peer['last_failure']}" for peer in failing)]
 
 
@@ -126,7 +126,7 @@ def _fault_lines(fault: dict[str, Any]) -> list[str]:
     ]
 
 
-def _describe_days(day: int) -> str:
+def _describe_last_day(day: int) -> str:
     date = datetime.fromtimestamp(day * DAY, UTC).date()
     return (
         f"learnt from data up to {date}; each day is charged separately after it ends, and the privacy spent is "
@@ -134,24 +134,25 @@ def _describe_days(day: int) -> str:
     )
 
 
-def _tasks(task: dict[str, Any]) -> list[str]:
+def _task_lines(task: dict[str, Any]) -> list[str]:
     """Return lines about the tasks that the fleet has signed, if any."""
-    done = [f"task     epoch {task['epoch']}, signed by the fleet"] if task["epoch"] else []
-    if (waiting := task["next"]) is None:
-        return done
-    why = waiting["because"] or "the agent is checking it"
-    return [*done, f"task     epoch {waiting['epoch']} {waiting['name']!r} has not been started: {why}"]
+    active = [f"task     epoch {task['epoch']}, signed by the fleet"] if task["epoch"] else []
+    next_task = task["next"]
+    if next_task is None:
+        return active
+    reason = next_task["because"] or "the agent is checking it"
+    return [*active, f"task     epoch {next_task['epoch']} {next_task['name']!r} has not been started: {reason}"]
 
 
-def _period(period: dict[str, Any] | None) -> list[str]:
+def _period_lines(period: dict[str, Any] | None) -> list[str]:
     """Return the line about the current period of a renewable budget, if the budget is renewable."""
     if period is None or period["spent_epsilon"] is None:
         return []
-    least = "" if period["least_days"] is None else f" of at least {period['least_days']:.0f}"
-    signed = "; the fleet has signed the next period" if period["next_is_signed"] else ""
+    minimum = "" if period["least_days"] is None else f" of at least {period['least_days']:.0f}"
+    next_period = "; the fleet has signed the next period" if period["next_is_signed"] else ""
     return [
         f"period   {period['number']} of the budget: ε {period['spent_epsilon']:.3f} spent, "
-        f"{period['lived_days']:.0f}{least} days at work{signed}"
+        f"{period['lived_days']:.0f}{minimum} days at work{next_period}"
     ]
 
 
@@ -170,38 +171,39 @@ def _format_epsilon(epsilon: float | None) -> str:
     return "∞" if epsilon is None else f"{epsilon:.3f}"
 
 
-def _lines(answer: dict[str, Any]) -> list[str]:
+def _status_lines(reply: dict[str, Any]) -> list[str]:
     from sottovoce.agent.explain import describe_person_promise
 
-    privacy, traffic = answer["privacy"], answer["traffic"]
+    privacy, traffic = reply["privacy"], reply["traffic"]
     spent, total = privacy["spent_epsilon"], privacy["epsilon"]
-    promised = total is not None and spent is not None
-    budget = f"ε {spent:.3f} of {total:g} spent, δ {privacy['delta']:g}" if promised else "no guarantee"
-    refused, view = answer["refused"], answer["membership"].get("view")
-    planned = "" if answer["steps"] is None else f" of {answer['steps']}"
-    failing = sum(bool(peer["failures_in_a_row"]) for peer in answer["peers"])
+    has_promise = total is not None and spent is not None
+    budget = f"ε {spent:.3f} of {total:g} spent, δ {privacy['delta']:g}" if has_promise else "no guarantee"
+    refused, view = reply["refused"], reply["membership"].get("view")
+    planned = "" if reply["steps"] is None else f" of {reply['steps']}"
+    failing = sum(bool(peer["failures_in_a_row"]) for peer in reply["peers"])
     known = "" if view is None else f", {len(view)} known"
-    transport = answer["transport"]
-    duplicates = answer["membership"].get("duplicates", 0) + transport["duplicates"]
-    person = [f"person   {describe_person_promise(one, privacy['unit'])}" for one in privacy["person"] or ()]
-    days = [f"days     {_describe_days(answer['last_window'])}"] if "last_window" in answer else []
+    transport = reply["transport"]
+    duplicates = reply["membership"].get("duplicates", 0) + transport["duplicates"]
+    promises = privacy["person"] or ()
+    person = [f"person   {describe_person_promise(promise, privacy['unit'])}" for promise in promises]
+    days = [f"days     {_describe_last_day(reply['last_window'])}"] if "last_window" in reply else []
     trouble = [f"trouble  {transport['trouble']}"] if transport["trouble"] else []
     alarm = [f"ALARM    another device uses this device's identity: detected {duplicates} times"] if duplicates else []
     return [
         *alarm,
         *trouble,
-        f"agent    {answer['id']} of fleet {answer['fleet']}: {answer['state']}",
-        f"cycle    {answer['cycle']}, private step {answer['steps_done']}{planned} ({answer['learner']})",
+        f"agent    {reply['id']} of fleet {reply['fleet']}: {reply['state']}",
+        f"cycle    {reply['cycle']}, private step {reply['steps_done']}{planned} ({reply['learner']})",
         f"privacy  {budget} ({privacy['status']}, {privacy['unit']} level, {privacy['neighbouring']})",
-        *_period(answer["ledger"]["period"]),
-        *_limit_lines(answer["ledger"]),
-        *_tasks(answer["task"]),
+        *_period_lines(reply["ledger"]["period"]),
+        *_limit_lines(reply["ledger"]),
+        *_task_lines(reply["task"]),
         *person,
         *days,
-        f"peers    {len(answer['peers'])}, {failing} failing{known}",
-        *(f"apart    {line}" for line in other_task_lines(answer["task"]["others"])),
+        f"peers    {len(reply['peers'])}, {failing} failing{known}",
+        *(f"apart    {line}" for line in other_task_lines(reply["task"]["others"])),
         f"traffic  {traffic['messages']} messages sent, {traffic['retries']} retries, {traffic['received']} received, "
         f"{traffic['wire_bytes']} bytes",
         f"refused  {refused['handshakes']} connections, {sum(refused['messages'].values())} messages",
-        f"expires  certificate {answer['certificate_expires']}" + _renewal_advice(answer),
+        f"expires  certificate {reply['certificate_expires']}" + _renewal_advice(reply),
     ]

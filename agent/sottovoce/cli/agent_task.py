@@ -25,14 +25,14 @@ def tasks(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """Show the fleet's newest task and what this device does with it."""
-    facts = _facts(config)
+    facts = _task_facts(config)
     if as_json:
         typer.echo(json.dumps(facts))
         return
     for key, value in facts.items():
         if key != "schema":
-            shown = json.dumps(value) if isinstance(value, dict) else "-" if value in (None, "") else value
-            typer.echo(f"{key:10} {shown}")
+            text = json.dumps(value) if isinstance(value, dict) else "-" if value in (None, "") else value
+            typer.echo(f"{key:10} {text}")
 
 
 @app.command()
@@ -53,17 +53,20 @@ def withdraw(epoch: Epoch, config: Config) -> None:
     _record_answer(epoch, config, "withdrawn")
 
 
-def _record_answer(epoch: int, path: Path, said: "Said") -> None:
+def _record_answer(epoch: int, path: Path, answer: "Said") -> None:
     from sottovoce.agent.owner_consent import record_consent
     from sottovoce.config import load
 
     settings = load(path)
-    task = next((one for one in _known_tasks(settings) if one.epoch == epoch), None)
-    if task is None:
-        known = " and ".join(f"epoch {one.epoch}" for one in _known_tasks(settings)) or "none"
-        raise UsageError(f"this device has no task with epoch {epoch} that can be {said}; known tasks: {known}")
-    record_consent(settings, task, said)
-    typer.echo(f"epoch {epoch}: {said}")
+    tasks_by_epoch = {task.epoch: task for task in _known_tasks(settings)}
+    if epoch not in tasks_by_epoch:
+        known_epochs = " and ".join(f"epoch {number}" for number in tasks_by_epoch) or "none"
+        raise UsageError(
+            f"this device has no task with epoch {epoch} that can be {answer}; known tasks: {known_epochs}"
+        )
+    task = tasks_by_epoch[epoch]
+    record_consent(settings, task, answer)
+    typer.echo(f"epoch {epoch}: {answer}")
 
 
 def _known_tasks(settings: "AgentConfig") -> "list[SignedTask]":
@@ -79,12 +82,12 @@ def _known_tasks(settings: "AgentConfig") -> "list[SignedTask]":
         mandate = ledger.mandate
     finally:
         ledger.close()
-    present = None if mandate is None else read_task(mandate.document, "the task in the ledger")
-    found = {task.epoch: task for task in (present, newest) if task is not None}
-    return list(found.values())
+    active = None if mandate is None else read_task(mandate.document, "the task in the ledger")
+    by_epoch = {task.epoch: task for task in (active, newest) if task is not None}
+    return list(by_epoch.values())
 
 
-def _facts(path: Path) -> dict[str, Any]:
+def _task_facts(path: Path) -> dict[str, Any]:
     from sottovoce.agent.consent import read_consent
     from sottovoce.agent.control import ask
     from sottovoce.agent.owner_consent import consent_directory, newest_task
@@ -93,20 +96,20 @@ def _facts(path: Path) -> dict[str, Any]:
     settings = load(path)
     task = newest_task(settings)
     try:
-        at_work: dict[str, Any] = ask(settings.agent.state, "status")["task"]
+        reported: dict[str, Any] = ask(settings.agent.state, "status")["task"]
     except NetworkError:
-        at_work = {}
-    waiting = at_work.get("next") or {}
+        reported = {}
+    next_task = reported.get("next") or {}
     return {
         "schema": "sottovoce.tasks/1",
-        "epoch": at_work.get("epoch"),
+        "epoch": reported.get("epoch"),
         "newest": None if task is None else task.epoch,
         "name": "" if task is None else task.tables.get("task", {}).get("name", ""),
         "purpose": "" if task is None else task.purpose,
         "begins": None if task is None else _date(task.begins),
         "ends": None if task is None or task.ends is None else _date(task.ends),
         "consent": None if task is None else read_consent(consent_directory(settings), task),
-        "because": waiting.get("because"),
+        "because": next_task.get("because"),
         "task": {} if task is None else task.tables,
     }
 

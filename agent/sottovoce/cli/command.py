@@ -19,19 +19,19 @@ _PANELS = {
     "Privacy": ("privacy", "ledger"),
     "Research": ("advise", "run", "simulate", "reproduce", "model", "plugins", "init", "docs"),
 }
-"""All commands, under their headings in `sottovoce --help` and in that order."""
-_OF_THE_LAB = ("testbed", "report", "run", "simulate", "reproduce", "init", "advise")
-_WITHOUT_COMMANDS = ("docs", "doctor", "plugins", "top")
+"""All commands by heading, in the order of `sottovoce --help`."""
+_LAB_COMMANDS = ("testbed", "report", "run", "simulate", "reproduce", "init", "advise")
+_SINGLE_COMMANDS = ("docs", "doctor", "plugins", "top")
 """Device commands that have no subcommands."""
 _ELSEWHERE = {"feed": "sottovoce_home.cli"}
 """Modules of the commands that other packages of this distribution provide."""
 
 
-def command_line(first: str | None = None) -> TyperGroup:
-    """Return the command group, with only the requested command loaded to save memory on a device.
+def command_line(requested: str | None = None) -> TyperGroup:
+    """Return the command group; to save memory on a device, only the requested command is loaded.
 
     Args:
-        first: first word of the command line; if it is not the name of a command, all commands are loaded.
+        requested: first word of the command line; if it is not the name of a command, all commands are loaded.
     """
     app = typer.Typer(
         name="sottovoce",
@@ -42,11 +42,11 @@ def command_line(first: str | None = None) -> TyperGroup:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback()(_options)
-    everything = all(first not in names for names in _PANELS.values())
+    loads_all = all(requested not in names for names in _PANELS.values())
     for panel, names in _PANELS.items():
         for name in names:
-            if everything or first == name:
-                _add(app, name, panel)
+            if loads_all or requested == name:
+                _add_command(app, name, panel)
     command = cast(TyperGroup, typer.main.get_command(app))
     ordered = (name for names in _PANELS.values() for name in names if name in command.commands)
     command.commands = {name: command.commands[name] for name in ordered}
@@ -54,10 +54,10 @@ def command_line(first: str | None = None) -> TyperGroup:
     return command
 
 
-def _add(app: typer.Typer, name: str, panel: str) -> None:
-    if name in _OF_THE_LAB:
+def _add_command(app: typer.Typer, name: str, panel: str) -> None:
+    if name in _LAB_COMMANDS:
         lab.add(app, name, panel)
-    elif name in _WITHOUT_COMMANDS:
+    elif name in _SINGLE_COMMANDS:
         run = getattr(import_module(f"sottovoce.cli.{name}"), f"run_{name}")
         app.command(name, rich_help_panel=panel)(run)
     else:
@@ -65,23 +65,23 @@ def _add(app: typer.Typer, name: str, panel: str) -> None:
         app.add_typer(module.app, name=name, rich_help_panel=panel)
 
 
-def _show_examples(command: TyperGroup, before: str) -> None:
-    for name, below in command.commands.items():
-        if isinstance(below, TyperGroup):
-            _show_examples(below, f"{before}{name} ")
-        elif isinstance(below, TyperCommand) and not below.hidden:
-            below.epilog = f"Example: [bold]{EXAMPLES[before + name]}[/]"
+def _show_examples(command: TyperGroup, prefix: str) -> None:
+    for name, subcommand in command.commands.items():
+        if isinstance(subcommand, TyperGroup):
+            _show_examples(subcommand, f"{prefix}{name} ")
+        elif isinstance(subcommand, TyperCommand) and not subcommand.hidden:
+            subcommand.epilog = f"Example: [bold]{EXAMPLES[prefix + name]}[/]"
 
 
-def _version(wanted: bool) -> None:
-    if wanted:
+def _print_version(requested: bool) -> None:
+    if requested:
         typer.echo(f"sottovoce {sottovoce.__version__}")
         raise typer.Exit
 
 
 def _options(
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
     del version
@@ -108,6 +108,6 @@ def run() -> object:
             context = getattr(error, "ctx", None)
             path = "sottovoce" if context is None else context.command_path
             message = error.format_message()
-            end = "" if message.endswith((".", "?")) else "."
-            raise UsageError(f"{message}{end} See `{path} --help`.") from error
+            punctuation = "" if message.endswith((".", "?")) else "."
+            raise UsageError(f"{message}{punctuation} See `{path} --help`.") from error
         raise

@@ -15,26 +15,26 @@ def check(path: Annotated[Path, typer.Argument(metavar="FILE", help="The configu
     """Check a configuration file and, on the device itself, the device; report each fault with its remedy."""
     from sottovoce.agent.runnable import check_state
     from sottovoce.agent.start_checks import doubts, problems
-    from sottovoce.cli.privacy_explain import ledger_of, ledger_path
+    from sottovoce.cli.privacy_explain import ledger_path, open_ledger
     from sottovoce.config import load
     from sottovoce.errors import IdentityError, SottovoceError
     from sottovoce.vault import check_ledger_exists
 
     settings = load(path)
-    found = list(problems(settings))
-    own = settings.vault.socket is None and os.access(settings.agent.state / ".", os.R_OK | os.X_OK)
+    errors = list(problems(settings))
+    has_own_ledger = settings.vault.socket is None and os.access(settings.agent.state / ".", os.R_OK | os.X_OK)
     # The ledger is not checked on another machine, or if only the vault's own user may read it.
-    if own or os.access(ledger_path(settings), os.R_OK):
+    if has_own_ledger or os.access(ledger_path(settings), os.R_OK):
         try:
             check_ledger_exists(ledger_path(settings))
-            with ledger_of(settings):
+            with open_ledger(settings):
                 pass
         except SottovoceError as error:
-            found.append(error)
-    if found:
-        raise type(found[0])("\n".join(str(error) for error in found))
-    for what, remedy in doubts(settings):
-        typer.echo(f"sottovoce: warning: {what}: {remedy}", err=True)
+            errors.append(error)
+    if errors:
+        raise type(errors[0])("\n".join(str(error) for error in errors))
+    for doubt, remedy in doubts(settings):
+        typer.echo(f"sottovoce: warning: {doubt}: {remedy}", err=True)
     try:
         check_state(settings.agent.state)
     except IdentityError as error:

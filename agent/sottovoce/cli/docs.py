@@ -9,7 +9,7 @@ from sottovoce.errors import UsageError
 from sottovoce.suggestions import suggestion
 
 _INSTALLED = Path(__file__).parents[1] / "docs"
-_OF_THE_REPOSITORY = Path(__file__).parents[3] / "docs"
+_IN_REPOSITORY = Path(__file__).parents[3] / "docs"
 
 
 def run_docs(
@@ -24,7 +24,7 @@ def run_docs(
     """Show a documentation page, list all pages, or search them."""
     pages = all_pages()
     if page is None or search is not None:
-        _list(pages, (search or "").lower().split())
+        _list_pages(pages, (search or "").lower().split())
         return
     text = _find_page(pages, page).read_text(encoding="utf-8")
     from rich.console import Console
@@ -40,31 +40,32 @@ def all_pages() -> dict[str, Path]:
     Raises:
         UsageError: if the pages are not installed.
     """
-    folder = _INSTALLED if _INSTALLED.is_dir() else _OF_THE_REPOSITORY
-    found = {path.relative_to(folder).with_suffix("").as_posix(): path for path in sorted(folder.rglob("*.md"))}
-    if not found:
+    directory = _INSTALLED if _INSTALLED.is_dir() else _IN_REPOSITORY
+    pages = {path.relative_to(directory).with_suffix("").as_posix(): path for path in sorted(directory.rglob("*.md"))}
+    if not pages:
         raise UsageError("the documentation pages are missing from this installation; reinstall the package")
-    return found
+    return pages
 
 
-def _find_page(pages: dict[str, Path], asked: str) -> Path:
-    name = asked.removeprefix("docs/").removesuffix(".md").strip("/")
-    ends = [path for known, path in pages.items() if known == name or known.endswith(f"/{name}")]
-    if len(ends) == 1:
-        return ends[0]
-    if ends:
-        several = ", ".join(known for known, path in pages.items() if path in ends)
-        raise UsageError(f"{asked}: multiple pages match: {several}")
-    near = suggestion(name, pages) or suggestion(name, [known.rpartition("/")[2] for known in pages])
-    raise UsageError(f"{asked}: no such page{f'; did you mean {near}?' if near else ';'} `sottovoce docs` lists them")
+def _find_page(pages: dict[str, Path], requested: str) -> Path:
+    name = requested.removeprefix("docs/").removesuffix(".md").strip("/")
+    matches = [path for page_name, path in pages.items() if page_name == name or page_name.endswith(f"/{name}")]
+    if len(matches) == 1:
+        return matches[0]
+    if matches:
+        names = ", ".join(page_name for page_name, path in pages.items() if path in matches)
+        raise UsageError(f"{requested}: multiple pages match: {names}")
+    similar = suggestion(name, pages) or suggestion(name, [page_name.rpartition("/")[2] for page_name in pages])
+    hint = f"; did you mean {similar}?" if similar else ";"
+    raise UsageError(f"{requested}: no such page{hint} `sottovoce docs` lists them")
 
 
-def _list(pages: dict[str, Path], words: list[str]) -> None:
-    found = 0
+def _list_pages(pages: dict[str, Path], words: list[str]) -> None:
+    count = 0
     for name, path in pages.items():
         text = path.read_text(encoding="utf-8")
         if all(word in text.lower() for word in words):
-            found += 1
+            count += 1
             typer.echo(f"{name:40} {text.partition(chr(10))[0].removeprefix('# ')}")
-    if not found:
+    if not count:
         raise UsageError(f"no page contains all of these words: {' '.join(words)}")

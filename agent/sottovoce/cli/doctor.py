@@ -29,12 +29,12 @@ def run_doctor(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> int:
     """Check a device and its environment, and explain how to fix each problem. Changes nothing."""
-    from sottovoce.doctor import document, exit_code, run_checks, subject_of
+    from sottovoce.doctor import document, exit_code, load_subject, run_checks
 
     if config is None and state is None and INSTALLED.exists():
         config = INSTALLED
     entries = []
-    for entry in run_checks(subject_of(config, state)):
+    for entry in run_checks(load_subject(config, state)):
         entries.append(entry)
         if not as_json:
             _show(entry)
@@ -57,5 +57,5 @@ def _show(entry: "Entry") -> None:
 
 def _summary(entries: "list[Entry]") -> str:
     counts = {level: sum(entry.finding.level == level for entry in entries) for level in ("problem", "warning")}
-    words = [f"{count} {level}{'s' if count > 1 else ''}" for level, count in counts.items() if count]
-    return f"\n{', '.join(words)}" if words else "\nNo problems found."
+    parts = [f"{count} {level}{'s' if count > 1 else ''}" for level, count in counts.items() if count]
+    return f"\n{', '.join(parts)}" if parts else "\nNo problems found."

@@ -9,7 +9,7 @@ _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 _LONGEST_SECONDS = 100 * 365 * 86_400
 
 
-def seconds_of(text: str, option: str) -> float:
+def parse_duration(text: str, option: str) -> float:
     """Parse a duration and return it in seconds; `option` is the option's name for the error message.
 
     Raises:

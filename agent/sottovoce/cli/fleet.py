@@ -47,11 +47,11 @@ def init(
     from sottovoce.identity.fleet import SPARE
 
     check_budget(epsilon, delta)
-    chosen = {"epsilon": epsilon, "delta": delta, "neighbouring": neighbouring, "unit": unit}
-    chosen = {name: value for name, value in chosen.items() if value is not None}
-    if chosen and purpose is None:
+    budget = {"epsilon": epsilon, "delta": delta, "neighbouring": neighbouring, "unit": unit}
+    budget = {name: value for name, value in budget.items() if value is not None}
+    if budget and purpose is None:
         raise UsageError(
-            f"--{next(iter(chosen))} is part of the fleet-wide guarantee and requires --for, for example --for meters"
+            f"--{next(iter(budget))} is part of the fleet-wide guarantee and requires --for, for example --for meters"
         )
     create_fleet(fleet, name)
     if purpose is not None:
@@ -59,13 +59,13 @@ def init(
 
         from sottovoce.agent.promised import PURPOSES, agreed_budget, save_promise
 
-        promised = msgspec.structs.replace(PURPOSES[purpose], **chosen)
+        promised = msgspec.structs.replace(PURPOSES[purpose], **budget)
         save_promise(fleet, promised)
         typer.echo(
             f"every device in this fleet promises {agreed_budget(promised).words}; every invitation contains "
             "this promise, and every ledger enforces it"
         )
-    typer.echo(f"fleet {name}: made in {fleet}. Keep {fleet / 'ca.key'} offline; anyone who has it can add devices.")
+    typer.echo(f"fleet {name}: created in {fleet}. Keep {fleet / 'ca.key'} offline; anyone who has it can add devices.")
     typer.echo(f"Move {fleet / SPARE}, the spare key, to another medium: it replaces ca.key if that is lost or stolen.")
 
 
@@ -78,16 +78,17 @@ def show(
     """Show a device's identity, or a fleet's certificate, revocations and open invitations."""
     if (state is None) == (fleet is None):
         raise UsageError("specify what to show with either --state DIR or --fleet DIR")
-    facts = _device(state) if state is not None else _fleet(fleet or Path())
+    facts = _device_facts(state) if state is not None else _fleet_facts(fleet or Path())
     if as_json:
         typer.echo(json.dumps(facts))
         return
     for key, value in facts.items():
-        for one in (value or ["none"]) if isinstance(value, list) else [value]:
-            typer.echo(f"{key:20} {' '.join(one.values()) if isinstance(one, dict) else one}")
+        items = (value or ["none"]) if isinstance(value, list) else [value]
+        for item in items:
+            typer.echo(f"{key:20} {' '.join(item.values()) if isinstance(item, dict) else item}")
 
 
-def _device(state: Path) -> dict[str, Any]:
+def _device_facts(state: Path) -> dict[str, Any]:
     from sottovoce.agent.assemble import IDENTITY
     from sottovoce.identity import load
 
@@ -100,7 +101,7 @@ def _device(state: Path) -> dict[str, Any]:
     }
 
 
-def _fleet(directory: Path) -> dict[str, Any]:
+def _fleet_facts(directory: Path) -> dict[str, Any]:
     from sottovoce.agent.enroller import open_invitations
     from sottovoce.agent.promised import agreed_budget, read_promise
     from sottovoce.agent.revoked import load_revocation_list
@@ -108,10 +109,11 @@ def _fleet(directory: Path) -> dict[str, Any]:
 
     fleet = open_fleet(directory)
     revoked = load_revocation_list(directory, fleet.authority)
+    promised = read_promise(directory)
     return {
         "fleet": fleet.name,
         "certificate_expires": fleet.certificate.not_valid_after_utc.isoformat(),
-        "promises": "" if (promised := read_promise(directory)) is None else agreed_budget(promised).words,
+        "promises": "" if promised is None else agreed_budget(promised).words,
         "revocations": 0 if revoked is None else revoked.version,
         "revoked": [] if revoked is None else list(revoked.node_ids),
         "invitations": open_invitations(directory),

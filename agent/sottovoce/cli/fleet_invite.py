@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sottovoce.cli.fleet_options import FleetDirectory, Valid, check_reachable, validity_of
+from sottovoce.cli.fleet_options import FleetDirectory, Valid, check_reachable, parse_validity
 from sottovoce.errors import ConfigError, IdentityError, UsageError
 
 if TYPE_CHECKING:  # imported late because every command module is imported at every start
@@ -74,12 +74,12 @@ def invite(
         raise UsageError("--count requires --manifest, the file in which the devices are listed")
     if manifest is not None and out is None:
         raise UsageError("--manifest requires --out, the directory for the bundles")
-    opened = open_fleet(fleet)
+    opened_fleet = open_fleet(fleet)
     seeds = msgspec.structs.replace(_seeds(seed or [], broker, realm), promised=read_promise(fleet))
     if out is not None and manifest is not None:
-        from sottovoce.cli.fleet_manifest import bundles
+        from sottovoce.cli.fleet_manifest import write_bundles
 
-        names = bundles(opened, manifest, out, count, seeds, validity_of(valid))
+        names = write_bundles(opened_fleet, manifest, out, count, seeds, parse_validity(valid))
         typer.echo(
             f"{manifest}: {len(names)} devices. Anyone who has {out}/NAME.bundle can act as that device: copy each "
             "bundle to"
@@ -88,12 +88,12 @@ def invite(
             "its device, join there with `sottovoce fleet join --bundle NAME.bundle --state DIR`, and keep no copy."
         )
     elif out is not None:
-        _bundle(opened, out, seeds, validity_of(valid))
+        _write_bundle(opened_fleet, out, seeds, parse_validity(valid))
     else:
-        _serve(fleet, opened, serve or "", expires or _EXPIRES, seeds, valid, _printer(qr))
+        _serve(fleet, opened_fleet, serve or "", expires or _EXPIRES, seeds, valid, _printer(qr))
 
 
-def _bundle(fleet: "Fleet", out: Path, seeds: "Seeds", validity: "Validity | None") -> None:
+def _write_bundle(fleet: "Fleet", out: Path, seeds: "Seeds", validity: "Validity | None") -> None:
     from sottovoce.identity.invitation import write_bundle
     from sottovoce.identity.inviting import new_bundle
 
@@ -115,32 +115,32 @@ def _serve(
     show: Callable[[str], None],
 ) -> None:
     from sottovoce.agent.enroller import recorded_invitation
-    from sottovoce.cli.durations import seconds_of
+    from sottovoce.cli.durations import parse_duration
     from sottovoce.errors import NetworkError
 
-    seconds = seconds_of(expires, "--expires")
+    seconds = parse_duration(expires, "--expires")
     if seconds > _LONGEST_SECONDS:
         raise UsageError(
             f"--expires: {expires} is too long; the limit is 1d, because anyone who sees the token can use it"
         )
 
-    async def wait() -> str | None:
-        enroller = enroller_of(directory, fleet, address, seeds, valid)
+    async def wait_for_device() -> str | None:
+        enroller = make_enroller(directory, fleet, address, seeds, valid)
         token = enroller.invite(seconds)
 
-        def listening() -> None:
+        def show_token() -> None:
             show(str(token))
             typer.echo(
                 f"waiting at {address} for {expires}; on the new device: sottovoce fleet join --token -", err=True
             )
 
-        await enroller.serve(listening)
+        await enroller.serve(show_token)
         return enroller.joined
 
     # Without this handler, SIGTERM would leave the recorded invitation behind.
     signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
     with recorded_invitation(directory, address, seconds):
-        joined = asyncio.run(wait())
+        joined = asyncio.run(wait_for_device())
     if joined is None:
         raise NetworkError(
             f"no device joined within {expires}, so the token is no longer valid; invite again with a longer --expires"
@@ -148,7 +148,9 @@ def _serve(
     typer.echo(joined)
 
 
-def enroller_of(directory: Path, fleet: "Fleet", address: str, seeds: "Seeds | None", valid: str | None) -> "Enroller":
+def make_enroller(
+    directory: Path, fleet: "Fleet", address: str, seeds: "Seeds | None", valid: str | None
+) -> "Enroller":
     """Return an enroller for a fleet's directory.
 
     Raises:
@@ -159,11 +161,11 @@ def enroller_of(directory: Path, fleet: "Fleet", address: str, seeds: "Seeds | N
 
     check_reachable(address, "--serve", "a device can reach this machine")
 
-    def revoked() -> tuple[str, ...]:
-        listed = load_revocation_list(directory, fleet.authority)
-        return () if listed is None else listed.node_ids
+    def revoked_ids() -> tuple[str, ...]:
+        revocations = load_revocation_list(directory, fleet.authority)
+        return () if revocations is None else revocations.node_ids
 
-    return Enroller(fleet, address, revoked=revoked, validity=lambda: validity_of(valid), seeds=seeds)
+    return Enroller(fleet, address, revoked=revoked_ids, validity=lambda: parse_validity(valid), seeds=seeds)
 
 
 def _printer(qr: bool) -> Callable[[str], None]:
@@ -187,7 +189,7 @@ def _printer(qr: bool) -> Callable[[str], None]:
 
 
 def _seeds(seeds: list[str], broker: str | None, realm: str) -> "Seeds":
-    """Return the seeds for the new device after the checks that the device itself will apply.
+    """Return the seeds for the new device, after applying the checks that the device itself will apply.
 
     Raises:
         UsageError: if a seed or the broker is not valid, or there are too many seeds.
@@ -201,10 +203,10 @@ def _seeds(seeds: list[str], broker: str | None, realm: str) -> "Seeds":
 
     endpoints: dict[str, list[str]] = {}
     for seed in seeds:
-        node, _, endpoint = seed.partition("@")
-        endpoints.setdefault(node, []).append(endpoint)
+        node_id, _, endpoint = seed.partition("@")
+        endpoints.setdefault(node_id, []).append(endpoint)
     try:
-        contacts = [Contact(node, tuple(where)) for node, where in endpoints.items()]
+        contacts = [Contact(node_id, tuple(node_endpoints)) for node_id, node_endpoints in endpoints.items()]
     except MessageRefused as error:
         raise UsageError(f"--seed: {error}; use ID@HOST:PORT or ID@mqtt:REALM") from error
     if len(contacts) > MAX_SEEDS:

@@ -1,4 +1,4 @@
-"""`sottovoce fleet join`: create a device that joins a fleet in one of five ways."""
+"""`sottovoce fleet join`: create a device, and join a fleet by one of five methods."""
 
 import sys
 from functools import partial
@@ -15,14 +15,14 @@ from sottovoce.cli.fleet_options import (
     Unit,
     Valid,
     check_budget,
-    validity_of,
+    parse_validity,
 )
 from sottovoce.errors import UsageError
 
 if TYPE_CHECKING:
     from sottovoce.identity.invitation import Token
 
-_WAYS = "--fleet DIR, --bundle FILE, --token TOKEN, --pinned or --external"
+_METHODS = "--fleet DIR, --bundle FILE, --token TOKEN, --pinned or --external"
 
 
 def join(
@@ -56,78 +56,79 @@ def join(
     ] = None,
 ) -> None:
     """Create a device: its keys, its certificate and its privacy ledger."""
-    from sottovoce.agent import join as joining
+    from sottovoce.agent import join as methods
     from sottovoce.agent.promised import agreed_budget, read_promise
 
     check_budget(epsilon, delta)
     if sum((fleet is not None, bundle is not None, token is not None, pinned, external)) > 1:
-        raise UsageError(f"a device can join in only one way; use one of {_WAYS}")
+        raise UsageError(f"a device can join in only one way; use one of {_METHODS}")
     if valid is not None and (bundle is not None or token is not None or external):
         raise UsageError(
             "the certificate issuer sets the validity; pass --valid to `sottovoce fleet invite`, or ask your CA"
         )
-    _check_belonging(pinned, external, name=name, pin=pin, request=request, certificate=certificate, issuer=issuer)
+    _check_option_applies(pinned, external, name=name, pin=pin, request=request, certificate=certificate, issuer=issuer)
     budget = partial(agreed_budget, epsilon=epsilon, delta=delta, unit=unit, neighbouring=neighbouring)
     if bundle is not None:
-        identity = joining.join_from_bundle(bundle, state, budget, vault=vault)
+        identity = methods.join_from_bundle(bundle, state, budget, vault=vault)
     elif token is not None:
-        identity = joining.join_with_token(_token(token), state, budget, vault=vault)
+        identity = methods.join_with_token(_read_token(token), state, budget, vault=vault)
     elif pinned:
         if pin:
-            _pin(state, pin)
+            _pin_devices(state, pin)
             return
         if name is None:
             raise UsageError("--pinned: use --name NAME to create a device, or --pin FILE for one that already exists")
-        identity = joining.join_pinned(name, state, budget(None), validity_of(valid), vault=vault)
+        identity = methods.join_pinned(name, state, budget(None), parse_validity(valid), vault=vault)
     elif external:
         if request is not None and name is not None:
             from sottovoce.identity.files import write_new
 
-            write_new({request: joining.request_external(name, state)})
+            write_new({request: methods.request_external(name, state)})
             typer.echo(f"{request}: have your CA sign this request without changing it, then join with --certificate")
             return
         if certificate is None or issuer is None:
             raise UsageError("--external: first use --name NAME --request FILE, then --certificate FILE --issuer FILE")
-        identity = joining.join_external(_read(certificate), _read(issuer), state, budget(None), vault=vault)
+        identity = methods.join_external(_read(certificate), _read(issuer), state, budget(None), vault=vault)
     else:
         from sottovoce.identity import open_fleet
 
         if fleet is None and not Path("fleet").is_dir():
             raise UsageError(
-                f"specify how this device should join: {_WAYS}; to create a new fleet, run `sottovoce fleet init`"
+                f"specify how this device should join: {_METHODS}; to create a new fleet, run `sottovoce fleet init`"
             )
         directory = fleet or Path("fleet")
         opened = open_fleet(directory)
         chosen = budget(read_promise(directory))
-        identity = joining.join(opened, state, chosen, validity_of(valid), vault=vault)
+        identity = methods.join(opened, state, chosen, parse_validity(valid), vault=vault)
     typer.echo(identity.node_id)
-    _tell_of_broker(state)
+    _print_broker_settings(state)
 
 
-def _tell_of_broker(state: Path) -> None:
+def _print_broker_settings(state: Path) -> None:
     """Print to standard error what to add to the configuration if the invitation includes a broker."""
     from sottovoce.identity.invitation import read_seeds
 
-    if (broker := read_seeds(state).broker) is not None:
+    broker = read_seeds(state).broker
+    if broker is not None:
         typer.echo('the fleet has a broker; to use it, [transport] use = ["mqtt"] or ["grpc", "mqtt"], and', err=True)
         typer.echo(f'[transport.mqtt] url = "{broker.url}" and realm = "{broker.realm}"', err=True)
 
 
-def _check_belonging(pinned: bool, external: bool, **given: Any) -> None:
-    """Check that every given option applies to the chosen way of joining.
+def _check_option_applies(pinned: bool, external: bool, **options: Any) -> None:
+    """Check that every option that was passed applies to the chosen method of joining.
 
     Raises:
         UsageError: if an option does not apply.
     """
-    ways = {"name": pinned or external, "pin": pinned}
-    for option, value in given.items():
-        if value and not ways.get(option, external):
+    allowed = {"name": pinned or external, "pin": pinned}
+    for option, value in options.items():
+        if value and not allowed.get(option, external):
             raise UsageError(
                 f"--{option} is only valid with {'--pinned' if option in ('pin', 'name') else '--external'}"
             )
 
 
-def _token(text: str) -> "Token":
+def _read_token(text: str) -> "Token":
     from sottovoce.identity.invitation import Token
 
     if text == "-":
@@ -139,7 +140,7 @@ def _token(text: str) -> "Token":
     return Token.decode(text)
 
 
-def _pin(state: Path, certificates: list[Path]) -> None:
+def _pin_devices(state: Path, certificates: list[Path]) -> None:
     from sottovoce.agent.assemble import IDENTITY
     from sottovoce.identity.pinned import pin
 

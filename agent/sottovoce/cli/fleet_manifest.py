@@ -16,10 +16,10 @@ if TYPE_CHECKING:  # imported late because every command module is imported at e
 _COLUMNS = ("name", "address", "id", "bundle")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 _MAX_DEVICES, _MAX_BYTES = 10_000, 2**21
-_NAMED_DEVICES = 8  # contacts from the list in each bundle, through which a device finds all the others
+_MAX_CONTACTS = 8  # listed devices that each bundle contains as contacts, through which a device finds all others
 
 
-def bundles(
+def write_bundles(
     fleet: "Fleet", manifest: Path, out: Path, count: int | None, seeds: "Seeds", validity: "Validity | None"
 ) -> list[str]:
     """Create a bundle for every device in a manifest, and record each device's id and bundle in the manifest.
@@ -44,35 +44,38 @@ def bundles(
     from sottovoce.identity.invitation import write_bundle
     from sottovoce.identity.inviting import new_bundle
 
-    rows = _read_rows(manifest) if manifest.exists() else _new(manifest, count)
+    rows = _read_rows(manifest) if manifest.exists() else _new_rows(manifest, count)
     if count is not None and len(rows) != count:
         raise UsageError(f"--count {count}: {manifest} lists {len(rows)} devices; omit --count, or correct the number")
     files = [out / f"{row['name']}.bundle" for row in rows]
-    if (there := next((file for file in files if file.exists()), None)) is not None:
-        raise UsageError(f"{there} already exists and will not be overwritten; set --out to another directory")
-    made = [new_bundle(fleet, seeds, validity) for _ in rows]
-    complete = [_with_contacts(made, rows, place, seeds) for place in range(len(rows))]
+    existing = next((file for file in files if file.exists()), None)
+    if existing is not None:
+        raise UsageError(f"{existing} already exists and will not be overwritten; set --out to another directory")
+    drafts = [new_bundle(fleet, seeds, validity) for _ in rows]
+    bundles_with_contacts = [_with_contacts(drafts, rows, index, seeds) for index in range(len(rows))]
     out.mkdir(mode=0o700, parents=True, exist_ok=True)
-    for file, bundle in zip(files, complete, strict=True):
+    for file, bundle in zip(files, bundles_with_contacts, strict=True):
         write_bundle(file, bundle)
-    listed = [{**row, "id": one.id, "bundle": str(file)} for row, one, file in zip(rows, made, files, strict=True)]
-    replace(manifest, _format_rows(listed).encode())
+    completed_rows = [
+        {**row, "id": draft.id, "bundle": str(file)} for row, draft, file in zip(rows, drafts, files, strict=True)
+    ]
+    replace(manifest, _format_rows(completed_rows).encode())
     return [row["name"] for row in rows]
 
 
-def _with_contacts(made: "list[Bundle]", rows: list[dict[str, str]], place: int, seeds: "Seeds") -> "Bundle":
-    """Return one device's bundle, with the next listed devices that have addresses as additional contacts."""
+def _with_contacts(drafts: "list[Bundle]", rows: list[dict[str, str]], index: int, seeds: "Seeds") -> "Bundle":
+    """Return one device's bundle, which also lists the next devices with addresses as contacts."""
     import msgspec
 
     from sottovoce.identity.invitation import MAX_SEEDS, Seed
 
-    after = ((place + i) % len(rows) for i in range(1, len(rows)))
-    others = islice((Seed(made[i].id, (rows[i]["address"],)) for i in after if rows[i]["address"]), _NAMED_DEVICES)
-    contacts = (*seeds.contacts, *others)[:MAX_SEEDS]
-    return msgspec.structs.replace(made[place], seeds=msgspec.structs.replace(seeds, contacts=contacts))
+    successors = ((index + i) % len(rows) for i in range(1, len(rows)))
+    peers = islice((Seed(drafts[i].id, (rows[i]["address"],)) for i in successors if rows[i]["address"]), _MAX_CONTACTS)
+    contacts = (*seeds.contacts, *peers)[:MAX_SEEDS]
+    return msgspec.structs.replace(drafts[index], seeds=msgspec.structs.replace(seeds, contacts=contacts))
 
 
-def _new(manifest: Path, count: int | None) -> list[dict[str, str]]:
+def _new_rows(manifest: Path, count: int | None) -> list[dict[str, str]]:
     if count is None:
         raise UsageError(f"{manifest} does not exist; create it with a column `name`, or let --count N create it")
     if not 1 <= count <= _MAX_DEVICES:
@@ -95,24 +98,24 @@ def _read_rows(manifest: Path) -> list[dict[str, str]]:
         if manifest.stat().st_size > _MAX_BYTES:
             raise UsageError(f"{manifest} is too large for a device list")
         reader = csv.DictReader(io.StringIO(manifest.read_text(encoding="utf-8-sig")), strict=True)
-        found = list(reader)
+        records = list(reader)
     except (OSError, UnicodeError, csv.Error) as error:
         raise UsageError(f"{manifest} is not a device list ({error}); use CSV with a column `name`") from error
     unknown = set(reader.fieldnames or ()) - set(_COLUMNS)
     if unknown or "name" not in (reader.fieldnames or ()):
         raise UsageError(f"{manifest}: the header may contain only {', '.join(_COLUMNS)}, and `name` is required")
-    if not 1 <= len(found) <= _MAX_DEVICES:
-        raise UsageError(f"{manifest} lists {len(found)} devices; it must list 1 to {_MAX_DEVICES}")
-    rows = [{key: (row.get(key) or "").strip() for key in _COLUMNS} for row in found]
-    seen: set[str] = set()
+    if not 1 <= len(records) <= _MAX_DEVICES:
+        raise UsageError(f"{manifest} lists {len(records)} devices; it must list 1 to {_MAX_DEVICES}")
+    rows = [{key: (row.get(key) or "").strip() for key in _COLUMNS} for row in records]
+    names: set[str] = set()
     for line, row in enumerate(rows, start=2):
         name, address = row["name"], row["address"]
-        if None in found[line - 2] or not _NAME.fullmatch(name) or name in seen:
+        if None in records[line - 2] or not _NAME.fullmatch(name) or name in names:
             raise UsageError(
                 f"{manifest}, line {line}: {name!r} is not a valid device name, or appears twice; use up to 64 "
                 "letters, digits, `-` and `_`"
             )
-        seen.add(name)
+        names.add(name)
         if row["id"]:
             raise UsageError(
                 f"{manifest}, line {line}: {name} has already been invited; list new devices in a separate file"

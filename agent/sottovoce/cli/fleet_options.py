@@ -35,10 +35,10 @@ def check_budget(epsilon: float | None, delta: float | None) -> None:
         raise UsageError("--epsilon must be positive and --delta must be between 0 and 1, for example 2 and 1e-5")
 
 
-def check_reachable(address: str, option: str, what: str) -> str:
-    """Check that another device can connect to an address, and return the address.
+def check_reachable(address: str, option: str, purpose: str) -> str:
+    """Check that an address has the form HOST:PORT and is not a wildcard, and return the address.
 
-    `option` and `what` appear only in the error message.
+    `option` and `purpose` appear only in the error message.
 
     Raises:
         UsageError: if the address is not HOST:PORT, or its host is a wildcard such as 0.0.0.0.
@@ -48,14 +48,14 @@ def check_reachable(address: str, option: str, what: str) -> str:
     host, _, port = address.rpartition(":")
     if not re.fullmatch(HOST_AND_PORT, address) or not 1 <= int(port) <= 65_535 or host in ("0.0.0.0", "[::]"):  # noqa: S104
         raise UsageError(
-            f"{option}: {address!r} is not an address where {what}; use HOST:PORT, for example 192.168.1.5:7443"
+            f"{option}: {address!r} is not an address where {purpose}; use HOST:PORT, for example 192.168.1.5:7443"
         )
     return address
 
 
-def validity_of(valid: str | None) -> "Validity | None":
+def parse_validity(valid: str | None) -> "Validity | None":
     """Return the validity period that --valid requests, starting now; None without --valid."""
-    from sottovoce.cli.durations import seconds_of
+    from sottovoce.cli.durations import parse_duration
     from sottovoce.identity import Validity
 
-    return None if valid is None else Validity.from_now(seconds_of(valid, "--valid") / 86_400)
+    return None if valid is None else Validity.from_now(parse_duration(valid, "--valid") / 86_400)

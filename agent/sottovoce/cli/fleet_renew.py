@@ -6,10 +6,10 @@ from typing import Annotated
 
 import typer
 
-from sottovoce.cli.fleet_options import Valid, check_reachable, validity_of
+from sottovoce.cli.fleet_options import Valid, check_reachable, parse_validity
 from sottovoce.errors import UsageError
 
-_FORMS = (
+_USAGE = (
     "use one of: --fleet DIR --state DIR (with access to the key); --state DIR --request FILE (on the device), "
     "--fleet DIR --sign FILE --out FILE (where the key is), --state DIR --install FILE (on the device); "
     "--fleet DIR --serve HOST:PORT (an enroller); or --state DIR --enroller HOST:PORT"
@@ -32,7 +32,7 @@ def renew(
     valid: Valid = None,
 ) -> None:
     """Renew a device's certificate. A running agent switches to it without a restart."""
-    given = {
+    options = {
         name
         for name, value in {
             "state": state, "fleet": fleet, "request": request, "sign": sign, "out": out, "install": install,
@@ -41,23 +41,23 @@ def renew(
         if value is not None
     }  # fmt: skip
     state, fleet = state or Path(), fleet or Path()
-    if given == {"fleet", "state"}:
-        _renew_here(fleet, state, valid)
-    elif given == {"state", "request"} and request is not None:
-        _request(state, request)
-    elif given == {"fleet", "sign", "out"} and sign is not None and out is not None:
-        _sign(fleet, sign, out, valid)
-    elif given == {"state", "install"} and install is not None:
+    if options == {"fleet", "state"}:
+        _renew_directly(fleet, state, valid)
+    elif options == {"state", "request"} and request is not None:
+        _write_request(state, request)
+    elif options == {"fleet", "sign", "out"} and sign is not None and out is not None:
+        _sign_request(fleet, sign, out, valid)
+    elif options == {"state", "install"} and install is not None:
         _install(state, install)
-    elif given == {"fleet", "serve"} and serve is not None:
+    elif options == {"fleet", "serve"} and serve is not None:
         _serve(fleet, serve, valid)
-    elif given == {"state", "enroller"} and enroller is not None:
-        _ask(state, enroller)
+    elif options == {"state", "enroller"} and enroller is not None:
+        _ask_enroller(state, enroller)
     else:
-        raise UsageError(_FORMS)
+        raise UsageError(_USAGE)
 
 
-def _renew_here(fleet: Path, state: Path, valid: str | None) -> None:
+def _renew_directly(fleet: Path, state: Path, valid: str | None) -> None:
     from sottovoce.identity.renewal import renewal_request
 
     _replace_certificate(
@@ -67,7 +67,7 @@ def _renew_here(fleet: Path, state: Path, valid: str | None) -> None:
     )
 
 
-def _request(state: Path, request: Path) -> None:
+def _write_request(state: Path, request: Path) -> None:
     from sottovoce.identity.files import write_new
     from sottovoce.identity.renewal import renewal_request
 
@@ -77,7 +77,7 @@ def _request(state: Path, request: Path) -> None:
     )
 
 
-def _sign(fleet: Path, sign: Path, out: Path, valid: str | None) -> None:
+def _sign_request(fleet: Path, sign: Path, out: Path, valid: str | None) -> None:
     from sottovoce.identity.files import read, write_new
 
     write_new({out: _renew_certificate(fleet, read(sign), sign, valid)})
@@ -90,7 +90,7 @@ def _install(state: Path, install: Path) -> None:
     _replace_certificate(state, read(install), install)
 
 
-def _ask(state: Path, address: str) -> None:
+def _ask_enroller(state: Path, address: str) -> None:
     from sottovoce.agent.enrolment import ask_renewal
     from sottovoce.identity import load
     from sottovoce.identity.renewal import renewal_request
@@ -102,13 +102,13 @@ def _ask(state: Path, address: str) -> None:
 
 
 def _serve(directory: Path, address: str, valid: str | None) -> None:
-    from sottovoce.cli.fleet_invite import enroller_of
+    from sottovoce.cli.fleet_invite import make_enroller
     from sottovoce.identity import open_fleet
 
     fleet = open_fleet(directory)
 
     async def serve() -> None:
-        enroller = enroller_of(directory, fleet, address, None, valid)
+        enroller = make_enroller(directory, fleet, address, None, valid)
         typer.echo(f"renewing certificates of fleet {fleet.name} at {address} until Ctrl-C", err=True)
         await enroller.serve()
 
@@ -122,7 +122,7 @@ def _renew_certificate(directory: Path, request: bytes, source: object, valid: s
 
     fleet = open_fleet(directory)
     revoked = load_revocation_list(directory, fleet.authority)
-    return fleet.renew(read_request(request, source), revoked.node_ids if revoked else (), validity_of(valid))
+    return fleet.renew(read_request(request, source), revoked.node_ids if revoked else (), parse_validity(valid))
 
 
 def _replace_certificate(state: Path, pem: bytes, source: object) -> None:

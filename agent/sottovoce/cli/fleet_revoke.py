@@ -1,4 +1,4 @@
-"""`sottovoce fleet revoke`: revoke devices, so that the fleet refuses them from now on."""
+"""`sottovoce fleet revoke`: revoke devices, which the fleet then refuses permanently."""
 
 from pathlib import Path
 from typing import Annotated

@@ -7,7 +7,7 @@ import typer
 
 from sottovoce.cli.fleet_options import FleetDirectory
 
-_ACCEPT = "30d"
+_DEFAULT_ACCEPT = "30d"
 _MIN_SECONDS = 3600
 
 
@@ -18,13 +18,15 @@ def rotate(
         Path | None,
         typer.Option("--state", help="With --spare: any device's state directory, if the fleet directory is lost too."),
     ] = None,
-    accept: Annotated[str, typer.Option(help="How long certificates signed by the old key stay valid.")] = _ACCEPT,
+    accept: Annotated[
+        str, typer.Option(help="How long certificates signed by the old key stay valid.")
+    ] = _DEFAULT_ACCEPT,
 ) -> None:
     """Replace the fleet's key. Devices forward the new key and renew their certificates before the old ones expire."""
     from sottovoce.agent.revoked import NAME
-    from sottovoce.agent.rotation import rotate as by_present
+    from sottovoce.agent.rotation import rotate as rotate_by_current
     from sottovoce.agent.rotation import rotate_by_spare
-    from sottovoce.cli.durations import seconds_of
+    from sottovoce.cli.durations import parse_duration
     from sottovoce.errors import UsageError
     from sottovoce.identity.fleet import SPARE
 
@@ -32,13 +34,13 @@ def rotate(
         raise UsageError(
             "--state requires --spare: without --spare, the fleet's directory contains everything the fleet has signed"
         )
-    seconds = int(seconds_of(accept, "--accept"))
+    seconds = int(parse_duration(accept, "--accept"))
     if seconds < _MIN_SECONDS:
         raise UsageError(
             f"--accept: {accept} is too short for devices to learn of the new key; use at least 1h, preferably 90d"
         )
     if spare is None:
-        by_present(fleet, seconds)
+        rotate_by_current(fleet, seconds)
     else:
         rotate_by_spare(fleet, spare, state, seconds)
     typer.echo(f"{fleet}: a new key signs from now on; certificates signed by the old key stay valid for {accept}.")

@@ -9,13 +9,13 @@ import typer
 
 from sottovoce.errors import NetworkError
 
-_AT_ONCE = 64
+_MAX_CONNECTIONS = 64
 _PATIENCE_SECONDS = 30.0  # the device needs this time to query the others
 _HORIZON_PERIODS = 8  # devices stop forwarding a record after this number of gossip periods
-_SAID = ("release", "epoch", "health")
+_OPTIONAL_FIELDS = ("release", "epoch", "health")
 _STATES = ("answers", "heard", "silent", "left", "revoked")
-"""Device states: "answers" means that the device answers a query or accepts a connection now; "heard" means that it
-does not, but is reached through a broker and has been mentioned recently."""
+"""Device states. "answers": the device answers a query or accepts a connection now. "heard": the device does neither,
+but is reached through a broker, and other devices have mentioned it recently."""
 
 
 def status(
@@ -25,30 +25,31 @@ def status(
     """Show the fleet as one running device sees it: online, silent, left and revoked devices."""
     from sottovoce.agent.control import ask
 
-    found = ask(state, "fleet", _PATIENCE_SECONDS)
-    if "error" in found:
+    fleet = ask(state, "fleet", _PATIENCE_SECONDS)
+    if "error" in fleet:
         raise NetworkError(
             f"{state}: the agent there is running an older release that cannot list the fleet; restart it"
         )
-    for device in found["devices"]:
-        for name in _SAID:
-            device.setdefault(name, None)  # an agent of an older release does not report it
-    reached = _probe_peers(state, found)
+    for device in fleet["devices"]:
+        for name in _OPTIONAL_FIELDS:
+            device.setdefault(name, None)  # not reported by agents of older releases
+    reached = _probe_peers(state, fleet)
     now = datetime.now(UTC)
-    for device in found["devices"]:
-        device["state"], device["why"] = _judge_device(device, found, reached)
+    for device in fleet["devices"]:
+        device["state"], device["why"] = _judge_device(device, fleet, reached)
         expires = device["certificate_expires"]
         device["certificate_days"] = None if expires is None else (datetime.fromisoformat(expires) - now).days
-    found["count"] = {one: sum(device["state"] == one for device in found["devices"]) for one in _STATES}
+    states = [device["state"] for device in fleet["devices"]]
+    fleet["count"] = {name: states.count(name) for name in _STATES}
     if as_json:
-        typer.echo(json.dumps(found))
+        typer.echo(json.dumps(fleet))
         return
-    for line in _lines(found):
+    for line in _lines(fleet):
         typer.echo(line)
 
 
-def _probe_peers(state: Path, found: dict[str, Any]) -> dict[str, str | None]:
-    """Connect to each peer that has an address, and return why it cannot be reached; None for peers that answer."""
+def _probe_peers(state: Path, fleet: dict[str, Any]) -> dict[str, str | None]:
+    """Connect to each peer that has an address, and return the error by node id; None for peers that answer."""
     from functools import partial
 
     from sottovoce.doctor.contact import obstacle, obstacles
@@ -57,50 +58,50 @@ def _probe_peers(state: Path, found: dict[str, Any]) -> dict[str, str | None]:
     from sottovoce.listening import split_address
     from sottovoce.transport import is_direct
 
-    asked = {
-        device["id"]: direct[0]
-        for device in found["devices"]
-        if not (device["leaving"] or device["revoked"] or device["health"])
-        and (direct := [one for one in device["endpoints"] if is_direct(one)])
-    }
-    identity, tls = credentials(state, list(asked))
+    addresses: dict[str, str] = {}
+    for device in fleet["devices"]:
+        direct = [endpoint for endpoint in device["endpoints"] if is_direct(endpoint)]
+        if direct and not (device["leaving"] or device["revoked"] or device["health"]):
+            addresses[device["id"]] = direct[0]
+    identity, tls = credentials(state, list(addresses))
     checks = {
         node: partial(obstacle, *split_address(address), tls, peer_dns_name(node, identity.fleet))
-        for node, address in asked.items()
+        for node, address in addresses.items()
     }
-    nodes, answers = list(checks), dict[str, str | None]()
-    for begin in range(0, len(nodes), _AT_ONCE):
-        answers.update(obstacles({node: checks[node] for node in nodes[begin : begin + _AT_ONCE]}))
-    return answers
+    nodes, results = list(checks), dict[str, str | None]()
+    for start in range(0, len(nodes), _MAX_CONNECTIONS):
+        results.update(obstacles({node: checks[node] for node in nodes[start : start + _MAX_CONNECTIONS]}))
+    return results
 
 
 def _judge_device(
-    device: dict[str, Any], found: dict[str, Any], reached: dict[str, str | None]
+    device: dict[str, Any], fleet: dict[str, Any], reached: dict[str, str | None]
 ) -> tuple[str, str | None]:
     if device["revoked"]:
         return "revoked", None
     if device["leaving"]:
         return "left", None
-    why = reached.get(device["id"])
-    if device["health"] is not None or (device["id"] in reached and why is None):
+    reason = reached.get(device["id"])
+    if device["health"] is not None or (device["id"] in reached and reason is None):
         return "answers", None
-    by_broker = any(one.startswith("mqtt:") for one in device["endpoints"])
+    by_broker = any(endpoint.startswith("mqtt:") for endpoint in device["endpoints"])
     if device["heard_s"] is None and by_broker:
-        return "heard", why or "reachable only through a broker, and not mentioned by any device; see `agent status`"
-    if by_broker and device["heard_s"] <= _HORIZON_PERIODS * found["period_s"]:
-        return "heard", why
-    return "silent", why or "not mentioned by any device for longer than devices forward news"
+        return "heard", reason or "reachable only through a broker, and not mentioned by any device; see `agent status`"
+    if by_broker and device["heard_s"] <= _HORIZON_PERIODS * fleet["period_s"]:
+        return "heard", reason
+    return "silent", reason or "not mentioned by any device for longer than devices forward news"
 
 
-def _lines(found: dict[str, Any]) -> list[str]:
+def _lines(fleet: dict[str, Any]) -> list[str]:
     from sottovoce.cli.printable import printable
 
-    counted = ", ".join(f"{count} {state}" for state, count in found["count"].items() if count)
-    lines = [f"fleet {found['fleet']}: {len(found['devices'])} devices known: {counted}"]
-    for device in sorted(found["devices"], key=lambda device: (_STATES.index(device["state"]), device["id"])):
-        days, heard = device["certificate_days"], device["heard_s"]
+    counts = ", ".join(f"{count} {state}" for state, count in fleet["count"].items() if count)
+    lines = [f"fleet {fleet['fleet']}: {len(fleet['devices'])} devices known: {counts}"]
+    for device in sorted(fleet["devices"], key=lambda device: (_STATES.index(device["state"]), device["id"])):
+        days, heard_seconds = device["certificate_days"], device["heard_s"]
+        last_heard = "" if heard_seconds is None else f"heard {heard_seconds:.0f} s ago"
         facts = [
-            "this device" if device["id"] == found["id"] else "" if heard is None else f"heard {heard:.0f} s ago",
+            "this device" if device["id"] == fleet["id"] else last_heard,
             "" if days is None else f"certificate {days} d",
             "" if device["health"] in (None, "well") else printable(device["health"]),
             "" if not device["epoch"] else f"epoch {device['epoch']}",
@@ -108,7 +109,7 @@ def _lines(found: dict[str, Any]) -> list[str]:
             "another task" if device["same_task"] is False else "",
             printable(device["why"] or ""),
         ]
-        where = device["endpoints"][0] if device["endpoints"] else "-"
-        said = "; ".join(fact for fact in facts if fact)
-        lines.append(f"{device['state']:9} {device['id']}  {printable(where):24} {said}".rstrip())
+        endpoint = device["endpoints"][0] if device["endpoints"] else "-"
+        description = "; ".join(fact for fact in facts if fact)
+        lines.append(f"{device['state']:9} {device['id']}  {printable(endpoint):24} {description}".rstrip())
     return lines

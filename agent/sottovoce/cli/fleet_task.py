@@ -23,13 +23,14 @@ def propose(
     from sottovoce.identity import open_fleet
     from sottovoce.identity.files import check_new, write_new
 
-    tables, when = read_proposed_task(file)
+    tables, schedule = read_proposed_task(file)
     check_new([] if out is None else [out])
-    task = propose(fleet, open_fleet(fleet), tables, when)
+    task = propose(fleet, open_fleet(fleet), tables, schedule)
     if out is not None:
         write_new({out: task.encoded})
-    typer.echo(f"{out or fleet / NAME}: epoch {task.epoch}{_when(task.begins, task.ends)}. Hand it to any device:")
-    typer.echo(f"sottovoce fleet task install {(out or fleet / NAME).name} --state DIR")
+    path = out or fleet / NAME
+    typer.echo(f"{path}: epoch {task.epoch}{_describe_times(task.begins, task.ends)}. Hand it to any device:")
+    typer.echo(f"sottovoce fleet task install {path.name} --state DIR")
 
 
 @app.command()
@@ -53,9 +54,9 @@ def install(
         typer.echo(f"{state}: already has a task of epoch {task.epoch} or a newer one")
 
 
-def _when(begins: int, ends: int | None) -> str:
-    begun = f", from {_date(begins)}" if begins else ""
-    return begun + ("" if ends is None else f", until {_date(ends)}")
+def _describe_times(begins: int, ends: int | None) -> str:
+    start = f", from {_date(begins)}" if begins else ""
+    return start + ("" if ends is None else f", until {_date(ends)}")
 
 
 def _date(seconds: int) -> str:

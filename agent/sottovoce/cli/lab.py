@@ -27,10 +27,9 @@ def add(app: typer.Typer, name: str, panel: str | None = None, group: str = "") 
         module = import_module(f"{PACKAGE}.cli.{group}_{name}" if group else f"{PACKAGE}.cli.{name}")
         app.command(name, rich_help_panel=panel)(getattr(module, f"run_{name}"))
         return
-    anything = {"ignore_unknown_options": True, "allow_extra_args": True}
-    app.command(name, hidden=True, add_help_option=False, context_settings=anything)(
-        _missing(f"{group} {name}".lstrip())
-    )
+    context_settings = {"ignore_unknown_options": True, "allow_extra_args": True}
+    placeholder = _make_placeholder(f"{group} {name}".lstrip())
+    app.command(name, hidden=True, add_help_option=False, context_settings=context_settings)(placeholder)
 
 
 def load_module(module: str, command: str) -> Any:
@@ -48,7 +47,7 @@ def load_module(module: str, command: str) -> Any:
     return import_module(f"{PACKAGE}.{module}")
 
 
-def _missing(name: str) -> Callable[[], NoReturn]:
+def _make_placeholder(name: str) -> Callable[[], NoReturn]:
     def command() -> NoReturn:
         raise _not_installed_error(name)
 

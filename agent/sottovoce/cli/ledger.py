@@ -25,7 +25,7 @@ def show(
     as_json: AsJson = False,
 ) -> None:
     """Show the budget and how much has been spent. Reading the ledger costs nothing."""
-    _print(_facts(state), as_json)
+    _print_facts(_ledger_facts(state), as_json)
 
 
 @app.command()
@@ -41,17 +41,18 @@ def verify(
     if (certificate is None) == (state is None):
         raise UsageError("specify either a certificate to verify or the --state directory of a ledger, but not both")
     if state is not None:
-        facts = _facts(state)
+        facts = _ledger_facts(state)
         _check_owner(state, facts["owner"])
-        _print({**facts, "verdict": "whole"}, as_json)
+        _print_facts({**facts, "verdict": "whole"}, as_json)
         return
     if certificate is None or fleet_certificate is None:
         raise UsageError(
             "a certificate is only as trustworthy as its fleet; set --fleet-certificate to the ca.pem you trust"
         )
-    from sottovoce.agent.certificate import verify as verified
+    from sottovoce.agent.certificate import verify as verify_certificate
 
-    _print({**verified(_read(certificate), _read(fleet_certificate), certificate), "verdict": "holds"}, as_json)
+    facts = verify_certificate(_read(certificate), _read(fleet_certificate), certificate)
+    _print_facts({**facts, "verdict": "holds"}, as_json)
 
 
 @app.command()
@@ -60,9 +61,9 @@ def move(
     state: Annotated[Path, typer.Option("--state", help="The state directory of the stopped device, or of its vault.")],
 ) -> None:
     """Move a device's ledger to another machine permanently; the ledger here is closed."""
-    from sottovoce.agent.migration import move as moved
+    from sottovoce.agent.migration import move as move_ledger
 
-    typer.echo(moved(state, target))
+    typer.echo(move_ledger(state, target))
     typer.echo(
         "the ledger here is closed; start the device in the new directory, and delete the files left here", err=True
     )
@@ -83,20 +84,20 @@ def export(
 
     if out is not None:
         check_writable("--out", out)
-    identity_directory, own = state_files(state)
+    identity_directory, default_ledger = state_files(state)
     identity = load(identity_directory)
-    opened = Ledger.read(ledger or own)
+    opened_ledger = Ledger.read(ledger or default_ledger)
     try:
-        document = certify(opened, identity)
+        document = certify(opened_ledger, identity)
     finally:
-        opened.close()
+        opened_ledger.close()
     if out is None:
         typer.echo(document)
     else:
         write_text_file("--out", out, document)
 
 
-def _facts(state: Path) -> dict[str, Any]:
+def _ledger_facts(state: Path) -> dict[str, Any]:
     """Return a summary of the ledger in a state directory; opening the ledger verifies it completely."""
     from sottovoce.agent.assemble import LEDGER
     from sottovoce.vault import Ledger
@@ -127,7 +128,10 @@ def _check_owner(state: Path, owner: str) -> None:
     from sottovoce.identity import load
 
     identity, ledger = state_files(state)
-    if identity.is_dir() and (device := load(identity).node_id) != owner:
+    if not identity.is_dir():
+        return
+    device = load(identity).node_id
+    if device != owner:
         raise LedgerError(
             f"{ledger}: this ledger belongs to device {owner}, but the keys in the same directory belong to "
             f"{device}; restore the device's own ledger"
@@ -141,7 +145,7 @@ def _read(path: Path) -> bytes:
         raise UsageError(f"{path}: cannot be read ({error.strerror})") from error
 
 
-def _print(facts: dict[str, Any], as_json: bool) -> None:
+def _print_facts(facts: dict[str, Any], as_json: bool) -> None:
     if as_json:
         typer.echo(json.dumps(facts))
         return

@@ -1,4 +1,4 @@
-"""Entry point of the command, with few imports so that Ctrl-C works cleanly while everything else is loading."""
+"""Entry point of the command, which imports little so that Ctrl-C works cleanly while other modules are loading."""
 
 import io
 import sys
@@ -11,7 +11,7 @@ def main() -> None:
     """Run the command and exit."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="replace")  # a terminal without ε shows a question mark instead of a traceback
+            stream.reconfigure(errors="replace")  # prints "?" instead of failing if a terminal cannot show ε
     sys.exit(run_to_exit_code(requested_service(sys.argv[1:]) or _run_command_line))
 
 

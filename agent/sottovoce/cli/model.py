@@ -91,13 +91,13 @@ def _accuracy(weights: NDArray[np.float64], classes: int, test: str, transform: 
     from sottovoce.data import apply, load
     from sottovoce.kernels.linear import OneVsAll
 
-    found = load(test)
-    if found.classes == 1:
+    dataset = load(test)
+    if dataset.classes == 1:
         raise DataError(
             f"--test {test}: this data set has a numeric target instead of labels, but published records have classes"
         )
-    records = found.test or found.records
-    features = apply(transform, records.features, found.bounds)
+    records = dataset.test or dataset.records
+    features = apply(transform, records.features, dataset.bounds)
     if features.shape[1] != weights.shape[1]:
         raise DataError(
             f"--test {test}: {features.shape[1]} features after the transform, but the records have "

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from sottovoce.agent.description import Description
     from sottovoce.data import DataSet, Records
 
-_NUMBER = 26  # length in bytes of the longest float64 in JSON
-_PATIENCE = 60.0
+_NUMBER_BYTES = 26  # length in bytes of the longest float64 in JSON
+_TIMEOUT_SECONDS = 60.0
 
 
 def predict(
@@ -51,15 +51,15 @@ def predict(
         check_writable("--out", out)
     from sottovoce.data import load
 
-    found = load(data)
-    records = found.test or found.records
+    dataset = load(data)
+    records = dataset.test or dataset.records
     if model is not None:
-        predictions = _predict_with_file(model, found, records, transform)
+        predictions = _predict_with_file(model, dataset, records, transform)
     else:
-        predictions = _predict_with_agent(state or Path(), config, found, records)
+        predictions = _predict_with_agent(state or Path(), config, dataset, records)
     facts: dict[str, Any] = {"records": len(predictions), "predictions": predictions.tolist()}
     if score:
-        facts |= _score(found, records, predictions)
+        facts |= _score(dataset, records, predictions)
     if out is not None:
         predicted = "".join(f"{value}\n" for value in facts["predictions"])
         # The file is private because it contains predictions for this user's own records.
@@ -67,92 +67,96 @@ def predict(
     if as_json:
         typer.echo(json.dumps(facts))
         return
-    shown = [f"{key:12} {facts[key]:.6g}" for key in ("accuracy", "mae") if key in facts]
-    for line in shown if score else ([] if out is not None else facts["predictions"]):
-        typer.echo(line)
+    if score:
+        for key in ("accuracy", "mae"):
+            if key in facts:
+                typer.echo(f"{key:12} {facts[key]:.6g}")
+    elif out is None:
+        for prediction in facts["predictions"]:
+            typer.echo(prediction)
 
 
 def _predict_with_file(
-    file: Path, found: "DataSet", records: "Records", transform: str | None
+    file: Path, dataset: "DataSet", records: "Records", transform: str | None
 ) -> "NDArray[np.generic]":
     from sottovoce.data import apply
 
     inference = lab.load_module("cli.model_files", "model predict --model").inference_of(file)
     facts = inference.facts
-    if facts and found.classes != facts["classes"]:
+    if facts and dataset.classes != facts["classes"]:
         raise DataError(
-            f"{found.name}: the data set has {found.classes} classes, but the model has {facts['classes']}; use "
+            f"{dataset.name}: the data set has {dataset.classes} classes, but the model has {facts['classes']}; use "
             "data that matches the model"
         )
-    rows = _without_target(found, records)
+    rows = _without_target(dataset, records)
     if transform is not None or not facts or not facts["transform_included"]:
         steps = transform or (facts["transform"] if facts else "none")
-        rows = apply(steps, rows, _bounds_of(found, rows))
+        rows = apply(steps, rows, _bounds_of(dataset, rows))
     predictions: NDArray[np.generic] = inference.predict(rows)
     return predictions
 
 
 def _predict_with_agent(
-    state: Path, config: Path | None, found: "DataSet", records: "Records"
+    state: Path, config: Path | None, dataset: "DataSet", records: "Records"
 ) -> "NDArray[np.generic]":
     import numpy as np
 
-    from sottovoce.agent.predictions import predict as predicted
+    from sottovoce.agent.predictions import predict as predict_rows
     from sottovoce.agent.predictions import predictive_model, prepare_rows
     from sottovoce.data import apply
 
     public = public_model(state, config)
-    description, rows = public.description, _without_target(found, records)
+    description, rows = public.description, _without_target(dataset, records)
     if description.ranges == "unknown" and rows.shape[1] == description.features:
-        rows = apply(description.transform, rows, _bounds_of(found, rows))
+        rows = apply(description.transform, rows, _bounds_of(dataset, rows))
     else:
         rows = prepare_rows(rows, description, transformed=False)
     if public.config is not None:
         model = predictive_model(public.config)
-        return predicted(model, public.parameters, rows, description.classes)
-    answers: list[Any] = []
-    for question in _questions(rows, description):
-        answers += _ask_agent(state, question)
-    return np.array(answers)
+        return predict_rows(model, public.parameters, rows, description.classes)
+    predictions: list[Any] = []
+    for request in _requests(rows, description):
+        predictions += _ask_agent(state, request)
+    return np.array(predictions)
 
 
-def _questions(rows: "NDArray[np.float64]", description: "Description") -> list[str]:
+def _requests(rows: "NDArray[np.float64]", description: "Description") -> list[str]:
     """Return JSON requests that together contain all rows, each with as many rows as fit."""
     from sottovoce.agent.control import LONGEST_QUESTION
     from sottovoce.agent.predictions import MAX_ROWS
 
-    size = min(MAX_ROWS, LONGEST_QUESTION // (_NUMBER * description.columns + 64))
+    size = min(MAX_ROWS, LONGEST_QUESTION // (_NUMBER_BYTES * description.columns + 64))
     if size == 0:
         raise DataError("a record is too long to send to an agent; export the model, and use --model")
     parts = [rows[start : start + size] for start in range(0, len(rows), size)]
     return [json.dumps({"predict": part.tolist(), "transformed": True}) for part in parts]
 
 
-def _ask_agent(state: Path, question: str) -> list[Any]:
+def _ask_agent(state: Path, request: str) -> list[Any]:
     from sottovoce.agent.control import ask
 
-    answer = ask(state, question, _PATIENCE)
-    if "error" in answer:
-        raise NetworkError(f"{state}: the agent rejected the request: {answer['error']}")
-    found: list[Any] = answer["labels" if "labels" in answer else "values"]
-    return found
+    reply = ask(state, request, _TIMEOUT_SECONDS)
+    if "error" in reply:
+        raise NetworkError(f"{state}: the agent rejected the request: {reply['error']}")
+    predictions: list[Any] = reply["labels" if "labels" in reply else "values"]
+    return predictions
 
 
-def _without_target(found: "DataSet", records: "Records") -> "NDArray[np.float64]":
+def _without_target(dataset: "DataSet", records: "Records") -> "NDArray[np.float64]":
     """Return the features, float64[n, d], without the last column of a regression, which is the target."""
-    return records.features[:, :-1] if found.classes == 1 else records.features
+    return records.features[:, :-1] if dataset.classes == 1 else records.features
 
 
 def _bounds_of(
-    found: "DataSet", rows: "NDArray[np.float64]"
+    dataset: "DataSet", rows: "NDArray[np.float64]"
 ) -> "tuple[NDArray[np.float64], NDArray[np.float64]] | None":
-    if found.bounds is None:
+    if dataset.bounds is None:
         return None
-    low, high = found.bounds
+    low, high = dataset.bounds
     return low[: rows.shape[1]], high[: rows.shape[1]]
 
 
-def _score(found: "DataSet", records: "Records", predictions: "NDArray[np.generic]") -> dict[str, float | str]:
+def _score(dataset: "DataSet", records: "Records", predictions: "NDArray[np.generic]") -> dict[str, float | str]:
     """Return the accuracy, or the mean absolute error in the target's unit if it has one.
 
     Raises:
@@ -160,13 +164,13 @@ def _score(found: "DataSet", records: "Records", predictions: "NDArray[np.generi
     """
     import numpy as np
 
-    regression = found.classes == 1
+    regression = dataset.classes == 1
     if not len(records) or regression != (predictions.dtype.kind == "f"):
-        raise DataError(f"{found.name}: the data set has no targets for these predictions; omit --score")
+        raise DataError(f"{dataset.name}: the data set has no targets for these predictions; omit --score")
     if not regression:
         return {"accuracy": float((predictions == records.labels).mean())}
-    wanted, said, unit = records.features[:, -1], predictions.astype(np.float64), ""
-    if found.target is not None:
-        in_units = found.target.told(records.features, np.stack([wanted, said]))
-        (wanted, said), unit = in_units, found.target.unit
-    return {"mae": float(np.abs(wanted - said).mean()), "unit": unit}
+    targets, predicted, unit = records.features[:, -1], predictions.astype(np.float64), ""
+    if dataset.target is not None:
+        converted = dataset.target.told(records.features, np.stack([targets, predicted]))
+        (targets, predicted), unit = converted, dataset.target.unit
+    return {"mae": float(np.abs(targets - predicted).mean()), "unit": unit}

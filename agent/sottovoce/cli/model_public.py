@@ -49,13 +49,13 @@ def public_model(state: Path, config: Path | None) -> Found:
     from sottovoce.agent.description import Description
 
     try:
-        answer, model = ask(state, "describe"), ask(state, "model")
+        reply, model = ask(state, "describe"), ask(state, "model")
     except NetworkError as error:
         if config is None:
             raise UsageError(f"{state}: no agent is running there; start it, or use --config FILE") from error
         return _saved_public_model(state, config)
     try:
-        description = msgspec.convert(answer, Description)
+        description = msgspec.convert(reply, Description)
     except msgspec.ValidationError as error:
         raise NetworkError(f"{state}: the agent there is running a different version; restart it") from error
     return Found(description, _require_model(decode_parameters(model), state), model["cycle"], None)
@@ -82,14 +82,14 @@ def _require_model(parameters: "NDArray[np.float64] | None", state: Path) -> "ND
 
 
 def _privacy(config: "AgentConfig") -> dict[str, Any]:
-    """Return the privacy statement of a configuration and the ε spent, which is None if the ledger cannot be read."""
+    """Return a configuration's privacy statement and the ε spent, which is None if the ledger cannot be read."""
     from sottovoce.agent.assemble import state_files
     from sottovoce.agent.explain import explanation
     from sottovoce.vault import Ledger
 
     statement: dict[str, Any] = explanation(config, None)["statement"]
-    _, own = state_files(config.agent.state)
-    path = own if config.vault.directory is None else config.vault.directory / own.name
+    _, default_path = state_files(config.agent.state)
+    path = default_path if config.vault.directory is None else config.vault.directory / default_path.name
     try:
         ledger = Ledger.read(path)
     except (LedgerError, OSError):

@@ -12,10 +12,10 @@ from sottovoce.plugins import attribute_to_plugin, set_late_handler
 
 _TRACEBACK = "SOTTOVOCE_TRACEBACK"
 """Environment variable that enables the traceback of a plug-in's error."""
-_FULL = (errno.ENOSPC, errno.EDQUOT)
+_DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
-def run_to_exit_code(work: Callable[[], object]) -> int:
+def run_to_exit_code(command: Callable[[], object]) -> int:
     """Run a command and report its error, if any.
 
     Returns:
@@ -23,43 +23,43 @@ def run_to_exit_code(work: Callable[[], object]) -> int:
     """
     set_late_handler(_abort)
     try:
-        code = work()
+        code = command()
     except KeyboardInterrupt:
         code = ExitCode.INTERRUPTED
     except SottovoceError as error:
-        of_plugin = attribute_to_plugin(error) if error.exit_code is ExitCode.INTERNAL else None
-        return _report_error(of_plugin or error)
+        plugin_error = attribute_to_plugin(error) if error.exit_code is ExitCode.INTERNAL else None
+        return _report_error(plugin_error or error)
     except Exception as error:  # noqa: BLE001 - outermost handler: any other exception is a defect
-        if isinstance(error, OSError) and error.errno in _FULL:
-            _say(f"{error.strerror}: free up space where this command writes its output")
+        if isinstance(error, OSError) and error.errno in _DISK_FULL:
+            _print_message(f"{error.strerror}: free up space where this command writes its output")
             return ExitCode.DATA
-        if (of_plugin := attribute_to_plugin(error)) is not None:
-            return _report_error(of_plugin)
+        if (plugin_error := attribute_to_plugin(error)) is not None:
+            return _report_error(plugin_error)
         traceback.print_exc()
-        _say("internal error: this is a bug; please report the lines above")
+        _print_message("internal error: this is a bug; please report the lines above")
         return ExitCode.INTERNAL
     if code == ExitCode.INTERRUPTED:
-        _say("interrupted")
+        _print_message("interrupted")
     return code if isinstance(code, int) else ExitCode.DONE
 
 
 def _report_error(error: SottovoceError) -> int:
     if isinstance(error, PluginError) and os.environ.get(_TRACEBACK):
         traceback.print_exc()
-    asks = isinstance(error, PluginError) and _TRACEBACK not in str(error)
-    hint = f"; set {_TRACEBACK}=1 to print the traceback" if asks else ""
-    _say(f"{error}{hint}")
+    suggests_traceback = isinstance(error, PluginError) and _TRACEBACK not in str(error)
+    hint = f"; set {_TRACEBACK}=1 to print the traceback" if suggests_traceback else ""
+    _print_message(f"{error}{hint}")
     return error.exit_code
 
 
 def _abort(error: PluginError) -> None:
-    """Print the error and end this process, even while it hangs in a call."""
+    """Print the error and end this process, even if it hangs in a call."""
     if os.environ.get(_TRACEBACK):
         faulthandler.dump_traceback()
-    _say(str(error))
+    _print_message(str(error))
     sys.stderr.flush()
     os._exit(error.exit_code)
 
 
-def _say(what: str) -> None:
-    sys.stderr.write(f"sottovoce: {what}\n")
+def _print_message(message: str) -> None:
+    sys.stderr.write(f"sottovoce: {message}\n")

@@ -15,13 +15,13 @@ def check_writable(option: str, path: Path) -> None:
     """
     directory = path.absolute().parent
     try:
-        made, free = directory.is_dir(), not path.is_dir()
-        free = free and os.access(path if path.exists() else directory, os.W_OK)
+        exists, is_writable = directory.is_dir(), not path.is_dir()
+        is_writable = is_writable and os.access(path if path.exists() else directory, os.W_OK)
     except PermissionError:  # this user cannot even read the directory
-        made, free = True, False
-    if not made:
+        exists, is_writable = True, False
+    if not exists:
         raise UsageError(f"{option} {path}: no such directory; create it first")
-    if not free:
+    if not is_writable:
         raise UsageError(
             f"{option} {path}: cannot be written; specify a file in a directory where you have write permission"
         )

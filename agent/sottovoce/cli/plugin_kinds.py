@@ -1,4 +1,4 @@
-"""Listing of the plug-ins of every kind, and a check that each can be imported."""
+"""Listing of all plug-ins, and a check that each can be imported."""
 
 from collections.abc import Container
 
@@ -24,7 +24,7 @@ from sottovoce.plugins import (
 from sottovoce.registry import Algorithm, loaded_algorithms
 from sottovoce.transport.plugin import TransportPlugin
 
-_OWN: dict[str, tuple[type, Container[str]]] = {
+_BUILT_IN: dict[str, tuple[type, Container[str]]] = {
     LEARNER: (Algorithm, loaded_algorithms()),
     TRANSPORT: (TransportPlugin, TRANSPORTS),
     MECHANISM: (RecordMechanismPlugin, MECHANISMS),
@@ -35,15 +35,19 @@ _OWN: dict[str, tuple[type, Container[str]]] = {
 
 def all_plugins() -> list[Plugin]:
     """Return every plug-in of every installed package, sorted by kind and name."""
-    return [plugin for kind in KINDS for _, found in sorted(installed_plugins(kind).items()) for plugin in found]
+    plugins: list[Plugin] = []
+    for kind in KINDS:
+        for _, same_name in sorted(installed_plugins(kind).items()):
+            plugins.extend(same_name)
+    return plugins
 
 
-def problem_of(plugin: Plugin) -> str | None:
-    """Return the error that a plug-in's name or import causes; None if there is no error."""
-    wanted, own = _OWN[plugin.kind]
+def find_problem(plugin: Plugin) -> str | None:
+    """Return the error that a plug-in's name or its import causes; None if there is no error."""
+    expected_type, built_in = _BUILT_IN[plugin.kind]
     try:
-        find(plugin.kind, plugin.name, own)
-        load(plugin, wanted)
+        find(plugin.kind, plugin.name, built_in)
+        load(plugin, expected_type)
     except PluginError as error:
         return str(error)
     return None

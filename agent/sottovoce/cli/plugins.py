@@ -13,10 +13,11 @@ def run_plugins(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> int | None:
     """List the plug-ins that other packages provide. Imports them only with --check."""
-    from sottovoce.cli.plugin_kinds import all_plugins, problem_of
+    from sottovoce.cli.plugin_kinds import all_plugins, find_problem
 
-    found = all_plugins()
-    problems = {plugin: problem for plugin in found if check and (problem := problem_of(plugin)) is not None}
+    plugins = all_plugins()
+    results = {plugin: find_problem(plugin) for plugin in plugins} if check else {}
+    problems = {plugin: problem for plugin, problem in results.items() if problem is not None}
     if as_json:
         rows = [
             {
@@ -26,14 +27,14 @@ def run_plugins(
                 "object": plugin.value,
                 **({"problem": problems.get(plugin)} if check else {}),
             }
-            for plugin in found
+            for plugin in plugins
         ]
         typer.echo(json.dumps(rows, indent=2, ensure_ascii=False))
-    elif not found:
+    elif not plugins:
         typer.echo("no package provides a plug-in; docs/how-to/plug-ins.md explains how a package does")
     else:
-        width = max(len(plugin.kind) for plugin in found), max(len(plugin.name) for plugin in found)
-        for plugin in found:
+        width = max(len(plugin.kind) for plugin in plugins), max(len(plugin.name) for plugin in plugins)
+        for plugin in plugins:
             problem = problems.get(plugin)
             state = "" if not check else "  works" if problem is None else f"  {problem}"
             typer.echo(f"{plugin.kind:{width[0]}}  {plugin.name:{width[1]}}  {plugin.package}{state}")

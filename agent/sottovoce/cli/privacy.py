@@ -55,7 +55,7 @@ def calibrate(
             f"--delta {delta:g}: {mechanism} noise requires a δ between 0 and 1; for example, use --delta 1e-5"
         )
     try:
-        found = calibrated(
+        calibration = calibrated(
             mechanism,
             epsilon=epsilon,
             delta=delta,
@@ -77,11 +77,12 @@ def calibrate(
         "dimensions": dimensions,
         "epsilon": epsilon,
         "delta": delta,
-        "accountant": found.accountant,
+        "accountant": calibration.accountant,
         "status": "proved",
     }
     if as_json:
-        typer.echo(json.dumps({name: found.noise, "statement": statement}))
+        typer.echo(json.dumps({name: calibration.noise, "statement": statement}))
     else:
-        digits = max(0, 9 - math.floor(math.log10(found.noise)))
-        typer.echo(f"{name} {found.noise:.{digits}f} at sensitivity {sensitivity:g} for ε = {epsilon:g}, δ = {delta:g}")
+        digits = max(0, 9 - math.floor(math.log10(calibration.noise)))
+        noise = f"{name} {calibration.noise:.{digits}f} at sensitivity {sensitivity:g}"
+        typer.echo(f"{noise} for ε = {epsilon:g}, δ = {delta:g}")

@@ -22,23 +22,23 @@ def compose(
     """Print the total ε of several releases at a δ, or their δ at an ε, rounded up."""
     try:
         relation = notation.relation_of([notation.parse_release(text) for text in event])
-        found = notation.compose(*event, delta=delta, epsilon=epsilon)
+        total = notation.compose(*event, delta=delta, epsilon=epsilon)
     except PrivacyError as error:
         raise UsageError(str(error)) from error
     except UsageError as error:
         raise UsageError(f"--event: {error}") from error
-    proved = math.isfinite(found.epsilon) and found.delta < 1
+    is_proved = math.isfinite(total.epsilon) and total.delta < 1
     if as_json:
         document = {
-            "epsilon": found.epsilon if math.isfinite(found.epsilon) else None,
-            "delta": found.delta,
-            "accountant": found.accountant,
+            "epsilon": total.epsilon if math.isfinite(total.epsilon) else None,
+            "delta": total.delta,
+            "accountant": total.accountant,
             "neighbouring": relation,
-            "status": "proved" if proved else "none",
+            "status": "proved" if is_proved else "none",
             "events": event,
         }
         typer.echo(json.dumps(document))
-    elif proved:
-        typer.echo(f"ε = {found.epsilon:.7g} at δ = {found.delta:.7g}, {relation} ({found.accountant})")
+    elif is_proved:
+        typer.echo(f"ε = {total.epsilon:.7g} at δ = {total.delta:.7g}, {relation} ({total.accountant})")
     else:
-        typer.echo(f"nothing is promised at ε = {found.epsilon:g}, δ = {found.delta:g}")
+        typer.echo(f"nothing is promised at ε = {total.epsilon:g}, δ = {total.delta:g}")

@@ -49,7 +49,7 @@ def explain(
     if config is not None:
         from sottovoce.config import load
 
-        found = explanation(*_present_state(load(config)))
+        document = explanation(*_active_state(load(config)))
     else:
         from sottovoce.config import config_from_tables
         from sottovoce.registry import ALGORITHMS, unknown_name_hint
@@ -64,20 +64,20 @@ def explain(
             "learner": {"name": learner, "fidelity": fidelity},
             "privacy": {"epsilon": epsilon, "delta": delta, "unit": unit},
         }
-        found = explanation(config_from_tables(tables, "the command line"), None)
+        document = explanation(config_from_tables(tables, "the command line"), None)
     if as_json:
-        typer.echo(json.dumps(found))
+        typer.echo(json.dumps(document))
         return
-    for line in _lines(found):
+    for line in _lines(document):
         typer.echo(line)
 
 
-def _present_state(settings: "AgentConfig") -> "tuple[AgentConfig, Spent]":
+def _active_state(settings: "AgentConfig") -> "tuple[AgentConfig, Spent]":
     """Return the device's active configuration and what it has spent."""
     from sottovoce.agent.explain import Spent
     from sottovoce.agent.task_activator import active_configuration
 
-    with ledger_of(settings) as (ledger, path):
+    with open_ledger(settings) as (ledger, path):
         return active_configuration(settings, ledger), Spent(ledger.spending(), str(path), ledger.own_budget)
 
 
@@ -85,16 +85,16 @@ def ledger_path(settings: "AgentConfig") -> Path:
     """Return the path of a device's own ledger, which may be in a separate vault's directory."""
     from sottovoce.agent.assemble import state_files
 
-    _, own = state_files(settings.agent.state)
-    return own if settings.vault.directory is None else settings.vault.directory / own.name
+    _, default_path = state_files(settings.agent.state)
+    return default_path if settings.vault.directory is None else settings.vault.directory / default_path.name
 
 
 @contextmanager
-def ledger_of(settings: "AgentConfig") -> Iterator["tuple[Ledger, Path]"]:
+def open_ledger(settings: "AgentConfig") -> Iterator["tuple[Ledger, Path]"]:
     """Open a device's own ledger for reading, and yield it with its path.
 
     Raises:
-        LedgerError: if the ledger is missing or damaged, or was created for another budget.
+        LedgerError: if the ledger is missing or corrupt, or was created for another budget.
     """
     from sottovoce.algorithms.family import budget_of
     from sottovoce.vault import Ledger, check_budget
@@ -108,42 +108,42 @@ def ledger_of(settings: "AgentConfig") -> Iterator["tuple[Ledger, Path]"]:
         ledger.close()
 
 
-def _lines(found: dict[str, Any]) -> list[str]:
+def _lines(document: dict[str, Any]) -> list[str]:
     from sottovoce.agent.explain import describe_person_promise
 
-    statement, left = found["statement"], found["left"]
+    statement, left = document["statement"], document["left"]
     lines = [
-        f"learner       {found['learner']}",
+        f"learner       {document['learner']}",
         f"status        {statement['status']}: {statement['reason']}",
-        f"promise       {found['promise']}",
-        f"unit          {found['unit']}",
-        *(f"one person    {describe_person_promise(one, statement['unit'])}" for one in found["person"]),
-        f"hidden        {found['hidden']}",
-        f"leaves        {found['leaves_the_device']}",
-        f"total         {found['total']}",
+        f"promise       {document['promise']}",
+        f"unit          {document['unit']}",
+        *(f"one person    {describe_person_promise(promise, statement['unit'])}" for promise in document["person"]),
+        f"hidden        {document['hidden']}",
+        f"leaves        {document['leaves_the_device']}",
+        f"total         {document['total']}",
     ]
-    lines += [f"{view:14}{words.removeprefix(view + ': ')}" for view, words in found["seen_by"].items()]
-    if found["heard"] is not None:
-        lines.append(f"heard         {found['heard']['words']}")
-    lines += [f"not covered   {words}" for words in found["not_covered"]]
+    lines += [f"{view:14}{words.removeprefix(view + ': ')}" for view, words in document["seen_by"].items()]
+    if document["heard"] is not None:
+        lines.append(f"heard         {document['heard']['words']}")
+    lines += [f"not covered   {words}" for words in document["not_covered"]]
     if left["ledger"] is None:
         lines.append("left          no ledger was read; use --config to read a device's ledger")
     elif left["epsilon"] is None:
         lines.append("left          there is no budget, so nothing is promised")
     else:
         lines.append(f"left          ε = {left['epsilon']:.4g} after {left['charges']} charges, by {left['ledger']}")
-    if found["all_tasks"] is not None:
-        lines.append(f"all tasks     {_joint_cost(found['all_tasks'])}")
+    if document["all_tasks"] is not None:
+        lines.append(f"all tasks     {_joint_cost(document['all_tasks'])}")
     lines += [
         f"limit         ε = {epsilon:g} a {span} of the vault's life, over all tasks together, by the owner's policy"
-        for span, epsilon in found["limits"].items()
+        for span, epsilon in document["limits"].items()
     ]
-    return [*lines, f"renews        {found['renews']}"]
+    return [*lines, f"renews        {document['renews']}"]
 
 
 def _joint_cost(tasks: dict[str, Any]) -> str:
     """Return a sentence about the joint cost of all fleet tasks."""
     if tasks["epsilon"] is None or tasks["spent_epsilon"] is None:
         return f"up to epoch {tasks['epoch']}: nothing is promised"
-    spent = f"ε = {tasks['spent_epsilon']:.4g} of {tasks['epsilon']:g}"
-    return f"up to epoch {tasks['epoch']}: {spent}, {tasks['unit']} level, {tasks['neighbouring']}"
+    budget = f"ε = {tasks['spent_epsilon']:.4g} of {tasks['epsilon']:g}"
+    return f"up to epoch {tasks['epoch']}: {budget}, {tasks['unit']} level, {tasks['neighbouring']}"

@@ -15,21 +15,21 @@ if TYPE_CHECKING:
 _STANDARD_ERROR = 2
 
 
-def agent(config: Path) -> int:
+def run_agent(config: Path) -> int:
     """Run the agent described by a configuration file until it is stopped."""
     from sottovoce.agent import endurance
 
     return _run_service(config, endurance.run)
 
 
-def vault(config: Path) -> int:
-    """Run the vault of a configuration file, which serves records and the ledger to the agent, until it is stopped."""
+def run_vault(config: Path) -> int:
+    """Run the vault described by a configuration file until it is stopped."""
     from sottovoce.agent.vault_process import serve_vault
 
     return _run_service(config, lambda settings: serve_vault(settings, config))
 
 
-def _run_service(config: Path, keep: "Callable[[AgentConfig], int]") -> int:
+def _run_service(config: Path, serve: "Callable[[AgentConfig], int]") -> int:
     from sottovoce.agent.faults import report_faults
     from sottovoce.config import load
     from sottovoce.observe import log_to_stderr
@@ -38,15 +38,15 @@ def _run_service(config: Path, keep: "Callable[[AgentConfig], int]") -> int:
     with report_faults():
         settings = load(config)
         log_to_stderr(settings.agent.log_level, settings.agent.log_format)
-        return keep(settings)
+        return serve(settings)
 
 
-_SERVICES = {"agent": agent, "vault": vault}
+_SERVICES = {"agent": run_agent, "vault": run_vault}
 
 
-def requested_service(words: list[str]) -> Callable[[], int] | None:
-    """Return the service of `agent run --config FILE` or `vault run --config FILE`; None for any other words."""
-    match words:
+def requested_service(arguments: list[str]) -> Callable[[], int] | None:
+    """Return the service that `agent run --config FILE` or `vault run --config FILE` starts; None for other words."""
+    match arguments:
         case [name, "run", "--config", file] if name in _SERVICES:
             return partial(_SERVICES[name], Path(file))
     return None

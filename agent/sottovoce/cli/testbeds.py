@@ -11,8 +11,8 @@ from sottovoce.errors import NetworkError
 PROGRESS = "progress.json"
 """Name of the file in a testbed's directory that contains its newest measurement."""
 
-_ALWAYS = {"learner", "data", "cycles", "cycle"}
-_AGENT = b"sottovoce_lab.testbed.process"  # the module that runs a testbed's agents
+_REQUIRED_KEYS = {"learner", "data", "cycles", "cycle"}
+_AGENT_MODULE = b"sottovoce_lab.testbed.process"  # the module that runs a testbed's agents
 
 
 def read_progress(directory: Path) -> dict[str, Any] | None:
@@ -21,7 +21,7 @@ def read_progress(directory: Path) -> dict[str, Any] | None:
         document = json.loads((directory / PROGRESS).read_text())
     except (OSError, ValueError):
         return None
-    return document if isinstance(document, dict) and document.keys() >= _ALWAYS else None
+    return document if isinstance(document, dict) and document.keys() >= _REQUIRED_KEYS else None
 
 
 def state_directories(directory: Path) -> list[Path]:
@@ -38,20 +38,20 @@ def newest_testbed(processes: Path = Path("/proc")) -> Path:
     Raises:
         NetworkError: if no testbed is running.
     """
-    found = [directory for directory in _directories(processes) if directory.is_dir()]
-    if not found:
+    directories = [directory for directory in _directories(processes) if directory.is_dir()]
+    if not directories:
         raise NetworkError(
             "none of your testbeds is running here; start one with `sottovoce testbed`, or specify its directory"
         )
-    return max(found, key=lambda directory: directory.stat().st_ctime)
+    return max(directories, key=lambda directory: directory.stat().st_ctime)
 
 
 def _directories(processes: Path) -> Iterator[Path]:
-    """Yield the testbed directory of each testbed agent that this user runs, taken from its command line."""
+    """Yield the testbed directory of each testbed agent that this user runs, as given on its command line."""
     for process in processes.glob("[0-9]*"):
         try:
-            words = (process / "cmdline").read_bytes().split(b"\0")
-            if _AGENT in words and process.stat().st_uid == os.getuid():
-                yield Path(os.fsdecode(words[words.index(_AGENT) + 1])).parent.parent
+            arguments = (process / "cmdline").read_bytes().split(b"\0")
+            if _AGENT_MODULE in arguments and process.stat().st_uid == os.getuid():
+                yield Path(os.fsdecode(arguments[arguments.index(_AGENT_MODULE) + 1])).parent.parent
         except (OSError, IndexError):
             continue  # the process has ended in the meantime

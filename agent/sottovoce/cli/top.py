@@ -41,21 +41,21 @@ def run_top(
         raise UsageError("--every nan: must be a number of seconds from 0.1 to 3600")
     devices = _devices(directory, config, state, testbed)
     if as_json or once or not _on_terminal():
-        found = _twice(devices, every)
+        snapshot = _snapshot_with_rates(devices, every)
         if as_json:
-            typer.echo(json.dumps(found, ensure_ascii=False))
+            typer.echo(json.dumps(snapshot, ensure_ascii=False))
         else:
             from sottovoce.cli.top_screen import print_snapshot
 
-            print_snapshot(found)
+            print_snapshot(snapshot)
         return
     from sottovoce.cli.top_screen import Screen
 
     with Screen() as screen:
         while True:
-            found = devices.look()
-            screen.show(found)
-            if found["testbed"] is not None and not found["testbed"]["exists"]:
+            snapshot = devices.take_snapshot()
+            screen.show(snapshot)
+            if snapshot["testbed"] is not None and not snapshot["testbed"]["exists"]:
                 break
             if screen.wait(every):
                 return
@@ -84,11 +84,12 @@ def _devices(directory: Path | None, config: Path | None, state: Path | None, te
         if config is not None or state is not None:
             raise UsageError("--testbed shows all agents of the testbed: omit --config and --state")
         directory = newest_testbed() if directory is None else directory
-        if not (members := state_directories(directory)):
+        agents = state_directories(directory)
+        if not agents:
             raise UsageError(
                 f"{directory}: the directory does not contain any testbed agents; use the value of testbed.directory"
             )
-        return Devices(members, directory)
+        return Devices(agents, directory)
     if config is None and state is None and INSTALLED.exists():
         config = INSTALLED
     if (config is None) == (state is None):
@@ -104,8 +105,8 @@ def _devices(directory: Path | None, config: Path | None, state: Path | None, te
     return Devices([state])
 
 
-def _twice(devices: "Devices", pause: float) -> dict[str, Any]:
+def _snapshot_with_rates(devices: "Devices", pause: float) -> dict[str, Any]:
     """Take two snapshots and return the second, which includes rates."""
-    devices.look()
+    devices.take_snapshot()
     time.sleep(pause)
-    return devices.look()
+    return devices.take_snapshot()

@@ -14,9 +14,9 @@ from sottovoce.cli.testbeds import read_progress
 from sottovoce.errors import NetworkError
 
 SCHEMA = "sottovoce.top/1"
-_ANSWERS_SECONDS = 2.0
-_AT_ONCE = 8
-_COUNTED = {"sent_per_s": "messages", "received_per_s": "received", "wire_bytes_per_s": "wire_bytes"}
+_STATUS_SECONDS = 2.0
+_MAX_CONNECTIONS = 8
+_RATE_COUNTERS = {"sent_per_s": "messages", "received_per_s": "received", "wire_bytes_per_s": "wire_bytes"}
 
 
 @dataclass(slots=True)
@@ -30,28 +30,28 @@ class Devices:
 
     states: Sequence[Path]
     testbed: Path | None = None
-    _last: dict[Path, tuple[float, dict[str, int]]] = field(default_factory=dict)
+    _previous: dict[Path, tuple[float, dict[str, int]]] = field(default_factory=dict)
 
-    def look(self) -> dict[str, Any]:
+    def take_snapshot(self) -> dict[str, Any]:
         """Return a snapshot of all devices with rates since the previous snapshot; they are None in the first one."""
-        with ThreadPoolExecutor(max_workers=_AT_ONCE) as pool:
-            answers = list(pool.map(_ask_status, self.states))
+        with ThreadPoolExecutor(max_workers=_MAX_CONNECTIONS) as pool:
+            statuses = list(pool.map(_ask_status, self.states))
         return {
             "schema": SCHEMA,
             "at": datetime.now(UTC).isoformat(timespec="seconds"),
             "testbed": None if self.testbed is None else {"directory": str(self.testbed), **_progress(self.testbed)},
-            "devices": [self._device(state, answer) for state, answer in zip(self.states, answers, strict=True)],
+            "devices": [self._device_facts(state, status) for state, status in zip(self.states, statuses, strict=True)],
         }
 
-    def _device(self, state: Path, status: dict[str, Any] | None) -> dict[str, Any]:
+    def _device_facts(self, state: Path, status: dict[str, Any] | None) -> dict[str, Any]:
         """Return the facts about one device, or only its name and directory if the device is away."""
         facts: dict[str, Any] = {"name": state.absolute().name, "state_directory": str(state), "away": status is None}
         if status is None:
-            self._last.pop(state, None)
+            self._previous.pop(state, None)
             return facts
         privacy = status["privacy"]
         spent, total = privacy["spent_epsilon"], privacy["epsilon"]
-        known = spent is not None and total is not None
+        has_budget = spent is not None and total is not None
         return {
             **facts,
             "id": status["id"],
@@ -63,7 +63,7 @@ class Devices:
             "steps": status["steps"],
             "epsilon": total,
             "spent_epsilon": spent,
-            "left_epsilon": max(0.0, total - spent) if known else None,
+            "left_epsilon": max(0.0, total - spent) if has_budget else None,
             "delta": privacy["delta"],
             "status": privacy["status"],
             "unit": privacy["unit"],
@@ -86,24 +86,27 @@ class Devices:
     def _rates(self, state: Path, traffic: dict[str, int]) -> dict[str, float | None]:
         """Return rates per second since the last snapshot; None in the first one and after an agent's restart."""
         now = time.monotonic()
-        before = self._last.get(state)
-        self._last[state] = now, traffic
+        previous = self._previous.get(state)
+        self._previous[state] = now, traffic
         rates: dict[str, float | None] = {}
-        for rate, counter in _COUNTED.items():
-            grown = -1 if before is None else traffic[counter] - before[1][counter]
-            rates[rate] = None if before is None or grown < 0 else round(grown / max(now - before[0], 1e-3), 3)
+        for rate, counter in _RATE_COUNTERS.items():
+            increase = -1 if previous is None else traffic[counter] - previous[1][counter]
+            if previous is None or increase < 0:
+                rates[rate] = None
+            else:
+                rates[rate] = round(increase / max(now - previous[0], 1e-3), 3)
         return rates
 
 
 def _ask_status(state: Path) -> dict[str, Any] | None:
     """Return the status of one device; None if no agent that supports this version answers."""
     try:
-        status = ask(state, "status", _ANSWERS_SECONDS)
+        status = ask(state, "status", _STATUS_SECONDS)
     except NetworkError:
         return None
     return status if status.get("schema") == STATUS else None
 
 
 def _progress(directory: Path) -> dict[str, Any]:
-    """Return the newest measurement by the testbed's harness, made on records that no agent holds."""
+    """Return whether the testbed exists, and its harness's newest measurement, made on records that no agent holds."""
     return {"exists": directory.is_dir(), "measured": read_progress(directory)}

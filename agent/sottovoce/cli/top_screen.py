@@ -1,4 +1,4 @@
-"""The `sottovoce top` screen, which adapts to the terminal's width."""
+"""Screen layout of `sottovoce top`, which adapts to the terminal's width."""
 
 import os
 import select
@@ -9,7 +9,7 @@ import tty
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
@@ -19,25 +19,25 @@ from rich.text import Text
 from sottovoce.cli.other_tasks import other_task_lines
 from sottovoce.cli.printable import printable
 
-_BAR = 10
-_WIDE = 80  # columns; on wider terminals ids are shown in full
+_BAR_WIDTH = 10
+_MIN_WIDE_COLUMNS = 80  # columns; on wider terminals ids are shown in full
 _STATES = {"learning": "green", "mixing": "cyan"}
-_AROUND_ROWS = 7  # lines above and below the rows of a testbed
+_OTHER_LINES = 7  # lines above and below the rows of a testbed
 Device = dict[str, Any]
 
 
 class Screen:
-    """The terminal's alternate screen, redrawn at each update until `q` is pressed, then restored."""
+    """The terminal's alternate screen, which shows snapshots until `q` is pressed; then the terminal is restored."""
 
     def __init__(self) -> None:
         self._console = Console(highlight=False)
         self._live = Live(console=self._console, screen=True, auto_refresh=False)
         self._keys = sys.stdin.fileno() if sys.stdin.isatty() else None
-        self._before: list[Any] | None = None
+        self._terminal_settings: list[Any] | None = None
 
     def __enter__(self) -> Self:
         if self._keys is not None:
-            self._before = termios.tcgetattr(self._keys)
+            self._terminal_settings = termios.tcgetattr(self._keys)
             tty.setcbreak(self._keys)  # keys are read without Enter; Ctrl-C still interrupts
         self._live.start()
         return self
@@ -46,8 +46,8 @@ class Screen:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._live.stop()
-        if self._keys is not None and self._before is not None:
-            termios.tcsetattr(self._keys, termios.TCSADRAIN, self._before)
+        if self._keys is not None and self._terminal_settings is not None:
+            termios.tcsetattr(self._keys, termios.TCSADRAIN, self._terminal_settings)
 
     def wait(self, seconds: float) -> bool:
         """Wait for the next update; return whether to quit because `q` was pressed."""
@@ -57,49 +57,49 @@ class Screen:
         pressed = os.read(self._keys, 64) if select.select([self._keys], [], [], seconds)[0] else b"-"
         return not pressed or b"q" in pressed.lower()  # an empty read means that the terminal is gone
 
-    def show(self, found: dict[str, Any]) -> None:
+    def show(self, snapshot: dict[str, Any]) -> None:
         """Draw a snapshot on the screen."""
         size = self._console.size
-        self._live.update(render_snapshot(found, size.width, size.height), refresh=True)
+        self._live.update(render_snapshot(snapshot, size.width, size.height), refresh=True)
 
 
-def print_snapshot(found: dict[str, Any]) -> None:
+def print_snapshot(snapshot: dict[str, Any]) -> None:
     """Print one complete snapshot to standard output."""
     console = Console(highlight=False)
-    console.print(render_snapshot(found, console.size.width, None))
+    console.print(render_snapshot(snapshot, console.size.width, None))
 
 
-def render_snapshot(found: dict[str, Any], width: int, height: int | None) -> RenderableType:
+def render_snapshot(snapshot: dict[str, Any], width: int, height: int | None) -> RenderableType:
     """Return a snapshot as an object that Rich can print.
 
     Args:
-        found: a `sottovoce.top/1` document.
+        snapshot: a `sottovoce.top/1` document.
         width: terminal width in columns.
         height: terminal height in lines; None for no limit.
     """
-    devices = found["devices"]
-    if found["testbed"] is None:
-        return Group(*(_device(device, found["at"], width) for device in devices))
-    rows = len(devices) if height is None else max(1, height - _AROUND_ROWS)
-    table, without = _testbed(devices[:rows], width)
-    parts: list[RenderableType] = [_heading(found), table]
-    if without:
-        parts.append(Text(f"not shown in {width} columns: {', '.join(without)}", style="dim"))
+    devices = snapshot["devices"]
+    if snapshot["testbed"] is None:
+        return Group(*(_device_table(device, snapshot["at"], width) for device in devices))
+    rows = len(devices) if height is None else max(1, height - _OTHER_LINES)
+    table, omitted = _testbed_table(devices[:rows], width)
+    parts: list[RenderableType] = [_heading(snapshot), table]
+    if omitted:
+        parts.append(Text(f"not shown in {width} columns: {', '.join(omitted)}", style="dim"))
     if hidden := devices[rows:]:
         away = sum(device["away"] for device in hidden)
         parts.append(Text(f"… and {len(hidden)} more, {away} of them away", style="dim"))
     return Group(*parts)
 
 
-def _heading(found: dict[str, Any]) -> Text:
-    devices, testbed = found["devices"], found["testbed"]
-    up = [device for device in devices if not device["away"]]
-    words = [f"testbed {testbed['directory']}", f"{len(up)} of {len(devices)} up"]
+def _heading(snapshot: dict[str, Any]) -> Text:
+    devices, testbed = snapshot["devices"], snapshot["testbed"]
+    running = [device for device in devices if not device["away"]]
+    parts = [f"testbed {testbed['directory']}", f"{len(running)} of {len(devices)} up"]
     measured = testbed["measured"]
     if measured is not None:
-        words += [f"{measured['learner']} on {measured['data']}", f"cycle {measured['cycle']} of {measured['cycles']}"]
-        words.append(_quality(measured))
-    return Text(" · ".join(words), style="bold")
+        parts += [f"{measured['learner']} on {measured['data']}", f"cycle {measured['cycle']} of {measured['cycles']}"]
+        parts.append(_quality(measured))
+    return Text(" · ".join(parts), style="bold")
 
 
 def _quality(measured: dict[str, Any]) -> str:
@@ -121,27 +121,26 @@ class _Column:
     left: bool = False
 
 
-def _testbed(devices: list[Device], width: int) -> tuple[Table, list[str]]:
+def _testbed_table(devices: list[Device], width: int) -> tuple[Table, list[str]]:
     """Return a table with one row per device, and the names of the columns that do not fit."""
     table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
-    used = 0
+    used_width = 0
     chosen: list[_Column] = []
-    without: list[str] = []
-    longest = max(len("agent"), *(len(device["name"]) for device in devices))
-    for column in (_Column("agent", longest, lambda device: Text(device["name"]), left=True), *_COLUMNS):
-        if used + column.width + 1 > width and chosen:
-            without.append(column.name)
+    omitted: list[str] = []
+    name_width = max(len("agent"), *(len(device["name"]) for device in devices))
+    for column in (_Column("agent", name_width, lambda device: Text(device["name"]), left=True), *_COLUMNS):
+        if used_width + column.width + 1 > width and chosen:
+            omitted.append(column.name)
             continue
-        used += column.width + 1
+        used_width += column.width + 1
         chosen.append(column)
     for column in chosen:
-        room = column.width if column is not chosen[-1] else column.width + width - used
-        table.add_column(
-            column.name, justify="left" if column.left else "right", no_wrap=True, overflow="ellipsis", max_width=room
-        )
+        max_width = column.width if column is not chosen[-1] else column.width + width - used_width
+        justify: Literal["left", "right"] = "left" if column.left else "right"
+        table.add_column(column.name, justify=justify, no_wrap=True, overflow="ellipsis", max_width=max_width)
     for device in devices:
         table.add_row(*(column.cell(device) for column in chosen))
-    return table, without
+    return table, omitted
 
 
 def _waits(device: Device) -> str:
@@ -149,8 +148,8 @@ def _waits(device: Device) -> str:
     waits = sorted(device["waiting"], key=lambda wait: wait["name"].startswith("timer:"))
     if not waits:
         return "nothing"
-    first = waits[0]
-    return f"{first['reason']}, since {first['since_s']:.0f} s"
+    wait = waits[0]
+    return f"{wait['reason']}, since {wait['since_s']:.0f} s"
 
 
 def _bar(device: Device) -> Text:
@@ -158,8 +157,8 @@ def _bar(device: Device) -> Text:
     spent, total = device["spent_epsilon"], device["epsilon"]
     if spent is None or total is None:
         return Text("no ε is promised", style="yellow")
-    filled = round(_BAR * min(1.0, spent / total))
-    return Text.assemble(("█" * filled, "blue"), ("░" * (_BAR - filled), "dim"), f" {spent:.2f}/{total:g}")
+    filled = round(_BAR_WIDTH * min(1.0, spent / total))
+    return Text.assemble(("█" * filled, "blue"), ("░" * (_BAR_WIDTH - filled), "dim"), f" {spent:.2f}/{total:g}")
 
 
 def _state(device: Device) -> Text:
@@ -184,17 +183,17 @@ def _kib(value: float | None) -> str:
 def _blank_when_away(cell: Callable[[Device], Text | str]) -> Callable[[Device], Text]:
     """Wrap a cell function so that the cell is empty if the device is away."""
 
-    def of(device: Device) -> Text:
-        found = "" if device["away"] else cell(device)
-        return found if isinstance(found, Text) else Text(printable(found))
+    def render(device: Device) -> Text:
+        content = "" if device["away"] else cell(device)
+        return content if isinstance(content, Text) else Text(printable(content))
 
-    return of
+    return render
 
 
 _COLUMNS = (  # on a narrow terminal, the first columns take precedence
     _Column("state", 8, _state, left=True),
     _Column("cycle", 7, _blank_when_away(lambda device: f"{device['cycle']}")),
-    _Column("ε spent", _BAR + 8, _blank_when_away(_bar), left=True),
+    _Column("ε spent", _BAR_WIDTH + 8, _blank_when_away(_bar), left=True),
     _Column("peers", 13, _blank_when_away(_peers)),
     _Column("sent/s", 7, _blank_when_away(lambda device: _rate(device["sent_per_s"]))),
     _Column("recv/s", 7, _blank_when_away(lambda device: _rate(device["received_per_s"]))),
@@ -204,15 +203,15 @@ _COLUMNS = (  # on a narrow terminal, the first columns take precedence
 )
 
 
-def _device(device: Device, at: str, width: int) -> RenderableType:
+def _device_table(device: Device, timestamp: str, width: int) -> RenderableType:
     """Return a table that describes one device, with its peers below."""
     table = Table(show_header=False, box=None, pad_edge=False)
     table.add_column(style="bold", no_wrap=True)
     table.add_column(overflow="fold")
     rows = _away_rows(device) if device["away"] else [*_facts(device), *_peer_rows(device, width)]
     name = Text.assemble(printable(device["name"]), "  ", _state(device))
-    for heading, words in [("device", name), *rows, ("at", at)]:
-        table.add_row(heading, words if isinstance(words, Text) else Text(printable(words)))
+    for heading, content in [("device", name), *rows, ("at", timestamp)]:
+        table.add_row(heading, content if isinstance(content, Text) else Text(printable(content)))
     return table
 
 
@@ -226,8 +225,8 @@ def _facts(device: Device) -> Iterator[tuple[str, Text | str]]:
     yield "cycle", f"{device['cycle']}, private step {device['steps_done']}{planned} ({device['learner']})"
     yield "ε spent", _bar(device)
     if device["left_epsilon"] is not None:
-        words = f"{device['left_epsilon']:.3f} left at δ = {device['delta']:g}, {device['releases']} releases"
-        yield "", f"{words}; {device['status']}, {device['unit']} level"
+        budget = f"{device['left_epsilon']:.3f} left at δ = {device['delta']:g}, {device['releases']} releases"
+        yield "", f"{budget}; {device['status']}, {device['unit']} level"
     yield (
         "traffic",
         f"{_rate(device['sent_per_s'])} messages sent and {_rate(device['received_per_s'])} received per second, "
@@ -245,6 +244,6 @@ def _peer_rows(device: Device, width: int) -> Iterator[tuple[str, Text | str]]:
     for line in other_task_lines(device["other_tasks"]):
         yield "apart", Text(printable(line), style="red")
     for peer in device["peers"]:
-        name = peer["id"] if width > _WIDE else f"{peer['id'][:8]}…"
-        way = ("not reached", "red") if peer["failing"] else ("reached", "green")
-        yield "", Text.assemble(f"{name} at {printable(peer['address'])}  ", way)
+        name = peer["id"] if width > _MIN_WIDE_COLUMNS else f"{peer['id'][:8]}…"
+        status = ("not reached", "red") if peer["failing"] else ("reached", "green")
+        yield "", Text.assemble(f"{name} at {printable(peer['address'])}  ", status)

@@ -18,4 +18,4 @@ def _group() -> None:
 @app.command()
 def run(config: Annotated[Path, typer.Option("--config", help="The agent's configuration file, with [vault].")]) -> int:
     """Run the vault in the foreground, as its own user, until SIGTERM or Ctrl-C."""
-    return services.vault(config)
+    return services.run_vault(config)

@@ -1,4 +1,4 @@
-"""Configuration sections for the home: its MQTT broker, its meters and its Home Assistant."""
+"""Configuration sections for a home's MQTT broker, meters and Home Assistant."""
 
 import re
 import tomllib
@@ -17,7 +17,7 @@ from sottovoce.invalid_key import LARGEST, invalid_key
 
 BROKER = r"^mqtts?://(\[[0-9a-fA-F:]+\]|[^:/@#\s]+)(:[0-9]{1,5})?/?$"
 _DAY = 86_400
-_GAP = 600.0
+_DEFAULT_GAP = 600.0
 _FORMATS = Path(__file__).with_name("formats")
 _PLACEHOLDER = re.compile(r"\{([a-z]+)\}")
 
@@ -72,8 +72,8 @@ class FormatSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
             if (value.path is None) == (self.payload == "json"):
                 problem = "missing; set the value's path in the JSON" if value.path is None else "plain has no path"
                 raise invalid_key(f"values[{i}].path", problem)
-            if misplaced := _topic_defect(value.topic):
-                raise invalid_key(f"values[{i}].topic", misplaced)
+            if defect := _topic_defect(value.topic):
+                raise invalid_key(f"values[{i}].topic", defect)
         for key in ("id", "time"):
             if self.payload == "plain" and getattr(self, key) is not None:
                 raise invalid_key(key, "plain has no path")
@@ -86,7 +86,7 @@ class FormatSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
 
 
 class MeterSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """`[[feed.meters]]`: a meter of this home."""
+    """`[[feed.meters]]`: a meter in this home."""
 
     name: Annotated[Name, Meta(description="local name of the meter; no other identifier is stored")]
     format: Annotated[Name, Meta(description="name of a built-in format, or of one in [[feed.formats]]")]
@@ -185,37 +185,41 @@ class FeedSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
             raise invalid_key("broker", "the port must be between 1 and 65535")
         if self.password_file is not None and self.username is None:
             raise invalid_key("username", "required with password_file")
-        for i, declared in enumerate(self.formats):
-            if declared.name in {one.name for one in self.formats[:i]} or (_FORMATS / f"{declared.name}.toml").exists():
+        format_names = [declared.name for declared in self.formats]
+        for i, name in enumerate(format_names):
+            if name in format_names[:i] or (_FORMATS / f"{name}.toml").exists():
                 raise invalid_key(f"formats[{i}].name", "a format with this name already exists; choose another name")
+        meter_names = [meter.name for meter in self.meters]
         for i, meter in enumerate(self.meters):
-            if meter.name in [one.name for one in self.meters[:i]]:
+            if meter.name in meter_names[:i]:
                 raise invalid_key(f"meters[{i}].name", "a meter with this name already exists; choose another name")
             self._check(meter, f"meters[{i}]")
 
     def _check(self, meter: MeterSection, key: str) -> None:
-        if meter.format not in (known := [*built_in_formats(), *(one.name for one in self.formats)]):
-            raise invalid_key(f"{key}.format", f"unknown format; choose one of {', '.join(known)}")
-        chosen = self.format_of(meter)
-        if missing := [word for word in chosen.placeholders if word not in meter.names]:
+        known_formats = [*built_in_formats(), *(declared.name for declared in self.formats)]
+        if meter.format not in known_formats:
+            raise invalid_key(f"{key}.format", f"unknown format; choose one of {', '.join(known_formats)}")
+        meter_format = self.format_of(meter)
+        if missing := [placeholder for placeholder in meter_format.placeholders if placeholder not in meter.names]:
             raise invalid_key(
-                f"{key}.names", f"missing {missing[0]}: {meter.format} requires {', '.join(chosen.placeholders)}"
+                f"{key}.names", f"missing {missing[0]}: {meter.format} requires {', '.join(meter_format.placeholders)}"
             )
-        if unknown := [word for word in meter.names if word not in chosen.placeholders]:
-            needed = ", ".join(chosen.placeholders) or "none"
+        if unknown := [placeholder for placeholder in meter.names if placeholder not in meter_format.placeholders]:
+            needed = ", ".join(meter_format.placeholders) or "none"
             raise invalid_key(f"{key}.names", f"{unknown[0]} is not a placeholder; {meter.format} requires {needed}")
-        for value in chosen.values:
-            if misplaced := _topic_defect(topic := fill_placeholders(value.topic, meter.names)):
-                raise invalid_key(f"{key}.names", f"{misplaced}, but {value.topic} becomes {topic!r}")
-        if chosen.id is not None and meter.id is None:
+        for value in meter_format.values:
+            topic = fill_placeholders(value.topic, meter.names)
+            if defect := _topic_defect(topic):
+                raise invalid_key(f"{key}.names", f"{defect}, but {value.topic} becomes {topic!r}")
+        if meter_format.id is not None and meter.id is None:
             raise invalid_key(
                 f"{key}.id", f"missing: {meter.format} also receives neighbours' meters; set the meter's own number"
             )
-        if chosen.id is None and meter.id is not None:
+        if meter_format.id is None and meter.id is not None:
             raise invalid_key(f"{key}.id", f"messages of {meter.format} do not identify their meter; remove this key")
         if self.gap_of(meter) > self.window:
             raise invalid_key(f"{key}.longest_gap", f"longer than a window of {self.window} s; choose at most that")
-        if meter.time_zone is not None and (chosen.time is None or chosen.time_format != "iso8601"):
+        if meter.time_zone is not None and (meter_format.time is None or meter_format.time_format != "iso8601"):
             raise invalid_key(
                 f"{key}.time_zone", f"messages of {meter.format} have no times without a zone; remove this key"
             )
@@ -223,11 +227,11 @@ class FeedSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
             raise invalid_key(
                 f"{key}.time_zone", f"this system has no time zone {meter.time_zone}; use, for example, Europe/Berlin"
             )
-        if meter.name in [f"{one.name}{EXPORT}" for one in self.meters if one.net]:
+        if meter.name in [f"{net_meter.name}{EXPORT}" for net_meter in self.meters if net_meter.net]:
             raise invalid_key(
                 f"{key}.name", "this name is reserved for the energy that a net meter exports; choose another name"
             )
-        if meter.replay and chosen.time is None:
+        if meter.replay and meter_format.time is None:
             raise invalid_key(f"{key}.replay", f"messages of {meter.format} have no measurement times; remove this key")
 
     @property
@@ -236,26 +240,26 @@ class FeedSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
         return self.store or Path("windows.db")
 
     def gap_of(self, meter: MeterSection) -> float:
-        """Return the longest time between two readings of a meter without a gap, in seconds."""
-        return meter.longest_gap or min(_GAP, float(self.window))
+        """Return the longest time between two of a meter's readings that is not treated as a gap, in seconds."""
+        return meter.longest_gap or min(_DEFAULT_GAP, float(self.window))
 
     def format_of(self, meter: MeterSection) -> FormatSection:
-        """Return the format of a meter, whether declared or built in."""
-        declared = {one.name: one for one in self.formats}
+        """Return a meter's format, which is declared in the configuration or built in."""
+        declared = {meter_format.name: meter_format for meter_format in self.formats}
         return declared.get(meter.format) or built_in_formats()[meter.format]
 
 
 def fill_placeholders(text: str, names: Mapping[str, str]) -> str:
     """Return a topic or path with each {word} replaced by the meter's value for it."""
-    return _PLACEHOLDER.sub(lambda word: names.get(word[1], word[0]), text)
+    return _PLACEHOLDER.sub(lambda match: names.get(match[1], match[0]), text)
 
 
 def _topic_defect(topic: str) -> str | None:
     """Return why a broker would refuse a topic filter; None if the filter is valid."""
-    *before, last = topic.split("/")
-    if "#" in "".join(before) or ("#" in last and last != "#"):
+    *parents, last = topic.split("/")
+    if "#" in "".join(parents) or ("#" in last and last != "#"):
         return "# must stand alone at the end of a filter"
-    if any("+" in level and level != "+" for level in (*before, last)):
+    if any("+" in level and level != "+" for level in (*parents, last)):
         return "+ must stand alone between slashes"
     if "\0" in topic:
         return "a filter must not contain NUL"

@@ -11,11 +11,11 @@ _NAME = "AgentConfig"
 
 
 def json_schema() -> dict[str, Any]:
-    """Return the JSON schema of a configuration, in which `[learner]` may have the settings of any one algorithm."""
-    learners: Any = Union[tuple(known.settings for known in loaded_algorithms().values())]  # noqa: UP007 - built at run time
-    found = msgspec.json.schema(WholeConfig[learners], schema_hook=lambda _: {"type": "string"})
-    definitions = found["$defs"]
-    whole = definitions.pop(found["$ref"].rsplit("/", 1)[1])
-    for settings in (definitions[known.settings.__name__] for known in loaded_algorithms().values()):
+    """Return a configuration's JSON schema, in which `[learner]` may have the settings of any one algorithm."""
+    learners: Any = Union[tuple(algorithm.settings for algorithm in loaded_algorithms().values())]  # noqa: UP007 - built at run time
+    schema = msgspec.json.schema(WholeConfig[learners], schema_hook=lambda _: {"type": "string"})
+    definitions = schema["$defs"]
+    config = definitions.pop(schema["$ref"].rsplit("/", 1)[1])
+    for settings in (definitions[algorithm.settings.__name__] for algorithm in loaded_algorithms().values()):
         settings["required"].remove("name")  # `name` has a default
-    return {"$ref": f"#/$defs/{_NAME}", "$defs": {_NAME: {**whole, "title": _NAME}, **definitions}}
+    return {"$ref": f"#/$defs/{_NAME}", "$defs": {_NAME: {**config, "title": _NAME}, **definitions}}

@@ -1,4 +1,4 @@
-"""Loading of a configuration from a TOML file, with one line for each error that the file contains."""
+"""Loading of a configuration from a TOML file, with one error line for each invalid table."""
 
 import math
 import re
@@ -63,62 +63,62 @@ def load(path: Path) -> AgentConfig:
             f"{path}, line {line}: data.ranges: ranges computed from records would be a release outside the budget, "
             "which is allowed only in the testbed; declare the ranges under data.bounds"
         )
-    wrong = [*keys_without_effect(tables, config), *contradicting_keys(tables, config)]
-    if wrong:
-        raise ConfigError("\n".join(_key_error_message(path, text, key, why) for key, why in wrong))
-    here = path.absolute().parent
+    faults = [*keys_without_effect(tables, config), *contradicting_keys(tables, config)]
+    if faults:
+        raise ConfigError("\n".join(_key_error_message(path, text, key, reason) for key, reason in faults))
+    base = path.absolute().parent
     feed = msgspec.structs.replace(
         config.feed,
-        ca=config.feed.ca and here / config.feed.ca,
-        password_file=config.feed.password_file and here / config.feed.password_file,
-        store=here / config.feed.file.expanduser(),
+        ca=config.feed.ca and base / config.feed.ca,
+        password_file=config.feed.password_file and base / config.feed.password_file,
+        store=base / config.feed.file.expanduser(),
     )
     mqtt = msgspec.structs.replace(
         config.transport.mqtt,
-        ca=config.transport.mqtt.ca and here / config.transport.mqtt.ca,
-        password_file=config.transport.mqtt.password_file and here / config.transport.mqtt.password_file,
+        ca=config.transport.mqtt.ca and base / config.transport.mqtt.ca,
+        password_file=config.transport.mqtt.password_file and base / config.transport.mqtt.password_file,
     )
     return msgspec.structs.replace(
         config,
         feed=feed,
         transport=msgspec.structs.replace(config.transport, mqtt=mqtt),
-        agent=msgspec.structs.replace(config.agent, state=here / config.agent.state),
-        learner=msgspec.structs.replace(config.learner, model=_resolve_model(config.learner.model, here)),
+        agent=msgspec.structs.replace(config.agent, state=base / config.agent.state),
+        learner=msgspec.structs.replace(config.learner, model=_resolve_model(config.learner.model, base)),
         data=msgspec.structs.replace(
             config.data,
-            source=_resolve_source(config.data.source, here, feed.file),
-            public=config.data.public and _resolve_source(config.data.public, here, feed.file),
+            source=_resolve_source(config.data.source, base, feed.file),
+            public=config.data.public and _resolve_source(config.data.public, base, feed.file),
         ),
         vault=msgspec.structs.replace(
             config.vault,
-            socket=config.vault.socket and here / config.vault.socket,
-            directory=config.vault.directory and here / config.vault.directory,
-            policy=config.vault.policy and here / config.vault.policy,
-            graph_directory=config.vault.graph_directory and here / config.vault.graph_directory,
+            socket=config.vault.socket and base / config.vault.socket,
+            directory=config.vault.directory and base / config.vault.directory,
+            policy=config.vault.policy and base / config.vault.policy,
+            graph_directory=config.vault.graph_directory and base / config.vault.graph_directory,
         ),
     )
 
 
-def _key_error_message(path: Path, text: str, key: KeyPath, why: str) -> str:
+def _key_error_message(path: Path, text: str, key: KeyPath, reason: str) -> str:
     """Return the error message for a key in a file, without a line number if the key is missing."""
     line = line_of(text, key)
-    return f"{path}{f', line {line}' if line else ''}: {'.'.join(map(str, key))}: {why}"
+    return f"{path}{f', line {line}' if line else ''}: {'.'.join(map(str, key))}: {reason}"
 
 
-def _resolve_model(model: str | None, here: Path) -> str | None:
-    """Return a model; if it is a file, resolve its path against the configuration file's directory."""
-    return str(here / Path(model).expanduser()) if model is not None and model.endswith(GRAPH_SUFFIX) else model
+def _resolve_model(model: str | None, base: Path) -> str | None:
+    """Return a model's name or, if the model is a file, its path resolved against the configuration's directory."""
+    return str(base / Path(model).expanduser()) if model is not None and model.endswith(GRAPH_SUFFIX) else model
 
 
-def _resolve_source(source: str, here: Path, store: Path) -> str:
+def _resolve_source(source: str, base: Path, store: Path) -> str:
     """Return a data SPEC with its path resolved against the configuration's directory; a feed uses `feed.store`."""
-    head, hash_sign, options = source.partition("#")
-    kind, _, location = head.partition(":")
+    address, hash_sign, options = source.partition("#")
+    kind, _, location = address.partition(":")
     if kind == "feed":
-        return f"{head}#store={store}{'&' if options else ''}{options}"
+        return f"{address}#store={store}{'&' if options else ''}{options}"
     if not location:
         return source
-    return f"{kind}:{here / Path(location).expanduser()}{hash_sign}{options}"
+    return f"{kind}:{base / Path(location).expanduser()}{hash_sign}{options}"
 
 
 def config_from_tables(tables: Mapping[str, Any], origin: str, line_of: LineOf = lambda key: None) -> AgentConfig:
@@ -134,21 +134,21 @@ def config_from_tables(tables: Mapping[str, Any], origin: str, line_of: LineOf =
     """
     tables = with_day_numbers(tables)
     learner = tables.get("learner", {})
-    kind, own, problems = _split_learner_table(learner, origin, line_of)
-    given, types = {**tables, "learner": own}, _types(kind)
-    for name, table in given.items():
+    kind, own_table, problems = _split_learner_table(learner, origin, line_of)
+    checked_tables, types = {**tables, "learner": own_table}, _table_types(kind)
+    for name, table in checked_tables.items():
         try:
             if name in types:
-                with guarded_call(_name_of(kind), "its settings", (msgspec.ValidationError,)):
-                    msgspec.convert(table, types[name], dec_hook=_decoded)
+                with guarded_call(_learner_name(kind), "reading its settings", (msgspec.ValidationError,)):
+                    msgspec.convert(table, types[name], dec_hook=_decode_path)
         except msgspec.ValidationError as error:
-            problems.append(_problem(str(error), (name,), types, origin, line_of))
+            problems.append(_error_line(str(error), (name,), types, origin, line_of))
     if not problems:
         try:
-            with guarded_call(_name_of(kind), "its settings", (msgspec.ValidationError,)):
-                return msgspec.convert(_with_transform(given), WholeConfig[kind], dec_hook=_decoded)  # type: ignore[valid-type]
+            with guarded_call(_learner_name(kind), "reading its settings", (msgspec.ValidationError,)):
+                return msgspec.convert(_with_transform(checked_tables), WholeConfig[kind], dec_hook=_decode_path)  # type: ignore[valid-type]
         except msgspec.ValidationError as error:
-            problems.append(_problem(str(error), (), types, origin, line_of))
+            problems.append(_error_line(str(error), (), types, origin, line_of))
     raise ConfigError("\n".join(problems))
 
 
@@ -162,138 +162,140 @@ def learner_settings(table: Mapping[str, Any], origin: str) -> LearnerSettings:
     Raises:
         ConfigError: if the table is wrong; the message has one line per problem, with the key and the remedy.
     """
-    kind, own, problems = _split_learner_table(table, origin, lambda key: None)
+    kind, own_table, problems = _split_learner_table(table, origin, lambda key: None)
     if not problems:
         try:
-            with guarded_call(_name_of(kind), "its settings", (msgspec.ValidationError,)):
-                return msgspec.convert(own, kind)
+            with guarded_call(_learner_name(kind), "reading its settings", (msgspec.ValidationError,)):
+                return msgspec.convert(own_table, kind)
         except msgspec.ValidationError as error:
-            problems.append(_problem(str(error), ("learner",), _types(kind), origin, lambda key: None))
+            problems.append(_error_line(str(error), ("learner",), _table_types(kind), origin, lambda key: None))
     raise ConfigError("\n".join(problems))
 
 
 def _split_learner_table(table: Any, origin: str, line_of: LineOf) -> tuple[type[LearnerSettings], Any, list[str]]:
     """Return the learner's settings type, its table without other learners' keys, and an error line per such key."""
-    usual = cast(type[LearnerSettings], loaded_algorithms()[DEFAULT].settings)
+    default_settings = cast(type[LearnerSettings], loaded_algorithms()[DEFAULT].settings)
     if not isinstance(table, dict):
-        return usual, table, []
+        return default_settings, table, []
     name = table.get("name", DEFAULT)
     if not isinstance(name, str) or name not in ALGORITHMS:
-        what = f"unknown learner; {unknown_name_hint(name)}" if isinstance(name, str) else "Expected `str`"
-        return usual, {}, [_problem(f"{what} - at `$.name`", ("learner",), {}, origin, line_of)]
+        message = f"unknown learner; {unknown_name_hint(name)}" if isinstance(name, str) else "Expected `str`"
+        return default_settings, {}, [_error_line(f"{message} - at `$.name`", ("learner",), {}, origin, line_of)]
     foreign = {key: problem for key in table if (problem := foreign_key_error(name, key)) is not None}
-    own = {key: value for key, value in table.items() if key not in foreign}
+    own_table = {key: value for key, value in table.items() if key not in foreign}
     problems = []
     for key, problem in foreign.items():
         line = line_of(("learner", key))
         problems.append(f"{origin}, line {line}: {problem}" if line else f"{origin}: {problem}")
-    return cast(type[LearnerSettings], ALGORITHMS[name].settings), own, problems
+    return cast(type[LearnerSettings], ALGORITHMS[name].settings), own_table, problems
 
 
-def _name_of(kind: type[LearnerSettings]) -> str:
+def _learner_name(kind: type[LearnerSettings]) -> str:
     return str(kind.__struct_config__.tag)
 
 
-def _types(kind: type[LearnerSettings]) -> dict[str, Any]:
+def _table_types(kind: type[LearnerSettings]) -> dict[str, Any]:
     """Return the annotated types of all tables, with `kind` as the type of the learner table."""
     return {**get_type_hints(WholeConfig, include_extras=True), "learner": kind}
 
 
 def _with_transform(tables: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the tables with the default transform of graph models added, if the model is a graph without its own."""
+    """Return the tables, with a graph model's default transform added if no transform is set."""
     data, learner = tables.get("data", {}), tables.get("learner", {})
     if not has_graph(str(learner.get("model", ""))) or data.get("classes") == 1:
         return dict(tables)
     return {**tables, "data": {"transform": GRAPH_TRANSFORM, **data}}
 
 
-def _decoded(kind: type, value: Any) -> Any:
+def _decode_path(kind: type, value: Any) -> Any:
     if kind is Path and isinstance(value, str):
         return Path(value)
     raise TypeError(f"expected a path, got {type(value).__name__}")
 
 
-def _problem(message: str, table: KeyPath, types: Mapping[str, Any], origin: str, line_of: LineOf) -> str:
+def _error_line(message: str, table: KeyPath, types: Mapping[str, Any], origin: str, line_of: LineOf) -> str:
     """Rewrite a msgspec error as one line with the location, the key, the error and the remedy."""
-    message, *places = message.split(" - at `$")  # the innermost table comes first
-    place = "".join(reversed(places))
-    location = table + tuple(int(index) if index else name for name, index in re.findall(r"\.(\w+)|\[(\d+)\]", place))
+    message, *locations = message.split(" - at `$")  # the innermost table comes first
+    path = "".join(reversed(locations))
+    location = table + tuple(int(index) if index else name for name, index in re.findall(r"\.(\w+)|\[(\d+)\]", path))
     remedy = ""
-    if named := re.fullmatch(r"Object (contains unknown|missing required) field `(.*)`", message):
-        location = (*location, named[2])
-        if named[1] == "missing required":
+    if match := re.fullmatch(r"Object (contains unknown|missing required) field `(.*)`", message):
+        location = (*location, match[2])
+        if match[1] == "missing required":
             message = "missing; add it"
         else:
-            known = _fields(location[:-1], types)
-            near = suggestion(named[2], known)
+            known_keys = _known_keys(location[:-1], types)
+            similar = suggestion(match[2], known_keys)
             message = "unknown key"
-            remedy = f"; did you mean `{near}`?" if near else f"; known keys here: {', '.join(known)}"
+            remedy = f"; did you mean `{similar}`?" if similar else f"; known keys here: {', '.join(known_keys)}"
     elif message.startswith("Expected `str` matching regex"):
         message = "does not have the required form"
     line = line_of(location) or line_of(location[:-1])
-    where = f"{origin}, line {line}" if line else origin
+    source = f"{origin}, line {line}" if line else origin
     key = ".".join(str(part) for part in location)
-    return f"{where}: {key}: {message}{remedy}{_key_description(location, types)}"
+    return f"{source}: {key}: {message}{remedy}{_key_description(location, types)}"
 
 
 def _key_description(location: KeyPath, types: Mapping[str, Any]) -> str:
     """Return the description and the choices of a key from the schema, in brackets."""
-    hint: Any = _hint(location, types)
-    words = [meta.description for meta in get_args(hint) if isinstance(meta, Meta) and meta.description]
-    inner = get_args(hint)[0] if words else hint
-    inner = next((one for one in get_args(inner) if "Literal" in str(get_origin(one))), inner)  # for an optional key
+    annotation: Any = _annotation_at(location, types)
+    notes = [meta.description for meta in get_args(annotation) if isinstance(meta, Meta) and meta.description]
+    inner = get_args(annotation)[0] if notes else annotation
+    literals = [alternative for alternative in get_args(inner) if "Literal" in str(get_origin(alternative))]
+    if literals:  # an optional key
+        inner = literals[0]
     if "Literal" in str(get_origin(inner)):
-        words.append("one of " + ", ".join(f'"{choice}"' for choice in get_args(inner)))
-    return f" ({'; '.join(words)})" if words else ""
+        notes.append("one of " + ", ".join(f'"{choice}"' for choice in get_args(inner)))
+    return f" ({'; '.join(notes)})" if notes else ""
 
 
-def _fields(location: KeyPath, types: Mapping[str, Any]) -> list[str]:
+def _known_keys(location: KeyPath, types: Mapping[str, Any]) -> list[str]:
     """Return the keys of the table at a location."""
     if not location:
         return [*types]
-    hint = _hint(location, types)
-    return [*hint.__struct_fields__] if isinstance(hint, type) and issubclass(hint, Struct) else []
+    annotation = _annotation_at(location, types)
+    return [*annotation.__struct_fields__] if isinstance(annotation, type) and issubclass(annotation, Struct) else []
 
 
-def _hint(location: KeyPath, types: Mapping[str, Any]) -> Any:
+def _annotation_at(location: KeyPath, types: Mapping[str, Any]) -> Any:
     """Return the annotated type at a location in the schema; None if the location does not exist."""
-    hint: Any = types.get(str(location[0])) if location else None
+    annotation: Any = types.get(str(location[0])) if location else None
     for part in location[1:]:
         if isinstance(part, int):
-            hint = next(iter(get_args(hint)), None)
-        elif isinstance(hint, type) and issubclass(hint, Struct):
-            hint = get_type_hints(hint, include_extras=True).get(part)
+            annotation = next(iter(get_args(annotation)), None)
+        elif isinstance(annotation, type) and issubclass(annotation, Struct):
+            annotation = get_type_hints(annotation, include_extras=True).get(part)
         else:
             return None
-    return hint
+    return annotation
 
 
 def line_of(text: str, key: KeyPath) -> int | None:
     """Return the line on which the first statement that sets `key` begins; None if there is no such statement.
 
-    A prefix of whole lines that parses ends between two statements. Therefore, the first such prefix that contains the
-    key ends with the key's statement.
+    If the first lines of a document can be parsed, they end between two statements. Therefore, the shortest such part
+    that contains the key ends with the key's statement.
     """
     lines = text.splitlines(keepends=True)
-    before = 0
+    previous_end = 0
     for count in range(1, len(lines) + 1):
         try:
             document = tomllib.loads("".join(lines[:count]))
         except tomllib.TOMLDecodeError:
             continue
         if _has_key(document, key):
-            return before + 1
-        before = count
+            return previous_end + 1
+        previous_end = count
     return None
 
 
 def _has_key(document: Any, key: KeyPath) -> bool:
     for part in key:
         if isinstance(document, list) and isinstance(part, int):
-            inside = part < len(document)
+            is_present = part < len(document)
         else:
-            inside = isinstance(document, dict) and part in document
-        if not inside:
+            is_present = isinstance(document, dict) and part in document
+        if not is_present:
             return False
         document = document[part]
     return bool(key)

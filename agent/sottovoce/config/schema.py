@@ -20,10 +20,10 @@ from sottovoce.plugins import METER_SOURCE, installed_plugins
 from sottovoce.registry import ALGORITHMS, DEFAULT, loaded_algorithms
 
 _MAX_EPSILON = 500.0
-_EVERY_ADDRESS = {"0.0.0.0", "[::]"}  # noqa: S104 - these addresses are only compared
+_WILDCARD_ADDRESSES = {"0.0.0.0", "[::]"}  # noqa: S104 - these addresses are only compared
 _MAX_RECORDS = 10_000_000
-_HALF_HOURS = 48  # numbers in a day's load
-_A_DAY, _MAX_A_DAY = 44, 1000  # records per day: of one meter, and at most of a whole home
+_HALF_HOURS_PER_DAY = 48  # numbers in a day's load
+_RECORDS_PER_DAY, _MAX_RECORDS_PER_DAY = 44, 1000  # for one meter, and the maximum for a home
 
 BytesPerDay = Annotated[int, Meta(ge=2**20, le=2**50)]
 
@@ -109,19 +109,19 @@ class DataSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
             )
         if self.bounds is not None and not (-LARGEST <= self.bounds[0] < self.bounds[1] <= LARGEST):
             raise invalid_key("bounds", "must be two finite numbers, the lower first")
-        for name, given, wanted in (("columns", self.columns, self.features), ("labels", self.labels, self.classes)):
-            if twice := [one for i, one in enumerate(given) if one in given[:i]]:
-                raise invalid_key(name, f"{twice[0]} is listed twice; list each name once")
-            if given and len(given) != wanted:
+        for key, names, count in (("columns", self.columns, self.features), ("labels", self.labels, self.classes)):
+            if duplicates := [name for i, name in enumerate(names) if name in names[:i]]:
+                raise invalid_key(key, f"{duplicates[0]} is listed twice; list each name once")
+            if names and len(names) != count:
                 raise invalid_key(
-                    name, f"lists {len(given)} names instead of {wanted}: list all of them, in order, or none"
+                    key, f"lists {len(names)} names instead of {count}: list all of them, in order, or none"
                 )
         if self.windows is not None and not (0 <= self.windows[0] <= self.windows[1] < 2**63):
             raise invalid_key("windows", "must be two dates or two non-negative numbers, the earlier first")
 
 
 class CellSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """`[privacy.cell]`: groups of devices that share their noise, and how far they are trusted."""
+    """`[privacy.cell]`: sizes of the groups of devices that share their noise, and limits on trust in them."""
 
     min: Annotated[int, Meta(ge=2, le=1024, description="minimum number of devices in a round")] = 8
     max: Annotated[int, Meta(ge=2, le=1024, description="maximum number of devices in a round")] = 1000
@@ -147,14 +147,14 @@ class CellSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
 
     @property
     def rule(self) -> Cell:
-        """The rule that these settings describe."""
+        """The cell's size limits that these settings describe."""
         cell = Cell(self.min, self.max, self.colluding, self.threshold)
-        return replace(cell, spare=cell.own_spare if self.spare is None else self.spare)
+        return replace(cell, spare=cell.default_spare if self.spare is None else self.spare)
 
     def __post_init__(self) -> None:
         """Check that every roster can be opened and protects at least one member."""
-        if (what := self.rule.defect) is not None:
-            raise invalid_key(*what)
+        if (defect := self.rule.defect) is not None:
+            raise invalid_key(*defect)
 
 
 class PrivacySection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -316,14 +316,14 @@ class WholeConfig(Struct, Generic[Learner], frozen=True, forbid_unknown_fields=T
         """Check that the tables are consistent: privacy unit, windows, learner, noise, limits and addresses."""
         unit = self.unit
         if unit != "record" and self.learner.algorithm.record_level:
-            why = f"learner {self.learner.name} bounds the contribution of one record"
+            reason = f"learner {self.learner.name} bounds the contribution of one record"
             if self.privacy.unit is None:  # the default for a feed, whose records are half hours
                 raise invalid_key(
                     "privacy.unit",
-                    f"{why}, but a meter's day has many: choose a learner that bounds a window, such as clipd2p, or "
+                    f"{reason}, but a meter's day has many: choose a learner that bounds a window, such as clipd2p, or "
                     "choose record if only half an hour of this home must be hidden",
                 )
-            raise invalid_key("privacy.unit", f"{why}; choose record")
+            raise invalid_key("privacy.unit", f"{reason}; choose record")
         if unit == "window" and self.data.windows is None:
             raise invalid_key(
                 "data.windows",
@@ -342,24 +342,24 @@ class WholeConfig(Struct, Generic[Learner], frozen=True, forbid_unknown_fields=T
                 raise invalid_key("feed.source", f"data.source uses the meter source {location}; set the same one here")
         force_setattr(self, "learner", self.learner.completed(follows=self.follows))
         if self.follows:
-            self._check_followed()
+            self._check_following()
         self._check_noise()
         self._check_ceilings()
         self._check_addresses()
 
     def _check_feed(self) -> None:
         """Check that the learner forecasts a feed or averages its days."""
-        known, data = self.learner.algorithm, self.data
-        if not (known.regression or known.loads):
-            why = f"a feed requires forecasts, which {self.learner.name} does not support"
+        algorithm, data = self.learner.algorithm, self.data
+        if not (algorithm.regression or algorithm.loads):
+            reason = f"a feed requires forecasts, which {self.learner.name} does not support"
             raise invalid_key(
-                "learner.name", f"{why}; {_regression_remedy()}; or average its days with learner average"
+                "learner.name", f"{reason}; {_regression_remedy()}; or average its days with learner average"
             )
-        if known.loads and (data.features, data.classes, data.transform) != (_HALF_HOURS, 2, "none"):
+        if algorithm.loads and (data.features, data.classes, data.transform) != (_HALF_HOURS_PER_DAY, 2, "none"):
             raise invalid_key(
                 "data.features",
-                f"a day's load has {_HALF_HOURS} numbers and no label: set features = {_HALF_HOURS}, classes = 2 and "
-                'transform = "none"',
+                f"a day's load has {_HALF_HOURS_PER_DAY} numbers and no label: set features = {_HALF_HOURS_PER_DAY}, "
+                'classes = 2 and transform = "none"',
             )
 
     def _check_noise(self) -> None:
@@ -376,41 +376,43 @@ class WholeConfig(Struct, Generic[Learner], frozen=True, forbid_unknown_fields=T
         metrics, listen = self.observe.metrics, self.transport.listen
         if metrics is None or "grpc" not in self.transport.use:
             return
-        (host, _, port), (other, _, taken) = listen.rpartition(":"), metrics.rpartition(":")
-        if port == taken and (host == other or {host, other} & _EVERY_ADDRESS):
+        (host, _, port), (metrics_host, _, metrics_port) = listen.rpartition(":"), metrics.rpartition(":")
+        if port == metrics_port and (host == metrics_host or {host, metrics_host} & _WILDCARD_ADDRESSES):
             raise invalid_key("observe.metrics", f"transport.listen is {listen}; choose another port")
 
     def _check_ceilings(self) -> None:
-        most, steps = self.task, getattr(self.learner, "steps", None)
-        if most.epsilon is not None and self.privacy.epsilon > most.epsilon:
-            raise invalid_key("privacy.epsilon", f"the task allows at most {most.epsilon:g}; set a smaller ε")
-        if most.steps is not None and not self.learner.fewer_steps:
+        limits, steps = self.task, getattr(self.learner, "steps", None)
+        if limits.epsilon is not None and self.privacy.epsilon > limits.epsilon:
+            raise invalid_key("privacy.epsilon", f"the task allows at most {limits.epsilon:g}; set a smaller ε")
+        if limits.steps is not None and not self.learner.fewer_steps:
             raise invalid_key(
                 "task.steps", f"all devices with learner {self.learner.name} take the same steps; remove this key"
             )
-        if most.steps is not None and steps is not None and steps > most.steps:
-            raise invalid_key("learner.steps", f"the task allows at most {most.steps}; set fewer steps")
+        if limits.steps is not None and steps is not None and steps > limits.steps:
+            raise invalid_key("learner.steps", f"the task allows at most {limits.steps}; set fewer steps")
 
     def _check_regression(self) -> None:
-        learner, why = self.learner, "data.classes = 1 is a regression"
+        learner, reason = self.learner, "data.classes = 1 is a regression"
         if not learner.algorithm.regression:
-            raise invalid_key("learner.name", f"{why}, which {learner.name} does not support; {_regression_remedy()}")
+            raise invalid_key(
+                "learner.name", f"{reason}, which {learner.name} does not support; {_regression_remedy()}"
+            )
         if learner.chosen_model != REGRESSION_MODEL and not has_graph(learner.chosen_model):
             raise invalid_key(
-                "learner.model", f"{why}, which {learner.chosen_model} does not support; choose {REGRESSION_MODEL}"
+                "learner.model", f"{reason}, which {learner.chosen_model} does not support; choose {REGRESSION_MODEL}"
             )
         if self.data.transform != "none":
             raise invalid_key(
-                "data.transform", f"{why} of the last column, which {self.data.transform} changes; choose none"
+                "data.transform", f"{reason} of the last column, which {self.data.transform} changes; choose none"
             )
 
-    def _check_followed(self) -> None:
+    def _check_following(self) -> None:
         data = self.data
-        if self.learner.algorithm.regression and data.expected_records > _MAX_A_DAY:
+        if self.learner.algorithm.regression and data.expected_records > _MAX_RECORDS_PER_DAY:
             raise invalid_key(
                 "data.expected_records",
-                f"for a feed, whose days arrive one by one, this is the number of records per day, {_A_DAY} per meter; "
-                f"for one meter, set {_A_DAY}",
+                "for a feed, whose days arrive one by one, this is the number of records per day, "
+                f"{_RECORDS_PER_DAY} per meter; for one meter, set {_RECORDS_PER_DAY}",
             )
         if "test=" in data.source:
             raise invalid_key(
@@ -426,7 +428,7 @@ class WholeConfig(Struct, Generic[Learner], frozen=True, forbid_unknown_fields=T
 
     @property
     def follows(self) -> bool:
-        """Whether records are added while the agent runs, which is the case for the days of a meter's feed."""
+        """Whether records are added while the agent runs, as for a meter's feed, which adds a day at a time."""
         return self.followed_days is not None
 
     @property
@@ -438,16 +440,16 @@ class WholeConfig(Struct, Generic[Learner], frozen=True, forbid_unknown_fields=T
     @property
     def unit(self) -> str:
         """Privacy unit: as configured, or the learner's own, with a day instead of a record for a meter's feed."""
-        own = self.learner.algorithm.unit
-        if self.data.source.startswith("feed:") and own == "record":
-            own = "window"
-        return self.privacy.unit or own
+        default = self.learner.algorithm.unit
+        if self.data.source.startswith("feed:") and default == "record":
+            default = "window"
+        return self.privacy.unit or default
 
     @property
     def cell(self) -> Cell | None:
-        """Rule of the cell in which devices share their noise; None if each device adds full noise itself."""
-        asked = self.privacy.noise or ("cell" if self.learner.algorithm.in_cells == "always" else "local")
-        return None if asked == "local" else (self.privacy.cell or CellSection()).rule
+        """Size limits of the cells in which devices share their noise; None if each device adds full noise itself."""
+        noise = self.privacy.noise or ("cell" if self.learner.algorithm.in_cells == "always" else "local")
+        return None if noise == "local" else (self.privacy.cell or CellSection()).rule
 
     @property
     def neighbouring(self) -> str:
@@ -462,7 +464,7 @@ class WholeConfig(Struct, Generic[Learner], frozen=True, forbid_unknown_fields=T
 
 
 def _regression_remedy() -> str:
-    return f"choose one of {', '.join(name for name, known in loaded_algorithms().items() if known.regression)}"
+    return f"choose one of {', '.join(name for name, algorithm in loaded_algorithms().items() if algorithm.regression)}"
 
 
 AgentConfig: TypeAlias = WholeConfig[LearnerSettings]

@@ -15,7 +15,7 @@ OWN = ("grpc", "mqtt")
 """Names of Sottovoce's own transports."""
 
 HOST_AND_PORT = r"^(\[[0-9a-fA-F:]+\]|[^:\s]+):[0-9]{1,5}$"
-OF_PLUGIN = r"^[a-z][a-z0-9-]{0,15}://[!-~]{1,180}$"
+PLUGIN_ADDRESS = r"^[a-z][a-z0-9-]{0,15}://[!-~]{1,180}$"
 Address = Annotated[str, Meta(pattern=HOST_AND_PORT, description="host:port, for example 10.0.0.7:7400")]
 NodeId = Annotated[str, Meta(pattern=r"^[a-z2-7]{32}$", description="as printed by `sottovoce fleet show`")]
 
@@ -27,7 +27,7 @@ class PeerSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
     address: Annotated[
         str,
         Meta(
-            pattern=rf"{HOST_AND_PORT}|^mqtt:[a-z0-9][a-z0-9-]{{0,31}}$|{OF_PLUGIN}",
+            pattern=rf"{HOST_AND_PORT}|^mqtt:[a-z0-9][a-z0-9-]{{0,31}}$|{PLUGIN_ADDRESS}",
             description="host:port, mqtt:REALM, or NAME://… for a transport from another package",
         ),
     ]
@@ -164,12 +164,12 @@ class TransportSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=
             return
         plugin = find(TRANSPORT, name, OWN)
         if plugin is None:
-            known = [*OWN, *installed_plugins(TRANSPORT)]
-            near = suggestion(name, known)
-            remedy = f"did you mean {near}?" if near else f"choose from {', '.join(known)}"
+            known_names = [*OWN, *installed_plugins(TRANSPORT)]
+            similar = suggestion(name, known_names)
+            remedy = f"did you mean {similar}?" if similar else f"choose from {', '.join(known_names)}"
             raise invalid_key("use", f"no transport is named {name}; {remedy}")
         announce = self.plugins.get(name, {}).get("announce")
-        if not isinstance(announce, str) or not re.match(OF_PLUGIN, announce) or not announce.startswith(f"{name}://"):
+        if not (isinstance(announce, str) and re.match(PLUGIN_ADDRESS, announce) and announce.startswith(f"{name}://")):
             raise invalid_key(
                 f"plugins.{name}.announce", f"required: set the address at which peers reach this device, {name}://…"
             )
@@ -177,6 +177,6 @@ class TransportSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     @property
     def announced(self) -> tuple[str, ...]:
         """Addresses at which peers reach this device, in order of preference."""
-        ways = {"grpc": self.announce or self.listen, "mqtt": f"mqtt:{self.mqtt.realm}"}
-        ways |= {name: str(table["announce"]) for name, table in self.plugins.items()}
-        return tuple(ways[name] for name in self.use)
+        addresses = {"grpc": self.announce or self.listen, "mqtt": f"mqtt:{self.mqtt.realm}"}
+        addresses |= {name: str(table["announce"]) for name, table in self.plugins.items()}
+        return tuple(addresses[name] for name in self.use)

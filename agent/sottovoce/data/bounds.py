@@ -1,4 +1,4 @@
-"""Declared range of each feature, which is a public promise about the quantity and is never computed from records."""
+"""Declared ranges of features, which are public promises about quantities and are never computed from records."""
 
 import re
 from typing import Any
@@ -70,7 +70,7 @@ def bounds_option(text: str, features: int, origin: str) -> Bounds:
     Raises:
         DataError: if the bounds are not finite numbers with the lower one first, or there is not one range per feature.
     """
-    ranges = [one for part in text.split(",") for one in _expand_range(part, text, features, origin)]
+    ranges = [span for part in text.split(",") for span in _expand_range(part, text, features, origin)]
     if "," not in text and "*" not in text:
         return uniform_bounds(*ranges[0], features, origin)
     if len(ranges) != features:

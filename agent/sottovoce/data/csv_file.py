@@ -19,17 +19,17 @@ from sottovoce.data.files import open_for_reading
 from sottovoce.errors import DataError
 from sottovoce.suggestions import suggestion
 
-# If line 1 has such a cell, it may be a record or contain joined cells, so its "names" are never shown in a message.
-_MAY_BE_A_RECORD = re.compile(r"[;|\t,]|^\s*[-+.]*\d")
+# If line 1 has such a cell, the line may be a record or contain joined cells, so messages never show its "names".
+_RECORD_LIKE = re.compile(r"[;|\t,]|^\s*[-+.]*\d")
 
 
 @dataclass(frozen=True, slots=True)
-class _Form:
-    """Format of a file: the delimiter, whether line 1 contains column names, and the non-feature columns by option."""
+class _Format:
+    """A file's format: the delimiter, whether line 1 contains column names, and the non-feature columns by option."""
 
     delimiter: str
     header: bool
-    words: dict[str, str]
+    columns: dict[str, str]
 
 
 _Table = tuple[NDArray[np.float64], dict[str, list[str]]]
@@ -59,15 +59,16 @@ def load_csv(path: Path, options: Mapping[str, str]) -> DataSet:
     header = options.get("header", "yes")
     if header not in ("yes", "no"):
         raise DataError(f"{path}: header={header} is neither yes nor no. Use header=no if line 1 is a record.")
-    form = _Form(delimiter, header == "yes", {name: options[name] for name in ("label", "group") if name in options})
-    features, words = _read_table(path, form)
-    groups = _codes(words["group"]) if "group" in words else None
+    columns = {name: options[name] for name in ("label", "group") if name in options}
+    file_format = _Format(delimiter, header == "yes", columns)
+    features, texts = _read_table(path, file_format)
+    groups = _encode_labels(texts["group"]) if "group" in texts else None
     bounds = bounds_option(options["bounds"], features.shape[1], str(path)) if "bounds" in options else None
     if "test" not in options:
-        train = (features, _codes(words["label"]))
+        train = (features, _encode_labels(texts["label"]))
         return assemble_dataset(f"csv:{path.name}", train, bounds=bounds, groups=groups, origin=str(path))
-    test_features, test_words = _read_table(path.parent / options["test"], form)
-    codes = _codes(words["label"] + test_words["label"])
+    test_features, test_texts = _read_table(path.parent / options["test"], file_format)
+    codes = _encode_labels(texts["label"] + test_texts["label"])
     return assemble_dataset(
         f"csv:{path.name}",
         (features, codes[: len(features)]),
@@ -78,12 +79,12 @@ def load_csv(path: Path, options: Mapping[str, str]) -> DataSet:
     )
 
 
-def _read_table(path: Path, form: _Form) -> _Table:
+def _read_table(path: Path, file_format: _Format) -> _Table:
     with (
         open_for_reading(path, "Specify a text file with one record per line.") as stream,
         io.TextIOWrapper(stream, encoding="utf-8-sig", newline="") as text,
     ):
-        return _parse_table(path, _lines(path, text, form.delimiter), form)
+        return _parse_table(path, _lines(path, text, file_format.delimiter), file_format)
 
 
 def _lines(path: Path, text: TextIO, delimiter: str) -> Iterator[tuple[int, list[str]]]:
@@ -98,29 +99,29 @@ def _lines(path: Path, text: TextIO, delimiter: str) -> Iterator[tuple[int, list
         raise DataError(f"{path} is not UTF-8 text. Save it as UTF-8.") from None
 
 
-def _parse_table(path: Path, lines: Iterator[tuple[int, list[str]]], form: _Form) -> _Table:
+def _parse_table(path: Path, lines: Iterator[tuple[int, list[str]]], file_format: _Format) -> _Table:
     first = next(lines, None)
     if first is None:
         raise DataError(f"{path} is empty. Specify a file with one record per line.")
     width = len(first[1])
     if width < 2:
         raise DataError(f"{path}: line {first[0]} has a single column. Set the delimiter, for example delimiter=;")
-    places = {
+    option_columns = {
         option: _column_by_name(path, first[1], option, column)
-        if form.header
+        if file_format.header
         else _column_by_index(path, width, option, column)
-        for option, column in form.words.items()
+        for option, column in file_format.columns.items()
     }
-    columns = [column for column in range(width) if column not in places.values()]
+    columns = [column for column in range(width) if column not in option_columns.values()]
     if not columns:
         raise DataError(f"{path} has no feature column. Add one, or correct label and group.")
-    values, words = array("d"), {option: list[str]() for option in places}
-    for number, cells in lines if form.header else _prepend(first, lines):
+    values, texts = array("d"), {option: list[str]() for option in option_columns}
+    for number, cells in lines if file_format.header else _prepend(first, lines):
         if len(cells) != width:
             raise DataError(f"{path}: line {number} has {len(cells)} columns instead of {width}. Repair the line.")
-        for option, place in places.items():
-            words[option].append(cells[place].strip())
-            if not words[option][-1]:
+        for option, column in option_columns.items():
+            texts[option].append(cells[column].strip())
+            if not texts[option][-1]:
                 raise DataError(
                     f"{path}: line {number} has an empty {option}. Fill in the value, or remove the record."
                 )
@@ -132,9 +133,9 @@ def _parse_table(path: Path, lines: Iterator[tuple[int, list[str]]], form: _Form
                     "remove the record" + ("; if it is a heading, remove header=no." if number == 1 else ".")
                 )
             values.append(value)
-    if not words["label"]:
+    if not texts["label"]:
         raise DataError(f"{path} has a heading but no records. Specify a file with one record per line.")
-    return np.frombuffer(values, dtype=np.float64).reshape(-1, len(columns)), words
+    return np.frombuffer(values, dtype=np.float64).reshape(-1, len(columns)), texts
 
 
 def _prepend(first: tuple[int, list[str]], rest: Iterator[tuple[int, list[str]]]) -> Iterator[tuple[int, list[str]]]:
@@ -148,13 +149,13 @@ def _column_by_name(path: Path, cells: list[str], option: str, column: str) -> i
         return names.index(column)
     if column in names:
         raise DataError(f"{path}: several columns are named {column!r}. Column names must be unique.")
-    if any(_MAY_BE_A_RECORD.search(name) for name in names):
+    if any(_RECORD_LIKE.search(name) for name in names):
         raise DataError(
             f"{path}: line 1 has no column {column!r}. If line 1 is a record, add &header=no and specify the {option} "
             "column by index (-1 is the last); otherwise check the name and the delimiter."
         )
-    near = suggestion(column, names)
-    remedy = f"Did you mean {option}={near}?" if near else f"Its columns are {', '.join(names)}."
+    similar = suggestion(column, names)
+    remedy = f"Did you mean {option}={similar}?" if similar else f"Its columns are {', '.join(names)}."
     raise DataError(f"{path}: there is no column {column!r}. {remedy}")
 
 
@@ -175,8 +176,8 @@ def _parse_finite(cell: str) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def _codes(labels: list[str]) -> NDArray[np.int64]:
+def _encode_labels(labels: list[str]) -> NDArray[np.int64]:
     numbers = [_parse_finite(label) for label in labels]
     keys: list[Any] = labels if None in numbers else numbers
-    code = {key: position for position, key in enumerate(sorted(set(keys)))}
-    return np.array([code[key] for key in keys], dtype=np.int64)
+    codes = {key: code for code, key in enumerate(sorted(set(keys)))}
+    return np.array([codes[key] for key in keys], dtype=np.int64)

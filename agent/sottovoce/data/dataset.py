@@ -22,8 +22,8 @@ class DataSet:
     Attributes:
         name: short name for reports.
         records: all records, or the training part if the source has an official test split.
-        classes: number of classes; labels are 0 … classes-1. With 1 there are no classes to distinguish: the last
-            feature is the target of a regression.
+        classes: number of classes; labels are 0 … classes-1. If it is 1, there are no classes to distinguish, and the
+            last feature is a regression's target.
         bounds: publicly declared range of each feature, or None if no range is declared.
         test: official test split, or None if the source has none.
         groups: int64[n], group of each of `records`, such as its household, numbered from 0; None without groups.

@@ -62,12 +62,12 @@ def _load_table(file: str, header: int = 0) -> tuple[NDArray[np.float64], NDArra
         file: name of the file in scikit-learn's data directory.
         header: number of lines before the first record.
     """
-    found = find_spec("sklearn")
-    if found is None or found.origin is None:
+    package = find_spec("sklearn")
+    if package is None or package.origin is None:
         raise DataError(
             "This data set is part of scikit-learn, which is not installed. Run: pip install 'sottovoce[demo]'"
         )
-    path = Path(found.origin).with_name("datasets") / "data" / file
+    path = Path(package.origin).with_name("datasets") / "data" / file
     try:
         table = np.loadtxt(path, delimiter=",", skiprows=header)
     except OSError as error:

@@ -2,13 +2,13 @@
 
 A record describes how the load continues from its last half hour. Its features are that half hour, the three before it
 and the time of day; its last column is the target. Loads are on a logarithmic scale, u = ln(1 + Wh/50), on which a
-household's errors have the same size at all loads, and the target is u minus the u of the half hour before. Therefore,
-a model of zeros is persistence ("as in the last half hour"), from which learning starts.
+household's errors have the same size at all loads, and the target is the change of u since the previous half hour.
+Therefore, a model of zeros, with which learning starts, predicts persistence ("as in the last half hour").
 
-**A record is computed from the readings of a single day**, midnight to midnight, UTC. The first half hours of a day
-have no record, because such a record would reach across midnight. Apart from readings, only constants are used. A day's
-readings therefore determine the records of that day and no others: if windows are numbered by day, a bound on a window
-bounds the entire influence of a day's readings (docs/decisions/0023-forecast-windows.md).
+**A record is computed from a single day's readings**, midnight to midnight, UTC. A day's first half hours have no
+record, because such a record would reach across midnight. Apart from readings, only constants are used. Therefore, a
+day's readings determine that day's records and no others: if windows are numbered by day, a bound on a window bounds
+the entire influence of a day's readings (docs/decisions/0023-forecast-windows.md).
 """
 
 from collections.abc import Mapping
@@ -22,7 +22,7 @@ from sottovoce.errors import DataError
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
-Places = tuple[Integers, Integers, Integers]
+Indices = tuple[Integers, Integers, Integers]
 """Indices of meters, days and half hours."""
 
 HALF_HOURS = 48
@@ -30,9 +30,9 @@ HALF_HOURS = 48
 LAGS = 4
 """Number of preceding half hours that a prediction uses."""
 LIMIT_WH = 12_000
-"""Largest energy of a half hour, to which readings are clamped: the energy that 100 A at 240 V deliver."""
+"""Largest energy in a half hour, to which readings are clamped: the energy that 100 A at 240 V deliver."""
 HELD_OUT = 0.25
-"""Fraction of days, at the end, that is held out for measuring."""
+"""Fraction of days, at the end, that is held out for testing."""
 
 _SECONDS = 1800
 _MISSING = -1
@@ -40,8 +40,8 @@ _CHUNK = 2**16
 _SCALE_WH, _TYPICAL_WH = 50.0, 150.0
 _LOADS = np.log1p(np.arange(LIMIT_WH + 1) / _SCALE_WH)  # a table, so rounding never depends on other readings
 _TYPICAL = float(np.log1p(_TYPICAL_WH / _SCALE_WH))
-# Constants with which the columns of typical households have about the same spread, and records have a norm of about
-# 0.5, for which the learners' clip norm and step size are chosen. They are public, and privacy does not depend on them.
+# With these constants, all columns have about the same spread for typical households, and records have a norm of about
+# 0.5, which suits the learners' clip norm and step size. The constants are public, and privacy does not depend on them.
 _CHANGE, _LEVEL, _WAVE, _BIAS = 0.32, 0.22, 0.22, 0.16
 _ANGLES = 2 * np.pi * np.arange(HALF_HOURS)[:, np.newaxis] * np.array([1, 2]) / HALF_HOURS
 _WAVES = _WAVE * np.hstack([np.sin(_ANGLES), np.cos(_ANGLES)])
@@ -80,19 +80,19 @@ def forecast_dataset(
         raise DataError(f"{origin}: test={share:g}: the fraction of days held out must be at least 0 and below 1")
     days, first_day = days_of(wh, first, seconds, origin)
     count = days.shape[1]
-    targets, learnt = _target_mask(days), count - round(count * share)
-    meters, day, half_hour = np.nonzero(targets[:, :learnt])
-    targets[:, : max(1, learnt)] = False  # there are no readings before the first day
+    targets, training_days = _target_mask(days), count - round(count * share)
+    meters, day, half_hour = np.nonzero(targets[:, :training_days])
+    targets[:, : max(1, training_days)] = False  # there are no readings before the first day
     targets[:, 1:] &= days[:, :-1] >= 0
-    held: Places = np.nonzero(targets)  # type: ignore[assignment]  # the mask has three dimensions
+    test_indices: Indices = np.nonzero(targets)  # type: ignore[assignment]  # the mask has three dimensions
     baselines = {
-        "persistence": _kwh(days, (held[0], held[1], held[2] - 1)),
-        "same_time_yesterday": _kwh(days, (held[0], held[1] - 1, held[2])),
+        "persistence": _kwh(days, (test_indices[0], test_indices[1], test_indices[2] - 1)),
+        "same_time_yesterday": _kwh(days, (test_indices[0], test_indices[1] - 1, test_indices[2])),
     }
     return assemble_dataset(
         name,
         _with_zero_labels(_rows(days, (meters, day, half_hour))),
-        test=_with_zero_labels(_rows(days, held)) if len(held[0]) else None,
+        test=_with_zero_labels(_rows(days, test_indices)) if len(test_indices[0]) else None,
         classes=1,
         windows=first_day + day,
         groups=meters,
@@ -154,8 +154,8 @@ def features_of(wh: Integers, half_hour: Integers) -> Floats:
 @np.errstate(over="ignore")  # a model that has diverged predicts the limit
 def energy_kwh(records: Floats, targets: Floats) -> Floats:
     """Convert targets float64[N, m], predicted or true, of records float64[m, at least LAGS] to kWh per half hour."""
-    last = records[:, _LEVEL_COLUMN] / _LEVEL + _TYPICAL
-    energies: Floats = np.clip(_SCALE_WH * np.expm1(last + targets), 0.0, LIMIT_WH) / 1000
+    last_loads = records[:, _LEVEL_COLUMN] / _LEVEL + _TYPICAL
+    energies: Floats = np.clip(_SCALE_WH * np.expm1(last_loads + targets), 0.0, LIMIT_WH) / 1000
     return energies
 
 
@@ -165,35 +165,34 @@ def _half_hours(wh: NDArray[np.integer], first: int, seconds: int, origin: str) 
         raise DataError(f"{origin}: windows of {seconds} s cannot be combined into half hours; use a divisor of 1800 s")
     parts = _SECONDS // seconds
     padded = _pad_to_multiple(wh, first, parts)
-    split = padded.reshape(
-        len(wh), padded.shape[1] // parts, parts
-    )  # the shape is explicit because a new feed has no meters yet
-    whole = np.add.reduce(split, axis=2)
-    return np.where((split >= 0).all(axis=2), whole, _MISSING), first // parts
+    # The shape is explicit because a new feed has no meters yet.
+    windows = padded.reshape(len(wh), padded.shape[1] // parts, parts)
+    energies = np.add.reduce(windows, axis=2)
+    return np.where((windows >= 0).all(axis=2), energies, _MISSING), first // parts
 
 
 def _pad_to_multiple(wh: NDArray[np.integer], first: int, size: int) -> Integers:
     """Return the windows padded with missing values so that they begin and end at multiples of `size`."""
-    before = first % size
-    after = -(before + wh.shape[1]) % size
-    return np.pad(wh.astype(np.int64), ((0, 0), (before, after)), constant_values=_MISSING)
+    padding_before = first % size
+    padding_after = -(padding_before + wh.shape[1]) % size
+    return np.pad(wh.astype(np.int64), ((0, 0), (padding_before, padding_after)), constant_values=_MISSING)
 
 
 def _target_mask(days: Integers) -> NDArray[np.bool_]:
     """Return a mask of the half hours in int64[meters, days, 48] that, like the LAGS before them, have a reading."""
-    read = days >= 0
-    found = read.copy()
-    found[:, :, :LAGS] = False
+    has_reading = days >= 0
+    mask = has_reading.copy()
+    mask[:, :, :LAGS] = False
     for lag in range(1, LAGS + 1):
-        found[:, :, LAGS:] &= read[:, :, LAGS - lag : HALF_HOURS - lag]
-    return found
+        mask[:, :, LAGS:] &= has_reading[:, :, LAGS - lag : HALF_HOURS - lag]
+    return mask
 
 
-def _rows(days: Integers, places: Places) -> Floats:
-    """Return the records float64[n, FEATURES] of the half hours at these places, computed in chunks to save memory."""
-    rows = np.empty((len(places[0]), FEATURES))
+def _rows(days: Integers, indices: Indices) -> Floats:
+    """Return the half hours' records, float64[n, FEATURES], computed in chunks to save memory."""
+    rows = np.empty((len(indices[0]), FEATURES))
     for start in range(0, len(rows), _CHUNK):
-        meters, day, half_hours = (index[start : start + _CHUNK, np.newaxis] for index in places)
+        meters, day, half_hours = (index[start : start + _CHUNK, np.newaxis] for index in indices)
         wh = np.minimum(days[meters, day, half_hours + np.arange(-LAGS, 1)], LIMIT_WH)
         part = rows[start : start + _CHUNK]
         part[:, :-1] = features_of(wh[:, :-1], half_hours[:, 0])
@@ -201,8 +200,8 @@ def _rows(days: Integers, places: Places) -> Floats:
     return rows
 
 
-def _kwh(days: Integers, places: Places) -> Floats:
-    return np.minimum(days[places], LIMIT_WH) / 1000
+def _kwh(days: Integers, indices: Indices) -> Floats:
+    return np.minimum(days[indices], LIMIT_WH) / 1000
 
 
 def _with_zero_labels(rows: Floats) -> Arrays:

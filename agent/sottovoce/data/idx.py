@@ -27,7 +27,7 @@ def load_idx(directory: Path) -> DataSet:
         The data set, with one row of float64 pixels per image and declared bounds of 0 to 255.
 
     Raises:
-        DataError: if a file is missing, truncated or damaged, or does not contain unsigned bytes in the declared shape.
+        DataError: if a file is missing, truncated or corrupt, or does not contain unsigned bytes in the declared shape.
     """
     train = _load_split(directory, "train")
     if train is None:
@@ -74,7 +74,7 @@ def _read_array(path: Path, dimensions: int) -> NDArray[Any]:
         raise DataError(f"{path} does not contain unsigned bytes. Convert it to IDX type 0x08.")
     if content[3] != dimensions:
         raise DataError(f"{path} has {content[3]} dimensions instead of {dimensions}. {_REMEDY}")
-    shape = tuple(int.from_bytes(content[at : at + 4], "big") for at in range(4, start, 4))
+    shape = tuple(int.from_bytes(content[offset : offset + 4], "big") for offset in range(4, start, 4))
     if len(content) - start != math.prod(shape):
         raise DataError(
             f"{path} contains {len(content) - start} bytes, but its header declares {math.prod(shape)}. {_REMEDY}"

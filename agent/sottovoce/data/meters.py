@@ -57,9 +57,9 @@ def _load_energies(path: Path) -> NDArray[np.integer]:
 
 def _profile_dataset(path: Path, wh: NDArray[np.integer]) -> DataSet:
     days = wh.reshape(len(wh), -1, HALF_HOURS)
-    read = days >= 0
-    energy = np.add.reduce(np.where(read, days, 0), axis=1, dtype=np.int64) / _WH_IN_KWH
-    profiles = energy / np.maximum(np.add.reduce(read, axis=1, dtype=np.int64), 1)
+    has_reading = days >= 0
+    energy = np.add.reduce(np.where(has_reading, days, 0), axis=1, dtype=np.int64) / _WH_IN_KWH
+    profiles = energy / np.maximum(np.add.reduce(has_reading, axis=1, dtype=np.int64), 1)
     return assemble_dataset(
         f"meters:{path.name}",
         (profiles, np.zeros(len(wh), dtype=np.int64)),

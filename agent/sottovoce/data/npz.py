@@ -16,7 +16,7 @@ from sottovoce.errors import DataError
 
 _FEATURES = ("X", "features")
 _LABELS = ("y", "labels")
-_USED = frozenset({*_FEATURES, *_LABELS, "bounds", "classes", "groups", "test", "windows", "X_test", "y_test"})
+_KNOWN_ARRAYS = frozenset({*_FEATURES, *_LABELS, "bounds", "classes", "groups", "test", "windows", "X_test", "y_test"})
 _REMEDY = "Write it again with numpy.savez_compressed(file, X=…, y=…)."
 
 
@@ -41,26 +41,26 @@ def load_npz(path: Path, options: Mapping[str, str]) -> DataSet:
         DataError: if the file cannot be read or contains pickled objects, or an array is missing or has the wrong
             shape.
     """
-    arrays, origin = arrays_of(path, _USED), str(path)
-    whole = (_rows(_required_array(arrays, _FEATURES, origin), origin), _required_array(arrays, _LABELS, origin))
-    train, test = _split_test(whole, arrays, origin)
+    arrays, origin = arrays_of(path, _KNOWN_ARRAYS), str(path)
+    all_records = (_rows(_required_array(arrays, _FEATURES, origin), origin), _required_array(arrays, _LABELS, origin))
+    train, test = _split_test(all_records, arrays, origin)
     return assemble_dataset(
         f"npz:{path.name}",
         train,
         test=test,
         classes=_classes(arrays, origin),
         bounds=_bounds(arrays, options, train[0].shape[1], origin),
-        windows=_training_part("windows", arrays, len(whole[1])),
-        groups=_training_part("groups", arrays, len(whole[1])),
+        windows=_training_part("windows", arrays, len(all_records[1])),
+        groups=_training_part("groups", arrays, len(all_records[1])),
         origin=origin,
     )
 
 
 def arrays_of(path: Path, names: frozenset[str]) -> dict[str, NDArray[Any]]:
-    """Return those of the named arrays that an npz file contains.
+    """Return an npz file's arrays that have one of these names.
 
     Raises:
-        DataError: if the file cannot be read, is damaged, or contains pickled objects.
+        DataError: if the file cannot be read, is corrupt, or contains pickled objects.
     """
     with open_for_reading(path, _REMEDY) as stream:
         try:
@@ -87,20 +87,20 @@ def _rows(array: NDArray[Any], origin: str) -> NDArray[Any]:
     return array.reshape(len(array), math.prod(array.shape[1:]))
 
 
-def _split_test(whole: Arrays, arrays: Mapping[str, NDArray[Any]], origin: str) -> tuple[Arrays, Arrays | None]:
-    apart = {"X_test", "y_test"} & arrays.keys()
+def _split_test(all_records: Arrays, arrays: Mapping[str, NDArray[Any]], origin: str) -> tuple[Arrays, Arrays | None]:
+    test_arrays = {"X_test", "y_test"} & arrays.keys()
     if "test" in arrays:
-        if apart:
+        if test_arrays:
             raise DataError(
                 f"{origin}: the test split is defined twice. Store either `test`, or `X_test` and `y_test`."
             )
         mask = arrays["test"]
-        if mask.dtype != np.bool_ or any(array.shape[:1] != mask.shape for array in whole):
+        if mask.dtype != np.bool_ or any(array.shape[:1] != mask.shape for array in all_records):
             raise DataError(f"{origin}: `test` must be one boolean per record.")
-        return (whole[0][~mask], whole[1][~mask]), (whole[0][mask], whole[1][mask])
-    if len(apart) == 1:
+        return (all_records[0][~mask], all_records[1][~mask]), (all_records[0][mask], all_records[1][mask])
+    if len(test_arrays) == 1:
         raise DataError(f"{origin}: `X_test` and `y_test` must both be present. Add the missing one.")
-    return whole, (_rows(arrays["X_test"], origin), arrays["y_test"]) if apart else None
+    return all_records, (_rows(arrays["X_test"], origin), arrays["y_test"]) if test_arrays else None
 
 
 def _training_part(name: str, arrays: Mapping[str, NDArray[Any]], count: int) -> NDArray[Any] | None:

@@ -69,7 +69,7 @@ def partition(
 
 
 def held_by_most(parts: list[Indices]) -> int:
-    """Return the largest number of agents that have the same record, each of which spends budget on it."""
+    """Return the largest number of agents that share a record, each of which spends budget on it."""
     return int(np.bincount(np.concatenate(parts), minlength=1).max())
 
 
@@ -122,10 +122,11 @@ def _required_groups(name: str, groups: Indices | None) -> Indices:
 
 
 def _one_group(groups: Indices, agents: int, generator: "np.random.Generator") -> list[Indices]:
-    found = np.unique(groups)
-    if len(found) < agents:
-        raise DataError(f"{len(found)} groups are too few to assign one to each of {agents} agents. Use fewer agents.")
-    return [np.flatnonzero(groups == group).astype(np.int64) for group in generator.permutation(found)[:agents]]
+    distinct = np.unique(groups)
+    count = len(distinct)
+    if count < agents:
+        raise DataError(f"{count} groups are too few to assign one to each of {agents} agents. Use fewer agents.")
+    return [np.flatnonzero(groups == group).astype(np.int64) for group in generator.permutation(distinct)[:agents]]
 
 
 def _by_group(groups: Indices, agents: int, generator: "np.random.Generator") -> list[Indices]:
@@ -159,9 +160,9 @@ def _alpha(text: str) -> float:
     return alpha
 
 
-def _count(name: str, text: str, most: int) -> int:
-    if not re.fullmatch(r"[0-9]{1,9}", text) or not 1 <= int(text) <= most:
-        raise DataError(f"{name}: the number of records per agent must be from 1 to {most}.")
+def _count(name: str, text: str, maximum: int) -> int:
+    if not re.fullmatch(r"[0-9]{1,9}", text) or not 1 <= int(text) <= maximum:
+        raise DataError(f"{name}: the number of records per agent must be from 1 to {maximum}.")
     return int(text)
 
 

@@ -50,10 +50,10 @@ class Records:
             return np.arange(len(self), dtype=np.int64)
         if self.units is None:
             raise InternalError("records without numbers cannot be read unit by unit: this is a bug; please report it")
-        kept = np.zeros(len(self), dtype=np.bool_)
+        selected = np.zeros(len(self), dtype=np.bool_)
         for first, last in units.spans if units is not None else ():
-            kept |= (self.units >= first) & (self.units <= last)
-        return np.flatnonzero(kept)
+            selected |= (self.units >= first) & (self.units <= last)
+        return np.flatnonzero(selected)
 
     def within(self, units: Units | None) -> "Records":
         """Return the records that belong to these units, in their order, or no records for None. See `places`."""
@@ -61,25 +61,22 @@ class Records:
 
     def at(self, places: NDArray[Any] | slice) -> "Records":
         """Return the records at these positions."""
-        told = {
-            name: array[places]
-            for name in ("windows", "identities", "units")
-            if (array := getattr(self, name)) is not None
-        }
-        return replace(self, features=self.features[places], labels=self.labels[places], **told)
+        arrays = {name: getattr(self, name) for name in ("windows", "identities", "units")}
+        selected = {name: array[places] for name, array in arrays.items() if array is not None}
+        return replace(self, features=self.features[places], labels=self.labels[places], **selected)
 
 
 def identified(records: Records) -> Records:
     """Return the records with identities: a hash of each record's features, label and window before any transform.
 
-    Two records have the same identity if and only if they are equal. A record keeps its identity through clamping and
-    transforms, so later settings that change the record's features do not change the identity.
+    Two records have the same identity if and only if they are equal. Because the hash is computed before clamping and
+    transforms, later settings that change the record's features do not change its identity.
     """
     if records.identities is not None:
         return records
     rows = np.ascontiguousarray(records.features + 0.0)  # turns -0.0 into 0.0
-    rest = np.column_stack([records.labels, records.labels * 0 if records.windows is None else records.windows + 1])
-    hashes = [sha256(row.tobytes() + more.tobytes()).digest() for row, more in zip(rows, rest, strict=True)]
+    suffixes = np.column_stack([records.labels, records.labels * 0 if records.windows is None else records.windows + 1])
+    hashes = [sha256(row.tobytes() + suffix.tobytes()).digest() for row, suffix in zip(rows, suffixes, strict=True)]
     identities = np.frombuffer(b"".join(hashes), dtype=np.uint8).reshape(len(records), 32)
     return replace(records, identities=identities)
 

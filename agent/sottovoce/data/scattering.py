@@ -20,7 +20,7 @@ FLOOR = 0.02
 _WIDTH = 0.8  # standard deviation of the finest wavelet's envelope, in pixels
 _FREQUENCY = 0.75 * math.pi  # frequency of the finest wavelet, in radians per pixel
 _REACH = 3  # number of standard deviations at which an envelope ends
-_AT_ONCE = 64  # number of rows whose maps are in memory at the same time
+_CHUNK_ROWS = 64  # number of rows whose maps are in memory at the same time
 
 
 def scatter(rows: Rows, scales: int) -> Rows:
@@ -40,11 +40,11 @@ def scatter(rows: Rows, scales: int) -> Rows:
     """
     columns = scatter_width(rows.shape[1], scales)
     channels, pixels = image_shape(rows.shape[1], scales)
-    found = np.empty((len(rows), columns))
-    for start in range(0, len(rows), _AT_ONCE):
-        images = rows[start : start + _AT_ONCE].reshape(-1, channels, pixels, pixels)
-        found[start : start + _AT_ONCE] = _scattering_maps(images, scales).reshape(-1, columns)
-    return found
+    coefficients = np.empty((len(rows), columns))
+    for start in range(0, len(rows), _CHUNK_ROWS):
+        images = rows[start : start + _CHUNK_ROWS].reshape(-1, channels, pixels, pixels)
+        coefficients[start : start + _CHUNK_ROWS] = _scattering_maps(images, scales).reshape(-1, columns)
+    return coefficients
 
 
 def scatter_width(features: int, scales: int) -> int:
@@ -93,8 +93,8 @@ def average(scales: int) -> Rows:
     return _gaussian(np.arange(side + 2 * reach) - (side + 2 * reach - 1) / 2, sigma)
 
 
-def _gaussian(at: Rows, sigma: float) -> Rows:
-    weights = np.exp(-(at**2) / (2 * sigma**2))
+def _gaussian(positions: Rows, sigma: float) -> Rows:
+    weights = np.exp(-(positions**2) / (2 * sigma**2))
     weights /= weights.sum()
     return weights
 
@@ -103,10 +103,10 @@ def _gaussian(at: Rows, sigma: float) -> Rows:
 def waves(scale: int, angle: int) -> tuple[NDArray[np.complex128], NDArray[np.complex128]]:
     """Return a wavelet's two factors, down and across the image, before the correction that makes its sum 0."""
     weights = envelope(scale)
-    at = np.arange(len(weights)) - len(weights) // 2
-    turn = math.pi * angle / ANGLES
-    down, across = (_FREQUENCY / 2**scale * part for part in (math.sin(turn), math.cos(turn)))
-    return weights * np.exp(1j * down * at), weights * np.exp(1j * across * at)
+    positions = np.arange(len(weights)) - len(weights) // 2
+    radians = math.pi * angle / ANGLES
+    down, across = (_FREQUENCY / 2**scale * direction for direction in (math.sin(radians), math.cos(radians)))
+    return weights * np.exp(1j * down * positions), weights * np.exp(1j * across * positions)
 
 
 def correction(scale: int, angle: int) -> float:
@@ -117,18 +117,20 @@ def correction(scale: int, angle: int) -> float:
 
 def wavelet(scale: int, angle: int) -> NDArray[np.complex128]:
     """Return a wavelet, complex128[2 r + 1, 2 r + 1]; its sum is 0, up to rounding."""
-    whole: NDArray[np.complex128] = np.outer(*waves(scale, angle))
-    return whole - correction(scale, angle) * np.outer(envelope(scale), envelope(scale))
+    product: NDArray[np.complex128] = np.outer(*waves(scale, angle))
+    return product - correction(scale, angle) * np.outer(envelope(scale), envelope(scale))
 
 
 def _scattering_maps(images: Rows, scales: int) -> Rows:
-    """Return the normalised maps, float64[n, maps, cells²], of images float64[n, channels, pixels, pixels].
+    """Return images' normalised maps: float64[n, channels, pixels, pixels] → float64[n, maps, cells²].
 
     Uses only elementwise operations and sums along rows in a fixed order, so other images do not affect the result.
     """
-    first = [_wavelet_moduli(images, scale) for scale in range(scales)]
-    second = [_wavelet_moduli(first[narrow], wide) for narrow in range(scales) for wide in range(narrow + 1, scales)]
-    maps = np.concatenate([_averaged(part, scales) for part in (images, *first, *second)], axis=1)
+    first_order = [_wavelet_moduli(images, scale) for scale in range(scales)]
+    second_order = [
+        _wavelet_moduli(first_order[narrow], wide) for narrow in range(scales) for wide in range(narrow + 1, scales)
+    ]
+    maps = np.concatenate([_averaged(part, scales) for part in (images, *first_order, *second_order)], axis=1)
     flat = np.ascontiguousarray(maps).reshape(*maps.shape[:2], -1)
     flat -= flat.mean(axis=2, keepdims=True)
     flat /= np.sqrt((flat * flat).mean(axis=2, keepdims=True)) + FLOOR
@@ -136,19 +138,19 @@ def _scattering_maps(images: Rows, scales: int) -> Rows:
 
 
 def _wavelet_moduli(maps: Rows, scale: int) -> Rows:
-    """Return the moduli of all wavelets of a scale: float64[n, maps, p, p] → float64[n, maps · ANGLES, p, p]."""
+    """Return the moduli for all wavelets at a scale: float64[n, maps, p, p] → float64[n, maps · ANGLES, p, p]."""
     gaussian = envelope(scale)
     padded = _padded(maps, len(gaussian) // 2)
     smooth = weighted_sums(weighted_sums(padded, gaussian).swapaxes(2, 3), gaussian)
-    found = np.empty((*maps.shape[:2], ANGLES, *maps.shape[2:]))
+    moduli = np.empty((*maps.shape[:2], ANGLES, *maps.shape[2:]))
     for angle in range(ANGLES):
         down, across = waves(scale, angle)
         real, imaginary = (weighted_sums(padded, part).swapaxes(2, 3) for part in (down.real, down.imag))
-        along = weighted_sums(real, across.real) - weighted_sums(imaginary, across.imag)
-        beside = weighted_sums(real, across.imag) + weighted_sums(imaginary, across.real)
-        along -= correction(scale, angle) * smooth
-        found[:, :, angle] = np.sqrt(along * along + beside * beside).swapaxes(2, 3)
-    return found.reshape(len(maps), -1, *maps.shape[2:])
+        real_part = weighted_sums(real, across.real) - weighted_sums(imaginary, across.imag)
+        imaginary_part = weighted_sums(real, across.imag) + weighted_sums(imaginary, across.real)
+        real_part -= correction(scale, angle) * smooth
+        moduli[:, :, angle] = np.sqrt(real_part * real_part + imaginary_part * imaginary_part).swapaxes(2, 3)
+    return moduli.reshape(len(maps), -1, *maps.shape[2:])
 
 
 def _averaged(maps: Rows, scales: int) -> Rows:

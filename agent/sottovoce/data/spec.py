@@ -91,7 +91,7 @@ KINDS: dict[str, DataKind] = {
 _MAX_SECONDS = 3600
 _SUFFIXES = {".csv": "csv:{}#label=COLUMN", ".npz": "npz:{}"}
 """SPEC templates for a file without a kind, keyed by file suffix."""
-_IN_IDX = ("mnist", "fashion-mnist", "kmnist", "emnist")
+_IDX_DATASETS = ("mnist", "fashion-mnist", "kmnist", "emnist")
 """Data sets that are distributed as IDX files."""
 
 
@@ -134,65 +134,66 @@ def load(spec: DataSpec | str) -> DataSet:
         The data set.
 
     Raises:
-        DataError: if the SPEC is malformed, or its source is missing or damaged, or does not contain valid records.
+        DataError: if the SPEC is malformed, or its source is missing or corrupt, or does not contain valid records.
     """
     parsed = parse(spec) if isinstance(spec, str) else spec
     kind = _find_kind(parsed.kind)
     if kind is None:
         raise DataError(f"There is no data kind {parsed.kind!r}.")
-    given: list[Any] = [parsed.path] if kind.has_path else []
-    given += [parsed.options] if kind.options else []
+    arguments: list[Any] = [parsed.path] if kind.has_path else []
+    arguments += [parsed.options] if kind.options else []
     if isinstance(kind.loader, str):
         module, _, function = kind.loader.rpartition(".")
-        return cast(DataSet, getattr(import_module(f"sottovoce.data.{module}"), function)(*given))
-    return _load_from_plugin(parsed.kind, kind, given)
+        return cast(DataSet, getattr(import_module(f"sottovoce.data.{module}"), function)(*arguments))
+    return _load_from_plugin(parsed.kind, kind, arguments)
 
 
 def _find_kind(name: str) -> DataKind | None:
-    if (
-        name in KINDS
-    ):  # commands use these by default, so a package that reuses such a name breaks only `plugins --check`
+    if name in KINDS:  # built-in kinds take precedence; a package that reuses a name breaks only `plugins --check`
         return KINDS[name]
     plugin = find(DATA_KIND, name, KINDS)
     if plugin is None:
         return None
     kind = cast(DataKind, load_plugin(plugin, DataKind))
     if not callable(kind.loader):
-        raise plugin.error(f"its loader is of type {type(kind.loader).__name__}, not a function")
+        raise plugin.error(f"the kind's loader is of type {type(kind.loader).__name__}, not a function")
     seconds: object = kind.seconds
     if not isinstance(seconds, int | float) or not 0 < seconds <= _MAX_SECONDS:
-        raise plugin.error(f"its seconds are {seconds!r}, but must be a positive number up to {_MAX_SECONDS}")
+        raise plugin.error(
+            f"the kind's time limit is {seconds!r}, but must be a positive number of seconds up to {_MAX_SECONDS}"
+        )
     if not {*kind.required} <= {*kind.options}:
         raise plugin.error("the kind requires an option that it does not declare")
     return kind
 
 
-def _load_from_plugin(name: str, kind: DataKind, given: list[Any]) -> DataSet:
+def _load_from_plugin(name: str, kind: DataKind, arguments: list[Any]) -> DataSet:
     """Load a data set of a kind from another package, and check it like a data set from a file."""
     plugin = find(DATA_KIND, name, KINDS)
     if plugin is None or isinstance(kind.loader, str):
         raise DataError(f"There is no data kind {name!r}.")
     origin = f"data kind {name}"
     with guarded(plugin, "its loader", kind.seconds):
-        found: object = kind.loader(*given)
-    if not isinstance(found, DataSet):
-        raise plugin.error(f"its loader returned an object of type {type(found).__name__}, not a DataSet")
-    with guarded(plugin, "its DataSet"):
-        for part in (found.records, *(() if found.test is None else (found.test,))):
-            checked(part.features, part.labels, classes=found.classes, windows=part.windows, origin=origin)
-        if found.bounds is not None:
-            checked_bounds(*found.bounds, found.records.features.shape[1], origin)
-    return found
+        dataset: object = kind.loader(*arguments)
+    if not isinstance(dataset, DataSet):
+        raise plugin.error(f"the kind's loader returned an object of type {type(dataset).__name__}, not a DataSet")
+    with guarded(plugin, "checking its DataSet"):
+        for part in (dataset.records, *(() if dataset.test is None else (dataset.test,))):
+            checked(part.features, part.labels, classes=dataset.classes, windows=part.windows, origin=origin)
+        if dataset.bounds is not None:
+            checked_bounds(*dataset.bounds, dataset.records.features.shape[1], origin)
+    return dataset
 
 
 def _remedy(name: str) -> str:
     """Return the remedy for an unknown kind of data."""
-    if (suffix := Path(name).suffix.lower()) in _SUFFIXES:
+    suffix = Path(name).suffix.lower()
+    if suffix in _SUFFIXES:
         return f"For example, write {_SUFFIXES[suffix].format(name)} to read this file."
-    if name.lower() in _IN_IDX:
+    if name.lower() in _IDX_DATASETS:
         return f"For example, write idx:DIRECTORY for the directory that contains the files of {name}."
-    near = suggestion(name, KINDS)
-    return f"{f'Did you mean {near!r}? ' if near else ''}For example, write {KINDS[near or 'csv'].example}."
+    similar = suggestion(name, KINDS)
+    return f"{f'Did you mean {similar!r}? ' if similar else ''}For example, write {KINDS[similar or 'csv'].example}."
 
 
 def _options(name: str, kind: DataKind, text: str) -> dict[str, str]:

@@ -1,6 +1,6 @@
 """The steps of transforms, each of which maps every row of features independently to a new row.
 
-Every row of a result is bit-identical regardless of which other rows are present, see sottovoce.data.transform. All
+Each row of the result is bit-identical regardless of which other rows are present, see sottovoce.data.transform. All
 steps work on private copies, C-contiguous float64, and may change them.
 """
 
@@ -18,13 +18,13 @@ from sottovoce.kernels.harmonics import harmonic_waves
 Rows = NDArray[np.float64]
 
 HOG_DIRECTIONS = tuple((math.cos(math.pi * k / 4), math.sin(math.pi * k / 4)) for k in range(4))
-"""Cosine and sine of the directions in which `hog` looks for edges. They cover half a turn, so dark on light is treated
-like light on dark."""
+"""Cosine and sine of the directions in which `hog` looks for edges, over half a turn: an edge from dark to light counts
+like one from light to dark."""
 
 HOG_FLOOR = 0.1
 """Contrast per pixel of a cell below which `hog` attenuates edges."""
 
-_AT_ONCE = 1024  # number of rows whose complete images `hog` has in memory at the same time
+_CHUNK_ROWS = 1024  # number of rows whose complete images `hog` has in memory at the same time
 
 
 def squash(rows: Rows, bounds: Bounds | None, scale: float) -> Rows:
@@ -73,7 +73,7 @@ def pooled_width(features: int, side: int) -> int:
 def dct(rows: Rows, side: int) -> Rows:
     """Return the side × side lowest frequencies of a square image: its truncated orthonormal two-dimensional DCT-II.
 
-    These contain most of an image's energy, as do the first principal components, which, however, would have to be
+    The lowest frequencies contain most of an image's energy, like the first principal components, but need not be
     fitted to records.
 
     Raises:
@@ -84,8 +84,8 @@ def dct(rows: Rows, side: int) -> Rows:
     waves = _waves(pixels, side)
     # No BLAS: each sum runs along one row of adjacent numbers, so its order does not depend on any other record.
     across = np.einsum("nyx,kx->nky", rows.reshape(len(rows), pixels, pixels), waves)
-    both: Rows = np.einsum("nky,ly->nlk", across, waves)
-    return both.reshape(len(rows), side * side)
+    frequencies: Rows = np.einsum("nky,ly->nlk", across, waves)
+    return frequencies.reshape(len(rows), side * side)
 
 
 def dct_width(features: int, side: int) -> int:
@@ -117,11 +117,11 @@ def hog(rows: Rows, side: int) -> Rows:
     """
     columns = hog_width(rows.shape[1], side)
     pixels = math.isqrt(rows.shape[1])
-    found = np.empty((len(rows), columns))
-    for start in range(0, len(rows), _AT_ONCE):
-        images = rows[start : start + _AT_ONCE].reshape(-1, pixels, pixels)
-        found[start : start + _AT_ONCE] = _oriented_gradients(images, side).reshape(-1, columns)
-    return found
+    histograms = np.empty((len(rows), columns))
+    for start in range(0, len(rows), _CHUNK_ROWS):
+        images = rows[start : start + _CHUNK_ROWS].reshape(-1, pixels, pixels)
+        histograms[start : start + _CHUNK_ROWS] = _oriented_gradients(images, side).reshape(-1, columns)
+    return histograms
 
 
 def hog_width(features: int, side: int) -> int:
@@ -141,8 +141,8 @@ def harmonics(rows: Rows, count: int) -> Rows:
     """
     harmonics_width(rows.shape[1], count)
     # No BLAS: each sum runs along one row of adjacent numbers, so its order does not depend on any other record.
-    found: Rows = np.einsum("nd,kd->nk", rows, harmonic_waves(rows.shape[1], count))
-    return found
+    coefficients: Rows = np.einsum("nd,kd->nk", rows, harmonic_waves(rows.shape[1], count))
+    return coefficients
 
 
 def harmonics_width(features: int, count: int) -> int:
@@ -200,7 +200,7 @@ def _cells_per_side(step: str, features: int, side: int) -> int:
 
 @lru_cache(maxsize=8)
 def _waves(pixels: int, count: int) -> Rows:
-    """Return the `count` slowest of the DCT-II's `pixels` orthonormal waves, float64[count, pixels].
+    """Return the `count` lowest-frequency orthonormal waves of the DCT-II, float64[count, pixels].
 
     The array is cached, so it must not be changed.
     """
@@ -223,8 +223,8 @@ def _oriented_gradients(images: Rows, side: int) -> Rows:
 
     Uses only elementwise operations in a fixed order, so other images do not affect the result.
     """
-    edged = np.pad(images, ((0, 0), (1, 1), (1, 1)), mode="edge")
-    across, down = edged[:, 1:-1, 2:] - edged[:, 1:-1, :-2], edged[:, 2:, 1:-1] - edged[:, :-2, 1:-1]
+    padded = np.pad(images, ((0, 0), (1, 1), (1, 1)), mode="edge")
+    across, down = padded[:, 1:-1, 2:] - padded[:, 1:-1, :-2], padded[:, 2:, 1:-1] - padded[:, :-2, 1:-1]
     strength, cells = np.hypot(across, down), images.shape[1] // side
     sums = np.empty((len(images), cells, cells, len(HOG_DIRECTIONS)))
     for k, (cosine, sine) in enumerate(HOG_DIRECTIONS):
@@ -254,6 +254,6 @@ def weighted_sums(images: Rows, weights: Iterable[float], stride: int = 1) -> Ro
     column = list(weights)
     count = (images.shape[-2] - len(column)) // stride + 1
     total = np.zeros((*images.shape[:-2], count, images.shape[-1]))
-    for place, weight in enumerate(column):
-        total += images[..., place : place + stride * (count - 1) + 1 : stride, :] * weight
+    for offset, weight in enumerate(column):
+        total += images[..., offset : offset + stride * (count - 1) + 1 : stride, :] * weight
     return total

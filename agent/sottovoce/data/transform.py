@@ -1,10 +1,10 @@
-"""Public transform of features, which is a function only of a single record and of public declarations.
+"""Public transforms of features, which depend only on a single record and on public declarations.
 
 This independence is a privacy requirement. The privacy statement accounts for what one record can change; if a mean, a
 scale or even a rounding depended on the rest of the batch, one record would change how the others are transformed, and
-the sensitivity that the vault charges for would be wrong. Therefore, no training-set statistic is used, and every row
-is bit-identical whether it is transformed alone or with others: arrays are first made C-contiguous, aligned float64,
-so each sum runs along one contiguous row in an order that depends only on the number of columns.
+the vault would charge for the wrong sensitivity. Therefore, no training-set statistic is used, and every row is
+bit-identical whether it is transformed alone or with others: arrays are first made C-contiguous, aligned float64, so
+each sum runs along one contiguous row in an order that depends only on the number of columns.
 
 Each feature is first clamped to its declared range, if there is one. Then the steps of the transform, written as
 `STEP,STEP(NUMBER),…`, are applied from left to right:
@@ -60,12 +60,12 @@ class _Step:
     """A step of a transform.
 
     Attributes:
-        do: function of the rows, the bounds and the step's number that returns the new rows.
+        function: function of the rows, the bounds and the step's number that returns the new rows.
         number: kind of number that the step requires; None if it has no number.
         width: function of d and the step's number that returns the number of columns produced from d columns.
     """
 
-    do: Callable[[Rows, Bounds | None, float], Rows]
+    function: Callable[[Rows, Bounds | None, float], Rows]
     number: str | None = None
     width: Callable[[int, float], int] = lambda d, _: d
 
@@ -111,10 +111,10 @@ def parse_steps(name: TransformName) -> tuple[tuple[str, float], ...]:
     """
     if name == _NONE:
         return ()
-    words = _NAMED.get(name, name).split(",")
-    if len(words) > _MAX_STEPS:
+    parts = _NAMED.get(name, name).split(",")
+    if len(parts) > _MAX_STEPS:
         raise DataError(f"Transform {name[:40]}… has more than {_MAX_STEPS} steps. Remove some of them.")
-    return tuple(_parse_step(word.strip()) for word in words)
+    return tuple(_parse_step(part.strip()) for part in parts)
 
 
 def step_width(step: str, number: float, d: int) -> int:
@@ -148,7 +148,7 @@ def apply(name: TransformName, features: Rows, bounds: Bounds | None) -> Rows:
     if bounds is not None:
         np.clip(rows, *bounds, out=rows)
     for step, number in parse_steps(name):
-        rows = np.ascontiguousarray(_STEPS[step].do(rows, bounds, number))
+        rows = np.ascontiguousarray(_STEPS[step].function(rows, bounds, number))
         if step in NEW_COLUMNS:
             bounds = None  # the bounds applied only to the previous columns
     return rows
@@ -185,17 +185,18 @@ def centred_unit(features: Rows, bounds: Bounds | None) -> Rows:
     return apply("centred-unit", features, bounds)
 
 
-def _parse_step(word: str) -> tuple[str, float]:
-    match = re.fullmatch(r"([a-z-]+)(?:\(([^()]*)\))?", word)
-    name = match[1] if match else word
+def _parse_step(text: str) -> tuple[str, float]:
+    match = re.fullmatch(r"([a-z-]+)(?:\(([^()]*)\))?", text)
+    name = match[1] if match else text
     if not match or name not in _STEPS:
-        near = suggestion(name, known := [*_STEPS, *_NAMED, _NONE])
-        guess = f"Did you mean {near!r}? " if near else ""
-        raise DataError(f"There is no transform step {word!r}. {guess}Steps: {', '.join(known)}.")
+        known_names = [*_STEPS, *_NAMED, _NONE]
+        similar = suggestion(name, known_names)
+        hint = f"Did you mean {similar!r}? " if similar else ""
+        raise DataError(f"There is no transform step {text!r}. {hint}Steps: {', '.join(known_names)}.")
     kind = _STEPS[name].number
     if (kind is None) != (match[2] is None):
         example = f"{name}(2)" if kind else name
-        raise DataError(f"Transform step {word!r}: write it like {example}.")
+        raise DataError(f"Transform step {text!r}: write it like {example}.")
     if kind is None:
         return name, 0.0
     try:
@@ -203,5 +204,5 @@ def _parse_step(word: str) -> tuple[str, float]:
     except ValueError:
         number = math.nan
     if not 0 < number <= 1e9 or (kind == "whole" and number != int(number)):
-        raise DataError(f"Transform step {word!r}: the number must be {kind} and at most 10⁹.")
+        raise DataError(f"Transform step {text!r}: the number must be {kind} and at most 10⁹.")
     return name, number

@@ -7,7 +7,7 @@ from sottovoce.doctor.finding import Finding, ok, problem, warning
 from sottovoce.doctor.subject import Subject
 from sottovoce.errors import ExitCode
 
-_LONG_SECONDS = 300.0
+_MAX_WAIT_SECONDS = 300.0
 _SOCKET = "agent.sock"
 
 
@@ -24,7 +24,8 @@ def agent(subject: Subject) -> Iterator[Finding]:
         yield _no_answer_finding(subject)
         return
     status = subject.status
-    peers = f"{len(status['peers'])} peer{'' if len(status['peers']) == 1 else 's'}"
+    peer_count = len(status["peers"])
+    peers = f"{peer_count} peer{'' if peer_count == 1 else 's'}"
     yield ok(f"{status['state']}, cycle {status['cycle']}, {peers}, {status['resources']['rss_mib']:.0f} MiB")
     if status["transport"]["trouble"]:
         yield problem(
@@ -38,11 +39,11 @@ def agent(subject: Subject) -> Iterator[Finding]:
             "stop both devices; docs/how-to/enrol.md explains which one may continue",
             ExitCode.IDENTITY,
         )
-    others = status["task"]["others"]
-    for other in others:
-        differences = "; ".join(other["differences"]) or "details are not known yet"
+    other_groups = status["task"]["others"]
+    for group in other_groups:
+        differences = "; ".join(group["differences"]) or "details are not known yet"
         yield warning(
-            f"this device does not mix with {other['devices']} devices, because their task differs: {differences}",
+            f"this device does not mix with {group['devices']} devices, because their task differs: {differences}",
             "use the same settings on all devices that should learn together: docs/explanation/tasks.md lists them",
         )
     failing = [peer for peer in status["peers"] if peer["failures_in_a_row"]]
@@ -51,7 +52,7 @@ def agent(subject: Subject) -> Iterator[Finding]:
             f"cannot reach {peer['last_failure']}", "check that device and the network between the two devices"
         )
     for wait in status["waiting"]:
-        if wait["since_s"] > _LONG_SECONDS and not wait["name"].startswith("timer:"):
+        if wait["since_s"] > _MAX_WAIT_SECONDS and not wait["name"].startswith("timer:"):
             yield warning(
                 f"the agent has been waiting for {wait['reason']} for {wait['since_s'] / 60:.0f} minutes",
                 "see `sottovoce agent status --why` for details",

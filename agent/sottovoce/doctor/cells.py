@@ -24,7 +24,8 @@ def cells(subject: Subject) -> Iterator[Finding]:
     )
     if status is None:
         return
-    if (known := len(status["peers"]) + 1) < cell.least:
+    known = len(status["peers"]) + 1
+    if known < cell.least:
         yield warning(
             f"this device knows {known} of the {cell.least} devices that a secure sum requires",
             "start the others, list them under transport.peers, or reduce privacy.cell.min on all devices",

@@ -13,7 +13,7 @@ from sottovoce.errors import ExitCode
 from sottovoce.identity import Identity, load
 from sottovoce.identity.renewal import renewal_due
 
-_OTHERS = stat.S_IRWXG | stat.S_IRWXO
+_OTHER_USERS = stat.S_IRWXG | stat.S_IRWXO
 _RENEW = "renew it with `sottovoce fleet renew`: docs/how-to/enrol.md"
 _SOON = timedelta(days=1)
 
@@ -27,7 +27,7 @@ def certificates(subject: Subject) -> Iterator[Finding]:
     identity = load(directory, peers=peers, dated=False)
     yield ok(f"{identity.node_id} of fleet {identity.fleet}: keys and certificates belong together")
     yield _validity(subject, identity)
-    if directory.stat().st_mode & _OTHERS:
+    if directory.stat().st_mode & _OTHER_USERS:
         yield warning(f"{directory}: other users can access this directory", f"chmod 700 {directory}")
     if config is not None:
         yield from refusal_findings(lambda: check_mode(config, identity))
@@ -48,12 +48,12 @@ def certificates(subject: Subject) -> Iterator[Finding]:
 
 
 def _validity(subject: Subject, identity: Identity) -> Finding:
-    left, due = identity.not_after - subject.now, renewal_due(identity)
-    days = f"{left.days} days" if left > _SOON else f"{left.total_seconds() / 3600:.0f} hours"
-    words = f"the certificate is valid until {identity.not_after:%Y-%m-%d %H:%M} UTC, {days} more"
-    if left < timedelta(0):
-        ended = f"the certificate expired on {identity.not_after:%Y-%m-%d %H:%M} UTC, and peers refuse it"
-        return problem(ended, _RENEW, ExitCode.IDENTITY)
-    if subject.now > due:
-        return warning(f"{words}; renewal has been due since {due:%Y-%m-%d}", _RENEW)
-    return ok(f"{words}; renewal is due from {due:%Y-%m-%d} on")
+    remaining, renewal = identity.not_after - subject.now, renewal_due(identity)
+    days = f"{remaining.days} days" if remaining > _SOON else f"{remaining.total_seconds() / 3600:.0f} hours"
+    validity = f"the certificate is valid until {identity.not_after:%Y-%m-%d %H:%M} UTC, {days} more"
+    if remaining < timedelta(0):
+        expiry = f"the certificate expired on {identity.not_after:%Y-%m-%d %H:%M} UTC, and peers refuse it"
+        return problem(expiry, _RENEW, ExitCode.IDENTITY)
+    if subject.now > renewal:
+        return warning(f"{validity}; renewal has been due since {renewal:%Y-%m-%d}", _RENEW)
+    return ok(f"{validity}; renewal is due from {renewal:%Y-%m-%d} on")

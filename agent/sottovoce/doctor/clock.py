@@ -1,4 +1,4 @@
-"""Check of the clock, which certificates and windows depend on, and which many devices lose in a power cut."""
+"""Check of the clock, on which certificates and windows depend, and which many devices lose in a power cut."""
 
 from collections.abc import Callable, Iterator
 
@@ -11,28 +11,30 @@ from sottovoce.identity.files import read
 from sottovoce.identity.identity import TLS_CERTIFICATE
 from sottovoce.identity.verification import decode_certificate
 
-_SET = "set the clock from the network (`timedatectl set-ntp true`), or install a real-time clock"
+_REMEDY = "set the clock from the network (`timedatectl set-ntp true`), or install a real-time clock"
 
 
 def clock(subject: Subject, kernel: Callable[[], int] = kernel_clock) -> Iterator[Finding]:
-    """Check that the clock is synchronised, has not gone back, and is past the start of the certificate's validity."""
-    said = f"{subject.now:%Y-%m-%d %H:%M} UTC"
+    """Check that the clock is synchronised, has not been set back, and is past the certificate's start of validity."""
+    current_time = f"{subject.now:%Y-%m-%d %H:%M} UTC"
     match kernel():
         case code if code == UNSYNCHRONISED:
-            yield warning(f"shows {said}, but is not synchronised", _SET)
+            yield warning(f"shows {current_time}, but is not synchronised", _REMEDY)
         case code if code < 0:
-            yield ok(f"shows {said}; this kernel does not report whether it is synchronised")
+            yield ok(f"shows {current_time}; this kernel does not report whether it is synchronised")
         case _:
-            yield ok(f"shows {said}, synchronised")
+            yield ok(f"shows {current_time}, synchronised")
     if subject.state is None or not subject.is_readable:
         return
     ClockFloor(subject.state / NAME, lambda: synchronised(kernel)).check(subject.now)
     path = state_files(subject.state)[0] / TLS_CERTIFICATE
     try:
-        begin = decode_certificate(read(path), path).not_valid_before_utc
+        valid_from = decode_certificate(read(path), path).not_valid_before_utc
     except IdentityError:
         return  # the next check reports this error
-    if subject.now < begin:
+    if subject.now < valid_from:
         yield problem(
-            f"shows {said}, before this device's certificate is valid ({begin:%Y-%m-%d %H:%M})", _SET, ExitCode.IDENTITY
+            f"shows {current_time}, before this device's certificate is valid ({valid_from:%Y-%m-%d %H:%M})",
+            _REMEDY,
+            ExitCode.IDENTITY,
         )

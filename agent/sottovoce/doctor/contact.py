@@ -11,7 +11,7 @@ DEADLINE = 6.0
 """Time limit in seconds for all concurrent connections of one check."""
 
 _CONNECT_SECONDS = 5.0
-_OBJECTS_SECONDS = 0.5  # time for a TLS 1.3 peer to report a refused certificate; a broker that accepts it is silent
+_REFUSAL_SECONDS = 0.5  # time for a TLS 1.3 peer to report a refused certificate; a broker that accepts it is silent
 K = TypeVar("K", bound=Hashable)
 
 _CLOSED = "the connection is closed: the other side does not accept this device's certificate, or is another program"
@@ -57,7 +57,7 @@ def obstacle(host: str, port: int, tls: ssl.SSLContext | None = None, name: str 
 
 def _server_refusal(connection: ssl.SSLSocket) -> str | None:
     """Return the server's refusal of this device's certificate, which TLS 1.3 reports only after the handshake."""
-    connection.settimeout(_OBJECTS_SECONDS)
+    connection.settimeout(_REFUSAL_SECONDS)
     try:
         return None if connection.recv(1) else _CLOSED
     except TimeoutError:
@@ -65,32 +65,35 @@ def _server_refusal(connection: ssl.SSLSocket) -> str | None:
 
 
 def _describe_error(error: ssl.SSLError) -> str:
-    said = str(error)
-    return next((words for key, words in _REFUSALS.items() if key in said), f"TLS fails ({error.reason or 'unknown'})")
+    message = str(error)
+    for part, description in _REFUSALS.items():
+        if part in message:
+            return description
+    return f"TLS fails ({error.reason or 'unknown'})"
 
 
-def obstacles(asked: Mapping[K, Callable[[], str | None]], seconds: float = DEADLINE) -> dict[K, str | None]:
+def obstacles(checks: Mapping[K, Callable[[], str | None]], seconds: float = DEADLINE) -> dict[K, str | None]:
     """Run all checks concurrently, and return at the deadline, because resolving a name can take minutes.
 
     Args:
-        asked: checks to run, by key.
+        checks: checks to run, by key.
         seconds: time limit for all checks together.
 
     Returns:
         The results by key; for a check that did not end in time, a message about the missing answer.
     """
-    late = f"no answer within {seconds:g} s, perhaps from the name server"
-    found: dict[K, str | None] = dict.fromkeys(asked, late)
+    timeout_message = f"no answer within {seconds:g} s, perhaps from the name server"
+    results: dict[K, str | None] = dict.fromkeys(checks, timeout_message)
     done = threading.Semaphore(0)
 
-    def run(key: K, ask: Callable[[], str | None]) -> None:
-        answer = ask()
-        found[key] = answer
+    def run(key: K, check: Callable[[], str | None]) -> None:
+        result = check()
+        results[key] = result
         done.release()
 
-    for key, ask in asked.items():  # daemon threads, so that a hanging name server does not keep the process alive
-        threading.Thread(target=run, args=(key, ask), daemon=True).start()
-    end = time.monotonic() + seconds
-    for _ in asked:
-        done.acquire(timeout=max(0.0, end - time.monotonic()))
-    return dict(found)
+    for key, check in checks.items():  # daemon threads, because a hanging name server must not keep the process alive
+        threading.Thread(target=run, args=(key, check), daemon=True).start()
+    deadline = time.monotonic() + seconds
+    for _ in checks:
+        done.acquire(timeout=max(0.0, deadline - time.monotonic()))
+    return dict(results)

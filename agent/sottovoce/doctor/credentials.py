@@ -11,7 +11,7 @@ from sottovoce.identity.identity import FLEET_CERTIFICATE, TLS_CERTIFICATE, TLS_
 
 
 def device_credentials(state: Path, peers: list[str]) -> tuple[Identity, ssl.SSLContext]:
-    """Return the device's identity, and a TLS context like the one that its agent uses with other devices.
+    """Return the device's identity, and a TLS context equivalent to its agent's for connections to other devices.
 
     Raises:
         IdentityError: if the device's keys and certificates cannot be used.
@@ -30,7 +30,7 @@ def device_credentials(state: Path, peers: list[str]) -> tuple[Identity, ssl.SSL
 
 
 def broker_tls_context(section: MqttSection, state: Path) -> ssl.SSLContext | None:
-    """Return a TLS context like the one that the agent uses with the fleet's broker; None for a broker without TLS.
+    """Return a TLS context equivalent to the agent's for the fleet's broker; None for a broker without TLS.
 
     Raises:
         ConfigError: if the authority's file or the device's certificate cannot be used.

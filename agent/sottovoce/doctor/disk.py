@@ -11,31 +11,31 @@ from sottovoce.doctor.subject import Subject
 from sottovoce.errors import ExitCode
 
 _MIB = 2**20
-_NEEDED = 8 * _MIB
-_A_DAY = 64 * _MIB  # maximum that a ledger writes in a day, unless ledger.bytes_per_day is different
+_MIN_FREE_BYTES = 8 * _MIB
+_BYTES_PER_DAY = 64 * _MIB  # maximum that a ledger writes in a day, unless ledger.bytes_per_day is different
 _SLOW_SECONDS = 1.0
-_ROOM = "free up disk space, or move agent.state to a larger one"
+_SPACE_REMEDY = "free up disk space, or move agent.state to a larger one"
 
 
 def time_write(directory: Path) -> float:
     """Write a small unnamed file, wait until it is on the disk, and return the elapsed seconds."""
-    began = time.monotonic()
+    start = time.monotonic()
     with tempfile.TemporaryFile(dir=directory) as file:
         file.write(bytes(4096))
         file.flush()
         os.fsync(file.fileno())
-    return time.monotonic() - began
+    return time.monotonic() - start
 
 
 def disk(
     subject: Subject,
-    look: Callable[[Path], os.statvfs_result] = os.statvfs,
+    statvfs: Callable[[Path], os.statvfs_result] = os.statvfs,
     write: Callable[[Path], float] = time_write,
 ) -> Iterator[Finding]:
     """Check that there is enough free space, and that a write succeeds quickly."""
     if subject.state is None or not subject.is_readable:
         return
-    state, system = subject.state, look(subject.state)
+    state, system = subject.state, statvfs(subject.state)
     if system.f_flag & os.ST_RDONLY:
         yield problem(
             f"{state}: the disk is mounted read-only, so charges cannot be stored",
@@ -43,17 +43,17 @@ def disk(
             ExitCode.PRIVACY,
         )
         return
-    free = system.f_bavail * system.f_frsize
-    plenty = _A_DAY if subject.config is None else subject.config.ledger.bytes_per_day
-    words = f"{state}: {free / _MIB:,.0f} MiB free"
-    if free < _NEEDED:
-        yield problem(f"{words}, but an agent requires {_NEEDED // _MIB} MiB", _ROOM, ExitCode.DATA)
+    free_bytes = system.f_bavail * system.f_frsize
+    daily_bytes = _BYTES_PER_DAY if subject.config is None else subject.config.ledger.bytes_per_day
+    summary = f"{state}: {free_bytes / _MIB:,.0f} MiB free"
+    if free_bytes < _MIN_FREE_BYTES:
+        yield problem(f"{summary}, but an agent requires {_MIN_FREE_BYTES // _MIB} MiB", _SPACE_REMEDY, ExitCode.DATA)
     elif system.f_files and not system.f_favail:
-        yield problem(f"{state}: no more files can be created there (no inodes left)", _ROOM, ExitCode.DATA)
-    elif free < plenty:
-        yield warning(f"{words}; a ledger may write {plenty / _MIB:,.0f} MiB in a day", _ROOM)
+        yield problem(f"{state}: no more files can be created there (no inodes left)", _SPACE_REMEDY, ExitCode.DATA)
+    elif free_bytes < daily_bytes:
+        yield warning(f"{summary}; a ledger may write {daily_bytes / _MIB:,.0f} MiB in a day", _SPACE_REMEDY)
     else:
-        yield ok(words)
+        yield ok(summary)
     try:
         seconds = write(state)
     except OSError as error:

@@ -1,4 +1,4 @@
-"""All checks, ordered by their dependencies so that the first fault found is the first to fix."""
+"""All checks, ordered by dependency, so the first reported problem should be fixed first."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -71,8 +71,8 @@ def run_checks(subject: Subject) -> Iterator[Entry]:
         except SottovoceError as error:
             yield Entry(name, error_finding(error))
         except OSError as error:
-            what = f"{error.filename or name}: the check failed ({error.strerror})"
-            yield Entry(name, problem(what, "run the doctor as the file's owner, or check the disk", ExitCode.DATA))
+            message = f"{error.filename or name}: the check failed ({error.strerror})"
+            yield Entry(name, problem(message, "run the doctor as the file's owner, or check the disk", ExitCode.DATA))
 
 
 def exit_code(entries: Iterable[Entry]) -> ExitCode:

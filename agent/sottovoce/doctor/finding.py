@@ -32,7 +32,7 @@ class Finding:
     code: ExitCode = ExitCode.DONE
 
 
-_PAGES = {
+_REMEDIES = {
     ExitCode.CONFIGURATION: "follow the message; `sottovoce config schema` and docs/reference/configuration.md list "
     "every key",
     ExitCode.DATA: "repair the file in the message; docs/reference/exit-codes/4.md lists files that may be moved away",
@@ -67,5 +67,5 @@ def refusal_findings(check: Callable[[], object]) -> Iterator[Finding]:
 
 def error_finding(error: SottovoceError) -> Finding:
     """Return a finding for an error that would end the agent, with the error's message and a remedy for its kind."""
-    remedy = _PAGES.get(error.exit_code, "see docs/reference/exit-codes.md")
+    remedy = _REMEDIES.get(error.exit_code, "see docs/reference/exit-codes.md")
     return problem(" ".join(str(error).split()), remedy, error.exit_code)

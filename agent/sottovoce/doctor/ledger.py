@@ -20,12 +20,14 @@ _LARGE_LOG = 64 * _MIB
 
 def ledger(subject: Subject) -> Iterator[Finding]:
     """Check that a release could be charged to the ledger."""
-    path, separate = _place(subject)
+    path, separate = _locate_ledger(subject)
     if path is None or subject.state is None or not (separate or subject.is_readable):
         return
-    if separate and (beside := state_files(subject.state)[1]).exists():
+    agent_ledger = state_files(subject.state)[1]
+    if separate and agent_ledger.exists():
         yield problem(
-            f"{beside}: the agent has its own ledger as well as a separate vault, but there must be only one ledger",
+            f"{agent_ledger}: the agent has its own ledger as well as a separate vault, but there must be only one "
+            "ledger",
             "move the ledger into vault.directory if it is this device's: docs/explanation/separate-vault.md",
             ExitCode.PRIVACY,
         )
@@ -36,10 +38,10 @@ def ledger(subject: Subject) -> Iterator[Finding]:
         yield ok(f"{path}: belongs to the separate vault, and this user may not read it")
         return
     check_ledger_exists(path)
-    with snapshot(path) as (opened, place):
-        damaged = log_is_damaged(place)
-        budget, spending, owner = opened.own_budget, opened.spending(), opened.owner
-    if damaged:
+    with snapshot(path) as (ledger_copy, copy_path):
+        is_corrupt = log_is_damaged(copy_path)
+        budget, spending, owner = ledger_copy.own_budget, ledger_copy.spending(), ledger_copy.owner
+    if is_corrupt:
         yield problem(
             f"{path}: the log is corrupt in the middle: charges after that point are lost",
             "leave the ledger unchanged and read docs/reference/exit-codes/5.md; this identity may never "
@@ -58,7 +60,7 @@ def ledger(subject: Subject) -> Iterator[Finding]:
         )
 
 
-def _place(subject: Subject) -> tuple[Path | None, bool]:
+def _locate_ledger(subject: Subject) -> tuple[Path | None, bool]:
     """Return the path of the ledger, and whether it belongs to a separate vault."""
     if subject.config is not None and subject.config.vault.directory is not None:
         return subject.config.vault.directory / LEDGER, True
@@ -73,8 +75,8 @@ def _check_owner_and_budget(subject: Subject, path: Path, owner: str, budget: Bu
             device = owner  # other checks report faults of the keys
         yield from refusal_findings(lambda: check_owner(path, owner, device))
     if subject.config is not None:
-        wanted = budget_of(subject.config)
-        yield from refusal_findings(lambda: check_budget(path, budget, wanted))
+        configured_budget = budget_of(subject.config)
+        yield from refusal_findings(lambda: check_budget(path, budget, configured_budget))
 
 
 def _remaining_budget(budget: Budget, spending: Spending) -> Finding:
@@ -83,11 +85,11 @@ def _remaining_budget(budget: Budget, spending: Spending) -> Finding:
             "nothing is promised: the ledger was created for releases without a proved ε, or has paid for some",
             "to obtain a promise, join as a new device with a finite ε and a sound learner",
         )
-    left = max(0.0, budget.epsilon - spending.budget_epsilon)
-    words = f"ε = {left:.3f} of {budget.epsilon:g} left at δ = {budget.delta:g}, {budget.unit} level"
-    if spending.budget_epsilon > 0 and left < 0.01 * budget.epsilon:
+    remaining = max(0.0, budget.epsilon - spending.budget_epsilon)
+    summary = f"ε = {remaining:.3f} of {budget.epsilon:g} left at δ = {budget.delta:g}, {budget.unit} level"
+    if spending.budget_epsilon > 0 and remaining < 0.01 * budget.epsilon:
         return warning(
-            f"{words}: the budget is spent, so the device mixes but releases nothing new from its records",
+            f"{summary}: the budget is spent, so the device mixes but releases nothing new from its records",
             "no action is needed; a budget cannot be raised, but new windows have their own budget (privacy.unit)",
         )
-    return ok(words)
+    return ok(summary)

@@ -25,32 +25,34 @@ def listening(subject: Subject) -> Iterator[Finding]:
         )
 
 
-def _check_address(key: str, address: str, subject: Subject, ours: Callable[[Subject, str, int], bool]) -> Finding:
+def _check_address(
+    key: str, address: str, subject: Subject, is_own_listener: Callable[[Subject, str, int], bool]
+) -> Finding:
     """Return the finding about one address, which the configuration key `key` sets."""
     host, port = split_address(address)
-    taken = listening_error(address)
-    if taken is None and subject.status is not None:
+    bind_error = listening_error(address)
+    if bind_error is None and subject.status is not None:
         return problem(
             f"{key} {address}: the agent answers on its socket, but does not listen there",
             "the configuration has changed since the agent was started: restart the agent",
             ExitCode.NETWORK,
         )
-    if taken is None:
+    if bind_error is None:
         return ok(f"{key} {address}: free")
-    if taken.errno == errno.EADDRINUSE and ours(subject, host, port):
+    if bind_error.errno == errno.EADDRINUSE and is_own_listener(subject, host, port):
         return ok(f"{key} {address}: used by this device's agent")
-    return error_finding(cannot_listen(key, address, taken))
+    return error_finding(cannot_listen(key, address, bind_error))
 
 
 def _is_own_listener(subject: Subject, host: str, port: int) -> bool:
-    """Return whether the listener at this address is this device's agent, as far as that can be proved."""
+    """Return whether the listener at this address is this device's agent, as far as can be verified."""
     if subject.status is None or subject.state is None or subject.config is None or not subject.is_readable:
         return False
     try:
         identity, tls = device_credentials(subject.state, [peer.id for peer in subject.config.transport.peers])
     except IdentityError:
-        return True  # a proof is impossible, but the agent answers on its socket
+        return True  # this cannot be verified, but the agent answers on its socket
     if identity.mode == "pinned":
         return True  # a pinned device does not trust itself, but the agent answers on its socket
-    at = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104 - no address is bound here
-    return obstacles({0: partial(obstacle, at, port, tls, identity.dns_name)})[0] is None
+    target = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104 - no address is bound here
+    return obstacles({0: partial(obstacle, target, port, tls, identity.dns_name)})[0] is None

@@ -8,8 +8,8 @@ from sottovoce.doctor.subject import Subject
 from sottovoce.errors import ExitCode
 
 _MIB = 2**20
-_NEEDED = 96 * _MIB  # an idle agent with a linear model uses 80 MiB
-_COMFORTABLE = 160 * _MIB
+_MIN_BYTES = 96 * _MIB  # an idle agent with a linear model uses 80 MiB
+_COMFORTABLE_BYTES = 160 * _MIB
 
 
 def memory(subject: Subject, root: Path = Path("/")) -> Iterator[Finding]:
@@ -19,25 +19,25 @@ def memory(subject: Subject, root: Path = Path("/")) -> Iterator[Finding]:
         subject: the device.
         root: directory that contains /proc and /sys.
     """
-    found = {"of the machine": available_memory(root), "of this control group": allowed_memory(root)}
-    known = {whose: room for whose, room in found.items() if room is not None}
+    amounts = {"of the machine": available_memory(root), "of this control group": allowed_memory(root)}
+    known = {source: amount for source, amount in amounts.items() if amount is not None}
     if not known:
         yield ok("the amount is unknown on this system")
         return
-    whose, room = min(known.items(), key=lambda item: item[1])
-    words = f"{room / _MIB:,.0f} MiB {whose} left"
+    source, amount = min(known.items(), key=lambda item: item[1])
+    summary = f"{amount / _MIB:,.0f} MiB {source} left"
     if subject.status is not None:
-        words += f", in addition to an agent with {subject.status['resources']['rss_mib']:.0f} MiB"
-    if subject.status is None and room < _NEEDED:
+        summary += f", in addition to an agent with {subject.status['resources']['rss_mib']:.0f} MiB"
+    if subject.status is None and amount < _MIN_BYTES:
         yield problem(
-            f"{words}; an agent requires {_NEEDED // _MIB} MiB",
+            f"{summary}; an agent requires {_MIN_BYTES // _MIB} MiB",
             "end other programs, raise the limit (systemd: MemoryMax=), or use a larger machine",
             ExitCode.CONFIGURATION,
         )
-    elif room < (_COMFORTABLE if subject.status is None else _MIB * 16):
-        yield warning(words, "end other programs or raise the limit: an agent that runs out of memory is killed")
+    elif amount < (_COMFORTABLE_BYTES if subject.status is None else _MIB * 16):
+        yield warning(summary, "end other programs or raise the limit: an agent that runs out of memory is killed")
     else:
-        yield ok(words)
+        yield ok(summary)
 
 
 def available_memory(root: Path) -> int | None:
@@ -53,30 +53,30 @@ def available_memory(root: Path) -> int | None:
 def allowed_memory(root: Path) -> int | None:
     """Return the memory that this process's tightest control group still allows, in bytes; None without a limit."""
     try:
-        own = (root / "proc/self/cgroup").read_text().splitlines()
+        lines = (root / "proc/self/cgroup").read_text().splitlines()
     except OSError:
         return None
-    rooms = []
-    for line in own:
+    amounts = []
+    for line in lines:
         _, controllers, group = line.split(":", 2)
         if controllers not in ("", "memory"):
             continue
         base = root / "sys/fs/cgroup" / controllers
-        limit, used = ("memory.max", "memory.current") if not controllers else _VERSION_1
-        place = base / group.strip("/")
-        for directory in (place, *place.parents):
-            rooms.append(_remaining_bytes(directory / limit, directory / used))
+        limit, used = ("memory.max", "memory.current") if not controllers else _VERSION_1_FILES
+        group_directory = base / group.strip("/")
+        for directory in (group_directory, *group_directory.parents):
+            amounts.append(_remaining_bytes(directory / limit, directory / used))
             if directory == base:
                 break
-    return min((room for room in rooms if room is not None), default=None)
+    return min((amount for amount in amounts if amount is not None), default=None)
 
 
-_VERSION_1 = ("memory.limit_in_bytes", "memory.usage_in_bytes")
+_VERSION_1_FILES = ("memory.limit_in_bytes", "memory.usage_in_bytes")
 
 
 def _remaining_bytes(limit: Path, used: Path) -> int | None:
     try:
-        words = limit.read_text().strip()
-        return max(0, int(words) - int(used.read_text())) if words.isdecimal() else None
+        text = limit.read_text().strip()
+        return max(0, int(text) - int(used.read_text())) if text.isdecimal() else None
     except (OSError, ValueError):
         return None

@@ -6,7 +6,7 @@ from sottovoce.agent.runnable import runnable_family
 from sottovoce.doctor.finding import Finding, ok, warning
 from sottovoce.doctor.subject import Subject
 
-_MANY = 1000  # warn if more devices are needed; owners of larger fleets are assumed to have planned for this
+_MAX_DEVICES = 1000  # warn if more devices are needed; owners of larger fleets are assumed to have planned for this
 
 
 def model(subject: Subject) -> Iterator[Finding]:
@@ -18,10 +18,10 @@ def model(subject: Subject) -> Iterator[Finding]:
     if subject.config is None:
         return
     family, learner = runnable_family(subject.config), subject.config.learner
-    heard = family.signal()
-    if heard is not None and (heard.inert or heard.devices > _MANY):
+    signal = family.signal()
+    if signal is not None and (signal.inert or signal.devices > _MAX_DEVICES):
         yield warning(
-            f"inert: {heard.words}",
+            f"inert: {signal.words}",
             "use a larger privacy.epsilon, a smaller privacy.unit or fewer learner.steps: `sottovoce privacy explain` "
             "shows the effect",
         )

@@ -20,15 +20,15 @@ class Extra:
     Attributes:
         module: name under which the package is imported.
         extra: name of the extra that installs the package.
-        because: configuration key that requires the package.
-        needed: function that returns whether a configuration requires the package.
+        key: configuration key that requires the package.
+        is_required: function that returns whether a configuration requires the package.
         code: exit code of an agent if the package is missing.
     """
 
     module: str
     extra: str
-    because: str
-    needed: Callable[[AgentConfig], bool]
+    key: str
+    is_required: Callable[[AgentConfig], bool]
     code: ExitCode = ExitCode.CONFIGURATION
 
 
@@ -48,31 +48,31 @@ EXTRAS = (
 
 
 def is_installed(module: str) -> bool:
-    """Return whether a module can be imported, without importing it."""
+    """Return whether a module is installed, without importing it."""
     try:
         return find_spec(module) is not None
     except ModuleNotFoundError:  # the parent package is missing
         return False
 
 
-def packages(subject: Subject, found: Callable[[str], bool] = is_installed) -> Iterator[Finding]:
+def packages(subject: Subject, has_module: Callable[[str], bool] = is_installed) -> Iterator[Finding]:
     """Check that all required packages are installed."""
-    missing = [name for name in CORE if not found(name)]
+    missing = [name for name in CORE if not has_module(name)]
     if missing:
         yield problem(
             f"not installed: {', '.join(missing)}",
             "this installation is incomplete; reinstall Sottovoce",
             ExitCode.CONFIGURATION,
         )
-    needed = [] if subject.config is None else [extra for extra in EXTRAS if extra.needed(subject.config)]
-    for extra in needed:
-        if not found(extra.module):
+    required = [] if subject.config is None else [extra for extra in EXTRAS if extra.is_required(subject.config)]
+    for extra in required:
+        if not has_module(extra.module):
             yield problem(
-                f"{extra.because} requires the package {extra.module}, which is not installed",
+                f"{extra.key} requires the package {extra.module}, which is not installed",
                 f"pip install 'sottovoce[{extra.extra}]'",
                 extra.code,
             )
             missing.append(extra.module)
     if not missing:
-        also = f", and {', '.join(extra.module for extra in needed)}" if needed else ""
-        yield ok(f"all {len(CORE)} required packages{also}")
+        extras = f", and {', '.join(extra.module for extra in required)}" if required else ""
+        yield ok(f"all {len(CORE)} required packages{extras}")

@@ -17,9 +17,9 @@ from sottovoce.identity import peer_dns_name
 from sottovoce.listening import split_address
 from sottovoce.transport import is_direct
 
-_MAX = 32
-_SEE = "start that device's agent, allow the connection (firewall, port forwarding), or correct the address"
-_TRUST = (
+_MAX_CONTACTED = 32
+_REACH_REMEDY = "start that device's agent, allow the connection (firewall, port forwarding), or correct the address"
+_TRUST_REMEDY = (
     "check that both devices joined the same fleet, that both certificates are valid, and that the id and the address "
     "belong to the same device"
 )
@@ -43,22 +43,23 @@ def peers(subject: Subject) -> Iterator[Finding]:
             "fix its certificates first, then run the doctor again",
         )
         return
-    asked = dict(list(contacts.items())[:_MAX])
-    found = obstacles(
+    contacted = dict(list(contacts.items())[:_MAX_CONTACTED])
+    errors = obstacles(
         {
             (node, address): partial(obstacle, *split_address(address), tls, peer_dns_name(node, identity.fleet))
-            for node, address in asked.items()
+            for node, address in contacted.items()
         }
     )
-    nobody = all(found.values())
-    for (node, address), what in found.items():
-        if what is None:
+    none_answered = all(errors.values())
+    for (node, address), error in errors.items():
+        if error is None:
             yield ok(f"{node} at {address}: answers, and belongs to this fleet")
             continue
-        words, remedy = f"{node} at {address}: {what}", _TRUST if "certificate" in what else _SEE
-        yield problem(words, remedy, ExitCode.NETWORK) if nobody else warning(words, remedy)
-    if len(contacts) > _MAX:
-        yield ok(f"{len(contacts) - _MAX} more listed peers were not contacted")
+        description = f"{node} at {address}: {error}"
+        remedy = _TRUST_REMEDY if "certificate" in error else _REACH_REMEDY
+        yield problem(description, remedy, ExitCode.NETWORK) if none_answered else warning(description, remedy)
+    if len(contacts) > _MAX_CONTACTED:
+        yield ok(f"{len(contacts) - _MAX_CONTACTED} more listed peers were not contacted")
 
 
 def broker(subject: Subject) -> Iterator[Finding]:
@@ -70,10 +71,10 @@ def broker(subject: Subject) -> Iterator[Finding]:
     host, port = section.address
     if section.password_file is not None:
         read_password("transport.mqtt.password_file", section.password_file)
-    what = obstacles({0: partial(obstacle, host, port, broker_tls_context(section, state))})[0]
-    if what is not None:
+    error = obstacles({0: partial(obstacle, host, port, broker_tls_context(section, state))})[0]
+    if error is not None:
         yield problem(
-            f"{section.url}: {what}",
+            f"{section.url}: {error}",
             "start the broker, or correct transport.mqtt; docs/how-to/mqtt.md lists the requirements",
             ExitCode.NETWORK,
         )
@@ -85,12 +86,13 @@ def _contacts(config: AgentConfig, state: Path) -> dict[str, str]:
     """Return the gRPC addresses in the configuration and the invitation, keyed by node id."""
     if "grpc" not in config.transport.use:
         return {}
-    invited = {
-        contact.node_id: next((one for one in contact.endpoints if is_direct(one)), None)
+    invitation_addresses = {
+        contact.node_id: next((endpoint for endpoint in contact.endpoints if is_direct(endpoint)), None)
         for contact in invitation_contacts(state)
     }
-    named = {peer.id: peer.address for peer in config.transport.peers if peer.direct}
-    return {node: address for node, address in {**invited, **named}.items() if address is not None}
+    configured_addresses = {peer.id: peer.address for peer in config.transport.peers if peer.direct}
+    addresses = {**invitation_addresses, **configured_addresses}
+    return {node: address for node, address in addresses.items() if address is not None}
 
 
 def _no_peers_finding(config: AgentConfig) -> Finding:

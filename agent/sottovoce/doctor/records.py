@@ -11,7 +11,7 @@ from sottovoce.doctor.finding import Finding, error_finding, ok, problem, refusa
 from sottovoce.doctor.subject import Subject
 from sottovoce.errors import DataError, ExitCode
 
-_OTHERS = stat.S_IRWXG | stat.S_IRWXO
+_OTHER_USERS = stat.S_IRWXG | stat.S_IRWXO
 
 
 def records(subject: Subject) -> Iterator[Finding]:
@@ -26,7 +26,7 @@ def records(subject: Subject) -> Iterator[Finding]:
         return
     if spec.path is None or spec.kind == "feed":
         return
-    path, separate = spec.path, subject.config.vault.socket is not None
+    path, has_separate_vault = spec.path, subject.config.vault.socket is not None
     try:
         mode = path.stat().st_mode
         readable = os.access(path, os.R_OK)
@@ -35,16 +35,16 @@ def records(subject: Subject) -> Iterator[Finding]:
     except OSError:
         yield from refusal_findings(lambda: load_configured_records(data))
         return
-    if not readable and separate:
+    if not readable and has_separate_vault:
         yield ok(f"{path}: readable only by the separate vault")
     elif not readable:
         yield problem(f"{path}: this user may not read the file", "let the agent's user own it", ExitCode.DATA)
     else:
-        wrong = [*refusal_findings(lambda: load_configured_records(data))]
-        yield from wrong
-        if not wrong:
-            yield from (warning(what, remedy) for what, remedy in doubts(subject.config))
-    if readable and mode & _OTHERS:
+        refusals = [*refusal_findings(lambda: load_configured_records(data))]
+        yield from refusals
+        if not refusals:
+            yield from (warning(doubt, remedy) for doubt, remedy in doubts(subject.config))
+    if readable and mode & _OTHER_USERS:
         yield warning(f"{path}: other users can read the records", f"chmod go-rwx {path}")
     elif readable:
         yield ok(f"{path}: exists, readable only by its owner")

@@ -1,4 +1,4 @@
-"""The subject of an examination: a device's configuration and the status of its running agent, if available."""
+"""Subject of an examination: a device's configuration and the status of its running agent, if available."""
 
 import os
 import pwd
@@ -16,7 +16,7 @@ from sottovoce.config import AgentConfig, load
 from sottovoce.doctor.finding import Finding, error_finding, ok, problem
 from sottovoce.errors import ConfigError, ExitCode, NetworkError
 
-_ANSWERS_SECONDS = 5.0
+_STATUS_SECONDS = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class Subject:
         state: state directory; None if unknown.
         status: status of the agent; None if no agent answers.
         now: current time of the clock, as an aware datetime.
-        wrong: error that explains why the configuration cannot be used.
+        config_error: error that explains why the configuration cannot be used.
     """
 
     file: Path | None = None
@@ -37,7 +37,7 @@ class Subject:
     state: Path | None = None
     status: dict[str, Any] | None = None
     now: datetime = field(default_factory=lambda: datetime.now(UTC))
-    wrong: ConfigError | None = None
+    config_error: ConfigError | None = None
 
     @property
     def is_readable(self) -> bool:
@@ -45,47 +45,47 @@ class Subject:
         return self.state is not None and os.access(self.state / ".", os.R_OK | os.X_OK)
 
 
-def subject_of(file: Path | None, state: Path | None) -> Subject:
-    """Return the subject that a configuration file and a state directory describe; either may be None.
+def load_subject(file: Path | None, state: Path | None) -> Subject:
+    """Load the configuration and the status of the device that a file and a directory identify; either may be None.
 
     Args:
-        file: configuration file, which may be wrong or missing.
+        file: configuration file, which may be invalid or missing.
         state: state directory, which takes precedence over the one in the configuration.
     """
-    config, wrong = None, None
+    config, config_error = None, None
     if file is not None:
         try:
             config = load(file)
         except ConfigError as error:
-            wrong = error
+            config_error = error
     if state is None and file is not None:
         state = _read_state_directory(file) if config is None else config.agent.state
-    return Subject(file, config, state, None if state is None else _status(state), wrong=wrong)
+    return Subject(file, config, state, None if state is None else _status(state), config_error=config_error)
 
 
 def configuration(subject: Subject) -> Iterator[Finding]:
     """Check the configuration, and that there is a state directory that this user may read."""
-    if subject.wrong is not None:
-        yield error_finding(subject.wrong)
+    if subject.config_error is not None:
+        yield error_finding(subject.config_error)
     elif subject.file is not None:
         yield ok(f"{subject.file}: correct")
     if subject.state is None:
         return
     try:
-        owner, file = _user_name(subject.state.stat().st_uid), subject.state.is_file()
+        owner, is_file = _user_name(subject.state.stat().st_uid), subject.state.is_file()
     except PermissionError:
-        owner, file = "AGENT'S-USER", False
+        owner, is_file = "AGENT'S-USER", False
     except OSError:
-        owner, file = "", True
+        owner, is_file = "", True
     if subject.config is not None:
         check_socket(subject.state)
-    if file:
+    if is_file:
         check_state(subject.state)
     if subject.config is not None:
         check_readers(subject.config)
     if subject.is_readable:
         yield ok(f"{subject.state}: exists")
-    elif subject.config is not None and _keeps_vault(subject.config):
+    elif subject.config is not None and _owns_vault(subject.config):
         yield ok(
             f"{subject.state}: not readable by this user, who owns the separate vault; also run the doctor as user "
             f"{owner}"
@@ -98,17 +98,17 @@ def configuration(subject: Subject) -> Iterator[Finding]:
         )
 
 
-def _keeps_vault(config: AgentConfig) -> bool:
+def _owns_vault(config: AgentConfig) -> bool:
     directory = config.vault.directory
     return directory is not None and os.access(directory / ".", os.R_OK | os.W_OK | os.X_OK)
 
 
 def _status(state: Path) -> dict[str, Any] | None:
     try:
-        answer = ask(state, "status", _ANSWERS_SECONDS)
+        reply = ask(state, "status", _STATUS_SECONDS)
     except NetworkError:
         return None
-    return answer if answer.get("schema") == SCHEMA else None
+    return reply if reply.get("schema") == SCHEMA else None
 
 
 def _read_state_directory(file: Path) -> Path | None:

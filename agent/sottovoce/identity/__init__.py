@@ -1,4 +1,4 @@
-"""Device identity: a device's keys and certificate, the fleet that vouches for it, and the way it identifies peers."""
+"""Device identity: a device's keys and certificate, the fleet that vouches for it, and how it identifies peers."""
 
 from sottovoce.identity.certificates import Validity
 from sottovoce.identity.fleet import Fleet, create_fleet, enrol, open_fleet

@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.serialization import Encoding
 
 from sottovoce.errors import IdentityError
 from sottovoce.identity.certificates import fleet_of
-from sottovoce.identity.fleet_keys import Anchors, KeyChange, Retired, follow, retired_by
+from sottovoce.identity.fleet_keys import Anchors, KeyChange, Retired, apply_changes, retired_keys
 from sottovoce.identity.verification import (
     ENROL,
     UNREADABLE,
@@ -77,8 +77,8 @@ def check_signed(
     fleet: str,
     message: bytes,
     signature: bytes,
-    what: str,
-    which: str,
+    document: str,
+    version: str,
     changes: Sequence[KeyChange] = (),
 ) -> None:
     """Check that the fleet itself signed a document.
@@ -88,19 +88,19 @@ def check_signed(
         fleet: the fleet that the document names.
         message: the signed message.
         signature: signature of the message.
-        what: what to call the document in error messages.
-        which: the document's version in error messages, for example its epoch.
+        document: description of the document for error messages.
+        version: the document's version for error messages, for example its epoch.
         changes: changes of the fleet's keys that came with the document.
 
     Raises:
         IdentityError: if the document belongs to another fleet, or this fleet did not sign it.
     """
     if fleet != authority.fleet:
-        raise IdentityError(f"{what} belongs to fleet {fleet!r}, not to {authority.fleet!r}")
+        raise IdentityError(f"{document} belongs to fleet {fleet!r}, not to {authority.fleet!r}")
     try:
         (authority.after_changes(changes) if changes else authority).verify_signature(message, signature)
     except IdentityError as error:
-        raise type(error)(f"{what} from {which} was rejected: {error}") from error
+        raise type(error)(f"{document} from {version} was rejected: {error}") from error
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -126,22 +126,23 @@ class FleetAuthority:
     def roots(self) -> bytes:
         """See Authority.roots."""
         now = datetime.now(UTC)
-        present = (self.certificate, *(one.certificate for one in self.retired if one.until > now))
-        return b"".join(one.public_bytes(Encoding.PEM) for one in present)
+        accepted = (self.certificate, *(key.certificate for key in self.retired if key.until > now))
+        return b"".join(certificate.public_bytes(Encoding.PEM) for certificate in accepted)
 
     @property
     def anchors(self) -> Anchors:
         """The certificates that a new device starts with."""
         return Anchors(self.certificate, self.spare)
 
-    def retirement(self, certificate: x509.Certificate) -> Retired | None:
+    def find_retired_issuer(self, certificate: x509.Certificate) -> Retired | None:
         """Return the retired key that issued a certificate, or None if no retired key did."""
-        return next((one for one in self.retired if _is_issued_by(certificate, one.certificate)), None)
+        return next((key for key in self.retired if _is_issued_by(certificate, key.certificate)), None)
 
     def verify(self, certificate: x509.Certificate, now: datetime | None, source: object) -> Subject:
         """See Authority.verify. A retired key's certificates are valid only until the date that the fleet has set."""
-        issuer, retired = self.certificate, None
-        if not _is_issued_by(certificate, issuer) and (retired := self.retirement(certificate)) is not None:
+        issuer = self.certificate
+        retired = None if _is_issued_by(certificate, issuer) else self.find_retired_issuer(certificate)
+        if retired is not None:
             issuer = retired.certificate
             if now is not None and now > retired.until:
                 raise IdentityError(
@@ -154,9 +155,9 @@ class FleetAuthority:
 
     def verify_signature(self, message: bytes, signature: bytes) -> None:
         """See Authority.verify_signature. The signature is ECDSA with SHA-256, made with the fleet's current key."""
-        if self._signed(self.certificate, message, signature):
+        if self._is_valid_signature(self.certificate, message, signature):
             return
-        if any(self._signed(one.certificate, message, signature) for one in self.retired):
+        if any(self._is_valid_signature(key.certificate, message, signature) for key in self.retired):
             raise RetiredKey(
                 f"the signature was made with a key that fleet {self.fleet!r} has retired; sign the document "
                 "with the current key"
@@ -165,10 +166,10 @@ class FleetAuthority:
 
     def after_changes(self, changes: Sequence[KeyChange]) -> "FleetAuthority":
         """See Authority.after_changes."""
-        reached = follow(self.anchors, changes)
-        return FleetAuthority(reached.current, reached.spare, retired_by(changes)) if changes else self
+        updated = apply_changes(self.anchors, changes)
+        return FleetAuthority(updated.current, updated.spare, retired_keys(changes)) if changes else self
 
-    def _signed(self, certificate: x509.Certificate, message: bytes, signature: bytes) -> bool:
+    def _is_valid_signature(self, certificate: x509.Certificate, message: bytes, signature: bytes) -> bool:
         key = certificate.public_key()
         if not isinstance(key, EllipticCurvePublicKey):
             raise IdentityError(f"fleet {self.fleet!r} has no ECDSA key: {ENROL}")
@@ -189,7 +190,7 @@ def _is_issued_by(certificate: x509.Certificate, issuer: x509.Certificate) -> bo
 
 @dataclass(frozen=True, slots=True, eq=False)
 class IssuerAuthority:
-    """An external CA, which may serve others too: it vouches for a fleet only in certificates that name the fleet.
+    """An external CA, which may also serve other users, so it vouches only for certificates that name the fleet.
 
     Attributes:
         certificate: certificate of the CA that directly issues the device certificates, a root or an intermediate.
@@ -223,10 +224,10 @@ class IssuerAuthority:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PinnedAuthority:
-    """The authority of a small group of devices that identify one another by id and trust no other device.
+    """Authority for a small group of devices that identify one another by id and trust no other device.
 
     A device's id is a digest of its identity key, and that key signs the binding in the device's self-signed
-    certificate. Only the list of ids must therefore be trusted; the certificates may come from any source.
+    certificate. Therefore, only the list of ids must be trusted, and the certificates may come from any source.
 
     Attributes:
         fleet: the name that the devices have agreed on.
@@ -296,11 +297,11 @@ def decode_issuer(pem: bytes, source: object) -> x509.Certificate:
 def pinned_authority(
     fleet: str, certificates: Iterable[x509.Certificate], peers: Iterable[str], source: object
 ) -> PinnedAuthority:
-    """Return an authority that trusts those of the certificates whose devices are listed in `peers`.
+    """Return an authority that trusts the certificates of the devices listed in `peers`.
 
     Raises:
         IdentityError: if a certificate is not self-signed or belongs to another fleet.
     """
     trusted = set(peers)
-    subjects = [(verify_self_signed(one, fleet, None, source).node_id, one) for one in certificates]
-    return PinnedAuthority(fleet, {node: one for node, one in subjects if node in trusted})
+    leaves = {verify_self_signed(leaf, fleet, None, source).node_id: leaf for leaf in certificates}
+    return PinnedAuthority(fleet, {node_id: leaf for node_id, leaf in leaves.items() if node_id in trusted})

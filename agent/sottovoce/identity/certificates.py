@@ -40,7 +40,7 @@ def fleet_certificate(fleet: str, key: EllipticCurvePrivateKey, validity: Validi
     return (
         _builder(name, name, key.public_key(), validity)
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-        .add_extension(_key_usage(of_fleet=True), critical=True)
+        .add_extension(_key_usage(is_authority=True), critical=True)
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
         .sign(key, SHA256())
     )
@@ -69,7 +69,7 @@ def device_certificate(
     builder = _builder(common_name(device), authority.subject, tls_key, validity)
     key_id = x509.AuthorityKeyIdentifier.from_issuer_public_key(authority_key.public_key())
     return (
-        _of_device(builder, device, fleet_of(authority), binding)
+        _add_device_extensions(builder, device, fleet_of(authority), binding)
         .add_extension(key_id, critical=False)
         .sign(authority_key, SHA256())
     )
@@ -78,14 +78,14 @@ def device_certificate(
 def self_signed_certificate(
     fleet: str, tls_key: EllipticCurvePrivateKey, binding: bytes, validity: Validity
 ) -> x509.Certificate:
-    """Return a self-signed device certificate; only the device's own identity key vouches for it, through the binding.
+    """Return a self-signed device certificate, for which only the device's identity key vouches, through the binding.
 
     Raises:
         ValueError: if the binding does not belong to this TLS key.
     """
     device = node_id(verify_binding(binding, tls_key.public_key()))
     builder = _builder(common_name(device), common_name(device), tls_key.public_key(), validity)
-    return _of_device(builder, device, fleet, binding).sign(tls_key, SHA256())
+    return _add_device_extensions(builder, device, fleet, binding).sign(tls_key, SHA256())
 
 
 def enroller_certificate(
@@ -96,7 +96,7 @@ def enroller_certificate(
     return (
         _builder(common_name(enroller_dns_name(fleet)), authority.subject, key, validity)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-        .add_extension(_key_usage(of_fleet=False), critical=True)
+        .add_extension(_key_usage(is_authority=False), critical=True)
         .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
         .add_extension(x509.SubjectAlternativeName([x509.DNSName(enroller_dns_name(fleet))]), critical=False)
         .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(authority_key.public_key()), critical=False)
@@ -140,27 +140,29 @@ def _builder(
     )
 
 
-def _of_device(builder: x509.CertificateBuilder, device: str, fleet: str, binding: bytes) -> x509.CertificateBuilder:
-    """Return a builder with the extensions that every device certificate has, whichever key signs it."""
+def _add_device_extensions(
+    builder: x509.CertificateBuilder, device: str, fleet: str, binding: bytes
+) -> x509.CertificateBuilder:
+    """Return a builder with the extensions that all device certificates share, regardless of who signs them."""
     usages = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CLIENT_AUTH, ExtendedKeyUsageOID.SERVER_AUTH])
     return (
         builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-        .add_extension(_key_usage(of_fleet=False), critical=True)
+        .add_extension(_key_usage(is_authority=False), critical=True)
         .add_extension(usages, critical=False)
         .add_extension(device_names(device, fleet), critical=False)
         .add_extension(x509.UnrecognizedExtension(BINDING_OID, binding), critical=False)
     )
 
 
-def _key_usage(*, of_fleet: bool) -> x509.KeyUsage:
+def _key_usage(*, is_authority: bool) -> x509.KeyUsage:
     return x509.KeyUsage(
-        digital_signature=not of_fleet,
+        digital_signature=not is_authority,
         content_commitment=False,
         key_encipherment=False,
         data_encipherment=False,
         key_agreement=False,
-        key_cert_sign=of_fleet,
-        crl_sign=of_fleet,
+        key_cert_sign=is_authority,
+        crl_sign=is_authority,
         encipher_only=False,
         decipher_only=False,
     )

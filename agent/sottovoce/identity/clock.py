@@ -2,9 +2,9 @@
 
 The clock decides whether a certificate is valid, but on many devices it does not survive a power cut. The agent
 therefore stores the latest time that it has seen in its state directory. If the clock later shows an earlier time,
-either the clock has not been set yet, or it is correct now and was ahead before. A time seen during only one boot of
-the machine does not settle this, so the agent discards it. A time confirmed by a second boot or by a synchronised clock
-does: after that, only a synchronised clock may show an earlier time.
+either the clock has not been set yet, or it is correct now and was ahead before. If a time was seen during only one
+boot of the machine, the agent cannot distinguish the two cases and discards that time. If a second boot or a
+synchronised clock has confirmed the time, only a synchronised clock may show an earlier one.
 """
 
 import ctypes
@@ -48,17 +48,17 @@ def boot_id() -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class _Seen:
-    """The latest known time, as stored on disk.
+class _StoredTimes:
+    """Clock times, as stored on disk.
 
     Attributes:
         latest: latest time that the clock has shown.
-        certain: latest time that the clock showed during an earlier boot or while it was synchronised.
+        confirmed: latest time that the clock showed during an earlier boot or while it was synchronised.
         boot: id of the boot during which the clock showed `latest`.
     """
 
     latest: datetime = _NEVER
-    certain: datetime = _NEVER
+    confirmed: datetime = _NEVER
     boot: str = ""
 
 
@@ -88,20 +88,20 @@ class ClockFloor:
             ClockError: if the clock is earlier than a confirmed time and is not synchronised.
             IdentityError: if the file cannot be read.
         """
-        seen, now = self._seen(), now or datetime.now(UTC)
-        if now < seen.certain - _TOLERANCE and not self._synchronised():
+        stored, now = self._read_times(), now or datetime.now(UTC)
+        if now < stored.confirmed - _TOLERANCE and not self._synchronised():
             raise ClockError(
                 f"this device's clock shows {now:%Y-%m-%d %H:%M} UTC, but this device was already running at "
-                f"{seen.certain:%Y-%m-%d %H:%M}; set the clock, or start the agent after time synchronisation "
+                f"{stored.confirmed:%Y-%m-%d %H:%M}; set the clock, or start the agent after time synchronisation "
                 "(systemd: After=time-sync.target). If the clock is correct now and was wrong before, delete "
                 f"{self._path}"
             )
-        if now < seen.latest - _TOLERANCE:
+        if now < stored.latest - _TOLERANCE:
             _log.warning(
                 "clock-taken-back the clock shows %s, but showed %s when this device last ran; it was ahead "
                 "then, or is behind now",
                 f"{now:%Y-%m-%d %H:%M} UTC",
-                f"{seen.latest:%Y-%m-%d %H:%M} UTC",
+                f"{stored.latest:%Y-%m-%d %H:%M} UTC",
             )
 
     def note(self, now: datetime | None = None) -> None:
@@ -113,25 +113,25 @@ class ClockFloor:
         Raises:
             IdentityError: if the file cannot be read or written.
         """
-        seen, now, boot = self._seen(), now or datetime.now(UTC), self._boot()
+        stored, now, boot = self._read_times(), now or datetime.now(UTC), self._boot()
         if self._synchronised():
-            certain = now
-        elif boot != seen.boot and now >= seen.latest:
-            certain = seen.latest
+            confirmed = now
+        elif boot != stored.boot and now >= stored.latest:
+            confirmed = stored.latest
         else:
-            certain = min(seen.certain, now)
-        if now > seen.latest or now < seen.latest - _TOLERANCE or certain != seen.certain:
-            times = (max(now, certain), certain)
+            confirmed = min(stored.confirmed, now)
+        if now > stored.latest or now < stored.latest - _TOLERANCE or confirmed != stored.confirmed:
+            times = (max(now, confirmed), confirmed)
             lines = [*("" if time == _NEVER else time.isoformat(timespec="seconds") for time in times), boot]
             replace(self._path, ("\n".join(lines) + "\n").encode())
 
-    def _seen(self) -> _Seen:
+    def _read_times(self) -> _StoredTimes:
         try:
             lines = self._path.read_text(encoding="ascii").split("\n")
-            latest, certain, boot = (*lines, "", "")[:3]
-            return _Seen(_time(latest), _time(certain), boot)
+            latest, confirmed, boot = (*lines, "", "")[:3]
+            return _StoredTimes(_parse_time(latest), _parse_time(confirmed), boot)
         except FileNotFoundError:
-            return _Seen()
+            return _StoredTimes()
         except PermissionError as error:
             raise IdentityError(
                 f"this user does not have permission to read {self._path}; run this command as the directory's owner"
@@ -142,8 +142,8 @@ class ClockFloor:
             ) from error
 
 
-def _time(line: str) -> datetime:
+def _parse_time(line: str) -> datetime:
     if not line:
         return _NEVER
-    found = datetime.fromisoformat(line.strip())
-    return found if found.tzinfo else found.replace(tzinfo=UTC)
+    time = datetime.fromisoformat(line.strip())
+    return time if time.tzinfo else time.replace(tzinfo=UTC)

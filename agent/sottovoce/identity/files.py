@@ -1,4 +1,4 @@
-"""Identity files, which are written durably and atomically; only the owner can read the private ones."""
+"""Durable, atomic writes of identity files, and reads that reject private files that other users can access."""
 
 import fcntl
 import os
@@ -12,8 +12,8 @@ from pathlib import Path
 from sottovoce.durable import rename, sync
 from sottovoce.errors import IdentityError
 
-_COMING = "coming"  # contains files that are about to be moved into the parent directory
-_OTHERS = stat.S_IRWXG | stat.S_IRWXO
+_STAGING = "coming"  # directory for files that are about to be moved into its parent directory
+_OTHER_USERS = stat.S_IRWXG | stat.S_IRWXO
 _LOCK_SECONDS = 10.0  # much longer than another process needs to write its small files
 _RETRY_SECONDS = 0.01
 
@@ -32,7 +32,7 @@ def make_private_directory(directory: Path) -> None:
         raise IdentityError(
             f"{directory} cannot be created: {error.strerror}; specify a directory that you can write to"
         ) from error
-    if mode & _OTHERS:
+    if mode & _OTHER_USERS:
         raise IdentityError(f"{directory} is open to other users: run `chmod 700` on it, or specify a new directory")
 
 
@@ -85,13 +85,13 @@ def replace(path: Path, content: bytes) -> None:
 
 
 def move_in(directory: Path, files: dict[str, bytes]) -> None:
-    """Write or replace several files in a directory: either all of them or none, even if the power fails.
+    """Write or replace several files in a directory, either all of them or none, even if the power fails.
 
     Raises:
         IdentityError: if the files cannot be written.
     """
-    coming = directory / _COMING
-    draft = coming.with_name(f".{_COMING}.new")
+    staging = directory / _STAGING
+    draft = staging.with_name(f".{_STAGING}.new")
     try:
         with _lock(directory):
             if draft.exists():
@@ -99,7 +99,7 @@ def move_in(directory: Path, files: dict[str, bytes]) -> None:
             make_private_directory(draft)
             for name, content in files.items():
                 replace(draft / name, content)
-            rename(draft, coming)
+            rename(draft, staging)
             _finish_move(directory)
     except OSError as error:
         raise IdentityError(
@@ -113,7 +113,7 @@ def finish_move(directory: Path) -> None:
     Raises:
         IdentityError: if the directory cannot be written.
     """
-    if not (directory / _COMING).is_dir():
+    if not (directory / _STAGING).is_dir():
         return
     try:
         with _lock(directory):
@@ -125,31 +125,31 @@ def finish_move(directory: Path) -> None:
 
 
 def _finish_move(directory: Path) -> None:
-    coming = directory / _COMING
-    if not coming.is_dir():
+    staging = directory / _STAGING
+    if not staging.is_dir():
         return
-    for file in sorted(coming.iterdir()):
+    for file in sorted(staging.iterdir()):
         rename(file, directory / file.name)
-    coming.rmdir()
+    staging.rmdir()
 
 
 @contextmanager
 def _lock(directory: Path) -> Iterator[None]:
-    """Lock the directory, so that an agent and a command that write the same file do not share a draft file.
+    """Lock the directory, because an agent and a command that write the same file must not share a draft file.
 
     Raises:
         OSError: if the directory cannot be opened.
         IdentityError: if another process does not release the lock within 10 seconds.
     """
     descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
-    end = time.monotonic() + _LOCK_SECONDS
+    deadline = time.monotonic() + _LOCK_SECONDS
     try:
         while True:
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 break
             except BlockingIOError:
-                if time.monotonic() > end:
+                if time.monotonic() > deadline:
                     raise IdentityError(
                         f"{directory} is locked by another process; stop that process and try again"
                     ) from None
@@ -180,7 +180,7 @@ def read_private(path: Path) -> bytes:
 def _read(path: Path, *, private: bool) -> bytes:
     try:
         with path.open("rb") as file:
-            if private and os.fstat(file.fileno()).st_mode & _OTHERS:
+            if private and os.fstat(file.fileno()).st_mode & _OTHER_USERS:
                 raise IdentityError(
                     f"{path} is open to other users: run `chmod 600` on it, and replace it if others have read it"
                 )

@@ -1,9 +1,10 @@
 """A fleet's own certificate authority, which is created once and stays offline.
 
-It is needed only to enrol devices, to renew their certificates, and to sign the fleet's own documents. The authority's
+The authority is needed only to enrol devices, to renew their certificates, and to sign the fleet's own documents. Its
 directory contains `ca.pem`, which is copied to every device, and `ca.key`, which is unencrypted and has mode 0600.
-Anyone who can read `ca.key` can add any device to the fleet. Store that directory on a medium that no device of the
-fleet can read. Store `spare`, which contains the replacement key in case `ca.key` is lost or stolen, on another medium.
+Anyone who can read `ca.key` can add any device to the fleet. Store that directory on a medium that none of the fleet's
+devices can read. Store `spare`, which contains the replacement key in case `ca.key` is lost or stolen, on another
+medium.
 """
 
 from collections.abc import Container
@@ -19,7 +20,7 @@ from sottovoce.errors import IdentityError
 from sottovoce.identity.authority import FleetAuthority
 from sottovoce.identity.certificates import Validity, device_certificate, fleet_certificate, fleet_of
 from sottovoce.identity.files import finish_move, make_private_directory, read, read_private, write_new
-from sottovoce.identity.fleet_keys import Anchors, KeyChange, decode_changes, read_anchors, retired_by
+from sottovoce.identity.fleet_keys import Anchors, KeyChange, decode_changes, read_anchors, retired_keys
 from sottovoce.identity.identity import FLEET_CERTIFICATE, FLEET_KEYS, Identity, load
 from sottovoce.identity.keys import decode_tls_key, encode_private_key
 from sottovoce.identity.new_device import DeviceKeys, write_identity
@@ -34,7 +35,7 @@ _DEVICE_DAYS = 90
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Fleet:
-    """A fleet's authority with its private key, which can issue certificates.
+    """A fleet's authority with its private key, so it can issue certificates.
 
     Attributes:
         name: the fleet's name.
@@ -53,7 +54,7 @@ class Fleet:
     @property
     def authority(self) -> FleetAuthority:
         """The fleet's public authority, as every device uses it."""
-        return FleetAuthority(self.certificate, self.spare, retired_by(self.changes))
+        return FleetAuthority(self.certificate, self.spare, retired_keys(self.changes))
 
     def sign(self, message: bytes) -> bytes:
         """Return the fleet's ECDSA signature, with SHA-256, of a message that begins with its own domain string."""
@@ -77,12 +78,12 @@ class Fleet:
             IdentityError: if the request has no current certificate, or the device does not belong to this fleet or is
                 revoked.
         """
-        if request.present is None:
+        if request.current is None:
             raise IdentityError(
                 "the request does not include the current certificate; create it with `sottovoce fleet renew --request`"
             )
         source = f"the current certificate of {request.node_id}"
-        if self.authority.verify(request.present, None, source).node_id != request.node_id:
+        if self.authority.verify(request.current, None, source).node_id != request.node_id:
             raise IdentityError(f"{source} belongs to a different device; create a new request on the right device")
         if request.node_id in revoked:
             raise IdentityError(
@@ -136,13 +137,13 @@ def open_fleet(directory: Path) -> Fleet:
     anchors = read_anchors(read(certificate_file), certificate_file)
     if anchors.current.public_key() != key.public_key():
         raise IdentityError(f"{certificate_file} does not belong to {key_file}; restore both from the same backup")
-    changed = directory / FLEET_KEYS
-    changes = decode_changes(read(changed), changed) if changed.exists() else ()
+    changes_file = directory / FLEET_KEYS
+    changes = decode_changes(read(changes_file), changes_file) if changes_file.exists() else ()
     return Fleet(fleet_of(anchors.current), anchors.current, key, anchors.spare, changes)
 
 
 def enrol(fleet: Fleet, directory: Path, *, validity: Validity | None = None) -> Identity:
-    """Create a new device's identity: generate its keys, and issue its certificate from the fleet.
+    """Create a new device's identity: generate its keys, and issue a certificate from the fleet.
 
     Args:
         fleet: the fleet's authority, with its key.

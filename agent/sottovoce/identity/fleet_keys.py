@@ -31,7 +31,7 @@ _DOMAIN = b"sottovoce/fleet-key-change/v1"
 _LARGEST_PEM = 2048
 _Pem = Annotated[str, Meta(max_length=_LARGEST_PEM)]
 _Time = Annotated[int, Meta(ge=0, le=2**53)]
-_NOT_FROM_HERE = (
+_UNTRUSTED_CHANGES = (
     "these fleet keys do not follow from those that this device trusts: get the list from the fleet's key "
     "holder, and compare the fingerprint"
 )
@@ -41,7 +41,7 @@ class KeyChange(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """A change of a fleet's keys.
 
     Attributes:
-        before: certificate of the key that this change retires, PEM.
+        before: certificate of the previous key, which this change retires, PEM.
         current: certificate of the new current key, PEM.
         spare: certificate of the spare key after this change, PEM.
         since: Unix time of the change, in seconds.
@@ -79,8 +79,8 @@ class KeyChange(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         return True
 
     def _signed_bytes(self, signer: x509.Certificate) -> bytes:
-        words = (self.before, self.current, self.spare, str(self.since), str(self.until), self.by)
-        return framed(_DOMAIN, (signer.fingerprint(SHA256()), *(word.encode() for word in words)))
+        fields = (self.before, self.current, self.spare, str(self.since), str(self.until), self.by)
+        return framed(_DOMAIN, (signer.fingerprint(SHA256()), *(field.encode() for field in fields)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,25 +98,26 @@ class Anchors:
     @property
     def pem(self) -> bytes:
         """The certificates in PEM, as every device receives them."""
-        return b"".join(one.public_bytes(Encoding.PEM) for one in (self.current, self.spare) if one is not None)
+        certificates = [self.current] if self.spare is None else [self.current, self.spare]
+        return b"".join(certificate.public_bytes(Encoding.PEM) for certificate in certificates)
 
 
 def read_anchors(pem: bytes, source: object) -> Anchors:
-    """Decode the file of a fleet's certificates, called `source` in error messages.
+    """Decode the file with a fleet's certificates, called `source` in error messages.
 
     Raises:
         IdentityError: if the file does not contain one fleet certificate, or two certificates of the same fleet.
     """
     try:
-        found = [one.public_bytes(Encoding.PEM) for one in x509.load_pem_x509_certificates(pem)]
+        encoded = [certificate.public_bytes(Encoding.PEM) for certificate in x509.load_pem_x509_certificates(pem)]
     except UNREADABLE as error:
         raise IdentityError(f"{source} is not a fleet certificate: {ENROL}") from error
     if pem.rpartition(b"-----END CERTIFICATE-----")[2].strip():
         raise IdentityError(f"{source} is incomplete: {ENROL}")
-    if not 1 <= len(found) <= 2:
+    if not 1 <= len(encoded) <= 2:
         raise IdentityError(f"{source} must contain one fleet certificate, or two (current and spare): {ENROL}")
-    certificates = [decode_fleet_certificate(one, source) for one in found]
-    if len({fleet_of(one) for one in certificates}) > 1:
+    certificates = [decode_fleet_certificate(certificate, source) for certificate in encoded]
+    if len({fleet_of(certificate) for certificate in certificates}) > 1:
         raise IdentityError(f"{source} contains certificates from two different fleets: {ENROL}")
     return Anchors(*certificates)
 
@@ -136,8 +137,8 @@ class Retired:
     until: datetime
 
 
-def follow(anchors: Anchors, changes: Sequence[KeyChange]) -> Anchors:
-    """Return the keys after these changes, which may begin earlier than the trusted keys.
+def apply_changes(anchors: Anchors, changes: Sequence[KeyChange]) -> Anchors:
+    """Return the fleet's keys after a sequence of changes, which may start before the trusted keys were introduced.
 
     Args:
         anchors: the trusted keys, from any time in the sequence of changes.
@@ -146,27 +147,30 @@ def follow(anchors: Anchors, changes: Sequence[KeyChange]) -> Anchors:
     Raises:
         IdentityError: if the changes do not follow from the trusted keys.
     """
-    if any(one.current != after.before for one, after in pairwise(changes)):
-        raise IdentityError(_NOT_FROM_HERE)
-    for begin in range(len(changes) + 1):
+    if any(change.current != successor.before for change, successor in pairwise(changes)):
+        raise IdentityError(_UNTRUSTED_CHANGES)
+    for start in range(len(changes) + 1):
         try:
-            reached = anchors
-            for change in changes[begin:]:
-                reached = _apply_change(reached, change)
+            result = anchors
+            for change in changes[start:]:
+                result = _apply_change(result, change)
         except IdentityError:
             continue
-        if begin < len(changes) or not changes or _is_same_certificate(changes[-1].current, reached.current):
-            return reached
-    raise IdentityError(_NOT_FROM_HERE)
+        if start < len(changes) or not changes or _is_same_certificate(changes[-1].current, result.current):
+            return result
+    raise IdentityError(_UNTRUSTED_CHANGES)
 
 
-def retired_by(changes: Sequence[KeyChange]) -> tuple[Retired, ...]:
+def retired_keys(changes: Sequence[KeyChange]) -> tuple[Retired, ...]:
     """Return the keys that these changes retired.
 
     Raises:
         IdentityError: if a retired key's certificate is not a fleet certificate.
     """
-    return tuple(Retired(_read(change.before), _time(change.since), _time(change.until)) for change in changes)
+    return tuple(
+        Retired(_decode_certificate(change.before), _to_datetime(change.since), _to_datetime(change.until))
+        for change in changes
+    )
 
 
 def rank(changes: Sequence[KeyChange]) -> int:
@@ -174,8 +178,8 @@ def rank(changes: Sequence[KeyChange]) -> int:
 
     The number of changes signed with a spare key counts first, then the number of changes after the last of them.
     """
-    by_spare = [place for place, change in enumerate(changes, start=1) if change.by == "spare"]
-    return (len(by_spare) << 8) + len(changes) - (by_spare[-1] if by_spare else 0)
+    spare_positions = [position for position, change in enumerate(changes, start=1) if change.by == "spare"]
+    return (len(spare_positions) << 8) + len(changes) - (spare_positions[-1] if spare_positions else 0)
 
 
 def encode_changes(changes: Sequence[KeyChange]) -> bytes:
@@ -202,15 +206,15 @@ def decode_changes(raw: bytes, source: object) -> tuple[KeyChange, ...]:
 
 def _apply_change(anchors: Anchors, change: KeyChange) -> Anchors:
     signer = anchors.current if change.by == "current" else anchors.spare
-    current, spare = _read(change.current), _read(change.spare)
-    named = {fleet_of(one) for one in (anchors.current, current, spare)}
-    if signer is None or not change.is_signed_by(signer) or len(named) > 1:
-        raise IdentityError(_NOT_FROM_HERE)
+    current, spare = _decode_certificate(change.current), _decode_certificate(change.spare)
+    fleets = {fleet_of(certificate) for certificate in (anchors.current, current, spare)}
+    if signer is None or not change.is_signed_by(signer) or len(fleets) > 1:
+        raise IdentityError(_UNTRUSTED_CHANGES)
     if change.by == "current" and not (
         _is_same_certificate(change.before, anchors.current)
         and (anchors.spare is None or _is_same_certificate(change.spare, anchors.spare))
     ):
-        raise IdentityError(_NOT_FROM_HERE)
+        raise IdentityError(_UNTRUSTED_CHANGES)
     return Anchors(current, spare)
 
 
@@ -218,9 +222,9 @@ def _is_same_certificate(pem: str, certificate: x509.Certificate) -> bool:
     return pem.encode() == certificate.public_bytes(Encoding.PEM)
 
 
-def _read(pem: str) -> x509.Certificate:
+def _decode_certificate(pem: str) -> x509.Certificate:
     return decode_fleet_certificate(pem.encode(), "a change of the fleet's keys")
 
 
-def _time(seconds: int) -> datetime:
+def _to_datetime(seconds: int) -> datetime:
     return datetime.fromtimestamp(min(seconds, 253_402_300_799), UTC)  # the last second that datetime can represent

@@ -1,4 +1,4 @@
-"""Unambiguous framing of fields that are signed or used to derive keys, so no byte can move between two fields."""
+"""Unambiguous framing of fields that are signed or used to derive keys: no byte can be moved from field to field."""
 
 from collections.abc import Iterable
 

@@ -81,7 +81,7 @@ class Identity:
 
     @property
     def ca_pem(self) -> bytes:
-        """The certificates that TLS must trust: the authority's or, for a pinned device, those of its peers; PEM."""
+        """The certificates that TLS must trust, PEM: the authority's or, for a pinned device, its peers'."""
         return self.authority.roots
 
     @property
@@ -114,22 +114,22 @@ def load(directory: Path, now: datetime | None = None, peers: Iterable[str] = ()
     ca_pem = b"" if mode == "pinned" else read(authority_file)
     device_key = decode_device_key(read_private(device_key_file), device_key_file)
     tls_key = decode_tls_key(tls_key_pem, tls_key_file)
-    moment = (now or datetime.now(UTC)) if dated else None
+    valid_at = (now or datetime.now(UTC)) if dated else None
     authority: Authority
     if mode == "pinned":
         certificate = decode_certificate(tls_cert_pem, certificate_file)
-        fleet = _own_fleet(certificate, certificate_file)
-        subject = verify_self_signed(certificate, fleet, moment, certificate_file)
-        authority = pinned_authority(fleet, _pins(authority_file), set(peers) - {subject.node_id}, authority_file)
+        fleet = _fleet_in_certificate(certificate, certificate_file)
+        subject = verify_self_signed(certificate, fleet, valid_at, certificate_file)
+        authority = pinned_authority(fleet, _read_pins(authority_file), set(peers) - {subject.node_id}, authority_file)
     else:
         if mode == "external":
             issuer = decode_issuer(ca_pem, authority_file)
             certificate = decode_certificate(tls_cert_pem, certificate_file)
-            authority = IssuerAuthority(issuer, _own_fleet(certificate, certificate_file))
+            authority = IssuerAuthority(issuer, _fleet_in_certificate(certificate, certificate_file))
         else:
             authority = fleet_authority(directory)
             certificate = decode_certificate(tls_cert_pem, certificate_file)
-        subject = authority.verify(certificate, moment, certificate_file)
+        subject = authority.verify(certificate, valid_at, certificate_file)
     if certificate.public_key() != tls_key.public_key():
         raise IdentityError(
             f"{certificate_file} does not belong to {tls_key_file}; restore both from a backup, or enrol again"
@@ -150,24 +150,26 @@ def load(directory: Path, now: datetime | None = None, peers: Iterable[str] = ()
         not_after=subject.not_after,
         authority=authority,
         _device_key=device_key,
-        retired=authority.retirement(certificate) if isinstance(authority, FleetAuthority) else None,
+        retired=authority.find_retired_issuer(certificate) if isinstance(authority, FleetAuthority) else None,
     )
 
 
 def fleet_authority(directory: Path) -> FleetAuthority:
-    """Return a fleet's authority, as given by the certificates and the key changes in a directory.
+    """Return a fleet's authority, built from the certificates and the key changes in a directory.
 
     Raises:
-        IdentityError: if a file cannot be read or is damaged.
+        IdentityError: if a file cannot be read or is corrupt.
     """
-    path, changed = directory / FLEET_CERTIFICATE, directory / FLEET_KEYS
+    path, changes_file = directory / FLEET_CERTIFICATE, directory / FLEET_KEYS
     anchors = read_anchors(read(path), path)
     authority = FleetAuthority(anchors.current, anchors.spare)
-    return authority.after_changes(decode_changes(read(changed), changed)) if changed.exists() else authority
+    if not changes_file.exists():
+        return authority
+    return authority.after_changes(decode_changes(read(changes_file), changes_file))
 
 
 def mode_of(directory: Path) -> tuple[Mode, Path]:
-    """Return an identity's mode, judging by its files, and the authority's file or directory of certificates."""
+    """Return an identity's mode, inferred from its files, and the path of the authority's certificates."""
     if (directory / PINS).is_dir():
         return "pinned", directory / PINS
     if (directory / ISSUER_CERTIFICATE).exists():
@@ -176,7 +178,7 @@ def mode_of(directory: Path) -> tuple[Mode, Path]:
 
 
 def verify_peer_certificate(pem: bytes, identity: Identity, now: datetime | None = None) -> Subject:
-    """Fully check the certificate of a peer that TLS has accepted, because TLS does not check device keys.
+    """Check the certificate of a peer that TLS has accepted, including the device key, which TLS does not check.
 
     Args:
         pem: the peer's certificate, as TLS reports it.
@@ -207,7 +209,7 @@ def verify_credential(der: bytes, authority: Authority, now: datetime | None = N
     Raises:
         IdentityError: if this is not a certificate of a device in this fleet, or is not valid at `now`.
     """
-    return _subject(der, authority, now)
+    return _verify_der(der, authority, now)
 
 
 def subject_of(der: bytes, fleet_certificate: bytes, now: datetime | None = None) -> Subject:
@@ -222,10 +224,10 @@ def subject_of(der: bytes, fleet_certificate: bytes, now: datetime | None = None
         IdentityError: if this is not a certificate of a device in that fleet, or is not valid at `now`.
     """
     anchors = read_anchors(fleet_certificate, "the trusted certificate")
-    return _subject(der, FleetAuthority(anchors.current, anchors.spare), now)
+    return _verify_der(der, FleetAuthority(anchors.current, anchors.spare), now)
 
 
-def _subject(der: bytes, authority: Authority, now: datetime | None) -> Subject:
+def _verify_der(der: bytes, authority: Authority, now: datetime | None) -> Subject:
     try:
         certificate = x509.load_der_x509_certificate(der)
     except UNREADABLE as error:
@@ -235,7 +237,7 @@ def _subject(der: bytes, authority: Authority, now: datetime | None) -> Subject:
     return authority.verify(certificate, now, "the credential")
 
 
-def _own_fleet(certificate: x509.Certificate, source: Path) -> str:
+def _fleet_in_certificate(certificate: x509.Certificate, source: Path) -> str:
     """Return the fleet name in this device's SPIFFE id, for a device without a fleet certificate."""
     try:
         names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
@@ -251,7 +253,7 @@ def _own_fleet(certificate: x509.Certificate, source: Path) -> str:
     )
 
 
-def _pins(directory: Path) -> list[x509.Certificate]:
+def _read_pins(directory: Path) -> list[x509.Certificate]:
     """Return the pinned certificates sorted by start of validity, so that a device's newest one takes precedence."""
     try:
         files = sorted(directory.glob("*.pem"))

@@ -25,9 +25,9 @@ SEEDS = "seeds.json"
 MAX_SEEDS = 64
 MAX_BUNDLE_BYTES = 64 * 2**10
 _SECRET_BYTES = 16
-_FINGERPRINT_BYTES = 16  # of SHA-256: enough to make finding a second certificate with the same prefix infeasible
+_FINGERPRINT_BYTES = 16  # prefix of a SHA-256 digest, long enough to resist second-preimage attacks
 _TOKEN = re.compile(r"sottovoce1:(?P<address>(?:\[[0-9a-fA-F:]+\]|[^:\s/]+):[0-9]{1,5})/(?P<word>[a-z2-7]{52})")
-_AGAIN = "ask the fleet's key holder to create a new one with `sottovoce fleet invite`"
+_REMEDY = "ask the fleet's key holder to create a new one with `sottovoce fleet invite`"
 
 
 class Seed(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -55,7 +55,7 @@ class Broker(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Promised(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """The privacy budget that every device of a fleet promises for its ledger.
+    """The privacy budget that every device in a fleet promises for its ledger.
 
     Attributes:
         epsilon: total ε for one privacy unit.
@@ -167,15 +167,15 @@ class Token:
         match = _TOKEN.fullmatch("".join(text.split()).lower())
         if match is None:
             raise IdentityError(
-                f"the token is incomplete (a token has the form sottovoce1:HOST:PORT/52 characters): {_AGAIN}"
+                f"the token is incomplete (a token has the form sottovoce1:HOST:PORT/52 characters): {_REMEDY}"
             )
-        word = base64.b32decode(match["word"].upper() + "====")
-        return cls(match["address"], word[:_SECRET_BYTES], word[_SECRET_BYTES:])
+        payload = base64.b32decode(match["word"].upper() + "====")
+        return cls(match["address"], payload[:_SECRET_BYTES], payload[_SECRET_BYTES:])
 
     def __str__(self) -> str:
         """Return the token as text to type, paste or scan; the text is secret."""
-        word = base64.b32encode(self.secret + self.fingerprint).decode("ascii").rstrip("=").lower()
-        return f"sottovoce1:{self.address}/{word}"
+        payload = base64.b32encode(self.secret + self.fingerprint).decode("ascii").rstrip("=").lower()
+        return f"sottovoce1:{self.address}/{payload}"
 
     def is_enroller(self, certificate: bytes) -> bool:
         """Return whether this DER certificate is the enroller's."""
@@ -204,7 +204,7 @@ def read_bundle(path: Path) -> Bundle:
     """Read a bundle that no device has used yet.
 
     Raises:
-        IdentityError: if the bundle cannot be read, is damaged, or a device has already joined with it.
+        IdentityError: if the bundle cannot be read, is corrupt, or a device has already joined with it.
     """
     raw = read(path)
     try:
@@ -212,17 +212,17 @@ def read_bundle(path: Path) -> Bundle:
             raise ValueError("too large")
         bundle = msgspec.json.decode(raw, type=Bundle | Used)
     except (msgspec.MsgspecError, ValueError) as error:
-        raise IdentityError(f"{path} is incomplete or not a bundle ({error}): {_AGAIN}") from error
+        raise IdentityError(f"{path} is incomplete or not a bundle ({error}): {_REMEDY}") from error
     if isinstance(bundle, Used):
         raise IdentityError(
-            f"{path}: this bundle is for a single device, but device {bundle.id} has already used it; {_AGAIN}"
+            f"{path}: this bundle is for a single device, but device {bundle.id} has already used it; {_REMEDY}"
         )
     check_seeds(bundle.seeds)
     return bundle
 
 
 def use_bundle(path: Path, bundle: Bundle) -> None:
-    """Replace a bundle with a note, so that no other device can join with it.
+    """Replace a used bundle with a note, which prevents other devices from joining with it.
 
     Raises:
         IdentityError: if the note cannot be written.
@@ -241,10 +241,10 @@ def write_seeds(state: Path, seeds: Seeds) -> None:
 
 
 def read_seeds(state: Path) -> Seeds:
-    """Return the seeds from the device's invitation; they are empty if the device joined without an invitation.
+    """Return the seeds from the device's invitation, or empty seeds if the device joined without an invitation.
 
     Raises:
-        IdentityError: if the file cannot be read or is damaged.
+        IdentityError: if the file cannot be read or is corrupt.
     """
     path = state / SEEDS
     if not path.exists():

@@ -65,9 +65,9 @@ class DeviceKeys:
         """Return both keys as unencrypted PEM, the identity key first."""
         return encode_private_key(self.device), encode_private_key(self.tls)
 
-    def request(self, *, fleet: str | None = None, present: bytes = b"") -> bytes:
+    def request(self, *, fleet: str | None = None, current: bytes = b"") -> bytes:
         """Return a certificate request; see sottovoce.identity.request.make_request."""
-        return make_request(self.device, self.tls, fleet=fleet, present=present)
+        return make_request(self.device, self.tls, fleet=fleet, current=current)
 
 
 def write_keys(directory: Path, keys: DeviceKeys) -> None:
@@ -122,13 +122,13 @@ def write_external_certificate(directory: Path, chain: bytes, issuer: bytes) -> 
 
 
 def first_certificate(chain: bytes) -> bytes:
-    """Return the first certificate, the device's, from a chain that an external CA issued; both are PEM.
+    """Return the first certificate, which is the device's, from an external CA's chain; both are PEM.
 
     Raises:
         IdentityError: if the chain contains no certificate.
     """
-    _, begin, rest = chain.partition(b"-----BEGIN CERTIFICATE-----")
-    body, end, _ = rest.partition(b"-----END CERTIFICATE-----")
-    if not (begin and end):
+    _, header, rest = chain.partition(b"-----BEGIN CERTIFICATE-----")
+    body, footer, _ = rest.partition(b"-----END CERTIFICATE-----")
+    if not (header and footer):
         raise IdentityError("the file from the CA is not a PEM certificate; pass the certificate issued by the CA")
-    return begin + body + end + b"\n"
+    return header + body + footer + b"\n"

@@ -19,7 +19,7 @@ _PINNED_DAYS = 3650
 
 
 def enrol_pinned(directory: Path, fleet: str, validity: Validity | None = None) -> str:
-    """Write the identity of a new pinned device, which others identify only by its id, and return that id.
+    """Write the identity of a new pinned device and return its id, by which other devices identify it.
 
     Args:
         directory: directory to write to, created if missing.
@@ -48,7 +48,7 @@ def enrol_pinned(directory: Path, fleet: str, validity: Validity | None = None) 
 
 
 def pin(directory: Path, certificate: bytes, source: object) -> str:
-    """Store another pinned device's certificate in this device's identity directory, and return the other device's id.
+    """Store another pinned device's certificate in this device's identity directory, and return that device's id.
 
     The certificate may arrive through any channel. It is trusted only while its device's id is listed under
     transport.peers, and only that device can have made it.
@@ -67,15 +67,15 @@ def pin(directory: Path, certificate: bytes, source: object) -> str:
         raise IdentityError(
             f"{directory} belongs to a device whose fleet has a CA, but only a pinned device can pin other devices"
         )
-    other = decode_certificate(certificate, source)
-    node = verify_self_signed(other, identity.fleet, None, source).node_id
-    if node == identity.node_id:
+    peer_certificate = decode_certificate(certificate, source)
+    peer_id = verify_self_signed(peer_certificate, identity.fleet, None, source).node_id
+    if peer_id == identity.node_id:
         raise IdentityError(f"{source} is this device's own certificate; pass another device's certificate")
-    path = directory / PINS / f"{node}.pem"
+    path = directory / PINS / f"{peer_id}.pem"
     if not path.exists() and len(list(path.parent.glob("*.pem"))) >= MAX_PINS:
         raise IdentityError(
             f"{path.parent} already contains {MAX_PINS} devices, which is the limit; for more devices, create a "
             "fleet with a CA"
         )
-    replace(path, other.public_bytes(Encoding.PEM))
-    return node
+    replace(path, peer_certificate.public_bytes(Encoding.PEM))
+    return peer_id

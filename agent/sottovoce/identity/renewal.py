@@ -1,8 +1,8 @@
 """Renewal of a device's certificate: the new certificate has the same keys and a later expiry.
 
-The TLS key does not change. It is stored next to the identity key, which cannot change, and the same user can read
-both, so a new TLS key would not lock anyone out. Only one file is replaced, atomically: after a power cut, the device
-has either the old certificate or the new one.
+The TLS key does not change, because a new one would not lock anyone out: the TLS key is stored next to the identity
+key, which cannot change, and the same user can read both. Only one file is replaced, atomically, so after a power cut,
+the device has either the old certificate or the new one.
 """
 
 import hashlib
@@ -21,16 +21,16 @@ _JITTER = 1 / 12  # largest fraction of the lifetime that is added to two thirds
 def renewal_due(identity: Identity) -> datetime:
     """Return when to renew a certificate: after two thirds of its lifetime plus up to another twelfth.
 
-    The extra time is derived from the certificate. Devices that were enrolled within an hour therefore do not all renew
-    within an hour, and a restart does not change the time. After a change of the fleet's keys, the time depends on how
-    long the retired key's certificates remain valid: until then, devices that were off during the change know only that
-    key.
+    The extra time is derived from the certificate. Therefore, devices that were enrolled within an hour do not all
+    renew within an hour, and a restart does not change the time. After a change of the fleet's keys, the time depends
+    on how long the retired key's certificates remain valid, because devices that were off during the change know only
+    that key.
     """
-    begun = identity.not_before if identity.retired is None else identity.retired.since
-    lifetime = identity.not_after - begun
+    start = identity.not_before if identity.retired is None else identity.retired.since
+    lifetime = identity.not_after - start
     digest = hashlib.sha256(identity.certificate_der).digest()
-    share = 2 / 3 + _JITTER * int.from_bytes(digest[:4], "big") / 2**32
-    return begun + lifetime * share
+    fraction = 2 / 3 + _JITTER * int.from_bytes(digest[:4], "big") / 2**32
+    return start + lifetime * fraction
 
 
 def renewal_request(directory: Path) -> bytes:
@@ -39,11 +39,11 @@ def renewal_request(directory: Path) -> bytes:
     Raises:
         IdentityError: if the directory contains no identity, or a pinned device's identity.
     """
-    present = read(directory / TLS_CERTIFICATE)
+    current = read(directory / TLS_CERTIFICATE)
     identity = load(directory, dated=False)
     if identity.mode == "pinned":
         raise IdentityError(f"{directory}: a pinned device's certificate cannot be renewed; enrol a new device instead")
-    return DeviceKeys.read(directory).request(fleet=identity.fleet, present=present)
+    return DeviceKeys.read(directory).request(fleet=identity.fleet, current=current)
 
 
 def install_certificate(directory: Path, pem: bytes, source: object, now: datetime | None = None) -> datetime:
@@ -60,15 +60,15 @@ def install_certificate(directory: Path, pem: bytes, source: object, now: dateti
             expires before the current certificate.
     """
     path = directory / TLS_CERTIFICATE
-    present = decode_certificate(read(path), path)
+    current = decode_certificate(read(path), path)
     identity = load(directory, dated=False)
     if identity.mode == "external":
         pem = first_certificate(pem)
     renewed = decode_certificate(pem, source)
     subject = identity.authority.verify(renewed, now or datetime.now(UTC), source)
-    if subject.node_id != identity.node_id or renewed.public_key() != present.public_key():
+    if subject.node_id != identity.node_id or renewed.public_key() != current.public_key():
         raise IdentityError(f"{source} does not belong to this device ({identity.node_id}); create a new request here")
-    if renewed.not_valid_after_utc - present.not_valid_after_utc < timedelta(0):
+    if renewed.not_valid_after_utc - current.not_valid_after_utc < timedelta(0):
         raise IdentityError(f"{source} expires before the current certificate; create a new request")
     replace(path, pem)
     return subject.not_after

@@ -21,7 +21,7 @@ from sottovoce.identity.keys import node_id
 from sottovoce.identity.verification import UNREADABLE
 
 MAX_REQUEST_BYTES = 16 * 2**10
-_AGAIN = "create the request again on the device"
+_REMEDY = "create the request again on the device"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -32,13 +32,13 @@ class Request:
         node_id: id of the device that made the request.
         tls_key: the key to certify.
         binding: binding between that key and the device's identity key.
-        present: the certificate to renew; None if the device has none yet.
+        current: the certificate to renew; None if the device has none yet.
     """
 
     node_id: str
     tls_key: EllipticCurvePublicKey
     binding: bytes
-    present: x509.Certificate | None
+    current: x509.Certificate | None
 
 
 def make_request(
@@ -46,7 +46,7 @@ def make_request(
     tls_key: EllipticCurvePrivateKey,
     *,
     fleet: str | None = None,
-    present: bytes = b"",
+    current: bytes = b"",
 ) -> bytes:
     """Return a certificate request in PEM, followed by the certificate to renew, if any.
 
@@ -54,17 +54,17 @@ def make_request(
         device_key: the device's identity key.
         tls_key: the key to certify.
         fleet: fleet whose device names the request includes, for a CA that does not know how the fleet names devices.
-        present: the certificate to renew, PEM; empty if there is none.
+        current: the certificate to renew, PEM; empty if there is none.
     """
-    device = node_id(device_key.public_key())
+    device_id = node_id(device_key.public_key())
     builder = (
         x509.CertificateSigningRequestBuilder()
-        .subject_name(common_name(device))
+        .subject_name(common_name(device_id))
         .add_extension(x509.UnrecognizedExtension(BINDING_OID, bind(device_key, tls_key.public_key())), critical=False)
     )
     if fleet is not None:
-        builder = builder.add_extension(device_names(device, fleet), critical=False)
-    return builder.sign(tls_key, SHA256()).public_bytes(Encoding.PEM) + present
+        builder = builder.add_extension(device_names(device_id, fleet), critical=False)
+    return builder.sign(tls_key, SHA256()).public_bytes(Encoding.PEM) + current
 
 
 def read_request(pem: bytes, source: object) -> Request:
@@ -78,17 +78,17 @@ def read_request(pem: bytes, source: object) -> Request:
         IdentityError: if this is not a certificate request, or a signature in it is not valid.
     """
     if len(pem) > MAX_REQUEST_BYTES:
-        raise IdentityError(f"{source} is too large to be a certificate request: {_AGAIN}")
+        raise IdentityError(f"{source} is too large to be a certificate request: {_REMEDY}")
     try:
         request = x509.load_pem_x509_csr(pem)
         tls_key = request.public_key()
         binding = request.extensions.get_extension_for_oid(BINDING_OID).value.public_bytes()
-        present = x509.load_pem_x509_certificates(pem) if b"BEGIN CERTIFICATE-----" in pem else []
+        certificates = x509.load_pem_x509_certificates(pem) if b"BEGIN CERTIFICATE-----" in pem else []
         if not isinstance(tls_key, EllipticCurvePublicKey) or not isinstance(tls_key.curve, SECP256R1):
             raise ValueError("not an ECDSA P-256 key")
-        if not request.is_signature_valid or len(present) > 1:
+        if not request.is_signature_valid or len(certificates) > 1:
             raise ValueError("the signature is not valid, or there is more than one certificate")
-        device = node_id(verify_binding(binding, tls_key))
+        device_id = node_id(verify_binding(binding, tls_key))
     except UNREADABLE as error:
-        raise IdentityError(f"{source} is incomplete or not a certificate request: {_AGAIN}") from error
-    return Request(device, tls_key, binding, present[0] if present else None)
+        raise IdentityError(f"{source} is incomplete or not a certificate request: {_REMEDY}") from error
+    return Request(device_id, tls_key, binding, certificates[0] if certificates else None)

@@ -1,4 +1,4 @@
-"""The signed learning task that a fleet gives to its devices, with its start and end times."""
+"""A learning task that the fleet has signed, with its start and end times."""
 
 from collections.abc import Callable
 from typing import Annotated, Any
@@ -11,7 +11,7 @@ from sottovoce.identity.fleet_keys import MAX_CHANGES, KeyChange
 from sottovoce.identity.framing import framed
 from sottovoce.task import LARGEST_SIGNED
 
-_DEEPEST = 5  # maximum nesting depth: tables of tables of lists of lists of numbers
+_MAX_DEPTH = 5  # nesting levels: tables that contain tables of lists of lists of numbers
 _DOMAIN = b"sottovoce/fleet-task/v1"
 _Time = Annotated[int, Meta(ge=0, le=2**53)]
 
@@ -22,7 +22,7 @@ class SignedTask(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     Attributes:
         fleet: the fleet's name.
         epoch: number of the task, from 1; the task with the highest epoch is in force.
-        issued: Unix time in seconds, by the signer's clock; only for people to read.
+        issued: Unix time in seconds by the signer's clock; for information only.
         begins: Unix time in seconds at which devices switch to this task; a time in the past means immediately.
         ends: Unix time in seconds after which devices release nothing more for this task; None for no end.
         purpose: what the result is for; a device's owner may refuse the task because of it.
@@ -47,14 +47,14 @@ class SignedTask(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
     def __post_init__(self) -> None:
         """Check that the tables are not nested more deeply than in a configuration."""
-        _check_depth(self.tables, _DEEPEST)
+        _check_depth(self.tables, _MAX_DEPTH)
 
     @property
     def encoded(self) -> bytes:
         """The canonical encoding: JSON with sorted names and no spaces; omits `period` and `keys` at their defaults."""
-        unnamed = {"period": 0, "keys": ()}
-        named = {key: value for key, value in structs.asdict(self).items() if unnamed.get(key) != value}
-        return json.encode(named, order="sorted")
+        defaults = {"period": 0, "keys": ()}
+        fields = {key: value for key, value in structs.asdict(self).items() if defaults.get(key) != value}
+        return json.encode(fields, order="sorted")
 
     def signed(self, sign: Callable[[bytes], bytes]) -> "SignedTask":
         """Return a copy of the task that is signed with the fleet's key."""
@@ -80,13 +80,13 @@ class SignedTask(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         return framed(_DOMAIN, (structs.replace(self, signature="").encoded,))
 
 
-def _check_depth(value: Any, left: int) -> None:
-    """Raise ValueError if a value is nested more than `left` levels deep."""
-    inside = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    if left == 0 and inside:
+def _check_depth(value: Any, levels: int) -> None:
+    """Raise ValueError if a value is nested more than `levels` levels deep."""
+    children = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    if levels == 0 and children:
         raise ValueError("the task's tables are nested too deeply")
-    for one in inside:
-        _check_depth(one, left - 1)
+    for child in children:
+        _check_depth(child, levels - 1)
 
 
 def read_task(raw: bytes, source: object) -> SignedTask:

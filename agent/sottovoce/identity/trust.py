@@ -45,9 +45,9 @@ class Trust:
         """Node ids of the revoked devices."""
         return self._revoked
 
-    def subscribe(self, changed: Callable[[], None]) -> None:
+    def subscribe(self, callback: Callable[[], None]) -> None:
         """Register a function that is called after every change."""
-        self._subscribers.append(changed)
+        self._subscribers.append(callback)
 
     def authenticate(self, pem: bytes) -> str:
         """Return the node id in a peer's certificate.
@@ -104,20 +104,20 @@ class Trust:
             )
         self._identity = identity
         self._verified.clear()
-        self._tell()
+        self._notify_subscribers()
 
     def revoke(self, node_ids: Collection[str]) -> None:
         """Replace the set of revoked devices with exactly these node ids."""
         self._revoked = frozenset(node_ids)
-        self._tell()
+        self._notify_subscribers()
 
-    def _tell(self) -> None:
-        for changed in self._subscribers:
-            changed()
+    def _notify_subscribers(self) -> None:
+        for callback in self._subscribers:
+            callback()
 
 
 class Following:
-    """An implementation of sottovoce.identity.authority.Authority that always uses a trust's current authority.
+    """An authority that delegates to a trust's current authority; see sottovoce.identity.authority.Authority.
 
     Args:
         trust: the trust whose current identity contains the authority.

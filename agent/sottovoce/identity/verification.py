@@ -1,4 +1,4 @@
-"""Functions that decode certificates and reject invalid ones."""
+"""Decoding and verification of certificates."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -109,17 +109,17 @@ def subject_in(
         names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     except UNREADABLE as error:
         raise IdentityError(f"{source} does not bind its TLS key to a device key: {ENROL}") from error
-    device = node_id(public_key)
+    device_id = node_id(public_key)
     if exact:
-        right = certificate.subject == common_name(device) and names == device_names(device, fleet)
+        is_consistent = certificate.subject == common_name(device_id) and names == device_names(device_id, fleet)
     else:
-        right = peer_dns_name(device, fleet) in names.get_values_for_type(x509.DNSName) and (
-            names.get_values_for_type(x509.UniformResourceIdentifier) == [device_uri(device, fleet)]
+        is_consistent = peer_dns_name(device_id, fleet) in names.get_values_for_type(x509.DNSName) and (
+            names.get_values_for_type(x509.UniformResourceIdentifier) == [device_uri(device_id, fleet)]
         )
-    if not right:
+    if not is_consistent:
         raise IdentityError(f"{source} identifies a device or fleet that does not match its device key: {ENROL}")
     return Subject(
-        node_id=device,
+        node_id=device_id,
         fleet=fleet,
         public_key=public_key,
         not_before=max(certificate.not_valid_before_utc, authority.not_valid_before_utc),
@@ -142,9 +142,9 @@ def check_validity(certificate: x509.Certificate, now: datetime, source: object)
         IdentityError: if the certificate has expired.
     """
     if now < certificate.not_valid_before_utc:
-        begin = certificate.not_valid_before_utc
+        start = certificate.not_valid_before_utc
         raise ClockError(
-            f"{source} is not valid before {begin:%Y-%m-%d %H:%M} UTC; set this device's clock, which shows "
+            f"{source} is not valid before {start:%Y-%m-%d %H:%M} UTC; set this device's clock, which shows "
             f"{now:%Y-%m-%d %H:%M}"
         )
     if now > certificate.not_valid_after_utc:

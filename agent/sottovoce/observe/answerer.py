@@ -17,7 +17,7 @@ from sottovoce.observe.request_server import RequestServer
 
 _log = logging.getLogger(__name__)
 _MAX_BYTES = 8192  # maximum request size
-_SECONDS = 10.0  # time limit for receiving the request, for making the page, and for sending the response
+_TIMEOUT_SECONDS = 10.0  # time limit for receiving the request, for making the page, and for sending the response
 _END = b"\r\n\r\n"
 _REQUEST = re.compile(rb"([A-Z]{1,16}) (/[!-~]{0,256}) HTTP/1\.[0-9]\r\n")
 _REASONS = {
@@ -57,9 +57,9 @@ class Page:
         return head.encode() + (b"" if head_only else self.body)
 
 
-def text_page(status: int, words: str) -> Page:
+def text_page(status: int, text: str) -> Page:
     """Return a plain-text page with a short message."""
-    return Page(status, "text/plain; charset=utf-8", f"{words}\n".encode())
+    return Page(status, "text/plain; charset=utf-8", f"{text}\n".encode())
 
 
 class Answerer:
@@ -96,7 +96,7 @@ class Answerer:
             complete=lambda request: _END in request,
             answer=self._answer,
             longest=_MAX_BYTES,
-            seconds=_SECONDS,
+            seconds=_TIMEOUT_SECONDS,
         )
         self._server.start(listening)
 
@@ -107,18 +107,19 @@ class Answerer:
 
     async def page(self, request: bytes) -> tuple[Page, bool]:
         """Return the response to a request, and whether the client requested only its headers."""
-        if (asked := _REQUEST.match(request)) is None:
+        match = _REQUEST.match(request)
+        if match is None:
             return text_page(400, "not a valid HTTP/1 request"), False
-        method, path = asked[1], asked[2].partition(b"?")[0].decode()
+        method, path = match[1], match[2].partition(b"?")[0].decode()
         if path not in self.pages:
             return text_page(404, f"available pages: {', '.join(self.pages)}"), method == b"HEAD"
         if method not in (b"GET", b"HEAD"):
             return text_page(405, "use GET or HEAD"), False
         try:
-            async with asyncio.timeout(_SECONDS):
+            async with asyncio.timeout(_TIMEOUT_SECONDS):
                 return await self.pages[path](), method == b"HEAD"
         except TimeoutError:
-            return text_page(503, f"this page could not be generated within {_SECONDS:g} s"), False
+            return text_page(503, f"this page could not be generated within {_TIMEOUT_SECONDS:g} s"), False
         except Exception as defect:  # noqa: BLE001 - a failing page must not stop the device
             self._sparse_log.say(
                 logging.ERROR, path, "page-failed path=%s this is a bug; please report it: %r", path, defect

@@ -1,6 +1,7 @@
 """Logging to standard error, with one line per event: time, level, event name and text.
 
-Log lines contain no readings and no numbers without noise. The event names are listed in docs/reference/events.md.
+Log lines contain neither readings nor noise-free results computed from them. The event names are listed in
+docs/reference/events.md.
 """
 
 import json
@@ -13,7 +14,7 @@ from typing import Any, Literal
 
 _FORMAT = "%(asctime)s %(levelname)s %(message)s"
 _TIME = "%Y-%m-%dT%H:%M:%SZ"
-_PLACE = re.compile(r"(?:(\w+)=)?%(?:%|[-#0 +]*\d*(?:\.\d+)?[a-zA-Z])")
+_PLACEHOLDER = re.compile(r"(?:(\w+)=)?%(?:%|[-#0 +]*\d*(?:\.\d+)?[a-zA-Z])")
 
 
 def log_to_stderr(level: str, form: Literal["text", "json"] = "text") -> None:
@@ -38,12 +39,12 @@ class JsonLines(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """Return a log record as one line of ASCII JSON."""
-        event, _, words = record.getMessage().partition(" ")
+        event, _, text = record.getMessage().partition(" ")
         document = {
             "time": self.formatTime(record, _TIME),
             "level": record.levelname.lower(),
             "event": event.rstrip(":"),
-            "text": words,
+            "text": text,
             "fields": fields(str(record.msg), record.args),
         }
         if record.exc_info:
@@ -63,9 +64,9 @@ def fields(template: str, values: object) -> dict[str, Any]:
     """
     if not isinstance(values, tuple):
         return {}
-    places = [match for match in _PLACE.finditer(template) if not match[0].endswith("%%")]
-    named = ((place[1], value) for place, value in zip(places, values, strict=False) if place[1])
-    return {name: value if _is_number(value) else str(value) for name, value in named}
+    placeholders = [match for match in _PLACEHOLDER.finditer(template) if not match[0].endswith("%%")]
+    pairs = ((match[1], value) for match, value in zip(placeholders, values, strict=False) if match[1])
+    return {name: value if _is_number(value) else str(value) for name, value in pairs}
 
 
 def _is_number(value: object) -> bool:

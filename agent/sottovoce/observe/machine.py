@@ -1,4 +1,4 @@
-"""Operating-system measurements of this process. Its memory use depends on the records that it has loaded."""
+"""Operating-system measurements of this process, whose memory use depends on the loaded records."""
 
 import os
 import resource
@@ -9,7 +9,7 @@ from pathlib import Path
 _PAGE_BYTES = resource.getpagesize()
 _BLOCK_BYTES = 512  # unit of getrusage(2) on every file system
 _PROC = Path("/proc")
-_GROUPS = Path("/sys/fs/cgroup")
+_CGROUPS = Path("/sys/fs/cgroup")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,22 +48,22 @@ def written_bytes() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_oublock * _BLOCK_BYTES
 
 
-def memory_limit_bytes(proc: Path = _PROC, groups: Path = _GROUPS) -> int | None:
+def memory_limit_bytes(proc: Path = _PROC, groups: Path = _CGROUPS) -> int | None:
     """Return the lowest memory limit of this process's version 2 control groups and the machine; None without /proc."""
     try:
         lines = (proc / "self" / "cgroup").read_text().splitlines()
         total = int((proc / "meminfo").read_text().split()[1]) * 1024
     except OSError:
         return None
-    own = next((line.removeprefix("0::/") for line in lines if line.startswith("0::/")), "")
+    group_path = next((line.removeprefix("0::/") for line in lines if line.startswith("0::/")), "")
     limits = [total]
-    for group in (groups / own, *(groups / own).parents):
+    for group in (groups / group_path, *(groups / group_path).parents):
         if not group.is_relative_to(groups):
             break
         try:
-            said = (group / "memory.max").read_text().strip()
+            limit = (group / "memory.max").read_text().strip()
         except OSError:
             continue
-        if said.isdecimal():  # "max" means no limit
-            limits.append(int(said))
+        if limit.isdecimal():  # "max" means no limit
+            limits.append(int(limit))
     return min(limits)

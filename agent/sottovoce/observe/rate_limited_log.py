@@ -1,4 +1,4 @@
-"""Rate limit of one per minute and cause, for log lines that other devices can trigger."""
+"""Rate limit for log lines that other devices can trigger: one line per minute for each cause."""
 
 import logging
 import time
@@ -27,9 +27,9 @@ class RateLimitedLog:
             text: logging template.
             values: arguments for the template.
         """
-        if said := self.due(cause):
+        if is_due := self.due(cause):
             self._log.log(level, text, *values)
-        return said
+        return is_due
 
     def due(self, cause: Hashable) -> bool:
         """Return whether this cause has not been logged within the last minute, and if so, record it as logged now."""

@@ -54,7 +54,7 @@ class RequestServer:
     """Server for requests on one listening socket.
 
     Args:
-        place: listening address, for the log.
+        address: listening address, for the log.
         complete: function that returns whether its argument is a complete request.
         answer: function that makes the answer; its argument is None for a request that is too long.
         longest: maximum request length, in bytes.
@@ -63,17 +63,17 @@ class RequestServer:
 
     def __init__(
         self,
-        place: str,
+        address: str,
         *,
         complete: Callable[[bytearray], bool],
         answer: Callable[[bytes | None], Awaitable[bytes]],
         longest: int,
         seconds: float,
     ) -> None:
-        self._place = place
+        self._address = address
         self._complete = complete
         self._answer = answer
-        self._longest = longest
+        self._max_bytes = longest
         self._seconds = seconds
         self._connections: dict[_Connection, None] = {}
         self._answering: set[asyncio.Task[None]] = set()
@@ -96,7 +96,7 @@ class RequestServer:
         if self._acceptor is not None:
             self._acceptor.stop()
             self._acceptor = None
-        for connection in [one for one in self._connections if one.answering is None]:
+        for connection in [connection for connection in self._connections if connection.answering is None]:
             self._close(connection)
         if self._answering:
             await asyncio.wait(self._answering, timeout=grace)
@@ -105,19 +105,19 @@ class RequestServer:
         if self._answering:
             await asyncio.wait(self._answering)
 
-    def _accept_connection(self, caller: socket.socket, address: Any) -> float:
+    def _accept_connection(self, client: socket.socket, address: Any) -> float:
         """Register a new connection and return how long to wait before accepting the next one."""
         full = len(self._connections) >= MAX_CONNECTIONS
         if full and not self._make_room():
-            caller.close()
+            client.close()
             return _PAUSE_SECONDS
-        caller.setblocking(False)
-        connection = _Connection(caller, _origin(caller, address))
+        client.setblocking(False)
+        connection = _Connection(client, _origin(client, address))
         loop = asyncio.get_running_loop()
         connection.deadline = loop.call_later(self._seconds, self._close, connection)
         self._connections[connection] = None
         try:
-            loop.add_reader(caller.fileno(), self._read_request, connection)
+            loop.add_reader(client.fileno(), self._read_request, connection)
         except BaseException:
             self._close(connection)
             raise
@@ -128,25 +128,25 @@ class RequestServer:
             logging.WARNING,
             type(error).__name__,
             "connections-refused at=%s will retry: %s",
-            self._place,
+            self._address,
             str(error) or "no memory",
         )
 
     def _make_room(self) -> bool:
         """Close one connection to make room for a new one; return whether a connection could be closed."""
-        sending = [one for one in self._connections if one.sending]
-        silent = [one for one in self._connections if one.answering is None]
+        sending = [connection for connection in self._connections if connection.sending]
+        silent = [connection for connection in self._connections if connection.answering is None]
         if not (sending or silent):
             return False
-        crowd = sending if len(sending) > MAX_CONNECTIONS // 2 or not silent else silent
-        sizes = Counter(one.origin for one in crowd)
-        oldest = next(one for one in crowd if sizes[one.origin] == max(sizes.values()))
+        candidates = sending if len(sending) > MAX_CONNECTIONS // 2 or not silent else silent
+        sizes = Counter(connection.origin for connection in candidates)
+        oldest = next(connection for connection in candidates if sizes[connection.origin] == max(sizes.values()))
         self._displaced += 1
         self._sparse_log.say(
             logging.WARNING,
             "crowded",
             "connections-crowded at=%s more than %d connections: closing the oldest silent one, displaced=%d",
-            self._place,
+            self._address,
             MAX_CONNECTIONS,
             self._displaced,
         )
@@ -158,17 +158,17 @@ class RequestServer:
         try:
             chunk = connection.socket.recv(_CHUNK)
             connection.request += chunk
-            long = len(connection.request) > self._longest
+            is_too_long = len(connection.request) > self._max_bytes
             if not chunk:
                 self._close(connection)
-            elif long or self._complete(connection.request):
-                self._begin(connection, None if long else bytes(connection.request))
+            elif is_too_long or self._complete(connection.request):
+                self._start_answer(connection, None if is_too_long else bytes(connection.request))
         except (BlockingIOError, InterruptedError):
             return
         except (OSError, MemoryError):
             self._close(connection)
 
-    def _begin(self, connection: _Connection, request: bytes | None) -> None:
+    def _start_answer(self, connection: _Connection, request: bytes | None) -> None:
         """Cancel the connection's deadline, and start the task that answers the request and closes the connection."""
         loop = asyncio.get_running_loop()
         loop.remove_reader(connection.socket.fileno())
@@ -202,7 +202,7 @@ class RequestServer:
                 logging.ERROR,
                 type(defect).__name__,
                 "request-failed at=%s the request was not answered: %r",
-                self._place,
+                self._address,
                 defect,
             )
 
@@ -218,8 +218,8 @@ class RequestServer:
         connection.socket.close()
 
 
-def _origin(caller: socket.socket, address: Any) -> str:
+def _origin(client: socket.socket, address: Any) -> str:
     """Return the address of a client, or its user id for a client on a Unix socket."""
-    if caller.family != socket.AF_UNIX:
+    if client.family != socket.AF_UNIX:
         return str(address[0])
-    return str(_CREDENTIALS.unpack(caller.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size))[1])
+    return str(_CREDENTIALS.unpack(client.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size))[1])

@@ -56,19 +56,20 @@ def run_views(
     observers = _observers(seen_by)
     try:
         mu = gaussian_mu(epsilon, delta) if epsilon is not None else 1 / (sigma or 1.0)
-        edges, number = _edges(topology, agents)
-        mixing = gossip.metropolis(edges, number)
-        found = gossip.views(mixing, rounds=rounds, noise=noise, of=source, seen_by=observers)
+        edges, agent_count = _edges(topology, agents)
+        mixing = gossip.metropolis(edges, agent_count)
+        view_costs = gossip.views(mixing, rounds=rounds, noise=noise, of=source, seen_by=observers)
     except (PrivacyError, ValueError) as error:
         raise UsageError(str(error)) from error
-    by = "pairwise" if len(observers) == 1 else "coalition"
+    observer_view = "pairwise" if len(observers) == 1 else "coalition"
+    costs = {"local": view_costs.local, observer_view: view_costs.seen, "central": view_costs.central}
     document = {
         name: {
             "mu_squared": _finite(squared * mu * mu),
             "epsilon": _finite(gaussian_epsilon(math.sqrt(squared) * mu, delta)),
             "assumption": _ASSUMPTIONS[name],
         }
-        for name, squared in (("local", found.local), (by, found.seen), ("central", found.central))
+        for name, squared in costs.items()
     }
     if as_json:
         typer.echo(json.dumps({**document, "delta": delta, "rounds": rounds, "noise": noise}))
@@ -89,8 +90,8 @@ def _edges(name: str, agents: int | None) -> tuple[list[tuple[int, int]], int]:
     from sottovoce_lab.simulator.views import topology
 
     if not name.endswith(".csv"):
-        number = _check_agent_count(8 if agents is None else agents)
-        return topology(name, number), number
+        count = _check_agent_count(8 if agents is None else agents)
+        return topology(name, count), count
     try:
         with Path(name).open(newline="", encoding="utf-8") as lines:
             edges = [(int(a), int(b)) for a, b in (row for row in csv.reader(lines) if row)]

@@ -3,13 +3,13 @@
 from pathlib import Path
 
 import pytest
-from sottovoce.cli.services import agent, requested_service, vault
+from sottovoce.cli.services import requested_service, run_agent, run_vault
 from sottovoce.errors import ExitCode
 
 from tests.support.command import here
 
 
-@pytest.mark.parametrize("name, service", [("agent", agent), ("vault", vault)])
+@pytest.mark.parametrize("name, service", [("agent", run_agent), ("vault", run_vault)])
 def test_a_service_is_known_by_its_words(name: str, service: object) -> None:
     found = requested_service([name, "run", "--config", "device.toml"])
     assert (getattr(found, "func", None), getattr(found, "args", None)) == (service, (Path("device.toml"),))

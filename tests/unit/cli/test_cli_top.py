@@ -82,17 +82,17 @@ def test_rates_are_between_two_looks_and_begin_anew_with_an_agent(
     monkeypatch.setattr(time, "monotonic", lambda: next(times))
     devices = Devices([Path("kitchen")])
     answers["kitchen"] = _status(10)
-    assert devices.look()["devices"][0]["sent_per_s"] is None
+    assert devices.take_snapshot()["devices"][0]["sent_per_s"] is None
     answers["kitchen"] = _status(16)
-    (device,) = devices.look()["devices"]
+    (device,) = devices.take_snapshot()["devices"]
     assert (device["sent_per_s"], device["received_per_s"], device["wire_bytes_per_s"]) == (3.0, 6.0, 3072.0)
     answers["kitchen"] = _status(1)
-    assert devices.look()["devices"][0]["sent_per_s"] is None, "it was started again"
+    assert devices.take_snapshot()["devices"][0]["sent_per_s"] is None, "it was started again"
 
 
 def test_a_device_with_its_budget_peers_and_waits(answers: dict[str, dict[str, Any]]) -> None:
     answers["kitchen"] = _status()
-    text = _text(Devices([Path("kitchen")]).look(), 100)
+    text = _text(Devices([Path("kitchen")]).take_snapshot(), 100)
     for words in (
         "0.50/2",
         "1.500 left",
@@ -111,24 +111,24 @@ def test_a_device_with_its_budget_peers_and_waits(answers: dict[str, dict[str, A
 def test_no_line_is_wider_than_the_terminal(answers: dict[str, dict[str, Any]], width: int) -> None:
     answers["kitchen"] = answers["agent-01"] = _status()
     states = [Path("agent-01"), Path("gone")]
-    for found in (Devices(states, Path("kept")).look(), Devices([Path("kitchen")]).look()):
+    for found in (Devices(states, Path("kept")).take_snapshot(), Devices([Path("kitchen")]).take_snapshot()):
         text = _text(found, width)
         assert max(map(len, text.splitlines())) <= width
         assert "learning" in text
 
 
 def test_a_device_that_is_away_is_shown_as_away(answers: dict[str, dict[str, Any]]) -> None:
-    found = Devices([Path("cellar")]).look()
+    found = Devices([Path("cellar")]).take_snapshot()
     assert found["devices"] == [{"name": "cellar", "state_directory": "cellar", "away": True}]
     assert "away" in _text(found, 80)
     answers["cellar"] = {"error": "ask something else"}
-    assert Devices([Path("cellar")]).look()["devices"][0]["away"], "it speaks another version"
+    assert Devices([Path("cellar")]).take_snapshot()["devices"][0]["away"], "it speaks another version"
 
 
 def test_a_large_testbed_on_a_small_terminal_says_what_it_hides(answers: dict[str, dict[str, Any]]) -> None:
     states = [Path(f"agent-{i:02d}") for i in range(30)]
     answers["agent-00"] = _status()
-    text = _text(Devices(states, Path("kept")).look(), 100, height=16)
+    text = _text(Devices(states, Path("kept")).take_snapshot(), 100, height=16)
     assert "1 of 30 up" in text
     assert "… and 21 more, 21 of them away" in text
     assert len(text.splitlines()) <= 16
@@ -138,13 +138,13 @@ def test_a_testbed_says_what_its_harness_has_measured(answers: dict[str, dict[st
     measured = {"learner": "clipd2p", "data": "digits", "cycles": 60, "cycle": 30, "accuracy_mean": 0.8}
     (tmp_path / "progress.json").write_text(json.dumps({**measured, "accuracy_min": 0.7, "accuracy_max": 0.9}))
     answers["agent-00"] = _status()
-    assert "public accuracy 0.800 (0.700 to 0.900)" in _text(Devices([Path("agent-00")], tmp_path).look(), 200)
+    assert "public accuracy 0.800 (0.700 to 0.900)" in _text(Devices([Path("agent-00")], tmp_path).take_snapshot(), 200)
 
 
 def test_nothing_promised_has_no_bar(answers: dict[str, dict[str, Any]]) -> None:
     privacy = {**_status()["privacy"], "epsilon": None, "spent_epsilon": None, "status": "none"}
     answers["kitchen"] = _status(privacy=privacy)
-    assert "no ε is promised" in _text(Devices([Path("kitchen")]).look(), 80)
+    assert "no ε is promised" in _text(Devices([Path("kitchen")]).take_snapshot(), 80)
 
 
 @pytest.mark.parametrize(
@@ -190,11 +190,11 @@ def test_what_others_have_said_does_not_steer_the_terminal(answers: dict[str, di
     peer = {"id": "d" * 32, "address": "[fe80::1]:7400", "failures_in_a_row": 0}
     wait = {"name": "x", "reason": "[red]a\x1b[2Jb", "since_s": 1.0, "left_s": 1.0, "repeats": False}
     answers["kitchen"] = _status(peers=[peer], waiting=[wait], transport={"trouble": "c\x1b]0;d", "duplicates": 0})
-    for found in (Devices([Path("kitchen")]).look(), Devices([Path("kitchen")], Path("kept")).look()):
+    for found in (Devices([Path("kitchen")]).take_snapshot(), Devices([Path("kitchen")], Path("kept")).take_snapshot()):
         text = _text(found, 200)
         assert "\x1b" not in text
         assert "[red]a [2Jb" in text
-    assert "[fe80::1]:7400" in _text(Devices([Path("kitchen")]).look(), 100)
+    assert "[fe80::1]:7400" in _text(Devices([Path("kitchen")]).take_snapshot(), 100)
 
 
 def test_the_live_view_ends_with_its_testbed(
@@ -220,10 +220,10 @@ def test_the_live_view_ends_with_its_testbed(
 
 def test_columns_that_do_not_fit_are_named(answers: dict[str, dict[str, Any]]) -> None:
     answers["agent-00"] = _status()
-    text = _text(Devices([Path("agent-00")], Path("kept")).look(), 80)
+    text = _text(Devices([Path("agent-00")], Path("kept")).take_snapshot(), 80)
     assert "not shown in 80 columns: " in text
     assert "waits for" in text
-    assert "not shown" not in _text(Devices([Path("agent-00")], Path("kept")).look(), 200)
+    assert "not shown" not in _text(Devices([Path("agent-00")], Path("kept")).take_snapshot(), 200)
 
 
 @pytest.mark.timeout(60)

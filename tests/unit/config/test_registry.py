@@ -39,7 +39,7 @@ def named(file: Path) -> set[str]:
     """The algorithms that a file names."""
     tree = ast.parse(file.read_text(encoding="utf-8"))
     words = {node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)}
-    return words & {name for name in ALGORITHMS if name in registry._own_algorithms()}
+    return words & {name for name in ALGORITHMS if name in registry._built_in_algorithms()}
 
 
 def test_no_algorithm_is_named_outside_its_folder() -> None:
@@ -66,11 +66,11 @@ def brought(monkeypatch: pytest.MonkeyPatch, *points: EntryPoint) -> None:
 @pytest.fixture(autouse=True)
 def _as_at_a_start() -> Iterator[None]:
     _installed.cache_clear()
-    registry._AT_WORK.clear()
+    registry._PLUGIN_ALGORITHMS.clear()
     yield
     guard._ENTERED.clear()
     _installed.cache_clear()
-    registry._AT_WORK.clear()
+    registry._PLUGIN_ALGORITHMS.clear()
 
 
 class ExampleSettings(LearnerSettings, frozen=True, tag="example"):

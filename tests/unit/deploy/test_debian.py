@@ -87,11 +87,11 @@ def test_the_manual_page_has_every_command(monkeypatch: pytest.MonkeyPatch) -> N
     page = "\n".join(runpy.run_path(str(DEBIAN / "manpage"))["page"]())
     assert page.startswith('.TH SOTTOVOCE 1 "2026-09-21"')
     names = [name for group in cli._PANELS.values() for name in group]
-    for name in set(names) - set(cli._OF_THE_LAB):
+    for name in set(names) - set(cli._LAB_COMMANDS):
         assert f'.SH "{name.upper()}"' in page
     for name in ("agent run", "fleet join", "privacy calibrate"):
         assert f'.SS "{name}"' in page
-    for name in cli._OF_THE_LAB:
+    for name in cli._LAB_COMMANDS:
         assert f'.SH "{name.upper()}"' not in page, "a device does not have it"
     assert "\\-\\-neighbouring" in page
     assert all(len(line) < 1000 for line in page.splitlines())

@@ -36,8 +36,8 @@ def test_a_request_says_who_made_it_and_cannot_be_altered(
     pem = renewal_request(device_directory)
     request = read_request(pem, "r")
     assert request.node_id == device.node_id
-    assert request.present is not None
-    assert request.present.public_bytes(Encoding.PEM) == device.tls_cert_pem
+    assert request.current is not None
+    assert request.current.public_bytes(Encoding.PEM) == device.tls_cert_pem
     der = x509.load_pem_x509_csr(pem).public_bytes(Encoding.DER)
     for at in range(0, len(der), 5):
         altered = der[:at] + bytes([der[at] ^ 1]) + der[at + 1 :]

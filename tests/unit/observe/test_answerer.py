@@ -107,7 +107,7 @@ async def test_more_than_a_request_may_hold_is_not_read() -> None:
 
 
 async def test_who_is_slow_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_SECONDS", 0.05)
+    monkeypatch.setattr(module, "_TIMEOUT_SECONDS", 0.05)
     async with answering() as (answerer, port):
         assert await asyncio.wait_for(said(port, b"GET /page HTT"), 20) == b""
         late = await asyncio.wait_for(said(port, b"GET /never HTTP/1.0\r\n\r\n"), 20)
