@@ -1,6 +1,6 @@
 """Address book of devices that have answered, from which a device finds its fleet again after it was off or cut off.
 
-The book is only a cache, because a device that has lost it starts from its seeds. A damaged book is therefore replaced
+The book is only a cache, because a device that has lost it starts from its seeds. A corrupt book is therefore replaced
 with an empty one, and a power cut may lose the latest entries (SQLite, WAL, synchronous = NORMAL) but no others.
 Entries are addresses to try and are not trusted. Many devices have no clock that survives a power cut, so the book
 keeps its own time, which advances only while the book is open and resumes where it stopped.
@@ -21,7 +21,7 @@ from sottovoce_bootstrap.contacts import CAPACITY
 LIFETIME = 30 * 86_400.0
 """Time in seconds, while the book is open, after which a device that has not answered again is dropped."""
 
-FRESH = 86_400.0
+REWRITE_SECONDS = 86_400.0
 """Time in seconds, while the book is open, for which writing an unchanged contact is delayed to reduce disk wear."""
 
 _VERSION_1 = """
@@ -95,10 +95,10 @@ class AddressBook:
             DataError: if the book cannot be written; the file is then unchanged.
         """
         seconds, endpoints = self._seconds + max(0.0, now - self._opened), json.dumps(contact.endpoints)
-        before, answered = self._written.get(contact.node_id, ("", 0.0))
+        previous_endpoints, answered = self._written.get(contact.node_id, ("", 0.0))
         self._unwritten.pop(contact.node_id, None)
         self._unwritten[contact.node_id] = (endpoints, seconds)
-        if before != endpoints or seconds - answered >= FRESH:
+        if previous_endpoints != endpoints or seconds - answered >= REWRITE_SECONDS:
             self._write(seconds)
 
     def _write(self, seconds: float) -> None:

@@ -33,12 +33,12 @@ class BootCounter:
             DataError: if the file cannot be read or written.
         """
         try:
-            last = int(self._path.read_text(encoding="ascii"))
+            previous = int(self._path.read_text(encoding="ascii"))
         except (FileNotFoundError, ValueError):
-            last = 0
+            previous = 0
         except OSError as error:
             raise self._unusable(error) from error
-        incarnation = last + 1 if 0 < last < MAX_NUMBER else max(1, int(time.time()))
+        incarnation = previous + 1 if 0 < previous < MAX_NUMBER else max(1, int(time.time()))
         self.advance(incarnation)
         return incarnation
 

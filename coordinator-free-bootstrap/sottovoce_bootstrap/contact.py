@@ -11,8 +11,8 @@ MAX_TRANSPORTS = 4
 
 _NODE_ID = re.compile(r"[a-z2-7]{32}")
 _TRANSPORT = re.compile(r"[a-z][a-z0-9-]{0,15}")
-_BROKERED = re.compile(r"mqtt:[a-z0-9][a-z0-9-]{0,31}")
-_OF_PLUGIN = re.compile(r"[a-z][a-z0-9-]{0,15}://[!-~]{1,180}")
+_BROKER_ENDPOINT = re.compile(r"mqtt:[a-z0-9][a-z0-9-]{0,31}")
+_PLUGIN_ENDPOINT = re.compile(r"[a-z][a-z0-9-]{0,15}://[!-~]{1,180}")
 _ENDPOINT = re.compile(
     r"(?:\[(?P<six>[0-9a-fA-F:.]{2,45})\]|(?P<host>[A-Za-z0-9][A-Za-z0-9._-]{0,251})):(?P<port>[1-9][0-9]{0,4})"
 )
@@ -59,7 +59,7 @@ def check_transport(transport: str) -> None:
 
 def check_endpoint(endpoint: str) -> None:
     """Raise MessageRefused (`record`) unless an endpoint is mqtt:REALM, NAME://…, or one device's host:port."""
-    if _BROKERED.fullmatch(endpoint) or _OF_PLUGIN.fullmatch(endpoint):
+    if _BROKER_ENDPOINT.fullmatch(endpoint) or _PLUGIN_ENDPOINT.fullmatch(endpoint):
         return
     match = _ENDPOINT.fullmatch(endpoint)
     if not match or int(match["port"]) > 65_535:

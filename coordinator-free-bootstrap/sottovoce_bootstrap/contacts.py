@@ -19,16 +19,16 @@ class Contacts:
     Args:
         seeds: the seeds, which are never dropped.
         book: contacts that have answered before, the most recent one last.
-        own: this device's node id, which is excluded.
+        own_id: this device's node id, which is excluded.
         rng: random number generator for sampling from sources with too many contacts.
     """
 
-    def __init__(self, seeds: Sequence[Contact], book: Sequence[Contact], own: str, rng: random.Random) -> None:
-        self._own = own
-        self._dice = rng
-        self._seeds = merged(seed for seed in seeds if seed.node_id != own)
-        self._answered = OrderedDict((contact.node_id, contact) for contact in book if contact.node_id != own)
-        self._unheard = dict(self._seeds)
+    def __init__(self, seeds: Sequence[Contact], book: Sequence[Contact], own_id: str, rng: random.Random) -> None:
+        self._own_id = own_id
+        self._rng = rng
+        self._seeds = merge_contacts(seed for seed in seeds if seed.node_id != own_id)
+        self._answered = OrderedDict((contact.node_id, contact) for contact in book if contact.node_id != own_id)
+        self._unheard_seeds = dict(self._seeds)
         self._candidates: dict[str, dict[str, Contact]] = {}
 
     def __iter__(self) -> Iterator[str]:
@@ -36,30 +36,31 @@ class Contacts:
         yield from {*self._seeds, *self._answered, *self.candidates}
 
     @property
-    def unheard(self) -> tuple[Contact, ...]:
+    def unheard_seeds(self) -> tuple[Contact, ...]:
         """The seeds from which no record has arrived since the start."""
-        return tuple(self._unheard.values())
+        return tuple(self._unheard_seeds.values())
 
     @property
     def candidates(self) -> list[str]:
         """The ids of contacts that a source reports and from which no record has arrived since; each appears once."""
-        return list(dict.fromkeys(node for said in self._candidates.values() for node in said))
+        return list(dict.fromkeys(node for contacts in self._candidates.values() for node in contacts))
 
-    def learn(self, source: str, contacts: Iterable[Contact], known: Collection[str]) -> None:
+    def learn(self, source: str, contacts: Iterable[Contact], known_ids: Collection[str]) -> None:
         """Replace a source's earlier contacts with its current ones; contacts from other sources are unchanged.
 
         Args:
             source: the source's name.
             contacts: contacts from the source; if more than 32 are new, a random sample of 32 is stored.
-            known: ids of devices that are not new.
+            known_ids: ids of devices that are not new.
         """
-        news = [one for node, one in merged(contacts).items() if node != self._own and node not in known]
-        kept = self._dice.sample(news, min(CANDIDATES, len(news)))
-        self._candidates[source] = {contact.node_id: contact for contact in kept}
+        excluded = {self._own_id, *known_ids}
+        new_contacts = [contact for node, contact in merge_contacts(contacts).items() if node not in excluded]
+        sample = self._rng.sample(new_contacts, min(CANDIDATES, len(new_contacts)))
+        self._candidates[source] = {contact.node_id: contact for contact in sample}
 
     def is_wanted(self, node_id: str) -> bool:
         """Return whether a device is a seed or a candidate, for which the longest backoff of an hour is too long."""
-        return node_id in self._seeds or any(node_id in said for said in self._candidates.values())
+        return node_id in self._seeds or any(node_id in contacts for contacts in self._candidates.values())
 
     def find(self, node_id: str, announced: Contact | None) -> Contact | None:
         """Return a device's contact, or None if the device is unknown.
@@ -70,18 +71,18 @@ class Contacts:
             node_id: the device's node id.
             announced: the contact in the device's record; None without a record.
         """
-        known = (
+        sources = (
             self._seeds.get(node_id),
             announced or self._answered.get(node_id),
-            *(said.get(node_id) for said in self._candidates.values()),
+            *(contacts.get(node_id) for contacts in self._candidates.values()),
         )
-        return merged(contact for contact in known if contact is not None).get(node_id)
+        return merge_contacts(contact for contact in sources if contact is not None).get(node_id)
 
     def note_record(self, node_id: str) -> None:
         """Record that a device's record has arrived, so the device is no longer an unheard seed or a candidate."""
-        self._unheard.pop(node_id, None)
-        for said in self._candidates.values():
-            said.pop(node_id, None)
+        self._unheard_seeds.pop(node_id, None)
+        for contacts in self._candidates.values():
+            contacts.pop(node_id, None)
 
     def note_answer(self, contact: Contact) -> None:
         """Record that a device has just answered."""
@@ -91,13 +92,13 @@ class Contacts:
             self._answered.popitem(last=False)
 
 
-def merged(contacts: Iterable[Contact]) -> dict[str, Contact]:
+def merge_contacts(contacts: Iterable[Contact]) -> dict[str, Contact]:
     """Return one contact per device, with all its distinct endpoints in order, up to a contact's limit."""
-    found: dict[str, Contact] = {}
+    merged: dict[str, Contact] = {}
     for contact in contacts:
-        before = found.get(contact.node_id)
-        if before is not None:
-            endpoints = tuple(dict.fromkeys((*before.endpoints, *contact.endpoints)))[: MAX_ENDPOINTS + 1]
+        previous = merged.get(contact.node_id)
+        if previous is not None:
+            endpoints = tuple(dict.fromkeys((*previous.endpoints, *contact.endpoints)))[: MAX_ENDPOINTS + 1]
             contact = Contact(contact.node_id, endpoints)
-        found[contact.node_id] = contact
-    return found
+        merged[contact.node_id] = contact
+    return merged

@@ -6,24 +6,24 @@ Both are local to this device, which never declares another device dead to its p
 import random
 from collections import OrderedDict
 
-ENOUGH = 3
+MAX_FAILURES = 3
 """Number of consecutive failures after which a peer is dropped from the view."""
 
 LONGEST_SECONDS = 3600.0
-_REMEMBERED = 1024
+_MAX_PEERS = 1024
 
 
 class Failures:
     """Per-peer exponential backoff with jitter, for the 1,024 peers that failed most recently.
 
     Args:
-        first: length of the first pause, in seconds.
+        first_pause: length of the first pause, in seconds.
         rng: random number generator for the jitter.
     """
 
-    def __init__(self, first: float, rng: random.Random) -> None:
-        self._first = first
-        self._dice = rng
+    def __init__(self, first_pause: float, rng: random.Random) -> None:
+        self._first_pause = first_pause
+        self._rng = rng
         self._failed: OrderedDict[str, tuple[int, float]] = OrderedDict()
 
     def fail(self, peer: str, now: float, longest: float) -> int:
@@ -38,9 +38,9 @@ class Failures:
             The number of consecutive failures.
         """
         count = self._failed.pop(peer, (0, 0.0))[0] + 1
-        pause = min(longest, self._first * 2.0 ** min(count - 1, 30))
-        self._failed[peer] = count, now + self._dice.uniform(pause / 10, pause)
-        if len(self._failed) > _REMEMBERED:
+        pause = min(longest, self._first_pause * 2.0 ** min(count - 1, 30))
+        self._failed[peer] = count, now + self._rng.uniform(pause / 10, pause)
+        if len(self._failed) > _MAX_PEERS:
             self._failed.popitem(last=False)
         return count
 
@@ -50,8 +50,8 @@ class Failures:
 
     def forgive(self, peer: str | None, now: float) -> None:
         """Allow an immediate retry of a peer that may be reachable again, or of all peers if `peer` is None."""
-        for one in list(self._failed) if peer is None else {peer} & self._failed.keys():
-            self._failed[one] = min(self._failed[one][0], ENOUGH - 1), now
+        for failed_peer in list(self._failed) if peer is None else {peer} & self._failed.keys():
+            self._failed[failed_peer] = min(self._failed[failed_peer][0], MAX_FAILURES - 1), now
 
     def retry_at(self, peer: str) -> float:
         """Return when to try a peer next, in seconds; minus infinity for a peer that has not failed."""
@@ -60,4 +60,4 @@ class Failures:
     def is_shunned(self, peer: str, now: float) -> bool:
         """Return whether a peer has failed too often to be in the view and its pause has not ended yet."""
         count, retry_at = self._failed.get(peer, (0, float("-inf")))
-        return count >= ENOUGH and now < retry_at
+        return count >= MAX_FAILURES and now < retry_at

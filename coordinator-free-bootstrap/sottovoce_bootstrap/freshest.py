@@ -12,7 +12,7 @@ PER_PREFIX = 2
 network more cheaply than many networks."""
 
 
-def freshest(candidates: Iterable[Sighting], size: int, rng: random.Random) -> list[Sighting]:
+def select_freshest(candidates: Iterable[Sighting], size: int, rng: random.Random) -> list[Sighting]:
     """Return at most `size` of the freshest candidates, freshest first, with ties in random order.
 
     Candidates that would exceed PER_PREFIX devices in one network are skipped.
@@ -25,10 +25,10 @@ def freshest(candidates: Iterable[Sighting], size: int, rng: random.Random) -> l
     shuffled = list(candidates)
     rng.shuffle(shuffled)
     shuffled.sort(key=lambda sighting: -sighting.born)
-    kept: list[Sighting] = []
-    neighbours: Counter[Network] = Counter()
+    selected: list[Sighting] = []
+    per_network: Counter[Network] = Counter()
     for sighting in shuffled:
-        if len(kept) < size and all(neighbours[network] < PER_PREFIX for network in sighting.networks):
-            neighbours.update(sighting.networks)
-            kept.append(sighting)
-    return kept
+        if len(selected) < size and all(per_network[network] < PER_PREFIX for network in sighting.networks):
+            per_network.update(sighting.networks)
+            selected.append(sighting)
+    return selected

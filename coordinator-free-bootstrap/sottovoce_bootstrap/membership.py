@@ -20,7 +20,7 @@ from sottovoce_bootstrap.contact import Contact
 from sottovoce_bootstrap.contacts import Contacts
 from sottovoce_bootstrap.effects import DuplicateIdentity, Effect, Remember, Request
 from sottovoce_bootstrap.exchange import MAX_ENTRIES, Entry, Exchange
-from sottovoce_bootstrap.failures import ENOUGH, LONGEST_SECONDS, Failures
+from sottovoce_bootstrap.failures import LONGEST_SECONDS, MAX_FAILURES, Failures
 from sottovoce_bootstrap.record import MAX_NUMBER, PeerRecord
 from sottovoce_bootstrap.rhythm import Rhythm
 from sottovoce_bootstrap.settings import Settings
@@ -43,7 +43,7 @@ class Issue(Protocol):
         ...
 
 
-def _reaches_everything(_: str) -> bool:
+def _reaches_all(_: str) -> bool:
     return True
 
 
@@ -88,7 +88,7 @@ class Membership:
         book: Sequence[Contact],
         rng: random.Random,
         now: float,
-        reaches: Callable[[str], bool] = _reaches_everything,
+        reaches: Callable[[str], bool] = _reaches_all,
     ) -> None:
         self.due = now
         self.traffic: Counter[str] = Counter()
@@ -97,7 +97,7 @@ class Membership:
         self._settings = settings
         self._issue = issue
         self._verify = verify
-        self._dice = rng
+        self._rng = rng
         self._reaches = reaches
         self._contacts = Contacts(seeds, book, node_id, rng)
         self._rhythm = Rhythm(settings.period, now)
@@ -139,7 +139,7 @@ class Membership:
             now: current time in seconds.
         """
         self._contacts.learn(source, contacts, self._view.ids)
-        self._hurry(now)
+        self._schedule_early_retry(now)
 
     def tick(self, now: float) -> list[Effect]:
         """Start this period's exchanges; call this method at time `due`."""
@@ -151,19 +151,19 @@ class Membership:
         effects: list[Effect] = []
         for peer in [peer for peer, pending in self._pending.items() if pending.deadline <= now]:
             effects += self.on_failure(peer, now)
-        seeds = [seed.node_id for seed in self._contacts.unheard if self._is_free(seed.node_id, now)]
-        for seed in self._dice.sample(seeds, min(len(seeds), _SEEDS_AT_ONCE)):
+        seeds = [seed.node_id for seed in self._contacts.unheard_seeds if self._is_free(seed.node_id, now)]
+        for seed in self._rng.sample(seeds, min(len(seeds), _SEEDS_AT_ONCE)):
             effects.append(self._request(seed, REDRAWS, now))
         candidates = [peer for peer in self._contacts.candidates if self._is_free(peer, now)]
-        for peer in self._dice.sample(candidates, min(len(candidates), 1 if self._view.ids else _SEEDS_AT_ONCE)):
+        for peer in self._rng.sample(candidates, min(len(candidates), 1 if self._view.ids else _SEEDS_AT_ONCE)):
             effects.append(self._request(peer, 0, now))
         old = self._ticks % OLD_CONTACT_EVERY == 0
-        self._rewarm(now)
+        self._refill_warm_set(now)
         if old:
-            self._rotate(now)
-        effects += self._draw(REDRAWS, now, old=old)
-        self.due = now + self.period * self._dice.uniform(1 - _JITTER, 1 + _JITTER)
-        self._hurry(now)
+            self._rotate_warm_set(now)
+        effects += self._request_exchange(REDRAWS, now, old=old)
+        self.due = now + self.period * self._rng.uniform(1 - _JITTER, 1 + _JITTER)
+        self._schedule_early_retry(now)
         return effects
 
     def on_request(self, sender: str, exchange: Exchange, now: float) -> tuple[Exchange, list[Effect]]:
@@ -186,7 +186,7 @@ class Membership:
         self._rhythm.receive()
         self._failures.forgive(sender, now)
         reply = self._exchange(sender, exchange.sender, now)
-        effects = self._take(sender, exchange, now)
+        effects = self._merge_exchange(sender, exchange, now)
         return reply, effects
 
     def on_reply(self, peer: str, exchange: Exchange, now: float) -> list[Effect]:
@@ -202,7 +202,7 @@ class Membership:
         del self._pending[peer]
         self.traffic["answered"] += 1
         self.on_success(peer)
-        effects = self._take(peer, exchange, now)
+        effects = self._merge_exchange(peer, exchange, now)
         contact = self.find(peer)
         if contact is not None:
             self._contacts.note_answer(contact)
@@ -225,25 +225,25 @@ class Membership:
             return effects
         self.on_missed(peer, now)
         if pending is not None and pending.redraws and not self._record.leaving:
-            effects += self._draw(pending.redraws - 1, now, old=False)
-        self._hurry(now)
+            effects += self._request_exchange(pending.redraws - 1, now, old=False)
+        self._schedule_early_retry(now)
         return effects
 
     def on_missed(self, peer: str, now: float) -> None:
         """Record that a message other than an exchange did not reach a peer; a pending exchange stays pending."""
         longest = self._settings.horizon if self._contacts.is_wanted(peer) else LONGEST_SECONDS
-        if self._failures.fail(peer, now, longest) >= ENOUGH:
+        if self._failures.fail(peer, now, longest) >= MAX_FAILURES:
             self._view.drop(peer)
         if peer in self._warm:
             self._warm.remove(peer)
-        self._rewarm(now)
-        self._hurry(now)
+        self._refill_warm_set(now)
+        self._schedule_early_retry(now)
 
     def on_return(self, peer: str | None, now: float) -> None:
         """Allow an immediate retry of a failed peer that is reachable again, or of all peers if `peer` is None."""
         self._failures.forgive(peer, now)
-        self._rewarm(now)
-        self._hurry(now)
+        self._refill_warm_set(now)
+        self._schedule_early_retry(now)
 
     def on_success(self, peer: str) -> None:
         """Record that a peer answered a message of any kind from this device."""
@@ -256,8 +256,8 @@ class Membership:
             self._view.expel(peer)
             self._pending.pop(peer, None)
         self._warm = [peer for peer in self._warm if peer not in self._expelled]
-        self._rewarm(now)
-        self._hurry(now)
+        self._refill_warm_set(now)
+        self._schedule_early_retry(now)
 
     def adopt(self, incarnation: int, now: float) -> None:
         """Continue with the incarnation from a DuplicateIdentity effect, which must already be durable."""
@@ -278,19 +278,19 @@ class Membership:
         """Return all possible recipients: peers in the view, and seeds from which no record has arrived yet."""
         unheard = (
             seed
-            for seed in self._contacts.unheard
+            for seed in self._contacts.unheard_seeds
             if self._is_reachable(seed.node_id) and not self._failures.is_shunned(seed.node_id, now)
         )
-        return (*self._contacts_of(peer for peer in self._view.ids if self._is_ready(peer, now)), *unheard)
+        return (*self._find_contacts(peer for peer in self._view.ids if self._is_ready(peer, now)), *unheard)
 
     def sample(self, count: int, now: float) -> tuple[Contact, ...]:
         """Return `count` different contacts, sampled uniformly from `peers`, or all of them if there are fewer."""
         peers = self.peers(now)
-        return tuple(self._dice.sample(peers, min(count, len(peers))))
+        return tuple(self._rng.sample(peers, min(count, len(peers))))
 
     def warm(self) -> tuple[Contact, ...]:
         """Return the peers whose channels stay open: random peers from the view, replaced on failure and over time."""
-        return tuple(self._contacts_of(self._warm))
+        return tuple(self._find_contacts(self._warm))
 
     def find(self, node_id: str) -> Contact | None:
         """Return a device's contact, or None if the device is unknown."""
@@ -302,7 +302,7 @@ class Membership:
         record = self._view.get(node_id)
         return record is not None and record.leaving
 
-    def _take(self, introducer: str, exchange: Exchange, now: float) -> list[Effect]:
+    def _merge_exchange(self, introducer: str, exchange: Exchange, now: float) -> list[Effect]:
         effects: list[Effect] = []
         for entry in exchange.entries:
             if entry.record.node_id == self._id:
@@ -317,7 +317,7 @@ class Membership:
             self._contacts.note_record(node)
             if node in strangers:
                 self._failures.clear(node)
-        self._rewarm(now)
+        self._refill_warm_set(now)
         return effects
 
     def _handle_own_record(self, record: PeerRecord, now: float) -> list[Effect]:
@@ -334,21 +334,21 @@ class Membership:
         self._conflict_at = now
         return [DuplicateIdentity(min(record.incarnation + 1, MAX_NUMBER))]
 
-    def _exchange(self, recipient: str, stated: PeerRecord | None, now: float) -> Exchange:
-        own = Entry(self._record, max(0.0, now - self._issued))
-        return Exchange((own, *self._view.entries_for(recipient, stated, MAX_ENTRIES - 1, now)))
+    def _exchange(self, recipient: str, known_record: PeerRecord | None, now: float) -> Exchange:
+        own_entry = Entry(self._record, max(0.0, now - self._issued))
+        return Exchange((own_entry, *self._view.entries_for(recipient, known_record, MAX_ENTRIES - 1, now)))
 
     def _renew(self, now: float) -> None:
         self._record = self._issue(self._record.incarnation, self._record.sequence + 1)
         self._issued = now
 
-    def _draw(self, redraws: int, now: float, *, old: bool) -> list[Effect]:
+    def _request_exchange(self, redraws: int, now: float, *, old: bool) -> list[Effect]:
         """Return at most one request to a peer in the view, or to an old contact if `old` is set or no peer is free."""
-        view = [peer for peer in self._view.ids if self._is_free(peer, now)]
-        if old or not view:
-            others = sorted(set(self._contacts) - set(self._view.ids))
-            view = [peer for peer in others if self._is_free(peer, now)] or view
-        return [self._request(self._dice.choice(view), redraws, now)] if view else []
+        candidates = [peer for peer in self._view.ids if self._is_free(peer, now)]
+        if old or not candidates:
+            contacts = sorted(set(self._contacts) - set(self._view.ids))
+            candidates = [peer for peer in contacts if self._is_free(peer, now)] or candidates
+        return [self._request(self._rng.choice(candidates), redraws, now)] if candidates else []
 
     def _request(self, peer: str, redraws: int, now: float) -> Request:
         contact = self.find(peer)
@@ -370,26 +370,26 @@ class Membership:
         contact = None if peer in self._expelled else self.find(peer)
         return contact is not None and any(map(self._reaches, contact.endpoints))
 
-    def _contacts_of(self, peers: Iterable[str]) -> list[Contact]:
+    def _find_contacts(self, peers: Iterable[str]) -> list[Contact]:
         return [contact for peer in peers if (contact := self.find(peer)) is not None]
 
-    def _rewarm(self, now: float) -> None:
+    def _refill_warm_set(self, now: float) -> None:
         """Remove devices that have left or are forgotten from the warm set, and fill it from the view."""
         records = {peer: self._view.get(peer) for peer in self._warm}
         self._warm = [peer for peer, record in records.items() if record is not None and not record.leaving]
-        others = self._cold_peers(now)
+        replacements = self._cold_peers(now)
         missing = self._settings.warm_size - len(self._warm)
-        self._warm += self._dice.sample(others, min(missing, len(others)))
+        self._warm += self._rng.sample(replacements, min(missing, len(replacements)))
 
-    def _rotate(self, now: float) -> None:
+    def _rotate_warm_set(self, now: float) -> None:
         """Replace a random peer in the warm set, which may be dead and unused, with another peer from the view."""
-        if self._warm and (others := self._cold_peers(now)):
-            self._warm[self._dice.randrange(len(self._warm))] = self._dice.choice(others)
+        if self._warm and (replacements := self._cold_peers(now)):
+            self._warm[self._rng.randrange(len(self._warm))] = self._rng.choice(replacements)
 
     def _cold_peers(self, now: float) -> list[str]:
         return [peer for peer in self._view.ids if peer not in self._warm and self._is_ready(peer, now)]
 
-    def _hurry(self, now: float) -> None:
+    def _schedule_early_retry(self, now: float) -> None:
         """Schedule an early retry for when a backoff has elapsed, if the view is empty and no request is pending."""
         if self._view.ids or self._pending or self._record.leaving:
             return

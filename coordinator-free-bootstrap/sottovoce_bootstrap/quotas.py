@@ -4,8 +4,8 @@ from collections import Counter
 
 from sottovoce.errors import MessageRefused
 
-REQUESTS_OF_ONE = 6  # four requests at the shortest period, and a margin for random variation
-REQUESTS_OF_ALL = 128
+MAX_REQUESTS_PER_SENDER = 6  # four requests at the shortest period, and a margin for random variation
+MAX_REQUESTS = 128
 
 
 class Quotas:
@@ -30,7 +30,7 @@ class Quotas:
             MessageRefused: with reason `rate` if the sender, or all devices together, have used up the period's quota.
         """
         self._start_period(now)
-        if self._requests[sender] >= REQUESTS_OF_ONE or self._requests.total() >= REQUESTS_OF_ALL:
+        if self._requests[sender] >= MAX_REQUESTS_PER_SENDER or self._requests.total() >= MAX_REQUESTS:
             raise MessageRefused(
                 "rate", "this device has used up its exchange quota for this period; try again in the next period"
             )

@@ -1,4 +1,4 @@
-"""Peer records, which are signed statements by devices about themselves that others can forward but not change.
+"""Peer records: signed statements by devices about themselves that others can forward but not change.
 
 Like libp2p's signed peer records (specs, RFC 0002 and 0003), a peer record has its own domain string and a version that
 only increases and is not a time. Unlike them, it contains the device's certificate, so that devices that have never met
@@ -66,13 +66,13 @@ class PeerRecord:
             raise MessageRefused("record", "a fleet name must have 1 to 40 characters")
         if not (1 <= self.incarnation <= MAX_NUMBER and 1 <= self.sequence <= MAX_NUMBER):
             raise MessageRefused("record", "incarnation and sequence must be between 1 and 2^63 - 1")
-        for names, most, check in (
+        for names, limit, check in (
             (self.endpoints, MAX_ENDPOINTS, check_endpoint),
             (self.transports, MAX_TRANSPORTS, check_transport),
         ):
-            if not 1 <= len(names) <= most or len(set(names)) < len(names):
+            if not 1 <= len(names) <= limit or len(set(names)) < len(names):
                 raise MessageRefused(
-                    "record", f"a record's endpoints and transports must each be 1 to {most} different names"
+                    "record", f"a record's endpoints and transports must each be 1 to {limit} different names"
                 )
             for name in names:
                 check(name)
@@ -99,8 +99,8 @@ def signed_bytes(record: PeerRecord) -> bytes:
         record.node_id.encode(),
         record.incarnation.to_bytes(8, "big"),
         record.sequence.to_bytes(8, "big"),
-        _joined(record.endpoints),
-        _joined(record.transports),
+        _join_names(record.endpoints),
+        _join_names(record.transports),
         bytes([record.leaving]),
         record.certificate,
     )
@@ -149,5 +149,5 @@ class Author:
         return replace(record, signature=self._identity.sign(signed_bytes(record)))
 
 
-def _joined(names: tuple[str, ...]) -> bytes:
+def _join_names(names: tuple[str, ...]) -> bytes:
     return framed(b"", (name.encode() for name in names))

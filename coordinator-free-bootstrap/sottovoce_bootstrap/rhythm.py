@@ -25,7 +25,7 @@ class Rhythm:
     """
 
     def __init__(self, period: float, now: float) -> None:
-        self._fleets = period
+        self._fleet_period = period
         self._factor = 1.0
         self._cycles = 0
         self._received = 0
@@ -34,7 +34,7 @@ class Rhythm:
     @property
     def period(self) -> float:
         """Seconds between two exchanges that this device starts."""
-        return self._fleets * self._factor
+        return self._fleet_period * self._factor
 
     def receive(self) -> None:
         """Count an exchange that another device started."""
@@ -45,7 +45,7 @@ class Rhythm:
         self._cycles += 1
         if self._cycles < CYCLES or now <= self._since:
             return
-        received = self._received * self._fleets / (now - self._since)
+        received = self._received * self._fleet_period / (now - self._since)
         if received < _FEW:
             self._factor = max(SHORTEST, self._factor / 2)
         elif received > _MANY:

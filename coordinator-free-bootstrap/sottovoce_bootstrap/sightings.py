@@ -62,35 +62,35 @@ class Sightings:
 
     def is_news(self, record: PeerRecord) -> bool:
         """Return whether a record is newer than the known one, in which case its signature must still be verified."""
-        known = self._sightings.get(record.node_id)
-        return known is None or record.version > known.record.version
+        sighting = self._sightings.get(record.node_id)
+        return sighting is None or record.version > sighting.record.version
 
-    def note(self, record: PeerRecord, age: float, now: float, keep: Collection[str]) -> Sighting:
+    def note(self, record: PeerRecord, age: float, now: float, protected: Collection[str]) -> Sighting:
         """Store a record that has been verified or is not new.
 
         Args:
             record: the record.
             age: seconds since the record was issued, as claimed by the device that forwarded it.
             now: current time in seconds.
-            keep: ids of devices that must not be forgotten to make room; there must be fewer of them than the capacity.
+            protected: ids of devices that must not be forgotten to make room; there must be fewer than the capacity.
 
         Returns:
             The sighting of the device's newest known record.
         """
-        known = self._sightings.get(record.node_id)
-        if known is None:
-            known = self._sightings[record.node_id] = Sighting(record, now, now - age, _networks(record))
-        elif record.version > known.record.version:
-            born = max(now - age, known.born)
-            known = self._sightings[record.node_id] = Sighting(record, now, born, _networks(record))
-        elif record == known.record:
-            known.born = min(known.first_seen, max(now - age, known.born))
+        sighting = self._sightings.get(record.node_id)
+        if sighting is None:
+            sighting = self._sightings[record.node_id] = Sighting(record, now, now - age, _networks(record))
+        elif record.version > sighting.record.version:
+            born = max(now - age, sighting.born)
+            sighting = self._sightings[record.node_id] = Sighting(record, now, born, _networks(record))
+        elif record == sighting.record:
+            sighting.born = min(sighting.first_seen, max(now - age, sighting.born))
         else:
-            return known
+            return sighting
         self._sightings.move_to_end(record.node_id)
         while len(self._sightings) > CAPACITY:
-            del self._sightings[next(node for node in self._sightings if node not in keep)]
-        return known
+            del self._sightings[next(node for node in self._sightings if node not in protected)]
+        return sighting
 
 
 def _networks(record: PeerRecord) -> frozenset[Network]:

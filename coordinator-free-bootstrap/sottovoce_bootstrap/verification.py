@@ -14,8 +14,8 @@ from sottovoce.identity import Subject, Trust
 from sottovoce_bootstrap.record import PeerRecord, signed_bytes
 
 _T = TypeVar("_T")
-_CERTIFICATES_REMEMBERED = 1024
-_RECORDS_REMEMBERED = 2048
+_MAX_CERTIFICATES = 1024
+_MAX_RECORDS = 2048
 
 
 def _clock() -> datetime:
@@ -60,23 +60,23 @@ class Verifier:
             Ed25519PublicKey.from_public_bytes(subject.public_key).verify(record.signature, message)
         except InvalidSignature as error:
             raise MessageRefused("signature", f"a record of {record.node_id} was not signed by that device") from error
-        _remember(self._verified, digest, None, _RECORDS_REMEMBERED)
+        _remember(self._verified, digest, None, _MAX_RECORDS)
 
     def _subject(self, record: PeerRecord) -> Subject:
         digest, now = hashlib.sha256(record.certificate).digest(), self._clock()
-        known = self._subjects.get(digest)
-        if known is not None and known.not_before <= now <= known.not_after:
+        cached = self._subjects.get(digest)
+        if cached is not None and cached.not_before <= now <= cached.not_after:
             self._subjects.move_to_end(digest)
-            return known
+            return cached
         try:
             subject = self._trust.verify(record.certificate, now)
         except IdentityError as error:
             raise MessageRefused("certificate", f"a record of {record.node_id}: {error}") from error
-        _remember(self._subjects, digest, subject, _CERTIFICATES_REMEMBERED)
+        _remember(self._subjects, digest, subject, _MAX_CERTIFICATES)
         return subject
 
 
-def _remember(memory: OrderedDict[bytes, _T], key: bytes, value: _T, most: int) -> None:
+def _remember(memory: OrderedDict[bytes, _T], key: bytes, value: _T, limit: int) -> None:
     memory[key] = value
-    if len(memory) > most:
+    if len(memory) > limit:
         memory.popitem(last=False)

@@ -7,21 +7,21 @@ from collections.abc import Callable, Iterable
 from sottovoce.errors import MessageRefused
 
 from sottovoce_bootstrap.exchange import Entry, Exchange
-from sottovoce_bootstrap.freshest import freshest
+from sottovoce_bootstrap.freshest import select_freshest
 from sottovoce_bootstrap.quotas import Quotas
 from sottovoce_bootstrap.record import PeerRecord
 from sottovoce_bootstrap.settings import Settings
 from sottovoce_bootstrap.sightings import Sighting, Sightings
 
-_DEPARTED_KEPT = 15
-_DEPARTED_TOLD = 3
+_MAX_DEPARTED = 15
+_MAX_DEPARTED_SENT = 3
 
 
 class View:
     """A view of at most c devices, with the newest record of each; it never contains this device.
 
     Args:
-        own: this device's node id.
+        own_id: this device's node id.
         settings: the peer sampling settings.
         verify: function that raises MessageRefused for a record that does not belong to this fleet.
         rng: random number generator for breaking ties.
@@ -30,16 +30,16 @@ class View:
 
     def __init__(
         self,
-        own: str,
+        own_id: str,
         settings: Settings,
         verify: Callable[[PeerRecord], None],
         rng: random.Random,
         refused: Counter[str],
     ) -> None:
-        self._own = own
+        self._own_id = own_id
         self._settings = settings
         self._verify = verify
-        self._dice = rng
+        self._rng = rng
         self._refused = refused
         self._sightings = Sightings()
         self._quotas = Quotas(settings.period, settings.introductions)
@@ -94,7 +94,7 @@ class View:
             self._verify(exchange.sender)
 
     def take(self, introducer: str, exchange: Exchange, now: float, shunned: Callable[[str], bool]) -> list[str]:
-        """Merge a checked exchange: store its newer records, and make the freshest old and new devices the view.
+        """Merge a checked exchange: store its newer records, and choose the view from the freshest old and new devices.
 
         Args:
             introducer: the sender's node id.
@@ -103,49 +103,49 @@ class View:
             shunned: function that returns whether a device must not enter the view.
 
         Returns:
-            The ids of the devices whose newest records the exchange contained.
+            The ids of the devices whose newest records were in the exchange.
         """
-        own, *others = exchange.entries
-        heard = [
+        own_entry, *forwarded = exchange.entries
+        updated = [
             entry.record.node_id
-            for entry in (own, *sorted(others, key=lambda entry: entry.age))
+            for entry in (own_entry, *sorted(forwarded, key=lambda entry: entry.age))
             if self._note(introducer, entry, now)
         ]
-        ids = dict.fromkeys((*self._ids, *(node for node in heard if not shunned(node))))
+        ids = dict.fromkeys((*self._ids, *(node for node in updated if not shunned(node))))
         candidates = [
             sighting
-            for sighting in self._sighted(ids)
+            for sighting in self._find_sightings(ids)
             if not sighting.record.leaving and now - sighting.born <= self._settings.horizon
         ]
-        kept = freshest(candidates, self._settings.view_size, self._dice)
-        self._ids = [sighting.record.node_id for sighting in kept]
-        return heard
+        selected = select_freshest(candidates, self._settings.view_size, self._rng)
+        self._ids = [sighting.record.node_id for sighting in selected]
+        return updated
 
-    def entries_for(self, recipient: str, stated: PeerRecord | None, count: int, now: float) -> list[Entry]:
+    def entries_for(self, recipient: str, claimed: PeerRecord | None, count: int, now: float) -> list[Entry]:
         """Return entries to send to another device: devices that have left recently, and the freshest in the view.
 
         Args:
-            recipient: the other device's node id; its own record is included only if it is newer than `stated`.
-            stated: the record that the recipient has just sent about itself; None if there is none.
+            recipient: the other device's node id; its own record is included only if it is newer than `claimed`.
+            claimed: the record that the recipient has just sent about itself; None if there is none.
             count: maximum number of entries.
             now: current time in seconds.
         """
-        itself = self._sightings.get(recipient)
-        proof = itself if itself and stated and itself.record.version > stated.version else None
-        departed = [sighting for sighting in self._sighted(self._departed) if sighting.record.leaving]
-        fresh = [
+        newest = self._sightings.get(recipient)
+        proof = newest if newest and claimed and newest.record.version > claimed.version else None
+        departed = [sighting for sighting in self._find_sightings(self._departed) if sighting.record.leaving]
+        recent = [
             sighting
-            for sighting in (*departed[-_DEPARTED_TOLD:], *self._sighted(self._ids))
+            for sighting in (*departed[-_MAX_DEPARTED_SENT:], *self._find_sightings(self._ids))
             if now - sighting.born <= self._settings.horizon and sighting.record.node_id != recipient
         ]
-        told = ([proof] if proof else []) + fresh
-        return [Entry(sighting.record, max(0.0, now - sighting.born)) for sighting in told[:count]]
+        selected = ([proof] if proof else []) + recent
+        return [Entry(sighting.record, max(0.0, now - sighting.born)) for sighting in selected[:count]]
 
     def _note(self, introducer: str, entry: Entry, now: float) -> bool:
         """Store one entry, and return whether it is its device's newest and may enter the view."""
         record = entry.record
         newcomer = record.node_id not in self._ids and record.node_id != introducer
-        if record.node_id == self._own or entry.age > self._settings.horizon:
+        if record.node_id == self._own_id or entry.age > self._settings.horizon:
             return False
         if newcomer and not self._quotas.may_introduce(introducer, now):
             return False
@@ -155,14 +155,14 @@ class View:
             except MessageRefused as refusal:
                 self._refused[refusal.reason] += 1
                 return False
-        if self._sightings.note(record, entry.age, now, keep=self._ids).record != record:
+        if self._sightings.note(record, entry.age, now, protected=self._ids).record != record:
             return False
         if newcomer:
             self._quotas.note_introduction(introducer)
         if record.leaving and record.node_id not in self._departed:
-            self._departed = [*self._departed, record.node_id][-_DEPARTED_KEPT:]
+            self._departed = [*self._departed, record.node_id][-_MAX_DEPARTED:]
         return True
 
-    def _sighted(self, node_ids: Iterable[str]) -> list[Sighting]:
-        found = (self._sightings.get(node_id) for node_id in node_ids)
-        return [sighting for sighting in found if sighting is not None]
+    def _find_sightings(self, node_ids: Iterable[str]) -> list[Sighting]:
+        sightings = (self._sightings.get(node_id) for node_id in node_ids)
+        return [sighting for sighting in sightings if sighting is not None]

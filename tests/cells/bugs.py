@@ -12,7 +12,7 @@ from sottovoce.agent.provenance import Witness
 from sottovoce.agent.revoked import StoredRevocations
 from sottovoce.algorithms.cell.public import gathering, knowledge
 from sottovoce.algorithms.cell.public.dishonesty import Dishonesty
-from sottovoce.algorithms.cell.public.gathering import Gathering, Led
+from sottovoce.algorithms.cell.public.gathering import Gathering, LeaderUpdate
 from sottovoce.algorithms.cell.public.knowledge import Knowledge
 from sottovoce.cell import Cell
 from sottovoce.secure_sum import masks, opening, shares, steps
@@ -456,7 +456,7 @@ def openings_believed_unseen(patch: pytest.MonkeyPatch) -> None:
         return {verified.roster.owners.index(one.said.owner): one for one in given}
 
     patch.setattr(knowledge, "verify_opening", trusting)
-    patch.setattr(Knowledge, "_verified_vectors", unchecked)
+    patch.setattr(Knowledge, "_verify_vectors", unchecked)
 
 
 @found_by("forges_results")
@@ -465,7 +465,7 @@ def answers_of_one_believed(patch: pytest.MonkeyPatch) -> None:
         one = next(iter(votes.values()))
         return body_of(one.said, Knows), self.decode_numerator(one.numerator)
 
-    patch.setattr(Knowledge, "agreed_knowledge", credulous)
+    patch.setattr(Knowledge, "find_agreed_knowledge", credulous)
 
 
 @found_by("passes_on_other_vectors")
@@ -495,19 +495,19 @@ def lies_forgotten(patch: pytest.MonkeyPatch) -> None:
 
 @found_by("proposes_many_rounds", "names_two_sets")
 def leaders_not_compared(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Gathering, "_compare_statements", staticmethod(lambda leading, *_: Led(leading)))
+    patch.setattr(Gathering, "_compare_statements", staticmethod(lambda leading, *_: LeaderUpdate(leading)))
 
 
 @found_by("accuses_everybody")
 def one_doubt_is_enough(patch: pytest.MonkeyPatch) -> None:
-    doubted = Dishonesty.doubted
+    record_accusation = Dishonesty.record_accusation
 
     def credulous(self: Dishonesty, state: Any, sender: str, statement: Any) -> Any:
-        state = doubted(self, state, sender, statement)
+        state = record_accusation(self, state, sender, statement)
         said = body_of(statement, Doubt)
         return self._strike_off(state, said.accused, said.why, f"reported by {sender}")
 
-    patch.setattr(Dishonesty, "doubted", credulous)
+    patch.setattr(Dishonesty, "record_accusation", credulous)
 
 
 @found_by("calls_a_revoked_device")

@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 from sottovoce.algorithms.cell.public.machine import Cells
 from sottovoce.algorithms.cell.public.messages import (
     Agreed,
+    AnyContent,
     CellMessage,
     Doubted,
     Given,
     Known,
     Result,
-    Said,
     Shared,
     SharesRevealed,
     Survived,
@@ -133,7 +133,7 @@ class Liar(Cells):
             lied.append(effect)
         return state, lied
 
-    def lie(self, state: CellState, said: Said, recipient: str) -> Said | None:
+    def lie(self, state: CellState, said: AnyContent, recipient: str) -> AnyContent | None:
         """Return the message to send in place of this message; None for no message."""
         raise NotImplementedError
 
@@ -154,17 +154,17 @@ class ForgesResults(Liar):
     def _forger(self, state: CellState, seed: int) -> Forger:
         return Forger(self._owner, [*state.peers, self._owner], self.course.size, seed)
 
-    def lie(self, state: CellState, said: Said, recipient: str) -> Said:
+    def lie(self, state: CellState, said: AnyContent, recipient: str) -> AnyContent:
         """Return the message unchanged."""
         return said
 
-    def _received(self, state: CellState, sender: str, message: CellMessage) -> tuple[CellState, list[Effect]]:
+    def _handle_message(self, state: CellState, sender: str, message: CellMessage) -> tuple[CellState, list[Effect]]:
         """Answer a request for masked vectors with forged ones."""
         if isinstance(message.said, Want):
             forger = self._forger(state, seed=0)
             width = self.course.width(len(state.peers) + 1)
             return state, [Reply(CellMessage(forger.vectors(message.said, self.course.size * width)))]
-        return super()._received(state, sender, message)
+        return super()._handle_message(state, sender, message)
 
 
 class DealsWorthlessShares(Liar):
@@ -172,7 +172,7 @@ class DealsWorthlessShares(Liar):
 
     few = 20
 
-    def lie(self, state: CellState, said: Said, recipient: str) -> Said:
+    def lie(self, state: CellState, said: AnyContent, recipient: str) -> AnyContent:
         """Replace the sealed shares by zeros, which do not match the commitment."""
         if not isinstance(said, Shared):
             return said
@@ -189,7 +189,7 @@ class DealsTwoWorthlessShares(DealsWorthlessShares):
 class ProposesManyRounds(Liar):
     """Liar that proposes a different round to each member, as a leader."""
 
-    def lie(self, state: CellState, said: Said, recipient: str) -> Said:
+    def lie(self, state: CellState, said: AnyContent, recipient: str) -> AnyContent:
         """Leave one member out of the proposal, a different one for each recipient."""
         if not isinstance(said, Agreed):
             return said
@@ -207,21 +207,21 @@ class ProposesManyRounds(Liar):
 class RevealsFalseShares(Liar):
     """Liar that reveals shares other than those dealt to it."""
 
-    def lie(self, state: CellState, said: Said, recipient: str) -> Said:
+    def lie(self, state: CellState, said: AnyContent, recipient: str) -> AnyContent:
         """Replace the first revealed share."""
         if not isinstance(said, SharesRevealed):
             return said
         first = structs.replace(said.revealed.seeds[0], share=bytes(33))
         revealed = steps.Revealed((first, *said.revealed.seeds[1:]), said.revealed.mask_keys)
         return SharesRevealed(
-            revealed, self._sign_without_certificate(Shown(state.round, self._place(state), digest_of(revealed)))
+            revealed, self._sign_without_certificate(Shown(state.round, self._position(state), digest_of(revealed)))
         )
 
 
 class SendsAnotherVector(Liar):
     """Liar that sends a masked vector whose hash differs from the signed one."""
 
-    def lie(self, state: CellState, said: Said, recipient: str) -> Said:
+    def lie(self, state: CellState, said: AnyContent, recipient: str) -> AnyContent:
         """Replace the vector by zeros."""
         return structs.replace(said, vector=bytes(len(said.vector))) if isinstance(said, Given) else said
 
@@ -229,7 +229,7 @@ class SendsAnotherVector(Liar):
 class ReportsAnotherSum(Liar):
     """Liar that opens the sum, as a leader, with a wrong seed for one member, which would give another sum."""
 
-    def lie(self, state: CellState, said: Said, recipient: str) -> Said:
+    def lie(self, state: CellState, said: AnyContent, recipient: str) -> AnyContent:
         """Replace the first seed of the opening."""
         if not isinstance(said, Result):
             return said
@@ -239,7 +239,7 @@ class ReportsAnotherSum(Liar):
 class PassesOnOtherVectors(Liar):
     """Liar that opens the sum, as a leader, and forwards vectors other than those that the members signed."""
 
-    def lie(self, state: CellState, said: Said, recipient: str) -> Said:
+    def lie(self, state: CellState, said: AnyContent, recipient: str) -> AnyContent:
         """Replace the vectors by zeros."""
         if not isinstance(said, Vectors):
             return said
@@ -250,7 +250,7 @@ class PassesOnOtherVectors(Liar):
 class NamesTwoSets(Liar):
     """Liar that names different survivors, as a leader, to each half of the members."""
 
-    def lie(self, state: CellState, said: Said, recipient: str) -> Said:
+    def lie(self, state: CellState, said: AnyContent, recipient: str) -> AnyContent:
         """Omit the last survivor, for half of the members."""
         if not isinstance(said, Survived) or recipient > f"member-{len(state.peers) // 2:02d}":
             return said
@@ -261,7 +261,7 @@ class NamesTwoSets(Liar):
 class TellsFew(Liar):
     """Liar that announces the opened sum, as a leader, to only one member."""
 
-    def lie(self, state: CellState, said: Said, recipient: str) -> Said | None:
+    def lie(self, state: CellState, said: AnyContent, recipient: str) -> AnyContent | None:
         """Withhold the result from everyone but one member."""
         return None if isinstance(said, Result) and recipient != "member-00" else said
 
@@ -279,7 +279,7 @@ class AccusesEverybody(Liar):
             effects = [*effects, *more]
         return state, effects
 
-    def lie(self, state: CellState, said: Said, recipient: str) -> Said:
+    def lie(self, state: CellState, said: AnyContent, recipient: str) -> AnyContent:
         """Return the message unchanged."""
         return said
 
@@ -287,7 +287,7 @@ class AccusesEverybody(Liar):
 class DealsAnotherSeed(Liar):
     """Liar that deals and commits to shares of a seed other than offered: undetectable until the sum is opened."""
 
-    def lie(self, state: CellState, said: Said, recipient: str) -> Said:
+    def lie(self, state: CellState, said: AnyContent, recipient: str) -> AnyContent:
         """Return the message unchanged: the world has replaced the vault."""
         return said
 

@@ -140,9 +140,9 @@ class Greedy(Pairwise):
 class Rushing(Pairwise):
     """Applies every answer twice."""
 
-    def _delivered(self, state: PairwiseState, recipient: str, reply: Message | None) -> Step:
-        once, _ = super()._delivered(state, recipient, reply)
-        return super()._delivered(
+    def _handle_reply(self, state: PairwiseState, recipient: str, reply: Message | None) -> Step:
+        once, _ = super()._handle_reply(state, recipient, reply)
+        return super()._handle_reply(
             PairwiseState(once.numerator, peers=once.peers, proposed=state.proposed, cycle=once.cycle), recipient, reply
         )
 

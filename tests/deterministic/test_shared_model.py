@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from sottovoce.algorithms.shared_model.public.machine import SharedModel, rounded
+from sottovoce.algorithms.shared_model.public.machine import SharedModel, round_to_float32
 from sottovoce.algorithms.shared_model.public.state import SharedModelSchedule, SharedModelState
 from sottovoce.data import Records
 from sottovoce.kernels.softmax import Softmax
@@ -233,4 +233,4 @@ def test_the_same_seed_gives_the_same_trace() -> None:
 
 
 def test_models_are_of_numbers_that_every_device_has() -> None:
-    assert rounded(np.array([0.1])).tolist() == [float(np.float32(0.1))]
+    assert round_to_float32(np.array([0.1])).tolist() == [float(np.float32(0.1))]

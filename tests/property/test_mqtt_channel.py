@@ -10,7 +10,7 @@ _WINDOW = 1024
 
 def _pair() -> tuple[Channel, Channel]:
     a, b = SessionKey(), SessionKey()
-    return a.shared_with("a", "b", b.public), b.shared_with("b", "a", a.public)
+    return a.channel_to("a", "b", b.public), b.channel_to("b", "a", a.public)
 
 
 def _opened(channel: Channel, counter: int, sealed: bytes) -> bytes | None:

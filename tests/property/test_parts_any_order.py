@@ -8,7 +8,7 @@ import hypothesis.strategies as st
 from hypothesis import given, settings
 from sottovoce.errors import MessageRefused
 from sottovoce.transport.multi_transport import MultiTransport
-from sottovoce.wire import Assembly, Cut, decode_part, is_part
+from sottovoce.wire import Assembly, SplitMessage, decode_part, is_part
 from sottovoce.wire.v1.parts_pb2 import Part
 
 _messages = st.binary(min_size=2, max_size=200)
@@ -19,7 +19,7 @@ _messages = st.binary(min_size=2, max_size=200)
 def test_a_message_is_whole_when_its_last_part_is_here_and_never_before(
     message: bytes, most: int, data: st.DataObject
 ) -> None:
-    cut = Cut(message, min(most, len(message) - 1))
+    cut = SplitMessage(message, min(most, len(message) - 1))
     order = data.draw(st.lists(st.integers(0, cut.count - 1), max_size=2 * cut.count))
     order += data.draw(st.permutations(range(cut.count)))
     assembly, here = Assembly(decode_part(cut.part(order[0]))), set()
@@ -51,7 +51,7 @@ _lies = st.fixed_dictionaries(
 def test_what_is_handed_over_is_what_its_sender_cut_up_whatever_else_it_claims(data: st.DataObject) -> None:
     """Lies included: only bytes with the digest that their parts name come through, in their own sender's name."""
     senders = "abc"
-    cuts = {name: [Cut(data.draw(_messages), 20) for _ in range(2)] for name in senders}
+    cuts = {name: [SplitMessage(data.draw(_messages), 20) for _ in range(2)] for name in senders}
     sent: list[tuple[str, bytes]] = []
     for name in senders:
         for cut in cuts[name]:
@@ -79,7 +79,7 @@ def test_what_is_handed_over_is_what_its_sender_cut_up_whatever_else_it_claims(d
             if not is_part(raw):
                 continue  # without a digest it is a message, for anyone who reads those
             with contextlib.suppress(MessageRefused):
-                await carrier._received(name, raw)
+                await carrier._handle_received(name, raw)
 
     asyncio.run(run())
     for name, message in received:

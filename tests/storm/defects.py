@@ -154,7 +154,7 @@ def _any_answer(shipped: Any, learner: Any, state: Any, answer: Any, now: float)
     )
 
 
-@_planted(Pairwise, "_delivered")
+@_planted(Pairwise, "_handle_reply")
 def _wrong_way(shipped: Any, learner: Any, state: Any, recipient: str, reply: Any) -> Any:
     """In pairs both go the same way."""
     return shipped(learner, state, recipient, Move(-reply.numerator, reply.simulated) if reply else None)
@@ -176,7 +176,7 @@ def _confirmed_twice(shipped: Any, learner: Any, state: Any, event: Any, now: fl
     return after, effects
 
 
-@_planted(Mixer, "_wants")
+@_planted(Mixer, "_is_wanted")
 def _older_counts(shipped: Any, learner: Any, state: Any, one: Any) -> bool:
     """An older contribution takes the place of a newer one."""
     shipped(learner, state, one)
@@ -226,7 +226,7 @@ def _leader_is_struck(shipped: Any, learner: Any, state: Any) -> Any:
     failed, effects = shipped(learner, state)
     if state.leader in ("", learner._owner):
         return failed, effects
-    struck, more = learner._dishonesty.seen(failed, state.leader, "led nowhere")
+    struck, more = learner._dishonesty.record_lie(failed, state.leader, "led nowhere")
     return struck, [*effects, *more]
 
 

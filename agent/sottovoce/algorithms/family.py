@@ -1,8 +1,7 @@
 """The parts in which learners differ, built from a configuration for both real and simulated agents.
 
 Codecs are imported only when a learner is created. A separate vault process never creates a learner, so it does not
-need
-the wire code.
+need the wire code.
 """
 
 import math
@@ -23,8 +22,8 @@ if TYPE_CHECKING:  # the vault process loads no learner
     from sottovoce.learners import Learner, Provenance, PublishedRecord
 
 Settings = TypeVar("Settings", bound=LearnerSettings)
-Kept: TypeAlias = "tuple[PublishedRecord, ...]"
-Made: TypeAlias = "tuple[Learner[Any], StateCodec]"
+StoredRecords: TypeAlias = "tuple[PublishedRecord, ...]"
+LearnerAndCodec: TypeAlias = "tuple[Learner[Any], StateCodec]"
 NOISY = 120.0
 """Distance that noise may move a model for a classifier to perform best (docs/explanation/push-sum.md)."""
 
@@ -89,7 +88,7 @@ class Family:
     model: Model
     kernel: Kernel | None
     terms: Terms
-    learner: "Callable[[str, Provenance, Kept], Made]"
+    learner: "Callable[[str, Provenance, StoredRecords], LearnerAndCodec]"
     keeps_records: bool = False
     facts: dict[str, Any] = field(default_factory=dict)
     check: Callable[[], None] = _do_nothing

@@ -18,36 +18,38 @@ from sottovoce.plugins import Plugin, guarded, guarded_proxy
 
 _LEARNER = ("fresh", "without_state", "resumed", "start", "on", "progress")
 _CODEC = ("encode", "decode")
-_MAX_QUESTIONS = 256
+_MAX_QUERIES = 256
 """Maximum number of vault queries between two timers."""
 _MAX_TIMERS = 1000
 """Maximum number of timers due within a second."""
 
 
-def guarded_family(plugin: Plugin, made: Callable[[], object]) -> Family:
+def guarded_family(plugin: Plugin, make_family: Callable[[], object]) -> Family:
     """Return the parts of a plug-in's learner, wrapped in checks.
 
     Args:
         plugin: the plug-in that provides the learner.
-        made: creates the parts.
+        make_family: creates the parts.
 
     Raises:
         PluginError: if the plug-in failed, or returned parts with wrong types.
     """
     with guarded(plugin, "parts()"):
-        family = made()
+        family = make_family()
     if not isinstance(family, Family):
         raise plugin.error(f"parts() returned {_describe_type(family)}, not Family")
 
     def learner(*args: Any) -> Any:
         with guarded(plugin, "the parts' learner()"):
-            made: object = family.learner(*args)
-        if not isinstance(made, tuple) or len(made) != 2:
-            raise plugin.error(f"the parts' learner() returned {_describe_type(made)}, not a learner and its codec")
-        for thing, names in zip(made, (_LEARNER, _CODEC), strict=True):
-            if missing := [name for name in names if not callable(getattr(thing, name, None))]:
-                raise plugin.error(f"{type(thing).__name__} has no method {missing[0]}()")
-        return GuardedLearner(plugin, made[0], family.model.size).wrapped_learner(), guarded_proxy(plugin, made[1])
+            created: object = family.learner(*args)
+        if not isinstance(created, tuple) or len(created) != 2:
+            raise plugin.error(f"the parts' learner() returned {_describe_type(created)}, not a learner and its codec")
+        for part, names in zip(created, (_LEARNER, _CODEC), strict=True):
+            if missing := [name for name in names if not callable(getattr(part, name, None))]:
+                raise plugin.error(f"{type(part).__name__} has no method {missing[0]}()")
+        return GuardedLearner(plugin, created[0], family.model.size).wrapped_learner(), guarded_proxy(
+            plugin, created[1]
+        )
 
     def check_configuration() -> None:
         with guarded(plugin, "the parts' check()"):
@@ -55,22 +57,26 @@ def guarded_family(plugin: Plugin, made: Callable[[], object]) -> Family:
 
     def signal() -> SignalAndNoise | None:
         with guarded(plugin, "the parts' signal()"):
-            found: object = family.signal()
-        if not isinstance(found, SignalAndNoise | None):
-            raise plugin.error(f"the parts' signal() returned an object {_describe_type(found)}, not SignalAndNoise")
-        return found
+            result: object = family.signal()
+        if not isinstance(result, SignalAndNoise | None):
+            raise plugin.error(f"the parts' signal() returned an object {_describe_type(result)}, not SignalAndNoise")
+        return result
 
     for name in ("model", "terms"):
         if getattr(family, name) is None:
             raise plugin.error(f"parts() returned a Family without {name}")
     return replace(
-        family, learner=learner, check=check_configuration, signal=signal, model=_watch_own_model(plugin, family.model)
+        family,
+        learner=learner,
+        check=check_configuration,
+        signal=signal,
+        model=_guard_plugin_model(plugin, family.model),
     )
 
 
-def _watch_own_model(plugin: Plugin, thing: Any) -> Any:
+def _guard_plugin_model(plugin: Plugin, model: Any) -> Any:
     """Wrap a model defined by the plug-in in a guarding proxy, and return a Sottovoce model unchanged."""
-    return guarded_proxy(plugin, thing) if type(thing).__module__.partition(".")[0] == plugin.root else thing
+    return guarded_proxy(plugin, model) if type(model).__module__.partition(".")[0] == plugin.root else model
 
 
 class GuardedLearner:
@@ -86,7 +92,7 @@ class GuardedLearner:
         self._plugin = plugin
         self._learner = learner
         self._size = size
-        self._asked = self._timers = 0
+        self._query_count = self._timer_count = 0
         self._since = -math.inf
 
     def wrapped_learner(self) -> Learner[Any]:
@@ -118,23 +124,23 @@ class GuardedLearner:
 
     def _progress(self, state: Any) -> Progress:
         with self._guard_call("progress"):
-            found: object = self._learner.progress(state)
-        if not isinstance(found, Progress):
-            raise self._plugin.error(f"progress() returned an object {_describe_type(found)}, not Progress")
-        for value, wanted in ((found.phase, str), (found.steps_done, int), (found.details, dict)):
-            if not isinstance(value, wanted):
-                raise self._plugin.error(f"progress() contains {value!r} where {wanted.__name__} is expected")
-        return found
+            result: object = self._learner.progress(state)
+        if not isinstance(result, Progress):
+            raise self._plugin.error(f"progress() returned an object {_describe_type(result)}, not Progress")
+        for value, expected in ((result.phase, str), (result.steps_done, int), (result.details, dict)):
+            if not isinstance(value, expected):
+                raise self._plugin.error(f"progress() contains {value!r} where {expected.__name__} is expected")
+        return result
 
     def _guard_call(self, name: str) -> Any:
         return guarded(self._plugin, f"{type(self._learner).__name__}.{name}()")
 
     def _count_timer(self, now: float) -> None:
-        self._asked = 0
+        self._query_count = 0
         if now - self._since > 1.0:
-            self._timers, self._since = 0, now
-        self._timers += 1
-        if self._timers > _MAX_TIMERS:
+            self._timer_count, self._since = 0, now
+        self._timer_count += 1
+        if self._timer_count > _MAX_TIMERS:
             raise self._plugin.error(f"the learner sets more than {_MAX_TIMERS} timers that are due within a second")
 
     def _check_result(self, name: str, result: object) -> tuple[Any, list[Effect]]:
@@ -149,47 +155,49 @@ class GuardedLearner:
     def _problem(self, effect: object) -> str | None:
         match effect:
             case PublishModel(parameters):
-                return _problem_of_numbers(parameters, (self._size,))
+                return _model_problem(parameters, (self._size,))
             case Send(_, message) | Reply(message):
                 return "sends numbers that are not finite" if not all(map(_is_finite, _arrays(message))) else None
-            case SetTimer(_, at):
-                return None if _is_time(at) else f"sets a timer to {at!r}, which is not a time"
+            case SetTimer(_, time):
+                return None if _is_time(time) else f"sets a timer to {time!r}, which is not a time"
             case Ask(query):
-                return self._problem_of_question(query)
+                return self._query_problem(query)
             case _ if not isinstance(effect, Effect):
                 return f"returned an object {_describe_type(effect)}, which is not an effect"
         return None
 
-    def _problem_of_question(self, query: object) -> str | None:
-        self._asked += 1
+    def _query_problem(self, query: object) -> str | None:
+        self._query_count += 1
         if not isinstance(query, Query):
             return f"asks the vault {_describe_type(query)}, not Query"
-        if self._asked > _MAX_QUESTIONS:
-            return f"asks the vault more than {_MAX_QUESTIONS} times in one cycle"
+        if self._query_count > _MAX_QUERIES:
+            return f"asks the vault more than {_MAX_QUERIES} times in one cycle"
         return None if _is_finite(query.point) else "asks the vault at a point that is not finite"
 
 
-def _problem_of_numbers(values: object, shape: tuple[int, ...]) -> str | None:
+def _model_problem(values: object, shape: tuple[int, ...]) -> str | None:
     if not isinstance(values, np.ndarray) or values.dtype != np.float64 or values.shape != shape:
-        found = f"{values.dtype}{list(values.shape)}" if isinstance(values, np.ndarray) else _describe_type(values)
-        return f"publishes a model of {found}, not float64{list(shape)}"
+        description = (
+            f"{values.dtype}{list(values.shape)}" if isinstance(values, np.ndarray) else _describe_type(values)
+        )
+        return f"publishes a model of {description}, not float64{list(shape)}"
     return None if _is_finite(values) else "publishes a model that is not finite"
 
 
-def _arrays(thing: object) -> Iterable[np.ndarray[Any, Any]]:
+def _arrays(value: object) -> Iterable[np.ndarray[Any, Any]]:
     """Yield all arrays in a message by searching its fields recursively."""
-    if isinstance(thing, np.ndarray):
-        yield thing
-    elif is_dataclass(thing):
-        for field in fields(thing):
-            yield from _arrays(getattr(thing, field.name))
-    elif isinstance(thing, tuple | list):
-        for one in thing:
-            yield from _arrays(one)
+    if isinstance(value, np.ndarray):
+        yield value
+    elif is_dataclass(value):
+        for field in fields(value):
+            yield from _arrays(getattr(value, field.name))
+    elif isinstance(value, tuple | list):
+        for item in value:
+            yield from _arrays(item)
 
 
-def _is_time(at: object) -> bool:
-    return isinstance(at, int | float) and math.isfinite(at)
+def _is_time(time: object) -> bool:
+    return isinstance(time, int | float) and math.isfinite(time)
 
 
 def _is_finite(values: object) -> bool:
@@ -198,5 +206,5 @@ def _is_finite(values: object) -> bool:
     return values.dtype.kind in "iub" or (values.dtype.kind == "f" and bool(np.isfinite(values).all()))
 
 
-def _describe_type(thing: object) -> str:
-    return f"of type {type(thing).__name__}" if thing is not None else "None"
+def _describe_type(value: object) -> str:
+    return f"of type {type(value).__name__}" if value is not None else "None"

@@ -1,4 +1,4 @@
-"""Base class for every learner's state codec."""
+"""The interface that every learner's state codec implements."""
 
 from typing import Any, Protocol
 
@@ -25,19 +25,19 @@ class StateCodec(Protocol):
 class OtherModel(ValueError):
     """Raised when the size of a saved model differs from the configured size."""
 
-    def __init__(self, found: int, expected: int) -> None:
-        super().__init__(f"the saved state has a model of {found} parameters, but the configuration needs {expected}")
+    def __init__(self, actual: int, expected: int) -> None:
+        super().__init__(f"the saved state has a model of {actual} parameters, but the configuration needs {expected}")
 
 
-def saved_model(raw: bytes, like: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return a saved model in the shape of `like`, decoded from little-endian float64 values.
+def saved_model(raw: bytes, template: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return a saved model in the shape of `template`, decoded from little-endian float64 values.
 
     Raises:
         ValueError: if the model has a different size, or contains a NaN or an infinity.
     """
     parameters = np.frombuffer(raw, dtype="<f8").astype(np.float64)
-    if parameters.size != like.size:
-        raise OtherModel(parameters.size, like.size)
+    if parameters.size != template.size:
+        raise OtherModel(parameters.size, template.size)
     if not np.isfinite(parameters).all():
         raise ValueError("the saved model contains a NaN or an infinity")
-    return parameters.reshape(like.shape)
+    return parameters.reshape(template.shape)

@@ -1,10 +1,9 @@
 """Linear one-vs-all models trained by gradients, with OneVsAll's flat parameter vector.
 
 N is the number of nodes, B the number of examples, k the number of binary models (`copies`) and d the number of
-features.
-An example's loss is the sum of ℓ(s, y) over the binary models, where s = w'x, and y in {-1, +1} comes from `targets`.
-Its gradient with respect to each binary model is ℓ'(s, y) x. Regularisers do not depend on records and are left to the
-learner.
+features. An example's loss is the sum of ℓ(s, y) over the binary models, where s = w'x, and y in {-1, +1} comes from
+`targets`. Its gradient with respect to each binary model is ℓ'(s, y) x. Regularisers do not depend on records and are
+left to the learner.
 """
 
 from abc import abstractmethod
@@ -24,7 +23,7 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
-class _Trained(OneVsAll, PerExample):
+class _TrainedOneVsAll(OneVsAll, PerExample):
     """Base class for these models. Subclasses define `_losses` and `_slopes`, elementwise in scores and targets."""
 
     @property
@@ -53,47 +52,47 @@ class _Trained(OneVsAll, PerExample):
         return mean
 
     @abstractmethod
-    def _losses(self, given: Floats, signs: Floats) -> Floats:
+    def _losses(self, raw_scores: Floats, signs: Floats) -> Floats:
         """Return the losses ℓ(s, y)."""
 
     @abstractmethod
-    def _slopes(self, given: Floats, signs: Floats) -> Floats:
+    def _slopes(self, raw_scores: Floats, signs: Floats) -> Floats:
         """Return the slopes ℓ'(s, y), which are the derivatives of the loss with respect to the score."""
 
 
-class Logistic(_Trained):
+class Logistic(_TrainedOneVsAll):
     """Logistic regression, with the loss ℓ = ln(1 + exp(-ys))."""
 
     __slots__ = ()
 
-    def _losses(self, given: Floats, signs: Floats) -> Floats:
-        losses: Floats = np.logaddexp(0.0, -given * signs)
+    def _losses(self, raw_scores: Floats, signs: Floats) -> Floats:
+        losses: Floats = np.logaddexp(0.0, -raw_scores * signs)
         return losses
 
-    def _slopes(self, given: Floats, signs: Floats) -> Floats:
-        return -signs * logistic_slope(given * signs)
+    def _slopes(self, raw_scores: Floats, signs: Floats) -> Floats:
+        return -signs * logistic_slope(raw_scores * signs)
 
 
-class Hinge(_Trained):
+class Hinge(_TrainedOneVsAll):
     """Support vector machine, as in Pegasos, with the loss ℓ = max(0, 1 - ys) and slope 0 at ys = 1."""
 
     __slots__ = ()
 
-    def _losses(self, given: Floats, signs: Floats) -> Floats:
-        losses: Floats = np.maximum(0.0, 1.0 - given * signs)
+    def _losses(self, raw_scores: Floats, signs: Floats) -> Floats:
+        losses: Floats = np.maximum(0.0, 1.0 - raw_scores * signs)
         return losses
 
-    def _slopes(self, given: Floats, signs: Floats) -> Floats:
-        return -signs * hinge_slope(given * signs)
+    def _slopes(self, raw_scores: Floats, signs: Floats) -> Floats:
+        return -signs * hinge_slope(raw_scores * signs)
 
 
-class Squared(_Trained):
+class Squared(_TrainedOneVsAll):
     """Ridge regression, with the loss ℓ = (s - y)²/2."""
 
     __slots__ = ()
 
-    def _losses(self, given: Floats, signs: Floats) -> Floats:
-        return (given - signs) ** 2 / 2
+    def _losses(self, raw_scores: Floats, signs: Floats) -> Floats:
+        return (raw_scores - signs) ** 2 / 2
 
-    def _slopes(self, given: Floats, signs: Floats) -> Floats:
-        return given - signs
+    def _slopes(self, raw_scores: Floats, signs: Floats) -> Floats:
+        return raw_scores - signs

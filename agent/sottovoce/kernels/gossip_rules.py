@@ -1,9 +1,8 @@
 """Update rules and merging for gossip learning on perturbed records (Hegedűs & Jelasity 2017).
 
 A model is a stack of k linear binary models, `weights[N,k,d]`, and a counter `steps[N]` that travels with it: the
-number
-of updates t in the model's history, which determines its step size 1/(λt). A record is q[N,k,d], with q = y^(k)x +
-noise. Both rules use y and x only through their product, so it is enough to publish q once.
+number of updates t in the model's history, which determines its step size 1/(λt). A record is q[N,k,d], with
+q = y^(k)x + noise. Both rules use y and x only through their product, so it is enough to publish q once.
 
 Every operation is elementwise or a sum along one contiguous row. BLAS is not used, because its summation order may
 depend on an array's address. A node's result is therefore bit-identical whichever other nodes are computed in the same
@@ -66,7 +65,7 @@ SLOPES: dict[str, Slope] = {"pegasos": hinge_slope, "logistic": logistic_slope}
 
 
 def merge(
-    weights: NDArray[Float], steps: NDArray[np.int64], others: NDArray[Float], other_steps: NDArray[np.int64]
+    weights: NDArray[Float], steps: NDArray[np.int64], other_weights: NDArray[Float], other_steps: NDArray[np.int64]
 ) -> Model[Float]:
     """Merge two models as in Algorithm 1, averaging the weights and keeping the larger counter.
 
@@ -75,13 +74,13 @@ def merge(
     Args:
         weights: float[N,k,d].
         steps: int64[N].
-        others: float[N,k,d].
+        other_weights: float[N,k,d].
         other_steps: int64[N].
 
     Returns:
         The merged weights and steps, in new arrays.
     """
-    merged = weights + others
+    merged = weights + other_weights
     merged *= weights.dtype.type(0.5)
     return merged, np.maximum(steps, other_steps)
 

@@ -25,8 +25,8 @@ def descents(weights: NDArray[Float], batch: NDArray[Float], slope: Slope) -> ND
         float[N,b,k,d].
     """
     margins = inner(weights[:, np.newaxis], batch)
-    longest: NDArray[Float] = slope(margins)[..., np.newaxis] * batch
-    return longest
+    vectors: NDArray[Float] = slope(margins)[..., np.newaxis] * batch
+    return vectors
 
 
 def descend(
@@ -43,6 +43,6 @@ def descend(
         The new weights and steps, in new arrays.
     """
     steps = steps + 1
-    kept = weights * (1 - 1 / steps).astype(weights.dtype)[:, np.newaxis, np.newaxis]
+    shrunk = weights * (1 - 1 / steps).astype(weights.dtype)[:, np.newaxis, np.newaxis]
     rates = (1 / (LAMBDA * steps)).astype(weights.dtype)[:, np.newaxis, np.newaxis]
-    return kept - noisy_gradients * rates, steps
+    return shrunk - noisy_gradients * rates, steps

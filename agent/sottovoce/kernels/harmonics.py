@@ -20,6 +20,6 @@ def harmonic_waves(width: int, count: int) -> NDArray[np.float64]:
     """
     phases = 2 * np.pi * np.outer(np.arange(1, count + 1), np.arange(width)) / width
     waves = np.stack([np.cos(phases), np.sin(phases)], axis=1).reshape(-1, width)
-    found: NDArray[np.float64] = np.vstack([np.full(width, width**-0.5), waves * math.sqrt(2 / width)])
-    found.setflags(write=False)
-    return found
+    basis: NDArray[np.float64] = np.vstack([np.full(width, width**-0.5), waves * math.sqrt(2 / width)])
+    basis.setflags(write=False)
+    return basis

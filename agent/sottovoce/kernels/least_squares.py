@@ -17,10 +17,8 @@ class LeastSquares(PerExample):
     """Squared loss ℓ = (w'x - y)²/2 for an example (x, y), whose last column is the target y and whose label is unused.
 
     There is no penalty, because a few gradient descent steps from 0 shrink w just as the ridge penalty does (Ali,
-    Kolter &
-    Tibshirani 2019). There is no bias either, but a constant column can serve as one. The learners' default steps suit
-    an
-    ‖x‖ of about ½.
+    Kolter & Tibshirani 2019). There is no bias either, but a constant column can serve as one. The learners' default
+    steps suit an ‖x‖ of about ½.
 
     Attributes:
         features: the number of columns in an example, including its target; at least 2.

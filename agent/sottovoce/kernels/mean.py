@@ -29,6 +29,6 @@ class Mean:
 
     def loss(self, parameters: Parameters, features: Features, labels: Labels) -> NDArray[np.float64]:
         """Return half the mean squared distance to the vectors, float64[N], which is smallest at their mean."""
-        away = parameters[:, np.newaxis] - features
-        losses: NDArray[np.float64] = np.mean(np.add.reduce(away * away, axis=2), axis=1) / 2
+        differences = parameters[:, np.newaxis] - features
+        losses: NDArray[np.float64] = np.mean(np.add.reduce(differences * differences, axis=2), axis=1) / 2
         return losses

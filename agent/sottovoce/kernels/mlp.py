@@ -49,12 +49,12 @@ class Perceptron(PerExample):
 
         See Glorot & Bengio 2010, eq. 16, and Kernel.initial.
         """
-        start = uniform_values(seed, self.size)
-        U, a, V, b = self._layers(start)
+        parameters = uniform_values(seed, self.size)
+        U, a, V, b = self._layers(parameters)
         U *= np.sqrt(6 / (self.features + self.hidden))
         V *= np.sqrt(6 / (self.hidden + self.classes))
         a[:] = b[:] = 0
-        return start
+        return parameters
 
     @np.errstate(over="ignore", invalid="ignore")  # a warning would reveal information about a record
     def gradients(self, parameters: Parameters, features: Features, labels: Labels) -> Floats:
@@ -62,12 +62,12 @@ class Perceptron(PerExample):
         U, a, V, b = (layer[:, np.newaxis] for layer in self._layers(parameters))
         units = np.tanh(inner(features[:, :, np.newaxis], U) + a)
         error = cross_entropy_slopes(inner(units[:, :, np.newaxis], V) + b, labels)
-        blame = inner(error[:, :, np.newaxis], V.swapaxes(2, 3)) * (1 - units * units)
+        hidden_error = inner(error[:, :, np.newaxis], V.swapaxes(2, 3)) * (1 - units * units)
         gradients = np.empty((*labels.shape, self.size))
         by_U, by_a, by_V, by_b = self._layers(gradients)
-        np.multiply(blame[:, :, :, np.newaxis], features[:, :, np.newaxis], out=by_U)
+        np.multiply(hidden_error[:, :, :, np.newaxis], features[:, :, np.newaxis], out=by_U)
         np.multiply(error[:, :, :, np.newaxis], units[:, :, np.newaxis], out=by_V)
-        by_a[:], by_b[:] = blame, error
+        by_a[:], by_b[:] = hidden_error, error
         return gradients
 
     def predict(self, parameters: Parameters, features: Features) -> Labels:

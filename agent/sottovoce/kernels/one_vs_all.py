@@ -26,8 +26,8 @@ def targets(labels: NDArray[np.int64], classes: int) -> NDArray[np.float64]:
     Returns:
         float64[n,k]. With two classes, class 1 is +1; with more, column j is +1 for class j.
     """
-    seen = np.array([1]) if classes == 2 else np.arange(classes)
-    signs: NDArray[np.float64] = np.where(labels[:, np.newaxis] == seen, 1.0, -1.0)
+    positive_labels = np.array([1]) if classes == 2 else np.arange(classes)
+    signs: NDArray[np.float64] = np.where(labels[:, np.newaxis] == positive_labels, 1.0, -1.0)
     return signs
 
 
@@ -59,9 +59,9 @@ def predict(weights: NDArray[Float], features: NDArray[Float]) -> NDArray[np.int
     return decide(scores(weights, features))
 
 
-def decide(given: NDArray[Float]) -> NDArray[np.int64]:
+def decide(values: NDArray[Float]) -> NDArray[np.int64]:
     """Return labels int64[N,M] from scores float[N,M,k]."""
-    if given.shape[2] == 1:
-        return (given[:, :, 0] > 0).astype(np.int64)
-    labels: NDArray[np.int64] = np.argmax(given, axis=2)
+    if values.shape[2] == 1:
+        return (values[:, :, 0] > 0).astype(np.int64)
+    labels: NDArray[np.int64] = np.argmax(values, axis=2)
     return labels

@@ -37,7 +37,7 @@ class PerExample(ABC):
 
     @property
     def precision(self) -> type[np.float64]:
-        """The dtype in which features are read, which is float64; see Kernel.precision."""
+        """The dtype in which features are read: float64; see Kernel.precision."""
         return np.float64
 
     @abstractmethod

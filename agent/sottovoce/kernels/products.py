@@ -1,4 +1,4 @@
-"""Inner products that are bit-identical whatever else is computed in the same call."""
+"""Inner products that are bit-identical regardless of what else is computed in the same call."""
 
 from typing import Any, TypeVar
 
@@ -14,8 +14,7 @@ def inner(left: NDArray[Float], right: NDArray[Float]) -> NDArray[Float]:
     """Return Σ_i left[…, i] · right[…, i], with the leading axes broadcast against each other.
 
     BLAS is not used, because its summation order may depend on an array's address and thus on a record's neighbours.
-    Here
-    the order depends only on the length of the last axis.
+    Here the order depends only on the length of the last axis.
 
     Args:
         left: float[…, d], where d is at least 1.

@@ -20,9 +20,9 @@ class Profile:
     """A public map between vectors and coefficients, which is linear except for clipping.
 
     With harmonics, the coefficients are those of the orthonormal basis 1, cos and sin of the first K frequencies. The
-    first
-    coefficient is the level and the others are the shape, and the two are clipped separately. All coefficients get the
-    same noise, so the level is first scaled by λ = √(C_s / (√(2K) C_l)), which minimises the mean squared error.
+    first coefficient is the level and the others are the shape, and the two are clipped separately. All coefficients
+    get the same noise, so the level is first scaled by λ = √(C_s / (√(2K) C_l)), which minimises the mean squared
+    error.
 
     Attributes:
         width: the vector length, d.
@@ -60,10 +60,10 @@ class Profile:
 
         With harmonics, level and shape are clipped here, and the mechanism later clips all coefficients at `bound`.
         """
-        away = vector - self._public
+        difference = vector - self._public
         if self.harmonics is None:
-            return away
-        raw, (stretch, bound) = self._basis @ away, self._stretch_and_shape
+            return difference
+        raw, (stretch, bound) = self._basis @ difference, self._stretch_and_shape
         level, shape = np.clip(raw[:1], -self.clip, self.clip), raw[1:]
         return np.append(stretch * level, shortened(shape, bound))
 

@@ -38,8 +38,9 @@ def kernel_named(
             loaded, or ONNX Runtime cannot run the graph on this machine.
     """
     if name not in _KERNELS:
-        made: Kernel = import_module(_GRAPHS).graph_kernel(name, features, classes, graphs, threads, others=_KERNELS)
-        return made
+        load_graph = import_module(_GRAPHS).graph_kernel
+        graph_model: Kernel = load_graph(name, features, classes, graphs, threads, other_models=_KERNELS)
+        return graph_model
     if classes == 1:
         return _regression(name, features)
     module, kind = _KERNELS[name]

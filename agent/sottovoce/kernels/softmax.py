@@ -66,8 +66,8 @@ def cross_entropy_slopes(logits: NDArray[np.float64], labels: Labels) -> NDArray
     """
     slopes: NDArray[np.float64] = np.exp(logits - logits.max(axis=-1, keepdims=True))
     slopes /= slopes.sum(axis=-1, keepdims=True)
-    own = labels[:, :, np.newaxis]
-    np.put_along_axis(slopes, own, np.take_along_axis(slopes, own, 2) - 1, 2)
+    label_index = labels[:, :, np.newaxis]
+    np.put_along_axis(slopes, label_index, np.take_along_axis(slopes, label_index, 2) - 1, 2)
     return slopes
 
 

@@ -71,8 +71,7 @@ class Reply:
     """Replies to the sender of the message just received, along with the confirmation of receipt.
 
     The reply is sent once. It is lost if this device crashes or the sender gives up, so only learners that restate
-    their
-    knowledge may use it.
+    their knowledge may use it.
     """
 
     message: Message

@@ -1,4 +1,4 @@
-"""The interface that every learner implements, which is a state machine without I/O."""
+"""The interface that every learner implements: a state machine without I/O."""
 
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol, TypeVar, runtime_checkable
@@ -58,7 +58,7 @@ class Learner(Protocol[S]):
         ...
 
     def without_state(self, releases: int) -> S:
-        """Return the state of a device that lost its own after its vault had returned `releases` answers."""
+        """Return the state of a device that has lost its state after its vault returned `releases` answers."""
         ...
 
     def resumed(self, state: S, pending: frozenset[str]) -> S:
@@ -109,10 +109,8 @@ class Restating(Protocol):
     """A learner whose messages restate what its device knows, so that the next message makes up for a lost one.
 
     A message that arrives twice changes little or nothing. A device therefore need not wait for its disk before it
-    sends
-    or confirms a message. Its knowledge becomes durable on its next beat, and messages that arrived after that may
-    arrive
-    again after a crash.
+    sends or confirms a message. Its knowledge becomes durable on its next beat, and messages that arrived after that
+    may arrive again after a crash.
     """
 
     restates: ClassVar[bool]
@@ -143,7 +141,7 @@ class HandingOff(Protocol):
     def hand_off(self, state: Any, heir: str) -> tuple[Any, list[Effect]]:
         """Send `heir`, which has confirmed all earlier messages, as much of that part as fits into one message.
 
-        A device that returns continues with whatever is left.
+        A device that returns continues with the rest.
         """
         ...
 

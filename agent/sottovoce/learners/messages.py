@@ -26,12 +26,13 @@ class Message(Protocol):
         ...
 
 
-def shape_refusal(what: str) -> MessageRefused:
+def shape_refusal(mismatch: str) -> MessageRefused:
     """Return the refusal for a vector whose shape does not match this device's model.
 
     Args:
-        what: a clause that states the number of parameters received and the number expected.
+        mismatch: a clause that states the number of parameters received and the number expected.
     """
     return MessageRefused(
-        "shape", f"{what}: the sender runs a different model; use the same [data] and [learner] tables on both devices"
+        "shape",
+        f"{mismatch}: the sender runs a different model; use the same [data] and [learner] tables on both devices",
     )

@@ -67,14 +67,14 @@ class PublishedRecord:
     def signed_bytes(self, fleet: str, task: bytes) -> bytes:
         """Return the bytes to sign; see Signed.signed_bytes. They omit the task: the record states its perturbation."""
         del task
-        how = self.perturbation
-        epsilon = b"" if how.epsilon is None else struct.pack(">d", how.epsilon)
+        perturbation = self.perturbation
+        epsilon = b"" if perturbation.epsilon is None else struct.pack(">d", perturbation.epsilon)
         fields = (
             fleet.encode(),
             self.owner.encode(),
             struct.pack(">Q", self.slot),
-            how.scheme.encode(),
-            struct.pack(">QQ", how.features, how.classes),
+            perturbation.scheme.encode(),
+            struct.pack(">QQ", perturbation.features, perturbation.classes),
             epsilon,
             self.values.astype("<i8").tobytes(),
         )
@@ -115,11 +115,11 @@ S = TypeVar("S", bound=Signed)
 class Provenance(Protocol):
     """Signs a device's own documents and verifies those of other devices."""
 
-    def signed(self, own: S) -> S:
+    def signed(self, document: S) -> S:
         """Return the document with this device's credential and signature."""
         ...
 
-    def verify(self, published: Signed) -> None:
+    def verify(self, document: Signed) -> None:
         """Check that a document was published by its owner.
 
         Raises:
@@ -127,7 +127,7 @@ class Provenance(Protocol):
         """
         ...
 
-    def admit(self, published: Signed) -> None:
+    def admit(self, document: Signed) -> None:
         """Check that a document was published by its owner, who is currently neither expired nor revoked.
 
         Raises:
@@ -193,35 +193,37 @@ class Shelf:
         """Return all records, in the same order on every device."""
         return (self.ranked[rank] for rank in self._order)
 
-    def wants(self, key: Key) -> bool:
+    def would_store(self, key: Key) -> bool:
         """Return whether a record with this key would be stored but is not stored yet."""
         rank = _rank(key)
         return rank not in self.ranked and (len(self.ranked) < self.capacity or rank < self._order[-1])
 
-    def added(self, records: Iterable[PublishedRecord]) -> tuple[Self, list[PublishedRecord], list[PublishedRecord]]:
-        """Return a shelf after adding these records, the ones it newly contains, and the records it dropped."""
-        fresh = {_rank(record.key): record for record in records if record.key not in self}
-        if not fresh:
+    def add(self, records: Iterable[PublishedRecord]) -> tuple[Self, list[PublishedRecord], list[PublishedRecord]]:
+        """Return the shelf after adding these records, the newly stored records, and the records that were dropped."""
+        candidates = {_rank(record.key): record for record in records if record.key not in self}
+        if not candidates:
             return self, [], []
-        everything = {**self.ranked, **fresh}
-        kept = sorted(everything)[: self.capacity]
-        ranked = {rank: everything[rank] for rank in kept}
-        new = [record for rank, record in sorted(fresh.items()) if rank in ranked]
-        gone = [record for rank, record in self.ranked.items() if rank not in ranked]
-        return replace(self, ranked=ranked), new, gone
+        combined = {**self.ranked, **candidates}
+        retained = sorted(combined)[: self.capacity]
+        ranked = {rank: combined[rank] for rank in retained}
+        new = [record for rank, record in sorted(candidates.items()) if rank in ranked]
+        removed = [record for rank, record in self.ranked.items() if rank not in ranked]
+        return replace(self, ranked=ranked), new, removed
 
     def without(self, refused: Callable[[str], bool]) -> tuple[Self, list[PublishedRecord]]:
         """Return a shelf without the refused owners' records, and the removed records."""
         owners = {owner for owner in {record.owner for record in self.ranked.values()} if refused(owner)}
         if not owners:
             return self, []
-        gone = [record for record in self.ranked.values() if record.owner in owners]
-        left = {rank: record for rank, record in self.ranked.items() if record.owner not in owners}
-        return replace(self, ranked=left), gone
+        removed = [record for record in self.ranked.values() if record.owner in owners]
+        remaining = {rank: record for rank, record in self.ranked.items() if record.owner not in owners}
+        return replace(self, ranked=remaining), removed
 
-    def batch(self, after: int, count: int) -> tuple[tuple[PublishedRecord, ...], int]:
-        """Return up to `count` records in cyclic rank order, starting after rank `after`, and the last one's rank."""
+    def batch(self, after_rank: int, count: int) -> tuple[tuple[PublishedRecord, ...], int]:
+        """Return up to `count` records in cyclic rank order after `after_rank`, and the last record's rank."""
         order = self._order
-        start = int(np.searchsorted(np.array(order, dtype=np.uint64), np.uint64(after), side="right")) if order else 0
+        if not order:
+            return (), after_rank
+        start = int(np.searchsorted(np.array(order, dtype=np.uint64), np.uint64(after_rank), side="right"))
         chosen = list(islice((order[(start + i) % len(order)] for i in range(len(order))), count))
-        return tuple(self.ranked[rank] for rank in chosen), chosen[-1] if chosen else after
+        return tuple(self.ranked[rank] for rank in chosen), chosen[-1] if chosen else after_rank

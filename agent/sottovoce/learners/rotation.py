@@ -3,13 +3,13 @@
 from collections.abc import Container, Iterator, Sequence
 
 
-def places_in_turn(peers: Sequence[str], turn: int, waiting: Container[str]) -> Iterator[int]:
-    """Yield the positions of peers without a message in transit, starting with the next in the rotation.
+def free_peer_indices(peers: Sequence[str], turn: int, waiting: Container[str]) -> Iterator[int]:
+    """Yield the indices of peers without a message in transit, starting with the next peer in the rotation.
 
     Args:
         peers: the node ids, in rotation order.
-        turn: the position of the next peer.
+        turn: the index of the next peer.
         waiting: the peers that have not yet confirmed their last message.
     """
-    places = ((turn + i) % len(peers) for i in range(len(peers)))
-    return (place for place in places if peers[place] not in waiting)
+    rotation = ((turn + i) % len(peers) for i in range(len(peers)))
+    return (index for index in rotation if peers[index] not in waiting)

@@ -23,7 +23,7 @@ KINDS: Mapping[str, str] = {
 }
 """Entry-point group for each kind of plug-in."""
 
-_MARK = b"[sottovoce."
+_GROUP_PREFIX = b"[sottovoce."
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,40 +56,40 @@ class Plugin:
 
 def installed_plugins(kind: str) -> Mapping[str, tuple[Plugin, ...]]:
     """Return the plug-ins of a kind, keyed by name. Duplicates of a name cause an error only when that name is used."""
-    return _installed(KINDS[kind]) if _any(tuple(sys.path)) else {}
+    return _installed(KINDS[kind]) if _any_plugin_installed(tuple(sys.path)) else {}
 
 
-def find(kind: str, name: str, own: Container[str]) -> Plugin | None:
+def find(kind: str, name: str, reserved: Container[str]) -> Plugin | None:
     """Return the plug-in with a given name; None if there is none.
 
     Args:
         kind: one of KINDS.
         name: name from the configuration.
-        own: names of this kind that Sottovoce itself uses.
+        reserved: names of this kind that Sottovoce itself uses.
 
     Raises:
         PluginError: if several packages provide this name, or a package provides one of Sottovoce's own names.
     """
-    found = installed_plugins(kind).get(name, ())
-    packages = ", ".join(sorted({plugin.package for plugin in found}))
-    if found and name in own:
-        raise found[0].error("Sottovoce itself uses this name", "rename the entry point, or remove the package")
-    if len(found) > 1:
+    plugins = installed_plugins(kind).get(name, ())
+    packages = ", ".join(sorted({plugin.package for plugin in plugins}))
+    if plugins and name in reserved:
+        raise plugins[0].error("Sottovoce itself uses this name", "rename the entry point, or remove the package")
+    if len(plugins) > 1:
         raise PluginError(f"{kind} {name}: several packages provide this name ({packages}): remove all but one")
-    return found[0] if found else None
+    return plugins[0] if plugins else None
 
 
 @lru_cache(maxsize=4)
-def _any(path: tuple[str, ...]) -> bool:
+def _any_plugin_installed(path: tuple[str, ...]) -> bool:
     """Return whether any installed package declares one of our groups.
 
     This takes 2 MiB less memory than reading all packages and versions.
     """
     files = (file for folder in path for file in Path(folder or ".").glob("*-info/entry_points.txt"))
-    return any(_MARK in _bytes(file) for file in files)
+    return any(_GROUP_PREFIX in _read_bytes(file) for file in files)
 
 
-def _bytes(file: Path) -> bytes:
+def _read_bytes(file: Path) -> bytes:
     try:
         return file.read_bytes()
     except OSError:
@@ -98,29 +98,29 @@ def _bytes(file: Path) -> bytes:
 
 @lru_cache
 def _installed(group: str) -> dict[str, tuple[Plugin, ...]]:
-    (kind,) = (name for name, known in KINDS.items() if known == group)
-    found: dict[str, tuple[Plugin, ...]] = {}
+    (kind,) = (name for name, entry_point_group in KINDS.items() if entry_point_group == group)
+    plugins: dict[str, tuple[Plugin, ...]] = {}
     for point, package, requires in _entry_points(group):
         plugin = Plugin(kind, point.name, point.value, package, requires)
-        others = found.get(point.name, ())
-        found[point.name] = others if plugin in others else (*others, plugin)
-    return found
+        existing = plugins.get(point.name, ())
+        plugins[point.name] = existing if plugin in existing else (*existing, plugin)
+    return plugins
 
 
 def _entry_points(group: str) -> Iterator[tuple[Any, str, tuple[str, ...]]]:
     """Yield the entry points of a group, each with its package and requirements; unreadable packages are skipped."""
     from importlib.metadata import distributions
 
-    seen = set()
-    for made in distributions():
+    names = set()
+    for distribution in distributions():
         try:
-            name, version, points = made.metadata["Name"], made.version, list(made.entry_points)
-            requires = tuple(made.requires or ())
-        except Exception:  # noqa: BLE001, S112 - damaged metadata must not end commands that do not need the package
+            name, version, points = distribution.metadata["Name"], distribution.version, list(distribution.entry_points)
+            requires = tuple(distribution.requires or ())
+        except Exception:  # noqa: BLE001, S112 - corrupt metadata must not end commands that do not need the package
             continue
-        if name in seen:
+        if name in names:
             continue  # shadowed by a package that is earlier on the path
-        seen.add(name)
+        names.add(name)
         for point in points:
             if point.group == group:
                 yield point, f"{name} {version}", requires

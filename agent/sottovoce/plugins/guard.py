@@ -13,9 +13,9 @@ from sottovoce.plugins import watchdog
 from sottovoce.plugins.discovery import DATA_KIND, MECHANISM, METER_SOURCE, Plugin
 
 T = TypeVar("T")
-_ENTERED: dict[str, Plugin] = {}
+_CALLED: dict[str, Plugin] = {}
 """Plug-ins that have been called in this process, keyed by the top-level package of their code."""
-_QUIET = (DATA_KIND, MECHANISM, METER_SOURCE)
+_PRIVATE_KINDS = (DATA_KIND, MECHANISM, METER_SOURCE)
 """Kinds of plug-ins that read private values, which an exception's message may contain."""
 
 
@@ -34,18 +34,18 @@ def guarded(
     Raises:
         PluginError: if the plug-in raised any other exception that is not an error of Sottovoce.
     """
-    _ENTERED.pop(plugin.root, None)
-    _ENTERED[plugin.root] = plugin
+    _CALLED.pop(plugin.root, None)
+    _CALLED[plugin.root] = plugin
     with watchdog.timed(plugin, call, seconds):
         try:
             yield
         except BaseException as error:
             if isinstance(error, _ending_exceptions()):
                 raise
-            ours = isinstance(error, SottovoceError) and error.exit_code is not ExitCode.INTERNAL
-            if plugin.kind in _QUIET and _raised_by(plugin, error):
-                ours = False  # its message may contain a record
-            if ours or isinstance(error, passing):
+            expected = isinstance(error, SottovoceError) and error.exit_code is not ExitCode.INTERNAL
+            if plugin.kind in _PRIVATE_KINDS and _raised_by(plugin, error):
+                expected = False  # its message may contain a record
+            if expected or isinstance(error, passing):
                 raise
             raise _error(plugin, call, error) from error
 
@@ -81,28 +81,28 @@ def await_guarded(
             step = functools.partial(next, steps) if sent is None else functools.partial(_send_to, steps, sent)
 
 
-def guarded_proxy(plugin: Plugin, thing: Any) -> Any:
+def guarded_proxy(plugin: Plugin, target: Any) -> Any:
     """Return a proxy for a plug-in's object that calls the object's methods within `guarded`."""
-    kind = type(thing)
+    kind = type(target)
 
     def method(name: str) -> Callable[..., Any]:
-        def call(_: Any, *args: Any, **named: Any) -> Any:
+        def call(_: Any, *args: Any, **kwargs: Any) -> Any:
             with guarded(plugin, f"{kind.__name__}.{name}()"):
-                return getattr(thing, name)(*args, **named)
+                return getattr(target, name)(*args, **kwargs)
 
         return call
 
     def value(name: str) -> property:
-        return property(lambda _: getattr(thing, name))
+        return property(lambda _: getattr(target, name))
 
-    names = (name for name in dir(thing) if not name.startswith("_"))
-    defined = thing if isinstance(thing, types.ModuleType) else kind
-    parts: dict[str, Any] = {
-        name: method(name) if callable(getattr(defined, name, None)) else value(name) for name in names
+    names = (name for name in dir(target) if not name.startswith("_"))
+    namespace = target if isinstance(target, types.ModuleType) else kind
+    members: dict[str, Any] = {
+        name: method(name) if callable(getattr(namespace, name, None)) else value(name) for name in names
     }
-    parts["__getattr__"] = lambda _, name: getattr(thing, name)
-    parts["__class__"] = property(lambda _: kind)  # isinstance() sees the class of the original
-    return type(kind.__name__, (), {"__slots__": (), **parts})()
+    members["__getattr__"] = lambda _, name: getattr(target, name)
+    members["__class__"] = property(lambda _: kind)  # isinstance() sees the class of the original
+    return type(kind.__name__, (), {"__slots__": (), **members})()
 
 
 def attribute_to_plugin(error: BaseException) -> PluginError | None:
@@ -113,26 +113,26 @@ def attribute_to_plugin(error: BaseException) -> PluginError | None:
     """
     frames = _frames(error.__traceback__)
     for frame in reversed(frames):
-        if (plugin := _ENTERED.get(frame[0])) is not None:
+        if (plugin := _CALLED.get(frame[0])) is not None:
             return _error(plugin, f"{frame[3]}()", error)
-    if not _ENTERED or not frames:
+    if not _CALLED or not frames:
         return None
     _, file, line, function = frames[-1]
-    words = "" if list(_ENTERED.values())[-1].kind in _QUIET else f": {error}"
-    return list(_ENTERED.values())[-1].error(
-        f"its result made {function}() fail at {file} line {line}: {type(error).__name__}{words}"
+    detail = "" if list(_CALLED.values())[-1].kind in _PRIVATE_KINDS else f": {error}"
+    return list(_CALLED.values())[-1].error(
+        f"its result made {function}() fail at {file} line {line}: {type(error).__name__}{detail}"
     )
 
 
-def place_in_plugin(plugin: Plugin, code: list[tuple[str, str, int, str]]) -> str:
+def location_in_plugin(plugin: Plugin, frames: list[tuple[str, str, int, str]]) -> str:
     """Return the innermost location in a plug-in's code, as `FILE line N`; empty if none of it is on the stack.
 
     Args:
         plugin: plug-in whose code is searched for.
-        code: stack frames as (top-level package, file, line, function), outermost first.
+        frames: stack frames as (top-level package, file, line, function), outermost first.
     """
-    own = [frame for frame in code if frame[0] == plugin.root]
-    return f"{own[-1][1]} line {own[-1][2]}" if own else ""
+    plugin_frames = [frame for frame in frames if frame[0] == plugin.root]
+    return f"{plugin_frames[-1][1]} line {plugin_frames[-1][2]}" if plugin_frames else ""
 
 
 def _take_step(step: Callable[[], Any]) -> tuple[bool, Any]:
@@ -165,18 +165,18 @@ def _raised_by(plugin: Plugin, error: BaseException) -> bool:
 
 
 def _error(plugin: Plugin, call: str, error: BaseException) -> PluginError:
-    where = place_in_plugin(plugin, _frames(error.__traceback__))
+    location = location_in_plugin(plugin, _frames(error.__traceback__))
     if isinstance(error, SyntaxError):
-        where = f"{error.filename} line {error.lineno}"
-    words = " ".join(str(error).split()[:40])
-    cause = type(error).__name__ + ("" if plugin.kind in _QUIET or not words else f": {words}")
-    return plugin.error(f"{call} failed{f' at {where}' if where else ''}: {cause}")
+        location = f"{error.filename} line {error.lineno}"
+    detail = " ".join(str(error).split()[:40])
+    cause = type(error).__name__ + ("" if plugin.kind in _PRIVATE_KINDS or not detail else f": {detail}")
+    return plugin.error(f"{call} failed{f' at {location}' if location else ''}: {cause}")
 
 
-def _frames(at: TracebackType | None) -> list[tuple[str, str, int, str]]:
-    found = []
-    for frame, line in traceback.walk_tb(at):
+def _frames(trace: TracebackType | None) -> list[tuple[str, str, int, str]]:
+    frames = []
+    for frame, line in traceback.walk_tb(trace):
         module = str(frame.f_globals.get("__name__", ""))
         name = frame.f_code.co_name
-        found.append((module.partition(".")[0], frame.f_code.co_filename, line, name))
-    return found
+        frames.append((module.partition(".")[0], frame.f_code.co_filename, line, name))
+    return frames

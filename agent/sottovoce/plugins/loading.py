@@ -6,12 +6,12 @@ from sottovoce.plugins.discovery import KINDS, Plugin
 from sottovoce.plugins.guard import guarded
 
 
-def load(plugin: Plugin, wanted: type) -> Any:
+def load(plugin: Plugin, expected: type) -> Any:
     """Import a plug-in and return its object.
 
     Args:
         plugin: plug-in to import.
-        wanted: required type of the plug-in's object.
+        expected: required type of the plug-in's object.
 
     Raises:
         PluginError: if the package cannot be imported, requires another version of Sottovoce, or contains an object of
@@ -21,10 +21,10 @@ def load(plugin: Plugin, wanted: type) -> Any:
 
     _check_version(plugin)
     with guarded(plugin, "importing it"):
-        found = EntryPoint(plugin.name, plugin.value, KINDS[plugin.kind]).load()
-    if not isinstance(found, wanted):
-        raise plugin.error(f"{plugin.value} is of type {type(found).__name__}, not {wanted.__name__}")
-    return found
+        loaded = EntryPoint(plugin.name, plugin.value, KINDS[plugin.kind]).load()
+    if not isinstance(loaded, expected):
+        raise plugin.error(f"{plugin.value} is of type {type(loaded).__name__}, not {expected.__name__}")
+    return loaded
 
 
 def _check_version(plugin: Plugin) -> None:
@@ -34,11 +34,12 @@ def _check_version(plugin: Plugin) -> None:
 
     for text in plugin.requires:
         try:
-            wanted = Requirement(text)
+            requirement = Requirement(text)
         except InvalidRequirement:
             continue  # malformed requirements are left to the installer
-        if wanted.name == "sottovoce" and not wanted.specifier.contains(sottovoce.__version__, prereleases=True):
+        versions = requirement.specifier
+        if requirement.name == "sottovoce" and not versions.contains(sottovoce.__version__, prereleases=True):
             raise plugin.error(
-                f"the package requires sottovoce {wanted.specifier}, but this is {sottovoce.__version__}",
+                f"the package requires sottovoce {versions}, but this is {sottovoce.__version__}",
                 "install matching versions of both",
             )

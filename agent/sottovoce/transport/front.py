@@ -5,7 +5,7 @@ up a device's file descriptors and memory. Therefore gRPC listens on a local soc
 it; apart from the first byte, it does not inspect them. A connection counts as a stranger's until gRPC reports a call
 from a fleet device on it. Connections from strangers have a deadline, and their number is limited. When the limit is
 reached, the module closes the oldest connection from the address that has the most connections. An honest device needs
-its connection only for a moment before the first call, so idle connections cannot keep it out, however many there are.
+its connection only for a moment before the first call, so even many idle connections cannot keep it out.
 """
 
 import asyncio
@@ -24,13 +24,13 @@ from sottovoce.accepting import Acceptor
 from sottovoce.observe import RateLimitedLog
 
 _log = logging.getLogger(__name__)
-_MAX = 128  # maximum number of connections from strangers; the same maximum applies to connections from fleet devices
-_MAX_OF_ONE = 4  # maximum number of connections from one fleet device
-_DESCRIPTORS_APIECE = 3  # per connection: the caller's socket, the socket to gRPC, and gRPC's end of it
+_MAX_CONNECTIONS = 128  # maximum number of connections from strangers, and also from fleet devices
+_MAX_PER_DEVICE = 4  # maximum number of connections from one fleet device
+_DESCRIPTORS_PER_CONNECTION = 3  # per connection: the caller's socket, the socket to gRPC, and gRPC's end of it
 _RESERVED = 256  # descriptors reserved for the ledger, the state, and outgoing connections
 _STRANGER_SECONDS = 10.0  # a TLS handshake takes half a second on an otherwise idle Raspberry Pi
 _PAUSE_SECONDS = 0.003
-_LOOK_SECONDS = 2.0
+_PROBE_SECONDS = 2.0
 _TLS_HANDSHAKE = b"\x16"  # first byte of every TLS connection (RFC 8446, 5.1)
 _CHUNK = 2**16
 
@@ -65,11 +65,11 @@ class Front:
     trouble: str = ""
     _connections: dict[str, _Connection] = field(default_factory=dict)
     _tasks: "set[asyncio.Task[None]]" = field(default_factory=set)
-    _listening: list[Acceptor] = field(default_factory=list)
+    _acceptors: list[Acceptor] = field(default_factory=list)
     _directory: "tempfile.TemporaryDirectory[str] | None" = None
-    _held: int = -1
-    _way_in: str = ""
-    _looking: "asyncio.Task[None] | None" = None
+    _socket_descriptor: int = -1
+    _grpc_path: str = ""
+    _probe: "asyncio.Task[None] | None" = None
     _sparse_log: RateLimitedLog = field(default_factory=lambda: RateLimitedLog(_log))
 
     def socket_path(self) -> str:
@@ -82,11 +82,11 @@ class Front:
             self._directory = tempfile.TemporaryDirectory(prefix="sottovoce-", ignore_cleanup_errors=True)
         return f"{self._directory.name}/grpc"
 
-    def _hold(self) -> None:
+    def _keep_socket_reachable(self) -> None:
         """Open gRPC's socket file, so it stays reachable even if a temporary-file cleaner deletes its path."""
-        self._held = os.open(self.socket_path(), os.O_PATH)
-        held = f"/proc/self/fd/{self._held}"
-        self._way_in = held if os.path.lexists(held) else self.socket_path()
+        self._socket_descriptor = os.open(self.socket_path(), os.O_PATH)
+        path = f"/proc/self/fd/{self._socket_descriptor}"
+        self._grpc_path = path if os.path.lexists(path) else self.socket_path()
 
     async def start(self, host: str, port: int) -> None:
         """Listen on an address; gRPC must already be listening on its socket.
@@ -94,21 +94,23 @@ class Front:
         Raises:
             OSError: if it is not possible to listen on the address.
         """
-        self._hold()
+        self._keep_socket_reachable()
         loop = asyncio.get_running_loop()
-        found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        addresses = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         sockets: list[socket.socket] = []
         try:
-            for family, _, _, _, address in dict.fromkeys(found):
-                everywhere = address[0] == "::" and socket.has_dualstack_ipv6()
+            for family, _, _, _, address in dict.fromkeys(addresses):
+                dual_stack = address[0] == "::" and socket.has_dualstack_ipv6()
                 sockets.append(
-                    socket.create_server(address[:2], family=family, backlog=_MAX, dualstack_ipv6=everywhere)
+                    socket.create_server(
+                        address[:2], family=family, backlog=_MAX_CONNECTIONS, dualstack_ipv6=dual_stack
+                    )
                 )
         except OSError:
-            for listening in sockets:
-                listening.close()
+            for listener in sockets:
+                listener.close()
             raise
-        self._listening = [Acceptor(listening, self._open, self._note_refused) for listening in sockets]
+        self._acceptors = [Acceptor(listener, self._open, self._note_refused) for listener in sockets]
 
     def admit(self, peer: str, device: str) -> None:
         """Record that a fleet device made a call on a connection, and close the connections that exceed the limits.
@@ -121,30 +123,30 @@ class Front:
         if connection is None or connection.device is not None:
             return
         connection.device = device
-        known = {name: one for name, one in self._connections.items() if one.device is not None}
-        own = [name for name, one in known.items() if one.device == device]
-        for oldest in {*own[:-_MAX_OF_ONE], *list(known)[: -_bound()]}:
-            self._dismiss(oldest)
+        from_fleet = {name: link for name, link in self._connections.items() if link.device is not None}
+        from_device = [name for name, link in from_fleet.items() if link.device == device]
+        for surplus in {*from_device[:-_MAX_PER_DEVICE], *list(from_fleet)[: -_connection_limit()]}:
+            self._close(surplus)
 
     async def stop(self, grace: float) -> None:
         """Stop accepting connections; allow calls in progress `grace` seconds to finish."""
-        for listening in self._listening:
-            listening.stop()
-        self._listening.clear()
-        for name in [name for name, one in self._connections.items() if one.device is None]:
-            self._dismiss(name)
+        for acceptor in self._acceptors:
+            acceptor.stop()
+        self._acceptors.clear()
+        for name in [name for name, connection in self._connections.items() if connection.device is None]:
+            self._close(name)
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=grace)
         for name in list(self._connections):
-            self._dismiss(name)
+            self._close(name)
         if self._tasks:
             await asyncio.wait(self._tasks)
-        if self._looking is not None:
-            self._looking.cancel()
-            await asyncio.wait({self._looking})
-        if self._held >= 0:
-            os.close(self._held)
-            self._held = -1
+        if self._probe is not None:
+            self._probe.cancel()
+            await asyncio.wait({self._probe})
+        if self._socket_descriptor >= 0:
+            os.close(self._socket_descriptor)
+            self._socket_descriptor = -1
         if self._directory is not None:
             self._directory.cleanup()
 
@@ -162,14 +164,14 @@ class Front:
         self._tasks.add(task)
         self.accepted += 1
 
-        def over(task: "asyncio.Task[None]") -> None:
+        def clean_up(task: "asyncio.Task[None]") -> None:
             caller.close()
             deadline.cancel()
             self._connections.pop(name, None)
             self._tasks.discard(task)
             self.turned_away += connection.device is None
 
-        task.add_done_callback(over)
+        task.add_done_callback(clean_up)
         return _PAUSE_SECONDS if full else 0.0
 
     def _note_refused(self, error: OSError | MemoryError) -> None:
@@ -182,20 +184,22 @@ class Front:
 
     def _make_room(self) -> bool:
         """Make room for one more stranger's connection, and return whether another one had to be closed."""
-        strangers = {name: one.address for name, one in self._connections.items() if one.device is None}
-        if len(strangers) < _bound():
+        strangers = {
+            name: connection.address for name, connection in self._connections.items() if connection.device is None
+        }
+        if len(strangers) < _connection_limit():
             return False
-        crowd = Counter(strangers.values())
-        most = max(crowd.values())
-        self._dismiss(next(name for name, address in strangers.items() if crowd[address] == most))
+        counts = Counter(strangers.values())
+        largest_count = max(counts.values())
+        self._close(next(name for name, address in strangers.items() if counts[address] == largest_count))
         return True
 
     def _expire(self, name: str) -> None:
         connection = self._connections.get(name)
         if connection is not None and connection.device is None:
-            self._dismiss(name)
+            self._close(name)
 
-    def _dismiss(self, name: str) -> None:
+    def _close(self, name: str) -> None:
         self._connections.pop(name).task.cancel()
 
     async def _forward(self, name: str, caller: socket.socket) -> None:
@@ -209,49 +213,49 @@ class Front:
         caller.setblocking(False)
         with contextlib.suppress(OSError, MemoryError):
             caller.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            begin = await loop.sock_recv(caller, _CHUNK)
-            if not begin.startswith(_TLS_HANDSHAKE):
+            first_bytes = await loop.sock_recv(caller, _CHUNK)
+            if not first_bytes.startswith(_TLS_HANDSHAKE):
                 return
-            with await self._connect_inside(name) as link:
-                await loop.sock_sendall(link, begin)
-                ways = [loop.create_task(_pump(caller, link)), loop.create_task(_pump(link, caller))]
+            with await self._connect_to_grpc(name) as link:
+                await loop.sock_sendall(link, first_bytes)
+                pumps = [loop.create_task(_pump(caller, link)), loop.create_task(_pump(link, caller))]
                 try:
-                    await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
+                    await asyncio.wait(pumps, return_when=asyncio.FIRST_COMPLETED)
                 finally:
-                    for way in ways:
-                        way.cancel()
-                    await asyncio.gather(*ways, return_exceptions=True)
+                    for pump in pumps:
+                        pump.cancel()
+                    await asyncio.gather(*pumps, return_exceptions=True)
 
-    async def _connect_inside(self, name: str) -> socket.socket:
+    async def _connect_to_grpc(self, name: str) -> socket.socket:
         """Return a connection to gRPC from a local socket with this name."""
         link = None
         try:
             link = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
             link.setblocking(False)
             link.bind(f"\0{name}")
-            await asyncio.get_running_loop().sock_connect(link, self._way_in)
+            await asyncio.get_running_loop().sock_connect(link, self._grpc_path)
         except BaseException as error:
             if link is not None:
                 link.close()
             if isinstance(error, OSError | MemoryError):
-                self._note_cut_off(error)
+                self._report_cut_off(error)
             raise
         self.trouble = ""
         return link
 
-    def _note_cut_off(self, error: OSError | MemoryError) -> None:
+    def _report_cut_off(self, error: OSError | MemoryError) -> None:
         """Report that connections do not reach gRPC, in the log and the health check, and start to probe gRPC."""
-        why = str(error) or "no memory"
-        self.trouble = f"connections do not reach gRPC ({why}): restart the agent if this persists"
+        reason = str(error) or "no memory"
+        self.trouble = f"connections do not reach gRPC ({reason}): restart the agent if this persists"
         self._sparse_log.say(logging.ERROR, "cut-off", "peers-cut-off %s", self.trouble)
-        if self._looking is None or self._looking.done():
-            self._looking = asyncio.get_running_loop().create_task(self._probe_until_reachable())
+        if self._probe is None or self._probe.done():
+            self._probe = asyncio.get_running_loop().create_task(self._probe_until_reachable())
 
     async def _probe_until_reachable(self) -> None:
         while self.trouble:
-            await asyncio.sleep(_LOOK_SECONDS)
+            await asyncio.sleep(_PROBE_SECONDS)
             with contextlib.suppress(OSError, MemoryError):
-                (await self._connect_inside(f"sottovoce-{secrets.token_hex(8)}")).close()
+                (await self._connect_to_grpc(f"sottovoce-{secrets.token_hex(8)}")).close()
 
 
 async def _pump(source: socket.socket, sink: socket.socket) -> None:
@@ -261,7 +265,7 @@ async def _pump(source: socket.socket, sink: socket.socket) -> None:
         await loop.sock_sendall(sink, chunk)
 
 
-def _bound() -> int:
+def _connection_limit() -> int:
     """Return the connection limit that this process's descriptor limit allows after subtracting the reserve."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return max(8, min(_MAX, (soft - _RESERVED) // (2 * _DESCRIPTORS_APIECE)))
+    return max(8, min(_MAX_CONNECTIONS, (soft - _RESERVED) // (2 * _DESCRIPTORS_PER_CONNECTION)))

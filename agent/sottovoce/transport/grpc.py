@@ -22,7 +22,7 @@ _MAX_MESSAGE = 4 * 2**20
 _LARGEST = 2**18
 _MAX_CALLS = 16
 _MAX_STREAMS = 4
-_MAX_CALLS_OF_ONE = _MAX_STREAMS  # per device, over all its connections: idle calls must not lock out other devices
+_MAX_CALLS_PER_DEVICE = _MAX_STREAMS  # per device, over all its connections: idle calls must not lock out other devices
 _CONNECTION_SECONDS = 300  # maximum age of a connection, because the peer's certificate may no longer be valid
 _CONNECTION_GRACE_SECONDS = 60
 _MAX_CHANNELS = 64  # to the most recently used peers; every connection costs both sides memory
@@ -94,8 +94,8 @@ class GrpcTransport:
         self._reconnect_ms = max(100, int(reconnect * 1000))
         self._identity = trust.identity
         self._credentials = _channel_credentials(trust)
-        self._next: grpc.ServerCertificateConfiguration | None = None
-        self._ways: OrderedDict[Peer, _Channel] = OrderedDict()
+        self._new_configuration: grpc.ServerCertificateConfiguration | None = None
+        self._channels: OrderedDict[Peer, _Channel] = OrderedDict()
         self._stopped = False
         self._retired: list[_Channel] = []
         self._server: grpc.aio.Server | None = None
@@ -103,7 +103,7 @@ class GrpcTransport:
         self._lock = threading.Lock()
         self._calls: Counter[str] = Counter()
         self._front = Front()
-        trust.subscribe(self._changed)
+        trust.subscribe(self._apply_trust_change)
 
     @property
     def largest(self) -> int:
@@ -146,18 +146,18 @@ class GrpcTransport:
         """Deliver a message; see Transport.deliver. gRPC enforces the deadline, because a cancelled call would leak."""
         if self._stopped:  # a closed channel would raise a different error
             raise DeliveryFailed("unreachable", f"peer {peer.id} at {peer.address}: this device is stopping")
-        way = self._channel_to(peer)
-        way.calls += 1
+        entry = self._channel_to(peer)
+        entry.calls += 1
         try:
-            answer: bytes = await way.channel.unary_unary(METHOD)(message, timeout=timeout)
+            answer: bytes = await entry.channel.unary_unary(METHOD)(message, timeout=timeout)
         except grpc.aio.AioRpcError as error:
             failure, expires = _delivery_failure(peer, error, timeout), self._trust.identity.not_after
             if failure.cause == "rejected" and datetime.now(UTC) > expires:
-                own = f"this device's certificate expired on {expires:%Y-%m-%d}: run `sottovoce fleet renew`"
-                failure = DeliveryFailed("rejected", f"peer {peer.id} at {peer.address}: {own}")
+                explanation = f"this device's certificate expired on {expires:%Y-%m-%d}: run `sottovoce fleet renew`"
+                failure = DeliveryFailed("rejected", f"peer {peer.id} at {peer.address}: {explanation}")
             raise failure from error
         finally:
-            way.calls -= 1
+            entry.calls -= 1
             await self._close_spare()
         return answer
 
@@ -167,13 +167,13 @@ class GrpcTransport:
         return Listener(self._front.accepted, self._front.turned_away, trouble)
 
     async def stop(self, grace: float) -> None:
-        """See Transport.stop."""
+        """Stop listening, and close all channels; see Transport.stop."""
         self._stopped = True
         if self._server is not None:
             await asyncio.gather(self._server.stop(grace), self._front.stop(grace))
-        for way in (*self._ways.values(), *self._retired):
-            await way.channel.close(grace)
-        self._ways.clear()
+        for entry in (*self._channels.values(), *self._retired):
+            await entry.channel.close(grace)
+        self._channels.clear()
         self._retired.clear()
 
     def _handshake(self) -> grpc.ServerCertificateConfiguration | None:
@@ -184,23 +184,23 @@ class GrpcTransport:
         once.
         """
         with self._lock:
-            changed, self._next = self._next, None
+            changed, self._new_configuration = self._new_configuration, None
         return changed
 
-    def _changed(self) -> None:
+    def _apply_trust_change(self) -> None:
         """Apply a change of the certificate, the TLS roots, or the set of revoked devices."""
-        retired = [peer for peer in self._ways if self._trust.refuses(peer.id)]
+        retired = [peer for peer in self._channels if self._trust.refuses(peer.id)]
         if self._identity is not self._trust.identity:
             self._identity = self._trust.identity
             self._credentials = _channel_credentials(self._trust)
             with self._lock:
-                self._next = _configuration(self._trust)
-            retired = list(self._ways)
-        self._retired += [self._ways.pop(peer) for peer in retired]
+                self._new_configuration = _configuration(self._trust)
+            retired = list(self._channels)
+        self._retired += [self._channels.pop(peer) for peer in retired]
 
     def _channel_to(self, peer: Peer) -> _Channel:
-        way = self._ways.get(peer)
-        if way is None:
+        entry = self._channels.get(peer)
+        if entry is None:
             channel = grpc.aio.secure_channel(
                 peer.address,
                 self._credentials,
@@ -212,25 +212,25 @@ class GrpcTransport:
                     ("grpc.max_reconnect_backoff_ms", self._reconnect_ms),
                 ],
             )
-            way = self._ways[peer] = _Channel(channel)
-        self._ways.move_to_end(peer)
-        return way
+            entry = self._channels[peer] = _Channel(channel)
+        self._channels.move_to_end(peer)
+        return entry
 
     async def _close_spare(self) -> None:
         """Close idle channels that are retired, or that exceed the limit and were used least recently."""
-        idle = [peer for peer, way in self._ways.items() if not way.calls]
-        spare = [self._ways.pop(peer) for peer in idle[: max(0, len(self._ways) - _MAX_CHANNELS)]]
-        spare += [way for way in self._retired if not way.calls]
-        self._retired = [way for way in self._retired if way.calls]
-        for way in spare:
-            await way.channel.close(None)
+        idle = [peer for peer, entry in self._channels.items() if not entry.calls]
+        spare = [self._channels.pop(peer) for peer in idle[: max(0, len(self._channels) - _MAX_CHANNELS)]]
+        spare += [entry for entry in self._retired if not entry.calls]
+        self._retired = [entry for entry in self._retired if entry.calls]
+        for entry in spare:
+            await entry.channel.close(None)
 
     async def _deliver(self, _: AsyncIterator[bytes], context: grpc.aio.ServicerContext) -> bytes:
         if self._receive is None:
             raise NetworkError("a call arrived before the agent was ready")
         try:
             sender = self._authenticate_sender(context)
-            if self._calls[sender] >= _MAX_CALLS_OF_ONE:
+            if self._calls[sender] >= _MAX_CALLS_PER_DEVICE:
                 await _abort(context, grpc.StatusCode.RESOURCE_EXHAUSTED, "too many concurrent calls from this device")
             self._calls[sender] += 1
             try:
@@ -276,22 +276,22 @@ async def _abort(context: grpc.aio.ServicerContext, code: grpc.StatusCode, detai
 def _delivery_failure(peer: Peer, error: grpc.aio.AioRpcError, timeout: float) -> DeliveryFailed:
     """Return a failure whose one-sentence message names the peer, the cause, and where possible the remedy."""
     details = error.details() or ""
-    where = f"peer {peer.id} at {peer.address}"
+    prefix = f"peer {peer.id} at {peer.address}"
     match error.code():
         case grpc.StatusCode.DEADLINE_EXCEEDED:
             return DeliveryFailed(
-                "timeout", f"{where}: no answer within {timeout:g} s; the peer is slow or unreachable"
+                "timeout", f"{prefix}: no answer within {timeout:g} s; the peer is slow or unreachable"
             )
         case grpc.StatusCode.FAILED_PRECONDITION:
-            return DeliveryFailed("refused", f"{where}: the peer refused the message: {details}")
+            return DeliveryFailed("refused", f"{prefix}: the peer refused the message: {details}")
         case grpc.StatusCode.UNAUTHENTICATED:
-            return DeliveryFailed("refused", f"{where}: the peer refused this device: {details}")
+            return DeliveryFailed("refused", f"{prefix}: the peer refused this device: {details}")
         case grpc.StatusCode.RESOURCE_EXHAUSTED:
-            return DeliveryFailed("busy", f"{where}: the peer is busy, or the message is too large ({details})")
+            return DeliveryFailed("busy", f"{prefix}: the peer is busy, or the message is too large ({details})")
         case grpc.StatusCode.UNAVAILABLE:
             for token, (cause, remedy) in _CAUSES.items():
                 if token in details:
-                    return DeliveryFailed(cause, f"{where}: {remedy}")
-            return DeliveryFailed("unreachable", f"{where}: the peer cannot be reached ({details})")
+                    return DeliveryFailed(cause, f"{prefix}: {remedy}")
+            return DeliveryFailed("unreachable", f"{prefix}: the peer cannot be reached ({details})")
         case code:
-            return DeliveryFailed("other", f"{where}: {code.name}: {details}")
+            return DeliveryFailed("other", f"{prefix}: {code.name}: {details}")

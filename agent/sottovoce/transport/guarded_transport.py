@@ -56,24 +56,24 @@ class GuardedTransport:
 
     async def deliver(self, peer: Peer, message: bytes, timeout: float) -> bytes:  # noqa: ASYNC109
         """Deliver a message; see Transport.deliver."""
-        where = f"peer {peer.id} at {peer.address}"
+        prefix = f"peer {peer.id} at {peer.address}"
         try:
             async with asyncio.timeout(timeout + _OVERTIME):
                 answer: object = await self._await_guarded("deliver()", self._inner.deliver(peer, message, timeout))
         except TimeoutError as error:
-            raise DeliveryFailed("timeout", f"{where}: no answer within {timeout:g} s") from error
+            raise DeliveryFailed("timeout", f"{prefix}: no answer within {timeout:g} s") from error
         except (OSError, EOFError) as error:
-            raise DeliveryFailed("unreachable", f"{where}: the peer cannot be reached ({error})") from error
+            raise DeliveryFailed("unreachable", f"{prefix}: the peer cannot be reached ({error})") from error
         if not isinstance(answer, bytes):
             raise self._plugin.error(f"deliver() returned an object of type {type(answer).__name__}, not bytes")
         return answer
 
     def listener(self) -> Listener:
         """Return the counters and health of the listening side."""
-        found = self._call_guarded("listener()")
-        if not isinstance(found, Listener):
-            raise self._plugin.error(f"listener() returned an object of type {type(found).__name__}, not Listener")
-        return found
+        result = self._call_guarded("listener()")
+        if not isinstance(result, Listener):
+            raise self._plugin.error(f"listener() returned an object of type {type(result).__name__}, not Listener")
+        return result
 
     async def stop(self, grace: float) -> None:
         """Stop listening; see Transport.stop. A transport that does not stop in time is abandoned."""
@@ -85,8 +85,8 @@ class GuardedTransport:
 
     def _call_guarded(self, call: str, *args: Any) -> object:
         with guarded(self._plugin, call):
-            found: object = getattr(self._inner, call.removesuffix("()"))(*args)
-        return found
+            result: object = getattr(self._inner, call.removesuffix("()"))(*args)
+        return result
 
     async def _await_guarded(self, call: str, awaited: Awaitable[Any]) -> Any:
         return await await_guarded(self._plugin, call, awaited, passing=(OSError, EOFError))

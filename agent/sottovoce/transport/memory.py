@@ -6,7 +6,7 @@ from sottovoce.errors import MessageRefused, NetworkError, SottovoceError
 from sottovoce.transport.transport import DeliveryFailed, Listener, Peer, Receive, is_direct
 
 _LARGEST = 2**18
-_MAX_CALLS_OF_ONE = 4
+_MAX_CALLS_PER_DEVICE = 4
 
 
 class Exchange:
@@ -52,29 +52,29 @@ class MemoryTransport:
 
     async def deliver(self, peer: Peer, message: bytes, timeout: float) -> bytes:  # noqa: ASYNC109
         """Deliver a message; see Transport.deliver."""
-        other = self._exchange.listening.get(peer.address)
-        where = f"peer {peer.id} at {peer.address}"
-        if other is None:
-            raise DeliveryFailed("unreachable", f"{where}: nothing listens there")
-        if other._id != peer.id:
-            raise DeliveryFailed("tls", f"{where}: another device answered at this address")
+        recipient = self._exchange.listening.get(peer.address)
+        prefix = f"peer {peer.id} at {peer.address}"
+        if recipient is None:
+            raise DeliveryFailed("unreachable", f"{prefix}: nothing listens there")
+        if recipient._id != peer.id:
+            raise DeliveryFailed("tls", f"{prefix}: another device answered at this address")
         try:
             async with asyncio.timeout(timeout) as limit:
                 self._sending.add(limit)
                 try:
-                    return await other._accept(self._id, message)
+                    return await recipient._accept(self._id, message)
                 finally:
                     self._sending.discard(limit)
         except TimeoutError as error:
-            raise DeliveryFailed("timeout", f"{where}: no answer within {timeout:g} s") from error
+            raise DeliveryFailed("timeout", f"{prefix}: no answer within {timeout:g} s") from error
         except MessageRefused as refusal:
             raise DeliveryFailed(
-                "refused", f"{where}: the peer refused the message: {refusal.reason}: {refusal}"
+                "refused", f"{prefix}: the peer refused the message: {refusal.reason}: {refusal}"
             ) from refusal
         except DeliveryFailed as failure:
-            raise DeliveryFailed(failure.cause, f"{where}: {failure}") from failure
+            raise DeliveryFailed(failure.cause, f"{prefix}: {failure}") from failure
         except SottovoceError as error:
-            raise DeliveryFailed("other", f"{where}: the peer failed while handling the message") from error
+            raise DeliveryFailed("other", f"{prefix}: the peer failed while handling the message") from error
 
     def listener(self) -> Listener:
         """Return the counters of the listening side, which never refuses a connection."""
@@ -92,7 +92,7 @@ class MemoryTransport:
             await asyncio.sleep(grace / 100)
 
     async def _accept(self, sender: str, message: bytes) -> bytes:
-        if self._receive is None or self._calls.get(sender, 0) >= _MAX_CALLS_OF_ONE:
+        if self._receive is None or self._calls.get(sender, 0) >= _MAX_CALLS_PER_DEVICE:
             raise DeliveryFailed("busy", "too many concurrent calls from this device")
         self._handshakes += sender not in self._calls
         self._calls[sender] = self._calls.get(sender, 0) + 1

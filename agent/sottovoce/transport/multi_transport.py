@@ -8,15 +8,15 @@ from typing import TypeVar
 
 from sottovoce.errors import InternalError, MessageRefused
 from sottovoce.transport.transport import DeliveryFailed, Listener, Peer, Receive, Transport
-from sottovoce.wire import Assembly, Cut, decode_part, is_part
+from sottovoce.wire import Assembly, SplitMessage, decode_part, is_part
 from sottovoce.wire.limits import MAX_ENVELOPE_BYTES
 
 _K = TypeVar("_K")
 _V = TypeVar("_V")
-_MAX_ASSEMBLIES = 8  # messages that are arriving in parts, one per sender; beyond the limit, the stalest is dropped
+_MAX_ASSEMBLIES = 8  # messages that are arriving in parts, one per sender; beyond the limit, the oldest is dropped
 _MAX_REMEMBERED = 256
 _PART_OVERHEAD = 64  # bytes that the message digest and the part number add to each part
-_ELSEWHERE = {"unreachable", "timeout", "tls", "rejected"}  # failures after which another transport may succeed
+_RETRY_ELSEWHERE = {"unreachable", "timeout", "tls", "rejected"}  # failures after which another transport may succeed
 
 
 class MultiTransport:
@@ -42,10 +42,10 @@ class MultiTransport:
         self._admit = admit
         self.returned: Callable[[str | None], None] = lambda _: None
         self._receive: Receive | None = None
-        self._worked: OrderedDict[str, str] = OrderedDict()
+        self._last_addresses: OrderedDict[str, str] = OrderedDict()
         self._incoming: OrderedDict[str, Assembly] = OrderedDict()
         self._answered: OrderedDict[str, tuple[bytes, bytes]] = OrderedDict()
-        self._next: OrderedDict[tuple[str, bytes], int] = OrderedDict()
+        self._next_parts: OrderedDict[tuple[str, bytes], int] = OrderedDict()
 
     @property
     def largest(self) -> int:
@@ -60,40 +60,41 @@ class MultiTransport:
         """Start all transports; see Transport.start."""
         self._receive = receive
         for transport in self.transports:
-            await transport.start(self._received)
+            await transport.start(self._handle_received)
 
     async def deliver(self, peer: Peer, message: bytes, timeout: float) -> bytes:  # noqa: ASYNC109
         """Deliver a message over one of the transports; see Transport.deliver."""
         routes = self._routes(peer)
         if not routes:
-            known = ", ".join((peer.address, *peer.others))
+            addresses = ", ".join((peer.address, *peer.others))
             raise DeliveryFailed(
                 "unreachable",
-                f"peer {peer.id} at {known}: none of this device's transports can reach this peer; see transport.use",
+                f"peer {peer.id} at {addresses}: none of this device's transports can reach this peer; "
+                "see transport.use",
             )
         deadline = time.monotonic() + timeout
-        for left in range(len(routes), 0, -1):
-            address, transport = routes[-left]
-            share = (deadline - time.monotonic()) / left
+        for remaining in range(len(routes), 0, -1):
+            address, transport = routes[-remaining]
+            share = (deadline - time.monotonic()) / remaining
             try:
                 answer = await self._deliver_by(transport, Peer(peer.id, address, peer.name), message, max(0.01, share))
             except DeliveryFailed as failure:
-                if left == 1 or failure.cause not in _ELSEWHERE:
+                if remaining == 1 or failure.cause not in _RETRY_ELSEWHERE:
                     raise
                 continue
-            _remember(self._worked, peer.id, address, _MAX_REMEMBERED)
+            _remember(self._last_addresses, peer.id, address, _MAX_REMEMBERED)
             return answer
         raise InternalError("no route is left although none has failed: this is a bug; please report it")
 
     def listener(self) -> Listener:
         """Return the combined counters and health of all transports' listening sides."""
-        seen = [transport.listener() for transport in self.transports]
+        listeners = [transport.listener() for transport in self.transports]
         return Listener(
-            sum(one.handshakes for one in seen),
-            sum(one.refused for one in seen),
-            "; ".join(one.trouble for one in seen if one.trouble),
-            sum(one.duplicates for one in seen),
-            tuple(one.trouble for one in seen),
+            sum(listener.handshakes for listener in listeners),
+            sum(listener.refused for listener in listeners),
+            "; ".join(listener.trouble for listener in listeners if listener.trouble),
+            sum(listener.duplicates for listener in listeners),
+            tuple(listener.trouble for listener in listeners),
         )
 
     async def stop(self, grace: float) -> None:
@@ -108,31 +109,31 @@ class MultiTransport:
             for address in (peer.address, *peer.others)
             if transport.reaches(address)
         ]
-        last = self._worked.get(peer.id)
-        return sorted(routes, key=lambda way: way[0] != last)
+        last = self._last_addresses.get(peer.id)
+        return sorted(routes, key=lambda route: route[0] != last)
 
     async def _deliver_by(self, transport: Transport, peer: Peer, message: bytes, patience: float) -> bytes:
         if len(message) <= transport.largest:
             return await transport.deliver(peer, message, patience)
         deadline = time.monotonic() + patience
-        cut = Cut(message, transport.largest - _PART_OVERHEAD)
-        index = self._next.pop((peer.id, cut.digest), 0) % cut.count
-        while (left := deadline - time.monotonic()) > 0:
-            _remember(self._next, (peer.id, cut.digest), index, _MAX_REMEMBERED)
-            answer = await transport.deliver(peer, cut.part(index), left)
+        split = SplitMessage(message, transport.largest - _PART_OVERHEAD)
+        index = self._next_parts.pop((peer.id, split.digest), 0) % split.count
+        while (remaining := deadline - time.monotonic()) > 0:
+            _remember(self._next_parts, (peer.id, split.digest), index, _MAX_REMEMBERED)
+            answer = await transport.deliver(peer, split.part(index), remaining)
             try:
-                wanted = cut.next_part(answer)
+                next_index = split.next_part(answer)
             except MessageRefused as refusal:
                 raise DeliveryFailed("other", f"peer {peer.id} at {peer.address}: {refusal}") from refusal
-            if wanted is None:
-                self._next.pop((peer.id, cut.digest), None)
+            if next_index is None:
+                self._next_parts.pop((peer.id, split.digest), None)
                 return answer
-            index = wanted
+            index = next_index
         raise DeliveryFailed(
-            "timeout", f"peer {peer.id} at {peer.address}: {index} of {cut.count} parts arrived in time"
+            "timeout", f"peer {peer.id} at {peer.address}: {index} of {split.count} parts arrived in time"
         )
 
-    async def _received(self, sender: str, raw: bytes | None) -> bytes:
+    async def _handle_received(self, sender: str, raw: bytes | None) -> bytes:
         """Handle a message or a part from any transport, and return the answer or a receipt for the part."""
         if self._receive is None:
             raise InternalError("a message arrived before the agent was ready: this is a bug; please report it")
@@ -155,8 +156,8 @@ class MultiTransport:
         return answer
 
 
-def _remember(memory: OrderedDict[_K, _V], key: _K, value: _V, most: int) -> None:
+def _remember(memory: OrderedDict[_K, _V], key: _K, value: _V, limit: int) -> None:
     memory[key] = value
     memory.move_to_end(key)
-    if len(memory) > most:
+    if len(memory) > limit:
         memory.popitem(last=False)

@@ -5,7 +5,7 @@ from sottovoce.wire.envelope import TASK_BYTES, VerifiedMessage, append_heads, p
 from sottovoce.wire.ledger_head import LEDGER_HEAD, Heads, SignedHead, decode_heads, encode_heads
 from sottovoce.wire.limits import MAX_PARAMETERS
 from sottovoce.wire.membership import PEER_EXCHANGE, decode_exchange, encode_exchange
-from sottovoce.wire.parts import Assembly, Cut, decode_part, is_part
+from sottovoce.wire.parts import Assembly, SplitMessage, decode_part, is_part
 
 __all__ = [
     "LEDGER_HEAD",
@@ -13,10 +13,10 @@ __all__ = [
     "PEER_EXCHANGE",
     "TASK_BYTES",
     "Assembly",
-    "Cut",
     "Heads",
     "Receipt",
     "SignedHead",
+    "SplitMessage",
     "VerifiedMessage",
     "append_heads",
     "decode",

@@ -30,16 +30,16 @@ def from_float32(raw: bytes) -> NDArray[np.float32]:
     return parameters
 
 
-def check_model(parameters: NDArray[np.float32], age: int, least: int = 1) -> None:
+def check_model(parameters: NDArray[np.float32], age: int, minimum: int = 1) -> None:
     """Check a model's shape and values, and its age.
 
     Raises:
-        MessageRefused: for `shape`, if the model has fewer than `least` parameters or too many; for `range`, if a
+        MessageRefused: for `shape`, if the model has fewer than `minimum` parameters or too many; for `range`, if a
             parameter is not finite or the age is out of range.
     """
-    if parameters.ndim != 1 or not least <= parameters.size <= MAX_PARAMETERS:
+    if parameters.ndim != 1 or not minimum <= parameters.size <= MAX_PARAMETERS:
         raise MessageRefused(
-            "shape", f"the model has shape {parameters.shape}, but must have {least} to {MAX_PARAMETERS} parameters"
+            "shape", f"the model has shape {parameters.shape}, but must have {minimum} to {MAX_PARAMETERS} parameters"
         )
     if not np.isfinite(parameters).all():
         raise MessageRefused("range", "the model contains a NaN or an infinity")

@@ -98,9 +98,9 @@ def encode_heads(heads: Heads) -> bytes:
     """Encode a question, as a payload of type `LEDGER_HEAD`, or an answer."""
     message = ledger_head_pb2.LedgerHeads()
     if heads.head is not None:
-        message.head.CopyFrom(_encoded(heads.head))
+        message.head.CopyFrom(_encode(heads.head))
     if heads.known is not None:
-        message.known.CopyFrom(_encoded(heads.known))
+        message.known.CopyFrom(_encode(heads.known))
     return message.SerializeToString(deterministic=True)
 
 
@@ -120,12 +120,12 @@ def decode_heads(payload: bytes) -> Heads:
     if message.SerializeToString(deterministic=True) != payload:
         raise MessageRefused("malformed", "the ledger heads are not in canonical form")
     return Heads(
-        _decoded(message.head) if message.HasField("head") else None,
-        _decoded(message.known) if message.HasField("known") else None,
+        _decode(message.head) if message.HasField("head") else None,
+        _decode(message.known) if message.HasField("known") else None,
     )
 
 
-def _encoded(head: SignedHead) -> ledger_head_pb2.LedgerHead:
+def _encode(head: SignedHead) -> ledger_head_pb2.LedgerHead:
     return ledger_head_pb2.LedgerHead(
         owner_key=head.owner_key,
         charges=head.charges,
@@ -136,7 +136,7 @@ def _encoded(head: SignedHead) -> ledger_head_pb2.LedgerHead:
     )
 
 
-def _decoded(head: ledger_head_pb2.LedgerHead) -> SignedHead:
+def _decode(head: ledger_head_pb2.LedgerHead) -> SignedHead:
     return SignedHead(
         owner_key=head.owner_key,
         charges=head.charges,

@@ -17,7 +17,7 @@ _LARGEST_AGE = 2**32 - 1
 def encode_exchange(exchange: Exchange) -> bytes:
     """Encode a request or reply as a payload of type `PEER_EXCHANGE`; ages above 49 days are sent as 49 days."""
     entries = [
-        membership_pb2.PeerEntry(record=_encoded(entry.record), age=min(round(entry.age * 1000), _LARGEST_AGE))
+        membership_pb2.PeerEntry(record=_encode(entry.record), age=min(round(entry.age * 1000), _LARGEST_AGE))
         for entry in exchange.entries
     ]
     return membership_pb2.PeerExchange(entries=entries).SerializeToString(deterministic=True)
@@ -40,10 +40,10 @@ def decode_exchange(payload: bytes) -> Exchange:
     message.DiscardUnknownFields()
     if message.SerializeToString(deterministic=True) != payload:
         raise MessageRefused("malformed", "the exchange is not in canonical form")
-    return Exchange(tuple(Entry(_decoded(entry.record), entry.age / 1000) for entry in message.entries))
+    return Exchange(tuple(Entry(_decode(entry.record), entry.age / 1000) for entry in message.entries))
 
 
-def _encoded(record: PeerRecord) -> membership_pb2.PeerRecord:
+def _encode(record: PeerRecord) -> membership_pb2.PeerRecord:
     return membership_pb2.PeerRecord(
         fleet=record.fleet,
         node_id=record.node_id,
@@ -57,7 +57,7 @@ def _encoded(record: PeerRecord) -> membership_pb2.PeerRecord:
     )
 
 
-def _decoded(record: membership_pb2.PeerRecord) -> PeerRecord:
+def _decode(record: membership_pb2.PeerRecord) -> PeerRecord:
     return PeerRecord(
         fleet=record.fleet,
         node_id=record.node_id,

@@ -61,12 +61,12 @@ def take_numbers(message: Holder) -> NDArray[np.int64]:
 
 def pack(numbers: NDArray[np.int64]) -> Packed:
     """Pack int64[P], each between -2^60 and 2^60."""
-    common = int(np.bitwise_or.reduce(numbers))
-    shift = max(0, (common & -common).bit_length() - 1)
-    short = numbers >> shift
-    highest, lowest = max(int(short.max()), 0), min(int(short.min()), -1)
+    all_bits = int(np.bitwise_or.reduce(numbers))
+    shift = max(0, (all_bits & -all_bits).bit_length() - 1)
+    shifted = numbers >> shift
+    highest, lowest = max(int(shifted.max()), 0), min(int(shifted.min()), -1)
     width = 1 + max(highest.bit_length(), (~lowest).bit_length())
-    parts = (_bits(part, width) for part in np.split(short, range(_ROWS, len(short), _ROWS)))
+    parts = (_bits(part, width) for part in np.split(shifted, range(_ROWS, len(shifted), _ROWS)))
     return Packed(len(numbers), width, shift, b"".join(np.packbits(bits).tobytes() for bits in parts))
 
 
@@ -100,6 +100,6 @@ def _bits(numbers: NDArray[np.int64], width: int) -> NDArray[np.uint8]:
 
 
 def _numbers(bits: NDArray[np.uint8]) -> NDArray[np.int64]:
-    full = np.repeat(bits[:, :1], _BITS, axis=1)  # sign extension
-    full[:, _BITS - bits.shape[1] :] = bits
-    return np.packbits(full, axis=1).view(">i8").ravel().astype(np.int64)
+    extended = np.repeat(bits[:, :1], _BITS, axis=1)  # sign extension
+    extended[:, _BITS - bits.shape[1] :] = bits
+    return np.packbits(extended, axis=1).view(">i8").ravel().astype(np.int64)

@@ -16,27 +16,27 @@ _RECEIPT = b"\x78"  # the tag of field 15, a number
 _MAX_PARTS = 4096
 
 
-class Cut:
+class SplitMessage:
     """A message that is sent in parts.
 
     Args:
         message: the whole message.
-        most: maximum size of a piece in bytes.
+        max_bytes: maximum size of a piece in bytes.
 
     Attributes:
         digest: SHA-256 of the message.
         count: number of parts.
     """
 
-    def __init__(self, message: bytes, most: int) -> None:
+    def __init__(self, message: bytes, max_bytes: int) -> None:
         self._message = message
-        self._most = most
+        self._max_bytes = max_bytes
         self.digest = hashlib.sha256(message).digest()
-        self.count = -(-len(message) // most)
+        self.count = -(-len(message) // max_bytes)
 
     def part(self, index: int) -> bytes:
         """Return the serialised part at `index`."""
-        piece = self._message[index * self._most : (index + 1) * self._most]
+        piece = self._message[index * self._max_bytes : (index + 1) * self._max_bytes]
         part = Part(message=self.digest, index=index, count=self.count, piece=piece)
         return part.SerializeToString(deterministic=True)
 
@@ -50,7 +50,7 @@ class Cut:
         """
         if not answer.startswith(_RECEIPT):
             return None
-        receipt = _decoded(PartReceipt, answer)
+        receipt = _decode(PartReceipt, answer)
         if receipt.next >= self.count:
             raise MessageRefused("malformed", "the answer requests a part that does not exist")
         return int(receipt.next)
@@ -67,7 +67,7 @@ def decode_part(raw: bytes) -> Part:
     Raises:
         MessageRefused: for `malformed`, if the bytes are not a part, or its digest or position is not valid.
     """
-    part = _decoded(Part, raw)
+    part = _decode(Part, raw)
     if len(part.message) != _DIGEST_BYTES or not 2 <= part.count <= _MAX_PARTS or part.index >= part.count:
         raise MessageRefused("malformed", "a part must have its message's digest and a valid position in the message")
     return part
@@ -121,7 +121,7 @@ class Assembly:
         return PartReceipt(next=missing).SerializeToString(deterministic=True)
 
 
-def _decoded(kind: type[_M], raw: bytes) -> _M:
+def _decode(kind: type[_M], raw: bytes) -> _M:
     try:
         return kind.FromString(raw)
     except DecodeError as error:

@@ -18,16 +18,16 @@ def to_wire(records: Iterable[PublishedRecord]) -> list[golf_pb2.PublishedRecord
     """Group records by owner, perturbation and credential, and encode them."""
     groups: dict[tuple[str, Perturbation, bytes], golf_pb2.PublishedRecords] = {}
     for record in records:
-        how = record.perturbation
-        group = groups.get((record.owner, how, record.credential))
+        perturbation = record.perturbation
+        group = groups.get((record.owner, perturbation, record.credential))
         if group is None:
             group = golf_pb2.PublishedRecords(owner=record.owner, credential=record.credential)
-            group.perturbation.scheme = how.scheme
-            group.perturbation.features = how.features
-            group.perturbation.classes = how.classes
-            if how.epsilon is not None:
-                group.perturbation.epsilon = how.epsilon
-            groups[record.owner, how, record.credential] = group
+            group.perturbation.scheme = perturbation.scheme
+            group.perturbation.features = perturbation.features
+            group.perturbation.classes = perturbation.classes
+            if perturbation.epsilon is not None:
+                group.perturbation.epsilon = perturbation.epsilon
+            groups[record.owner, perturbation, record.credential] = group
         group.records.add(slot=record.slot, values=record.values.tolist(), signature=record.signature)
     return list(groups.values())
 
@@ -38,28 +38,30 @@ def from_wire(groups: Iterable[golf_pb2.PublishedRecords]) -> tuple[PublishedRec
     Raises:
         MessageRefused: for `range`, if there are too many records, or a size or a number is out of range.
     """
-    found: list[PublishedRecord] = []
+    records: list[PublishedRecord] = []
     for group in groups:
-        how = _perturbation(group.perturbation)
+        perturbation = _perturbation(group.perturbation)
         if len(group.credential) > MAX_CREDENTIAL_BYTES:
             raise MessageRefused("range", "the credential of a published record is too large to be a certificate")
-        for record in group.records:
-            if len(found) >= MAX_RECORDS:
+        for message in group.records:
+            if len(records) >= MAX_RECORDS:
                 raise MessageRefused("range", f"the message contains more than {MAX_RECORDS} published records")
-            if len(record.values) > MAX_PARAMETERS or len(record.signature) != _SIGNATURE_BYTES:
+            if len(message.values) > MAX_PARAMETERS or len(message.signature) != _SIGNATURE_BYTES:
                 raise MessageRefused("range", "a published record is too large, or its signature has the wrong length")
-            values = np.array(record.values, dtype=np.int64)
-            if record.slot > _LARGEST_SLOT or ((values < -_LARGEST_VALUE) | (values > _LARGEST_VALUE)).any():
+            values = np.array(message.values, dtype=np.int64)
+            if message.slot > _LARGEST_SLOT or ((values < -_LARGEST_VALUE) | (values > _LARGEST_VALUE)).any():
                 raise MessageRefused("range", "a published record contains a number that is out of range")
             values.setflags(write=False)
-            found.append(PublishedRecord(group.owner, record.slot, how, values, group.credential, record.signature))
-    return tuple(found)
+            records.append(
+                PublishedRecord(group.owner, message.slot, perturbation, values, group.credential, message.signature)
+            )
+    return tuple(records)
 
 
-def _perturbation(how: golf_pb2.Perturbation) -> Perturbation:
-    epsilon = how.epsilon if how.HasField("epsilon") else None
+def _perturbation(message: golf_pb2.Perturbation) -> Perturbation:
+    epsilon = message.epsilon if message.HasField("epsilon") else None
     if epsilon is not None and not 0 < epsilon < float("inf"):
         raise MessageRefused("range", "the ε of a published record is not a positive number")
-    if not 1 <= how.features <= MAX_PARAMETERS or not 2 <= how.classes <= MAX_PARAMETERS:
+    if not 1 <= message.features <= MAX_PARAMETERS or not 2 <= message.classes <= MAX_PARAMETERS:
         raise MessageRefused("range", "a published record has an invalid number of features or classes")
-    return Perturbation(how.scheme, how.features, how.classes, epsilon)
+    return Perturbation(message.scheme, message.features, message.classes, epsilon)

@@ -1,4 +1,4 @@
-"""Revocation lists, which are signed by a fleet and forwarded by its devices.
+"""Revocation lists, signed by a fleet and forwarded by its devices.
 
 Devices that have the fleet's certificate can verify a list.
 """
@@ -67,7 +67,7 @@ class RevocationList:
             )
         if len(self.signature) > _MAX_SIGNATURE_BYTES:
             raise MessageRefused("revocations", "a revocation list's signature must have at most 80 bytes")
-        _packed(self.node_ids)
+        _pack_node_ids(self.node_ids)
 
     @property
     def rank(self) -> int:
@@ -96,7 +96,7 @@ class RevocationList:
 
     def _signed_bytes(self) -> bytes:
         numbers = (self.version.to_bytes(8, "big"), self.issued.to_bytes(8, "big"))
-        fields = (self.fleet.encode(), *numbers, _packed(self.node_ids))
+        fields = (self.fleet.encode(), *numbers, _pack_node_ids(self.node_ids))
         return framed(_DOMAIN, (*fields, encode_changes(self.keys)) if self.keys else fields)
 
 
@@ -106,7 +106,7 @@ Revocations: TypeAlias = VersionOffer[RevocationList]
 
 def encode_list(revoked: RevocationList) -> bytes:
     """Encode a list for storage in a file."""
-    return _encoded(revoked).SerializeToString(deterministic=True)
+    return _encode(revoked).SerializeToString(deterministic=True)
 
 
 def decode_list(raw: bytes) -> RevocationList:
@@ -116,14 +116,14 @@ def decode_list(raw: bytes) -> RevocationList:
         MessageRefused: for `size`, `malformed` (not a valid protobuf message, or not in canonical form) or
             `revocations`.
     """
-    return _decoded(_parsed(revocation_pb2.RevocationList, raw))
+    return _decode(_parse(revocation_pb2.RevocationList, raw))
 
 
 def encode_revocations(revocations: Revocations) -> bytes:
     """Encode a question, as a payload of type `REVOCATIONS`, or an answer."""
     message = revocation_pb2.Revocations(version=revocations.version)
     if revocations.document is not None:
-        message.list.CopyFrom(_encoded(revocations.document))
+        message.list.CopyFrom(_encode(revocations.document))
     return message.SerializeToString(deterministic=True)
 
 
@@ -133,14 +133,14 @@ def decode_revocations(payload: bytes) -> Revocations:
     Raises:
         MessageRefused: see `decode_list`.
     """
-    message = _parsed(revocation_pb2.Revocations, payload)
-    return Revocations(message.version, _decoded(message.list) if message.HasField("list") else None)
+    message = _parse(revocation_pb2.Revocations, payload)
+    return Revocations(message.version, _decode(message.list) if message.HasField("list") else None)
 
 
 _M = TypeVar("_M", revocation_pb2.RevocationList, revocation_pb2.Revocations)
 
 
-def _parsed(kind: type[_M], raw: bytes) -> _M:
+def _parse(kind: type[_M], raw: bytes) -> _M:
     if len(raw) > MAX_LIST_BYTES:
         raise MessageRefused("size", f"revocations of {len(raw)} bytes exceed the limit of {MAX_LIST_BYTES}")
     try:
@@ -153,22 +153,22 @@ def _parsed(kind: type[_M], raw: bytes) -> _M:
     return message
 
 
-def _encoded(revoked: RevocationList) -> revocation_pb2.RevocationList:
+def _encode(revoked: RevocationList) -> revocation_pb2.RevocationList:
     return revocation_pb2.RevocationList(
         fleet=revoked.fleet,
         version=revoked.version,
         issued=revoked.issued,
-        node_ids=_packed(revoked.node_ids),
+        node_ids=_pack_node_ids(revoked.node_ids),
         signature=revoked.signature,
         keys=encode_changes(revoked.keys),
     )
 
 
-def _decoded(message: revocation_pb2.RevocationList) -> RevocationList:
+def _decode(message: revocation_pb2.RevocationList) -> RevocationList:
     if len(message.node_ids) % _ID_BYTES:
         raise MessageRefused("revocations", "the node ids of a revocation list must have 20 bytes each")
-    packed = [message.node_ids[at : at + _ID_BYTES] for at in range(0, len(message.node_ids), _ID_BYTES)]
-    ids = tuple(base64.b32encode(one).decode("ascii").lower() for one in packed)
+    packed = [message.node_ids[offset : offset + _ID_BYTES] for offset in range(0, len(message.node_ids), _ID_BYTES)]
+    ids = tuple(base64.b32encode(raw_id).decode("ascii").lower() for raw_id in packed)
     try:
         keys = decode_changes(message.keys, "a revocation list")
     except IdentityError as error:
@@ -176,11 +176,11 @@ def _decoded(message: revocation_pb2.RevocationList) -> RevocationList:
     return RevocationList(message.fleet, message.version, message.issued, ids, message.signature, keys)
 
 
-def _packed(node_ids: tuple[str, ...]) -> bytes:
+def _pack_node_ids(node_ids: tuple[str, ...]) -> bytes:
     try:
         packed = [base64.b32decode(node.upper()) for node in node_ids]
     except ValueError as error:
         raise MessageRefused("revocations", "a node id must be 32 characters of a-z and 2-7") from error
-    if any(len(one) != _ID_BYTES for one in packed) or any(node != node.lower() for node in node_ids):
+    if any(len(raw_id) != _ID_BYTES for raw_id in packed) or any(node != node.lower() for node in node_ids):
         raise MessageRefused("revocations", "a node id must be 32 characters of a-z and 2-7")
     return b"".join(packed)

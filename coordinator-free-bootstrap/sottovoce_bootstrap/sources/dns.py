@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from sottovoce.errors import ConfigError, MessageRefused, NetworkError
 
 from sottovoce_bootstrap.contact import Contact
-from sottovoce_bootstrap.contacts import merged
+from sottovoce_bootstrap.contacts import merge_contacts
 from sottovoce_bootstrap.sources.source import MAX_CONTACTS
 
 if TYPE_CHECKING:
@@ -52,11 +52,11 @@ class DnsSource:
             self._question = dns.name.from_text(f"_sottovoce._tcp.{domain.rstrip('.')}.")
         except (dns.exception.DNSException, UnicodeError) as error:
             raise ConfigError(f"membership.dns: {domain!r} is not a valid domain name ({error})") from error
-        self._dice = rng
+        self._rng = rng
         self._resolver = resolver
 
     async def look(self) -> Sequence[Contact]:
-        """See Source.look."""
+        """Read contacts from the domain's SRV records; see Source.look."""
         from dns import asyncresolver, exception
         from dns.rdtypes.IN.SRV import SRV
 
@@ -66,9 +66,9 @@ class DnsSource:
         except (exception.DNSException, OSError) as error:
             raise NetworkError(f"{self._question}: no SRV records can be read ({error})") from error
         records = [record for record in answer if isinstance(record, SRV)]
-        drawn = self._dice.sample(records, min(MAX_CONTACTS, len(records)))
-        named = (_contact(record.target.to_text(omit_final_dot=True), record.port) for record in drawn)
-        contacts = tuple(merged(contact for contact in named if contact is not None).values())
+        sampled = self._rng.sample(records, min(MAX_CONTACTS, len(records)))
+        candidates = (_contact(record.target.to_text(omit_final_dot=True), record.port) for record in sampled)
+        contacts = tuple(merge_contacts(contact for contact in candidates if contact is not None).values())
         if not contacts:
             raise NetworkError(
                 f"{self._question}: none of the {len(records)} SRV records identifies a device; each target must "
@@ -77,7 +77,7 @@ class DnsSource:
         return contacts
 
     async def close(self) -> None:
-        """See Source.close. This source has nothing to close."""
+        """Do nothing, because this source has nothing to close; see Source.close."""
 
 
 def _contact(target: str, port: int) -> Contact | None:

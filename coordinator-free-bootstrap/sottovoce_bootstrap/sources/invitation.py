@@ -12,7 +12,7 @@ def invitation_contacts(state: Path) -> list[Contact]:
     """Return the invitation's contacts from a state directory; empty if the device joined without an invitation.
 
     Raises:
-        IdentityError: if the contacts cannot be read or are damaged.
+        IdentityError: if the contacts cannot be read or are corrupt.
     """
     try:
         return [Contact(seed.id, seed.endpoints) for seed in read_seeds(state).contacts]

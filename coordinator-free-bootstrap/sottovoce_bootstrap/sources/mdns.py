@@ -1,4 +1,4 @@
-"""Contacts on the local network, which are announced and found through multicast DNS (RFC 6762 and 6763).
+"""Contacts on the local network, announced and found through multicast DNS (RFC 6762 and 6763).
 
 Fleets stay separate: a device announces its fleet's fingerprint as a subtype, and searches only for that subtype. Its
 instance has a random name that changes at every start, as in libp2p's discovery, and its node id is in the TXT record.
@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from sottovoce.errors import ConfigError, MessageRefused, NetworkError
 
 from sottovoce_bootstrap.contact import Contact
-from sottovoce_bootstrap.contacts import merged
+from sottovoce_bootstrap.contacts import merge_contacts
 from sottovoce_bootstrap.sources.source import MAX_CONTACTS
 
 if TYPE_CHECKING:
@@ -32,8 +32,8 @@ LISTEN_SECONDS = 1.5
 """Time in seconds for which one query waits for answers."""
 
 _MAX_NAMES = 4096
-_MAX_ASKED = 16  # maximum number of names per query whose missing addresses are requested
-_ASK_SECONDS = 1.0
+_MAX_REQUESTED = 16  # maximum number of names per query whose missing addresses are requested
+_REQUEST_SECONDS = 1.0
 _MAX_ADDRESSES = 4
 _FINGERPRINT_CHARACTERS = 16
 
@@ -74,20 +74,20 @@ class MdnsSource:
         self._host, _, port = endpoint.rpartition(":")
         self._port = int(port)
         self._instance = secrets.token_hex(16)
-        self._dice = rng
+        self._rng = rng
         self._interfaces = interfaces
         self._open: AsyncZeroconf | None = None
         self._announced = False
         logging.getLogger("zeroconf").setLevel(logging.ERROR)  # zeroconf logs a warning for every malformed packet
 
     async def look(self) -> Sequence[Contact]:
-        """See Source.look."""
+        """Find contacts on the local network; see Source.look."""
         from zeroconf import Error, ServiceStateChange
         from zeroconf.asyncio import AsyncServiceBrowser
 
         names: set[str] = set()
 
-        def heard(*, name: str, state_change: ServiceStateChange, **_: object) -> None:
+        def on_change(*, name: str, state_change: ServiceStateChange, **_: object) -> None:
             if state_change is ServiceStateChange.Removed:
                 names.discard(name)
             elif len(names) < _MAX_NAMES and name.endswith(f".{SERVICE}"):
@@ -95,16 +95,16 @@ class MdnsSource:
 
         try:
             multicast = await self._open_sockets()
-            async with AsyncServiceBrowser(multicast.zeroconf, self._type, handlers=[heard]):
+            async with AsyncServiceBrowser(multicast.zeroconf, self._type, handlers=[on_change]):
                 await asyncio.sleep(LISTEN_SECONDS)
-            drawn = self._dice.sample(sorted(names), min(MAX_CONTACTS, len(names)))
-            infos = await self._resolved(multicast.zeroconf, drawn)
+            sampled = self._rng.sample(sorted(names), min(MAX_CONTACTS, len(names)))
+            infos = await self._resolve(multicast.zeroconf, sampled)
         except (Error, OSError, RuntimeError) as error:  # zeroconf raises RuntimeError on a host without interfaces
             raise NetworkError(
                 f"cannot query the local network by mDNS ({error}); check that a multicast-capable interface is up"
             ) from error
         contacts = (_contact(info) for info in infos)
-        return tuple(merged(contact for contact in contacts if contact is not None).values())
+        return tuple(merge_contacts(contact for contact in contacts if contact is not None).values())
 
     async def close(self) -> None:
         """Withdraw this device's announcement from the network, and close the sockets."""
@@ -141,10 +141,10 @@ class MdnsSource:
         try:
             return [str(ipaddress.ip_address(host))]
         except ValueError:
-            found = await asyncio.get_running_loop().getaddrinfo(host, self._port)
-            return list(dict.fromkeys(str(address[4][0]) for address in found))[:_MAX_ADDRESSES]
+            results = await asyncio.get_running_loop().getaddrinfo(host, self._port)
+            return list(dict.fromkeys(str(address[4][0]) for address in results))[:_MAX_ADDRESSES]
 
-    async def _resolved(self, zeroconf: "Zeroconf", names: Sequence[str]) -> list["AsyncServiceInfo"]:
+    async def _resolve(self, zeroconf: "Zeroconf", names: Sequence[str]) -> list["AsyncServiceInfo"]:
         """Return the service records for these names, after requesting missing records for a few of the names."""
         from zeroconf import BadTypeInNameException
         from zeroconf.asyncio import AsyncServiceInfo
@@ -153,17 +153,18 @@ class MdnsSource:
         for name in names:
             with contextlib.suppress(BadTypeInNameException):  # a stranger may have sent a malformed name
                 infos.append(AsyncServiceInfo(self._type, name))
-        known = [info for info in infos if info.load_from_cache(zeroconf)]
-        unknown = [info for info in infos if info not in known][:_MAX_ASKED]
-        asked = await asyncio.gather(*(info.async_request(zeroconf, _ASK_SECONDS * 1000) for info in unknown))
-        return known + [info for info, answered in zip(unknown, asked, strict=True) if answered]
+        cached = [info for info in infos if info.load_from_cache(zeroconf)]
+        uncached = [info for info in infos if info not in cached][:_MAX_REQUESTED]
+        answers = await asyncio.gather(*(info.async_request(zeroconf, _REQUEST_SECONDS * 1000) for info in uncached))
+        return cached + [info for info, answered in zip(uncached, answers, strict=True) if answered]
 
 
 def _contact(info: "AsyncServiceInfo") -> Contact | None:
     """Return the contact with the id and addresses that an instance claims, or None if they are malformed."""
     node_id = (info.properties.get(b"id") or b"").decode(errors="replace")
     addresses = [ipaddress.ip_address(address) for address in info.parsed_addresses() if "%" not in address]
-    hosts = [f"[{one}]" if one.version == 6 else str(one) for one in addresses if not one.is_loopback]
+    reachable = [address for address in addresses if not address.is_loopback]
+    hosts = [f"[{address}]" if address.version == 6 else str(address) for address in reachable]
     try:
         return Contact(node_id, tuple(f"{host}:{info.port}" for host in hosts[:_MAX_ADDRESSES]))
     except MessageRefused:

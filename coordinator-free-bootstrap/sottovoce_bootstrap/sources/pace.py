@@ -1,4 +1,4 @@
-"""Pauses between queries to a source, which are short while a device knows no peer and long when its view is full."""
+"""Pauses between queries to a source: short while a device knows no peer and long when its view is full."""
 
 import random
 
@@ -11,17 +11,17 @@ _MIN_SECONDS = 5.0
 _MAX_SECONDS = 3600.0
 
 
-def pause(known: int, enough: int, looks: int, period: float, rng: random.Random) -> float:
+def pause(known: int, enough: int, queries: int, period: float, rng: random.Random) -> float:
     """Return the pause in seconds, with enough jitter that devices that restart together do not query together.
 
     Args:
         known: number of devices in the view.
         enough: number of devices in a full view.
-        looks: number of consecutive queries that failed or left this device without a peer.
+        queries: number of consecutive queries that failed or left this device without a peer.
         period: seconds between view exchanges in this fleet.
         rng: random number generator for the jitter.
     """
-    doubling = min(ALONE_SECONDS, FIRST_SECONDS * 2.0 ** min(looks, 30))
+    doubling = min(ALONE_SECONDS, FIRST_SECONDS * 2.0 ** min(queries, 30))
     if known == 0:
         return rng.uniform(doubling / 10, doubling)
     periods = FULL_PERIODS if known >= enough else SOME_PERIODS

@@ -37,8 +37,8 @@ class PresenceSource:
         self._endpoint = f"mqtt:{realm}"
 
     async def look(self) -> Sequence[Contact]:
-        """See Source.look."""
+        """Return the devices that announce their presence on the broker; see Source.look."""
         return [Contact(node, (self._endpoint,)) for node in await self._presence.present(LISTEN_SECONDS)]
 
     async def close(self) -> None:
-        """Do nothing, because the transport withdraws its own announcement. See Source.close."""
+        """Do nothing, because the transport withdraws its own announcement; see Source.close."""

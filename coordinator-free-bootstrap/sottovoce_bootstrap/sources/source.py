@@ -19,7 +19,7 @@ class Source(Protocol):
     name: str
 
     async def look(self) -> Sequence[Contact]:
-        """Return at most 256 devices that the source can currently find, possibly including this one.
+        """Return at most 256 devices that the source can currently find, which may include this one.
 
         A query takes some seconds. The caller limits its duration, may cancel it, and repeats it later.
 

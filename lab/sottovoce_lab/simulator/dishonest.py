@@ -105,11 +105,11 @@ class LateMixer(LyingMixer):
         accepted = _NEAR * self.reach(last.steps, state.step, max(usual, float(np.linalg.norm(own))))
         return self._signed_as(state, own + between * min(1.0, accepted / float(np.linalg.norm(between))))
 
-    def _due(self, state: ContributionsState) -> bool:
+    def _is_due(self, state: ContributionsState) -> bool:
         """Return whether to sign now; the last contribution waits until all others have taken all their steps."""
         others = [one.steps for at, one in state.held.items() if at != self.rank]
         last = state.step >= self.schedule.steps
-        return super()._due(state) and (not last or min(others, default=0) >= self.schedule.steps)
+        return super()._is_due(state) and (not last or min(others, default=0) >= self.schedule.steps)
 
 
 class LyingPairwise(Pairwise):

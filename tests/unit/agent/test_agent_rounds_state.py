@@ -23,7 +23,7 @@ def some_state(phase: int) -> RoundsState:
     rng, fresh = np.random.default_rng(1), learner().fresh()
     work = replace(fresh.work, round=4, model=rng.normal(size=3), direction=rng.normal(size=3), kept=rng.normal(size=3))
     came = {(4, 0, "a"): RoundMessage(4, 0, 1, np.zeros((1, 3), dtype=np.float32))}
-    return replace(fresh, work=work, phase=phase, exhausted=True, came=came)
+    return replace(fresh, work=work, phase=phase, exhausted=True, messages=came)
 
 
 @pytest.mark.parametrize("phase, turn", [(-1, 4), (0, 5)])
@@ -39,7 +39,7 @@ def test_a_restart_finds_the_vectors_and_the_round_after_the_one_begun(tmp_path:
     assert (found.work.round, found.cycle, found.phase, found.exhausted) == (turn, turn, -1, True)
     assert found.work.rate == learner().schedule.rate(turn)
     assert found.joining
-    assert found.came == {}
+    assert found.messages == {}
 
 
 def test_a_state_of_another_model_is_refused(tmp_path: Path) -> None:

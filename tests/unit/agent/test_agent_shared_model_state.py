@@ -9,7 +9,7 @@ from sottovoce.agent.links import Outgoing, Seen
 from sottovoce.agent.sqlite_store import SqliteStore
 from sottovoce.algorithms.shared_model.public.machine import SharedModel
 from sottovoce.algorithms.shared_model.public.messages import Head
-from sottovoce.algorithms.shared_model.public.state import Held, SharedModelSchedule, SharedModelState
+from sottovoce.algorithms.shared_model.public.state import SharedModelSchedule, SharedModelState, StoredModel
 from sottovoce.algorithms.shared_model.state_codec import SharedModelCodec
 from sottovoce.errors import DataError
 
@@ -23,7 +23,7 @@ def opened(directory: Path, size: int = 4, released: int = 0) -> SqliteStore:
 
 
 def some_state() -> SharedModelState:
-    model = Held(Head(7, "a"), np.array([0.5, 0.25, -1.0, 3.0]))
+    model = StoredModel(Head(7, "a"), np.array([0.5, 0.25, -1.0, 3.0]))
     return replace(
         learner().fresh(),
         model=model, own=np.array([1.0, 2.0, 3.0, 4.0]), heard=Head(9, "c"), told=Head(6, "b"), cycle=33, turn=3,

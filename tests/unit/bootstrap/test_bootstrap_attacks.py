@@ -8,7 +8,7 @@ import pytest
 from sottovoce.errors import MessageRefused
 from sottovoce.identity import Identity, Trust
 from sottovoce_bootstrap import Author, Contact, DuplicateIdentity, Entry, Exchange, Membership, PeerRecord, Settings
-from sottovoce_bootstrap.quotas import REQUESTS_OF_ALL, REQUESTS_OF_ONE
+from sottovoce_bootstrap.quotas import MAX_REQUESTS, MAX_REQUESTS_PER_SENDER
 from sottovoce_bootstrap.sightings import CAPACITY, Sightings
 from sottovoce_bootstrap.verification import Verifier
 
@@ -99,8 +99,8 @@ def test_an_introducer_that_knows_a_thousand_places_its_share_a_period_and_no_mo
     member = _member(identities[0], verify=lambda record: None)
     flood = [_unverified(number) for number in range(1000)]
     for period in range(3):
-        for call in range(REQUESTS_OF_ONE):
-            begin = 15 * (REQUESTS_OF_ONE * period + call)
+        for call in range(MAX_REQUESTS_PER_SENDER):
+            begin = 15 * (MAX_REQUESTS_PER_SENDER * period + call)
             _tell(
                 member, period * 10.0 + call, _record(identities[1], call + 1, period + 1), *flood[begin : begin + 15]
             )
@@ -111,7 +111,7 @@ def test_an_introducer_that_knows_a_thousand_places_its_share_a_period_and_no_mo
 
 def test_all_together_are_answered_only_so_often_in_a_period(identities: Identities) -> None:
     member = _member(identities[0], verify=lambda record: None)
-    for number in range(REQUESTS_OF_ALL):
+    for number in range(MAX_REQUESTS):
         _tell(member, 1.0, _unverified(number))
     with pytest.raises(MessageRefused) as refusal:
         _tell(member, 1.0, _unverified(1000))

@@ -25,17 +25,17 @@ Answer = Callable[[dns.message.QueryMessage], dns.message.Message]
 
 def _pauses(**facts: Any) -> list[float]:
     rng = random.Random(1)
-    usual = {"known": 0, "enough": 30, "looks": 0, "period": 60.0}
+    usual = {"known": 0, "enough": 30, "queries": 0, "period": 60.0}
     return [pause(**{**usual, **facts}, rng=rng) for _ in range(200)]
 
 
 def test_alone_a_device_looks_often_with_full_jitter_and_ever_longer_pauses() -> None:
-    longest = [max(_pauses(looks=looks)) for looks in range(10)]
+    longest = [max(_pauses(queries=queries)) for queries in range(10)]
     assert longest[0] <= 1.0
     assert longest == sorted(longest)
     assert 50 < longest[-1] <= 60.0
-    assert max(_pauses(looks=10**6)) <= 60.0
-    pauses = _pauses(looks=4)
+    assert max(_pauses(queries=10**6)) <= 60.0
+    pauses = _pauses(queries=4)
     assert min(pauses) < 3.0 < 14.0 < max(pauses), "a fleet that lost its power at once does not ask at once"
 
 
@@ -48,7 +48,7 @@ def test_with_company_it_looks_rarely_and_more_rarely_with_a_full_view() -> None
 
 
 def test_a_source_that_fails_is_not_asked_more_often_than_one_that_answers() -> None:
-    assert min(_pauses(known=11, looks=3)) >= 300
+    assert min(_pauses(known=11, queries=3)) >= 300
 
 
 @asynccontextmanager

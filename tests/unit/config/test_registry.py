@@ -60,7 +60,7 @@ def brought(monkeypatch: pytest.MonkeyPatch, *points: EntryPoint) -> None:
     metadata = {"Name": "example"}
     made = SimpleNamespace(metadata=metadata, version="1.0", requires=["sottovoce"], entry_points=points)
     monkeypatch.setattr("importlib.metadata.distributions", lambda: [made])
-    monkeypatch.setattr("sottovoce.plugins.discovery._any", lambda path: True)
+    monkeypatch.setattr("sottovoce.plugins.discovery._any_plugin_installed", lambda path: True)
 
 
 @pytest.fixture(autouse=True)
@@ -68,7 +68,7 @@ def _as_at_a_start() -> Iterator[None]:
     _installed.cache_clear()
     registry._PLUGIN_ALGORITHMS.clear()
     yield
-    guard._ENTERED.clear()
+    guard._CALLED.clear()
     _installed.cache_clear()
     registry._PLUGIN_ALGORITHMS.clear()
 

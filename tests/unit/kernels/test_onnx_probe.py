@@ -21,7 +21,7 @@ from tests.support.sources import sources
 
 @pytest.fixture(autouse=True)
 def _nothing_found_yet(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(probe, "_found", {})
+    monkeypatch.setattr(probe, "_results", {})
 
 
 def of(model: bytes) -> Graph:

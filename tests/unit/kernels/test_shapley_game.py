@@ -46,7 +46,7 @@ def test_the_game_of_averages_comes_out_the_same_in_chunks(players: int, monkeyp
 
 @given(st.lists(st.floats(-1e3, 1e3), min_size=1, max_size=12))
 def test_weights_are_shares_of_what_is_positive(phi: list[float]) -> None:
-    weights = shapley.normalised(np.array(phi))
+    weights = shapley.mixing_weights(np.array(phi))
     assert weights.sum() == pytest.approx(1, abs=1e-12)
     assert (weights >= 0).all()
     if max(phi) <= 0:
@@ -56,4 +56,4 @@ def test_weights_are_shares_of_what_is_positive(phi: list[float]) -> None:
         assert all(weight > 0 for weight, seen in zip(weights, visible, strict=True) if seen) or max(phi) < 1e-290
         assert all(weight == 0 for weight, value in zip(weights, phi, strict=True) if value <= 0)
         assert (np.argsort(weights, kind="stable")[-1]) in np.flatnonzero(np.array(phi) == max(phi))
-    assert shapley.normalised(np.array([3.0, -1.0, 1.0])).tolist() == [0.75, 0, 0.25]
+    assert shapley.mixing_weights(np.array([3.0, -1.0, 1.0])).tolist() == [0.75, 0, 0.25]

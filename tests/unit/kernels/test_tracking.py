@@ -10,7 +10,7 @@ def test_it_telescopes() -> None:
     gradients = np.random.default_rng(0).normal(size=(9, 6))
     tracked = gradients[0]
     for previous, gradient in pairwise(gradients):
-        tracked = tracking.corrected(tracked, gradient, previous)
+        tracked = tracking.correct_gradient(tracked, gradient, previous)
         np.testing.assert_allclose(tracked, gradient, atol=1e-12)
 
 
@@ -20,7 +20,8 @@ def test_after_mixing_the_mean_is_that_of_the_last_gradients() -> None:
     mixing = (np.eye(agents) + np.roll(np.eye(agents), 1, axis=0)) / 2
     tracked = gradients[0]
     for previous, gradient in pairwise(gradients):
-        tracked = mixing @ np.array([tracking.corrected(*one) for one in zip(tracked, gradient, previous, strict=True)])
+        rows = zip(tracked, gradient, previous, strict=True)
+        tracked = mixing @ np.array([tracking.correct_gradient(*row) for row in rows])
     np.testing.assert_allclose(tracked.mean(axis=0), gradients[-1].mean(axis=0), atol=1e-12)
     assert np.abs(tracked - gradients[-1]).max() > 0.1, "but nobody's own"
 
@@ -31,7 +32,7 @@ def test_it_finds_the_minimum_of_the_sum_where_gradients_alone_do_not() -> None:
     models, tracked = np.zeros((3, 1)), -centres
     for _ in range(400):
         moved = mixing @ (models - 0.2 * tracked)
-        tracked = mixing @ tracking.corrected(tracked, moved - centres, models - centres)
+        tracked = mixing @ tracking.correct_gradient(tracked, moved - centres, models - centres)
         models = moved
     np.testing.assert_allclose(models, 3, atol=1e-9)
 
@@ -39,5 +40,5 @@ def test_it_finds_the_minimum_of_the_sum_where_gradients_alone_do_not() -> None:
 def test_the_arguments_stay_as_they_were() -> None:
     arrays = [np.ones(3), np.full(3, 2.0), np.full(3, 5.0)]
     before = [array.copy() for array in arrays]
-    assert tracking.corrected(*arrays).tolist() == [-2.0] * 3
+    assert tracking.correct_gradient(*arrays).tolist() == [-2.0] * 3
     assert all(np.array_equal(array, old) for array, old in zip(arrays, before, strict=True))

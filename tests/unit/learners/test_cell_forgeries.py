@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from sottovoce.algorithms.cell.public.machine import Cells
-from sottovoce.algorithms.cell.public.messages import CellMessage, Known, Result, Said
+from sottovoce.algorithms.cell.public.messages import AnyContent, CellMessage, Known, Result
 from sottovoce.algorithms.cell.public.state import CellState
 from sottovoce.errors import MessageRefused
 from sottovoce.learners import PeersChanged, Received
@@ -16,7 +16,7 @@ from tests.cells.liars import Forger
 from tests.cells.world import World
 
 
-def _told(cells: Cells, state: CellState, liar: str, said: Said) -> CellState:
+def _told(cells: Cells, state: CellState, liar: str, said: AnyContent) -> CellState:
     """Hand a message to the learner, and return the state after it."""
     with contextlib.suppress(MessageRefused):
         state, _ = cells.on(state, Received(liar, CellMessage(said)), 0.0)

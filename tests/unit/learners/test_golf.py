@@ -370,7 +370,7 @@ def test_what_a_revoked_device_has_published_leaves_with_it() -> None:
     alone = hand.state.moments
     hand.on(Received("a", replace(model(), records=(published("revoked"),))))
     assert len(hand.state.shelf) == 1, "and is not taken any more"
-    shelf, _, _ = hand.state.shelf.added([published("revoked", 1, 0.0, 1.0)])
+    shelf, _, _ = hand.state.shelf.add([published("revoked", 1, 0.0, 1.0)])
     hand.state = replace(hand.state, shelf=shelf, moments=alone + SCHEME.moments(np.array([[1, 0, ONE]])))
     (shelved,) = hand.on(TICK).all(Shelve)
     assert [record.owner for record in shelved.gone] == ["revoked"]

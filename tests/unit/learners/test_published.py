@@ -21,10 +21,10 @@ def keys(shelf: Shelf) -> list[tuple[str, int]]:
 @given(st.permutations(range(12)), st.integers(1, 14))
 def test_the_same_records_are_kept_in_whatever_order_they_come(order: list[int], capacity: int) -> None:
     everything = [record(f"device-{i}") for i in range(12)]
-    together, _, _ = Shelf(capacity).added(everything)
+    together, _, _ = Shelf(capacity).add(everything)
     one_by_one = Shelf(capacity)
     for i in order:
-        one_by_one, new, gone = one_by_one.added([everything[i]])
+        one_by_one, new, gone = one_by_one.add([everything[i]])
         assert len(new) <= 1
         assert len(gone) <= 1
     assert keys(one_by_one) == keys(together)
@@ -34,28 +34,28 @@ def test_the_same_records_are_kept_in_whatever_order_they_come(order: list[int],
 
 def test_a_full_shelf_says_what_it_wants_and_what_had_to_go() -> None:
     everything = [record(f"device-{i}") for i in range(20)]
-    shelf, _, _ = Shelf(10).added(everything[:10])
-    wanted = [one for one in everything[10:] if shelf.wants(one.key)]
-    fuller, new, gone = shelf.added(everything[10:])
+    shelf, _, _ = Shelf(10).add(everything[:10])
+    wanted = [one for one in everything[10:] if shelf.would_store(one.key)]
+    fuller, new, gone = shelf.add(everything[10:])
     assert {one.key for one in new} <= {one.key for one in wanted}
     assert {one.key for one in gone} == set(keys(shelf)) - set(keys(fuller))
     assert len(new) == len(gone) > 0
-    assert not any(shelf.wants(key) for key in keys(shelf)), "nothing is wanted twice"
+    assert not any(shelf.would_store(key) for key in keys(shelf)), "nothing is wanted twice"
 
 
 def test_the_first_of_two_records_of_one_slot_stays() -> None:
-    shelf, _, _ = Shelf(4).added([record("a")])
-    again, new, gone = shelf.added([replace(record("a"), values=np.arange(3) + 7)])
+    shelf, _, _ = Shelf(4).add([record("a")])
+    again, new, gone = shelf.add([replace(record("a"), values=np.arange(3) + 7)])
     assert (again, new, gone) == (shelf, [], [])
 
 
 def test_slots_of_one_owner_are_different_records() -> None:
-    shelf, new, _ = Shelf(4).added([record("a", 0), record("a", 1)])
+    shelf, new, _ = Shelf(4).add([record("a", 0), record("a", 1)])
     assert len(new) == len(shelf) == 2
 
 
 def test_batches_go_round_and_leave_nothing_out() -> None:
-    shelf, _, _ = Shelf(100).added(record(f"device-{i}") for i in range(10))
+    shelf, _, _ = Shelf(100).add(record(f"device-{i}") for i in range(10))
     seen, cursor = [], 0
     for _ in range(5):
         batch, cursor = shelf.batch(cursor, 4)
@@ -65,14 +65,14 @@ def test_batches_go_round_and_leave_nothing_out() -> None:
 
 
 def test_a_batch_is_never_longer_than_the_shelf() -> None:
-    shelf, _, _ = Shelf(100).added([record("a"), record("b")])
+    shelf, _, _ = Shelf(100).add([record("a"), record("b")])
     assert len(shelf.batch(0, 50)[0]) == 2
     assert Shelf(3).batch(5, 50) == ((), 5)
 
 
 def test_an_empty_shelf_holds_nothing() -> None:
     assert Shelf(3).holding == Holding(0, 0)
-    assert Shelf(3).added([])[0] == Shelf(3)
+    assert Shelf(3).add([])[0] == Shelf(3)
 
 
 def test_every_field_is_signed() -> None:

@@ -117,7 +117,7 @@ def test_one_neighbour_far_ahead_moves_nobody() -> None:
     hand = Hand().beat(0.0).answer()
     before = hand.state
     hand.on(Received("a", message(FAR)))
-    assert hand.state.came == before.came, "nothing of it is kept"
+    assert hand.state.messages == before.messages, "nothing of it is kept"
     assert hand.state.drift == FAR
     hand.on(Received("b", message(0))).on(Received("c", message(0))).beat(4.0)
     assert hand.state.work.round == 0, "it is waited for"
@@ -144,7 +144,7 @@ def test_memory_is_bounded_whatever_a_neighbour_sends() -> None:
         for phase in (1, 2):
             for _ in range(3):
                 hand.on(Received("a", message(turn, phase)))
-    assert len(hand.state.came) <= 2 * (MAX_BEHIND + 1)
+    assert len(hand.state.messages) <= 2 * (MAX_BEHIND + 1)
     assert len(hand.state.heard) == 1
 
 

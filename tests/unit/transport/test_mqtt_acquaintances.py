@@ -130,13 +130,13 @@ def test_who_is_not_of_the_fleet_any_more_is_known_no_more(
 ) -> None:
     """This device has begun to trust another authority; anyone who that one has not enrolled is refused."""
     known = here.known.meet(there.node_id, introduced_by(there, a_key()))
-    known.knows = True
-    here.known.trust_changed()
+    known.has_answered = True
+    here.known.note_trust_change()
     assert here.known.find(there.node_id) is known
-    assert not known.knows  # that this device may have another certificate
+    assert not known.has_answered  # that this device may have another certificate
     elsewhere = enrol(new_fleet(tmp_path / "elsewhere", there.fleet), tmp_path / "x")
     here.trust._identity = elsewhere
-    here.known.trust_changed()
+    here.known.note_trust_change()
     assert here.known.find(there.node_id) is None
     assert here.known.find(there.node_id) is None
 
@@ -158,7 +158,7 @@ def test_of_one_device_too_many_this_one_begins_anew(
     here: Here, device: Callable[[str], Identity], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Else what is forgotten of the first could be told to it again, and would be taken in again."""
-    monkeypatch.setattr(module, "_MAX", 3)
+    monkeypatch.setattr(module, "_MAX_KNOWN", 3)
     key = here.presence.key.public
     others = [device(f"d{i}") for i in range(4)]
     raws = [introduced_by(one, a_key()) for one in others]
@@ -185,7 +185,7 @@ class TestPresence:
             assert not other.known.meet(own, presence.presence_announcement()).is_gone
             with pytest.raises(MessageRefused):
                 other.known.meet(own, farewell)
-        presence.begin_anew()
+        presence.renew_key()
         assert not other.known.meet(own, presence.presence_announcement()).is_gone
         assert other.restarted == [own]
 
@@ -195,7 +195,7 @@ class TestPresence:
         assert presence.check_echo(before) is Echo.AGREES
         presence.renew()
         assert presence.check_echo(before) is Echo.AGREES
-        presence.begin_anew()
+        presence.renew_key()
         assert presence.check_echo(before) is Echo.AGREES  # with another key, but older than the present one
 
     def test_a_farewell_that_came_late_is_contradicted(self, here: Here) -> None:

@@ -85,7 +85,7 @@ async def test_a_flood_is_refused_in_a_line_a_cause_and_is_not_remembered(
 ) -> None:
     a, b = [await device(name) for name in "ab"]
     (topic, request), _ = await exchange(a, b, b"there")
-    held = len(b.transport._known._known), len(b.transport._sparse_log._logged_at)
+    held = len(b.transport._acquaintances._known), len(b.transport._sparse_log._logged_at)
     for number in range(2000):
         b.hears(topic, b"garbage %d" % number)
         b.hears(topic, altered(request, introduction=b"", counter=10 + number))
@@ -93,6 +93,6 @@ async def test_a_flood_is_refused_in_a_line_a_cause_and_is_not_remembered(
         b.hears(topic + "/x" * number, request)
     assert sum(b.refused().values()) > 4000
     assert len(caplog.records) == len({record.args[0] for record in caplog.records if isinstance(record.args, tuple)})
-    assert len(b.transport._known._known) == held[0]
+    assert len(b.transport._acquaintances._known) == held[0]
     assert len(b.transport._sparse_log._logged_at) <= 12
     await exchange(a, b, b"still here")

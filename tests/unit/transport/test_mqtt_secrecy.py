@@ -18,7 +18,7 @@ def keys() -> tuple[SessionKey, SessionKey]:
 @pytest.fixture
 def pair(keys: tuple[SessionKey, SessionKey]) -> tuple[Channel, Channel]:
     a, b = keys
-    return a.shared_with("a", "b", b.public), b.shared_with("b", "a", a.public)
+    return a.channel_to("a", "b", b.public), b.channel_to("b", "a", a.public)
 
 
 def reason(channel: Channel, counter: int, sealed: bytes) -> str:
@@ -94,29 +94,29 @@ def test_a_channel_holds_between_two_devices_and_no_others(
     keys: tuple[SessionKey, SessionKey], own: str, other: str
 ) -> None:
     a, b = keys
-    message = a.shared_with("a", "b", b.public).seal(b"there")
-    assert reason(b.shared_with(own, other, a.public), *message) == "forged"
+    message = a.channel_to("a", "b", b.public).seal(b"there")
+    assert reason(b.channel_to(own, other, a.public), *message) == "forged"
 
 
 def test_another_session_opens_nothing(keys: tuple[SessionKey, SessionKey]) -> None:
     a, b = keys
-    message = a.shared_with("a", "b", b.public).seal(b"there")
-    assert reason(SessionKey().shared_with("b", "a", a.public), *message) == "forged"
-    assert reason(b.shared_with("b", "a", SessionKey().public), *message) == "forged"
+    message = a.channel_to("a", "b", b.public).seal(b"there")
+    assert reason(SessionKey().channel_to("b", "a", a.public), *message) == "forged"
+    assert reason(b.channel_to("b", "a", SessionKey().public), *message) == "forged"
 
 
 def test_no_nonce_is_used_twice_whatever_channels_there_were_between_two_keys(
     keys: tuple[SessionKey, SessionKey],
 ) -> None:
     a, b = keys
-    counters = [a.shared_with("a", "b", b.public).seal(b"there")[0] for _ in range(10)]
+    counters = [a.channel_to("a", "b", b.public).seal(b"there")[0] for _ in range(10)]
     assert len(set(counters)) == 10
 
 
 @pytest.mark.parametrize("key", [bytes(32), b"\x01" + bytes(31), b"\xff" * 31])
 def test_keys_that_are_none_are_refused(key: bytes) -> None:
     with pytest.raises(MessageRefused) as refused:
-        SessionKey().shared_with("a", "b", key)
+        SessionKey().channel_to("a", "b", key)
     assert refused.value.reason == "malformed"
 
 

@@ -106,7 +106,7 @@ async def test_an_answer_counts_for_what_was_asked_of_whom_it_is_from(device: Ne
     _, late = await exchange(a, b, b"before")
     delivery, request = await asked(a, b, b"there")
     await exchange(c, a, b"hello")
-    channel = c.transport._known.meet(a.id, a.transport._presence.presence_announcement()).channel
+    channel = c.transport._acquaintances.meet(a.id, a.transport._presence.presence_announcement()).channel
     counter, sealed = channel.seal(Content(kind=Content.KIND_ANSWER, exchange=2, body=b"lie").SerializeToString())
     keys = {"sender_key": c.transport._presence.key.public, "recipient_key": a.transport._presence.key.public}
     a.hears(inbox(a, c), Frame(counter=counter, sealed=sealed, **keys).SerializeToString(deterministic=True))
@@ -170,7 +170,7 @@ async def test_who_is_believed_to_be_gone_is_tried_again_after_a_time(device: Ne
     a, b = [await device(name) for name in "ab"]
     await exchange(a, b, b"there")
     a.hears(f"sottovoce/v1/{b.identity.fleet}/peer/{b.id}", b.transport._presence.departure_announcement())
-    known = a.transport._known.find(b.id)
+    known = a.transport._acquaintances.find(b.id)
     assert known is not None
     assert 200 < known.gone_until - time.monotonic() < 400
     known.gone_until = time.monotonic()  # so much later
@@ -261,9 +261,9 @@ async def test_a_renewed_certificate_is_told_to_everybody(device: NewDevice, fle
     (answer,) = await b.frames(1)
     a.hears(*answer)
     assert await delivery == b"answer"
-    a.transport._known.trust_changed()
+    a.transport._acquaintances.note_trust_change()
     _, (_, frame) = await asked(a, b, b"after")
-    told = b.transport._known.meet(a.id, Frame.FromString(frame).introduction)
+    told = b.transport._acquaintances.meet(a.id, Frame.FromString(frame).introduction)
     assert told.introduced.subject.not_after == a.trust.identity.not_after
 
 
@@ -291,7 +291,7 @@ async def test_a_revoked_device_is_handed_on_so_that_it_is_told_why(device: NewD
 async def test_a_device_that_begins_anew_ends_what_it_waits_for_and_goes_on(
     device: NewDevice, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(acquaintances, "_MAX", 2)
+    monkeypatch.setattr(acquaintances, "_MAX_KNOWN", 2)
     a, b, c, d = [await device(name) for name in "abcd"]
     await exchange(a, b, b"there")
     await exchange(a, c, b"there")

@@ -8,7 +8,7 @@ from sottovoce.errors import MessageRefused
 from sottovoce.transport import DeliveryFailed, Listener, Peer, Receive
 from sottovoce.transport import multi_transport as module
 from sottovoce.transport.multi_transport import MultiTransport
-from sottovoce.wire import Cut
+from sottovoce.wire import SplitMessage
 from sottovoce.wire.v1.parts_pb2 import PartReceipt
 
 ANSWER = b"answer"
@@ -112,7 +112,7 @@ async def joined(largest: int = 1000) -> tuple[MultiTransport, MultiTransport, W
     async def deliver(peer: Peer, message: bytes, timeout: float) -> bytes:  # noqa: ASYNC109
         way.act(message)
         way.sent.append(message)
-        return await recipient._received("a", message)
+        return await recipient._handle_received("a", message)
 
     way.deliver = deliver  # type: ignore[method-assign]
     return sender, recipient, way, received
@@ -141,42 +141,42 @@ async def test_it_goes_on_by_the_part_that_is_missing() -> None:
     assert len(way.sent) == 3
     way.act = lambda _: ANSWER
     assert await sender.deliver(PEER, large, 10) == ANSWER
-    assert len(set(way.sent)) == len(way.sent) == Cut(large, way.largest - 64).count
+    assert len(set(way.sent)) == len(way.sent) == SplitMessage(large, way.largest - 64).count
     assert received == [("a", large)]
 
 
 async def test_senders_do_not_come_into_each_others_messages() -> None:
     _, recipient, _, received = await joined()
-    cuts = {name: Cut(name.encode() * 500, 100) for name in "abc"}
+    cuts = {name: SplitMessage(name.encode() * 500, 100) for name in "abc"}
     for index in range(5):
         for name, cut in cuts.items():
-            await recipient._received(name, cut.part(index))
+            await recipient._handle_received(name, cut.part(index))
     assert received == [(name, name.encode() * 500) for name in cuts]
 
 
 async def test_no_sender_makes_the_recipient_hold_more_than_a_few_messages() -> None:
     _, recipient, _, received = await joined()
-    cut = Cut(bytes(1000), 100)
+    cut = SplitMessage(bytes(1000), 100)
     for number in range(50):
-        await recipient._received(f"d{number}", cut.part(0))
+        await recipient._handle_received(f"d{number}", cut.part(0))
     assert len(recipient._incoming) == module._MAX_ASSEMBLIES
     for number in range(300):
         for part in range(2):
-            await recipient._received(f"e{number}", Cut(bytes(200), 100).part(part))
+            await recipient._handle_received(f"e{number}", SplitMessage(bytes(200), 100).part(part))
     assert len(recipient._answered) == module._MAX_REMEMBERED
     assert len(received) == 300
 
 
 async def test_a_sender_who_lies_is_refused_and_begins_anew() -> None:
     _, recipient, _, received = await joined()
-    honest, other = Cut(b"a" * 200, 100), Cut(b"b" * 200, 100)
+    honest, other = SplitMessage(b"a" * 200, 100), SplitMessage(b"b" * 200, 100)
     lie = other.part(1).replace(other.digest, honest.digest)
-    await recipient._received("a", honest.part(0))
+    await recipient._handle_received("a", honest.part(0))
     with pytest.raises(MessageRefused, match="do not match its digest"):
-        await recipient._received("a", lie)
+        await recipient._handle_received("a", lie)
     assert recipient._incoming == {}
     for index in range(2):
-        await recipient._received("a", honest.part(index))
+        await recipient._handle_received("a", honest.part(index))
     assert received == [("a", b"a" * 200)]
 
 
@@ -229,9 +229,9 @@ async def test_whoever_has_used_up_its_quota_is_refused_before_anything_is_looke
 
     recipient = MultiTransport([Way("grpc")], admit)
     await recipient.start(receive)
-    cut = Cut(bytes(5000), 2000)
-    await recipient._received("a", b"whole")
-    await recipient._received("a", cut.part(0))
+    cut = SplitMessage(bytes(5000), 2000)
+    await recipient._handle_received("a", b"whole")
+    await recipient._handle_received("a", cut.part(0))
     with pytest.raises(MessageRefused, match="too much"):
-        await recipient._received("a", cut.part(1))
+        await recipient._handle_received("a", cut.part(1))
     assert sizes == [("a", 5), ("a", len(cut.part(0))), ("a", len(cut.part(1)))]

@@ -96,7 +96,7 @@ async def becomes(front: Front, accepted: int) -> None:
 
 @pytest.fixture
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(front, "_bound", lambda: FEW)
+    monkeypatch.setattr(front, "_connection_limit", lambda: FEW)
 
 
 async def test_bytes_cross_both_ways_and_the_connection_is_counted_as_good_once_it_led_to_a_call() -> None:
@@ -170,13 +170,13 @@ async def test_connections_reach_grpc_also_when_its_socket_was_removed() -> None
 async def test_connections_that_do_not_reach_grpc_are_trouble_until_they_do(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(front, "_LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(front, "_PROBE_SECONDS", 0.01)
     async with running() as (found, _, dial):
-        way, found._way_in = found._way_in, "/absent"
+        way, found._grpc_path = found._grpc_path, "/absent"
         for _ in range(3):
             assert await (await dial(HELLO)).is_cut_off()
         assert "do not reach gRPC ([Errno 2]" in found.trouble
-        found._way_in = way
+        found._grpc_path = way
         async with asyncio.timeout(PATIENCE):
             while found.trouble:  # noqa: ASYNC110 - a deadline is all that is needed
                 await asyncio.sleep(0.005)
@@ -187,4 +187,4 @@ async def test_connections_that_do_not_reach_grpc_are_trouble_until_they_do(
 def test_the_bound_leaves_descriptors_for_the_ledger(monkeypatch: pytest.MonkeyPatch) -> None:
     for soft, bound in ((2**20, 128), (1024, 128), (512, 42), (64, 8)):
         monkeypatch.setattr("resource.getrlimit", lambda _, soft=soft: (soft, soft))
-        assert front._bound() == bound
+        assert front._connection_limit() == bound

@@ -4,7 +4,7 @@ import hashlib
 
 import pytest
 from sottovoce.errors import MessageRefused
-from sottovoce.wire import Assembly, Cut, decode_part, is_part
+from sottovoce.wire import Assembly, SplitMessage, decode_part, is_part
 from sottovoce.wire.limits import MAX_ENVELOPE_BYTES
 from sottovoce.wire.v1.parts_pb2 import Part, PartReceipt
 
@@ -12,7 +12,7 @@ MESSAGE = bytes(range(250)) * 3
 
 
 def parts_of(message: bytes, most: int) -> list[Part]:
-    cut = Cut(message, most)
+    cut = SplitMessage(message, most)
     return [decode_part(cut.part(index)) for index in range(cut.count)]
 
 
@@ -34,7 +34,7 @@ def test_its_parts_make_up_the_message(most: int) -> None:
 
 
 def test_a_receipt_asks_for_the_first_part_that_is_missing() -> None:
-    cut = Cut(MESSAGE, 100)
+    cut = SplitMessage(MESSAGE, 100)
     assembly = Assembly(decode_part(cut.part(0)))
     asked = []
     for index in (2, 0, 0, 7, 1):
@@ -44,7 +44,7 @@ def test_a_receipt_asks_for_the_first_part_that_is_missing() -> None:
 
 
 def test_a_part_is_told_from_a_message_and_a_receipt_from_an_answer() -> None:
-    cut = Cut(MESSAGE, 100)
+    cut = SplitMessage(MESSAGE, 100)
     assert is_part(cut.part(0))
     assert not any(is_part(raw) for raw in (b"", b"\x0a\x03abc", PartReceipt(next=0).SerializeToString()))
     assert cut.next_part(b"") is None
@@ -55,7 +55,7 @@ def test_a_part_is_told_from_a_message_and_a_receipt_from_an_answer() -> None:
 @pytest.mark.parametrize("next_one", [8, 9, 2**32 - 1])
 def test_an_answer_that_asks_for_a_part_that_there_is_not_is_refused(next_one: int) -> None:
     with pytest.raises(MessageRefused) as refusal:
-        Cut(MESSAGE, 100).next_part(PartReceipt(next=next_one).SerializeToString())
+        SplitMessage(MESSAGE, 100).next_part(PartReceipt(next=next_one).SerializeToString())
     assert refusal.value.reason == "malformed"
 
 

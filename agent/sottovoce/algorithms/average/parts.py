@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from sottovoce.algorithms.average.settings import AverageSettings
-from sottovoce.algorithms.family import Family, Kept, Made, budget_of, settings_of
+from sottovoce.algorithms.family import Family, LearnerAndCodec, StoredRecords, budget_of, settings_of
 from sottovoce.config import AgentConfig
 from sottovoce.data import width
 from sottovoce.errors import ConfigError
@@ -25,12 +25,12 @@ def family(config: AgentConfig) -> Family:
     model = Mean(width(data.transform, data.features))
     profile = _profile(learner, model.size)
 
-    def make_learner(owner: str, provenance: "Provenance", kept: Kept) -> Made:
+    def make_learner(owner: str, provenance: "Provenance", stored_records: StoredRecords) -> LearnerAndCodec:
         from sottovoce.algorithms.push_sum.public.machine import PushSum
         from sottovoce.algorithms.push_sum.state_codec import PushSumCodec
         from sottovoce.algorithms.steps.public.descent import Schedule
 
-        del owner, provenance, kept  # push-sum mass is anonymous, and no records are published
+        del owner, provenance, stored_records  # push-sum mass is anonymous, and no records are published
         schedule = Schedule(
             learner=learner.name,
             size=profile.size,
@@ -79,12 +79,12 @@ def _secure_sum_family(config: AgentConfig, learner: AverageSettings, model: Mea
     """Return the parts of `average` with secure sums."""
     mechanism = terms.cell_mechanism(budget_of(config))
 
-    def make_learner(owner: str, provenance: "Provenance", kept: Kept) -> Made:
+    def make_learner(owner: str, provenance: "Provenance", stored_records: StoredRecords) -> LearnerAndCodec:
         from sottovoce.algorithms.cell.public.machine import Cells
         from sottovoce.algorithms.cell.public.sum_consumer import MeanCourse
         from sottovoce.algorithms.cell.state_codec import CellCodec
 
-        del kept
+        del stored_records
         cells = Cells(
             learner.name,
             owner=owner,

@@ -1,4 +1,4 @@
-"""Codec for the durable state of a device in secure sums, which is the result of the opened sums it knows."""
+"""Codec for the durable state of a device in secure sums: the result of the opened sums that it knows."""
 
 import numpy as np
 

@@ -25,7 +25,7 @@ class ContributionsCodec:
             variation=state.variation,
             exhausted=state.exhausted,
             turn=state.turn,
-            held=to_wire(one for _, one in sorted({**state.kept, **state.held}.items())),
+            held=to_wire(contribution for _, contribution in sorted({**state.kept, **state.held}.items())),
         )
         put_numbers(saved, state.numerator)
         return saved.SerializeToString()
@@ -36,15 +36,15 @@ class ContributionsCodec:
         if not saved.size:
             return self._learner.fresh()
         try:
-            numerator, held = take_numbers(saved), from_wire(saved.held)
+            numerator, contributions = take_numbers(saved), from_wire(saved.held)
         except MessageRefused as error:
             raise ValueError(f"the contributions are invalid: {error}") from error
-        for numbers in (numerator, *(one.numerator for one in held)):
+        for numbers in (numerator, *(contribution.numerator for contribution in contributions)):
             if numbers.size != self._size:
                 raise OtherModel(numbers.size, self._size)
         return ContributionsState(
             numerator=numerator,
-            held={rank(one.owner): one for one in held},
+            held={rank(contribution.owner): contribution for contribution in contributions},
             cycle=saved.cycle,
             step=saved.step,
             variation=saved.variation,

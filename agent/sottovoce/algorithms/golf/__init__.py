@@ -1,1 +1,1 @@
-"""The `golf` algorithm, which is gossip learning by data perturbation."""
+"""The `golf` algorithm: gossip learning by data perturbation."""

@@ -1,4 +1,4 @@
-"""Registry entry for `golf`, which is gossip learning on perturbed records (Hegedűs & Jelasity 2017)."""
+"""Registry entry for `golf`: gossip learning on perturbed records (Hegedűs & Jelasity 2017)."""
 
 from typing import Any
 

@@ -1,9 +1,9 @@
-"""Parts of `golf`, which is gossip learning on perturbed records."""
+"""Parts of `golf`: gossip learning on perturbed records."""
 
 import math
 from typing import TYPE_CHECKING
 
-from sottovoce.algorithms.family import Family, Kept, Made, scaling_of, settings_of
+from sottovoce.algorithms.family import Family, LearnerAndCodec, StoredRecords, scaling_of, settings_of
 from sottovoce.algorithms.golf.settings import GolfSettings
 from sottovoce.config import AgentConfig
 from sottovoce.data import width
@@ -12,7 +12,7 @@ from sottovoce.kernels.gossip_rules import RULES
 from sottovoce.kernels.linear import OneVsAll
 from sottovoce.kernels.ridge import ridge
 from sottovoce.perturbation import Scheme, best, best_for_ridge, scheme
-from sottovoce.vault.terms.plugin_scheme import scheme as chosen
+from sottovoce.vault.terms.plugin_scheme import scheme as configured_scheme
 from sottovoce.vault.terms.records import RecordTerms
 
 if TYPE_CHECKING:
@@ -28,13 +28,13 @@ def family(config: AgentConfig) -> Family:
     rule = RULES.get(learner.chosen_model)
     fit = None if rule else ridge
 
-    def make_learner(owner: str, provenance: "Provenance", kept: Kept) -> Made:
+    def make_learner(owner: str, provenance: "Provenance", stored_records: StoredRecords) -> LearnerAndCodec:
         from sottovoce.algorithms.golf.public.machine import Golf, GolfSchedule
         from sottovoce.algorithms.golf.state_codec import GolfCodec
 
-        each = math.ceil(config.data.expected_records)
-        schedule = GolfSchedule(perturbed, learner.period, learner.batch, learner.capacity, each)
-        golf = Golf(schedule, rule, fit, owner, provenance, kept)
+        max_records = math.ceil(config.data.expected_records)
+        schedule = GolfSchedule(perturbed, learner.period, learner.batch, learner.capacity, max_records)
+        golf = Golf(schedule, rule, fit, owner, provenance, stored_records)
         return golf, GolfCodec(golf)
 
     model = OneVsAll(perturbed.features, perturbed.classes)
@@ -45,21 +45,21 @@ def family(config: AgentConfig) -> Family:
 
 
 def _push_sum_family(config: AgentConfig, learner: GolfSettings, model: OneVsAll, terms: RecordTerms) -> Family:
-    each, perturbed = math.ceil(config.data.expected_records), terms.scheme
+    max_records, perturbed = math.ceil(config.data.expected_records), terms.scheme
 
-    def make_learner(owner: str, provenance: "Provenance", kept: Kept) -> Made:
+    def make_learner(owner: str, provenance: "Provenance", stored_records: StoredRecords) -> LearnerAndCodec:
         from sottovoce.algorithms.golf.public.moments_machine import GolfMoments
         from sottovoce.algorithms.golf.public.packed_moments import PackedMoments
         from sottovoce.algorithms.push_sum.state_codec import PushSumCodec
         from sottovoce.algorithms.steps.public.descent import Schedule
 
-        del owner, provenance, kept  # push-sum mass is anonymous, and no records are published
-        moments = PackedMoments(perturbed, each)
+        del owner, provenance, stored_records  # push-sum mass is anonymous, and no records are published
+        moments = PackedMoments(perturbed, max_records)
         schedule = Schedule(
             learner=learner.name,
             size=moments.size,
             period=learner.period,
-            steps=each,
+            steps=max_records,
             step_size=1.0,
             step_decay=0.0,
             expected_records=1.0,
@@ -73,7 +73,7 @@ def _push_sum_family(config: AgentConfig, learner: GolfSettings, model: OneVsAll
         from sottovoce.algorithms.golf.public.packed_moments import PackedMoments
         from sottovoce.wire.limits import MAX_PARAMETERS
 
-        size = PackedMoments(perturbed, each).size
+        size = PackedMoments(perturbed, max_records).size
         if size > MAX_PARAMETERS:
             raise ConfigError(
                 f"learner.mixing: the sums over records of {perturbed.features} features have {size} values, but a "
@@ -94,4 +94,4 @@ def scheme_of(config: AgentConfig) -> Scheme:
     if learner.perturbation == "best":
         choose = best_for_ridge if learner.chosen_model == "ridge" else best
         return choose(features, data.classes, epsilon)
-    return chosen(learner.perturbation, features, data.classes, epsilon)
+    return configured_scheme(learner.perturbation, features, data.classes, epsilon)

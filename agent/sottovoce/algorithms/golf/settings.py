@@ -1,4 +1,4 @@
-"""Settings for `golf`, which is gossip learning on perturbed records."""
+"""Settings for `golf`: gossip learning on perturbed records."""
 
 from collections.abc import Mapping
 from typing import Annotated, ClassVar, Literal
@@ -53,9 +53,9 @@ class GolfSettings(LearnerSettings, frozen=True, tag="golf"):
         super().__post_init__()
         known = [*_PERTURBATIONS, *installed_plugins(MECHANISM)]
         if self.perturbation not in known:
-            near = suggestion(self.perturbation, known)
-            what = f"did you mean {near}?" if near else f"choose one of {', '.join(known)}"
-            raise invalid_key("perturbation", f"unknown perturbation; {what}")
+            nearest = suggestion(self.perturbation, known)
+            remedy = f"did you mean {nearest}?" if nearest else f"choose one of {', '.join(known)}"
+            raise invalid_key("perturbation", f"unknown perturbation; {remedy}")
         if self.fidelity == "paper" and self.perturbation != "best":
             raise invalid_key("perturbation", "the paper's variant has only one perturbation; remove the key")
         if self.mixing == "push-sum":

@@ -28,6 +28,6 @@ def from_bytes(payload: bytes) -> GolfMessage:
 
 def check(message: GolfMessage) -> None:
     """Check that the values in a message are in range; see PayloadCodec.check."""
-    check_model(message.parameters, message.age, least=0)
+    check_model(message.parameters, message.age, minimum=0)
     if message.holding.count > MAX:
         raise MessageRefused("range", "the number of records exceeds its limit")

@@ -1,1 +1,1 @@
-"""The `gradient-walk` algorithm, which is gossip learning by gradient perturbation."""
+"""The `gradient-walk` algorithm: gossip learning by gradient perturbation."""

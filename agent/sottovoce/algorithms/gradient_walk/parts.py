@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from sottovoce.algorithms.family import Family, Kept, Made, scaling_of, settings_of
+from sottovoce.algorithms.family import Family, LearnerAndCodec, StoredRecords, scaling_of, settings_of
 from sottovoce.algorithms.gradient_walk.settings import GradientWalkSettings
 from sottovoce.config import AgentConfig
 from sottovoce.data import width
@@ -21,11 +21,11 @@ def family(config: AgentConfig) -> Family:
     model = OneVsAll(width(data.transform, data.features), data.classes)
     epsilons = visit_epsilons(learner.budget, learner.visits, config.privacy.epsilon)
 
-    def make_learner(owner: str, provenance: "Provenance", kept: Kept) -> Made:
+    def make_learner(owner: str, provenance: "Provenance", stored_records: StoredRecords) -> LearnerAndCodec:
         from sottovoce.algorithms.gradient_walk.public.machine import GradientWalk, GradientWalkSchedule
         from sottovoce.algorithms.gradient_walk.state_codec import GradientWalkCodec
 
-        del owner, provenance, kept  # a walking model is anonymous, and no records are published
+        del owner, provenance, stored_records  # a walking model is anonymous, and no records are published
         schedule = GradientWalkSchedule(
             learner=learner.name,
             copies=copies(data.classes),

@@ -1,4 +1,4 @@
-"""Settings for `gradient-walk`, which is gossip learning by gradient perturbation."""
+"""Settings for `gradient-walk`: gossip learning by gradient perturbation."""
 
 from typing import Annotated, Literal
 

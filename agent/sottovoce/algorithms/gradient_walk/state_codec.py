@@ -9,7 +9,7 @@ class GradientWalkCodec:
     """State codec for the gradient-walk learner; implements StateCodec."""
 
     def __init__(self, learner: GradientWalk) -> None:
-        self._like = learner.fresh().parameters
+        self._template = learner.fresh().parameters
 
     def encode(self, state: GradientWalkState) -> bytes:
         """Encode the durable part of the state; see StateCodec.encode."""
@@ -33,12 +33,14 @@ class GradientWalkCodec:
         """Decode a state; see StateCodec.decode."""
         saved = gradient_walk_pb2.GradientWalkState.FromString(raw)
         return GradientWalkState(
-            parameters=saved_model(saved.parameters, self._like),
+            parameters=saved_model(saved.parameters, self._template),
             age=saved.age,
             cycle=saved.cycle,
             turn=saved.turn,
             visits=saved.visits,
             exhausted=saved.exhausted,
             begun=saved.begun,
-            walks=tuple(Walk(saved_model(held.parameters, self._like), held.age, held.visited) for held in saved.walks),
+            walks=tuple(
+                Walk(saved_model(walk.parameters, self._template), walk.age, walk.visited) for walk in saved.walks
+            ),
         )

@@ -1,1 +1,1 @@
-"""The `group-sgd` algorithm, which is DP-SGD over secure sums."""
+"""The `group-sgd` algorithm: DP-SGD over secure sums."""

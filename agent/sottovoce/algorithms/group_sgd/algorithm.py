@@ -1,4 +1,4 @@
-"""Registry entry for `group-sgd`, which is DP-SGD over secure sums."""
+"""Registry entry for `group-sgd`: DP-SGD over secure sums."""
 
 from typing import Any
 

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 from sottovoce.algorithms.family import (
     NOISY,
     Family,
-    Kept,
-    Made,
+    LearnerAndCodec,
+    StoredRecords,
     budget_of,
     kernel_of,
     noise_bounded_step,
@@ -26,23 +26,25 @@ if TYPE_CHECKING:
 INITIAL_SEED = 0
 """Seed for the public initial model, which is the same in every fleet."""
 
-_ROOM = 4  # as a multiple of the expected number of records per device
-_LARGEST = 12.0  # as a multiple of the default step size; all members take the same step
+_MAX_RECORDS_FACTOR = 4  # as a multiple of the expected number of records per device
+_MAX_STEP_FACTOR = 12.0  # as a multiple of the default step size; all members take the same step
 
 
 def family(config: AgentConfig) -> Family:
     """Return the parts of `group-sgd`."""
     learner, cell = settings_of(config, GroupSgdSettings), _cell(config)
-    kernel, held = kernel_of(config), config.data.expected_records
-    terms = CellGradientTerms(learner.name, learner.steps, learner.clip, cell, math.ceil(_ROOM * held))
+    kernel, expected_records = kernel_of(config), config.data.expected_records
+    terms = CellGradientTerms(
+        learner.name, learner.steps, learner.clip, cell, math.ceil(_MAX_RECORDS_FACTOR * expected_records)
+    )
 
-    def make_learner(owner: str, provenance: "Provenance", kept: Kept) -> Made:
+    def make_learner(owner: str, provenance: "Provenance", stored_records: StoredRecords) -> LearnerAndCodec:
         from sottovoce.algorithms.cell.public.machine import Cells
         from sottovoce.algorithms.cell.public.sum_consumer import DescentCourse
         from sottovoce.algorithms.cell.state_codec import CellCodec
         from sottovoce.algorithms.steps.public.descent import Schedule
 
-        del kept
+        del stored_records
         schedule = Schedule(
             learner=learner.name,
             size=kernel.size,
@@ -50,7 +52,7 @@ def family(config: AgentConfig) -> Family:
             steps=learner.steps,
             step_size=_step_size(config, kernel.size),
             step_decay=learner.step_decay,
-            expected_records=held,
+            expected_records=expected_records,
             fanout=1,
         )
         mechanism = terms.mechanism(
@@ -74,7 +76,7 @@ def _step_size(config: AgentConfig, size: int) -> float:
     learner = settings_of(config, GroupSgdSettings)
     if learner.step_size is not None or config.unit != "record":
         return learner.rate
-    records, largest = config.data.expected_records * _cell(config).least, _LARGEST * learner.rate
+    records, largest = config.data.expected_records * _cell(config).least, _MAX_STEP_FACTOR * learner.rate
     return noise_bounded_step(
         config, size, steps=learner.steps, clip=learner.clip, records=records, noisy=NOISY, largest=largest
     )

@@ -1,4 +1,4 @@
-"""Settings for `group-sgd`, which is DP-SGD over secure sums."""
+"""Settings for `group-sgd`: DP-SGD over secure sums."""
 
 from typing import Annotated
 

@@ -7,11 +7,11 @@ import numpy as np
 
 from sottovoce.algorithms.pairwise.public.machine import Pairwise
 from sottovoce.algorithms.pairwise.public.state import PairwiseState
-from sottovoce.algorithms.steps.mixing_state import decoded, encoded
+from sottovoce.algorithms.steps.mixing_state import decode_state, encode_state
 from sottovoce.algorithms.steps.public.descent import MAX_NUMERATOR, UNIT
 
-_ONE = int(UNIT)
-_MIN = _ONE >> 20  # below this weight there is no model, as in push-sum
+_WEIGHT_ONE = int(UNIT)
+_MIN_WEIGHT = _WEIGHT_ONE >> 20  # below this weight there is no model, as in push-sum
 
 
 class PairwiseCodec:
@@ -22,12 +22,12 @@ class PairwiseCodec:
 
     def encode(self, state: PairwiseState) -> bytes:
         """Encode the durable part of the state; see StateCodec.encode."""
-        return encoded(state, 0 if state.blank else _ONE)
+        return encode_state(state, 0 if state.blank else _WEIGHT_ONE)
 
     def decode(self, raw: bytes) -> PairwiseState:
         """Decode a state; see StateCodec.decode."""
-        weight, saved = decoded(raw, self._size)
-        if weight not in (0, _ONE):
-            believed = np.rint(saved["numerator"] / max(weight, _MIN) * UNIT)
-            saved["numerator"] = np.clip(believed, -MAX_NUMERATOR, MAX_NUMERATOR).astype(np.int64)
-        return PairwiseState(blank=weight < _MIN, **saved)
+        weight, saved = decode_state(raw, self._size)
+        if weight not in (0, _WEIGHT_ONE):
+            estimate = np.rint(saved["numerator"] / max(weight, _MIN_WEIGHT) * UNIT)
+            saved["numerator"] = np.clip(estimate, -MAX_NUMERATOR, MAX_NUMERATOR).astype(np.int64)
+        return PairwiseState(blank=weight < _MIN_WEIGHT, **saved)

@@ -44,10 +44,10 @@ class Proposals:
     @staticmethod
     def from_bytes(payload: bytes) -> Proposal:
         """Decode a proposal; see PayloadCodec.from_bytes."""
-        said = pairwise_pb2.Proposal.FromString(payload)
-        numerator = take_numbers(said)
+        proposal = pairwise_pb2.Proposal.FromString(payload)
+        numerator = take_numbers(proposal)
         numerator.setflags(write=False)
-        return Proposal(numerator, said.parts, said.reach if said.HasField("reach") else math.inf)
+        return Proposal(numerator, proposal.parts, proposal.reach if proposal.HasField("reach") else math.inf)
 
 
 class Moves:

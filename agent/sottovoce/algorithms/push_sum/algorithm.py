@@ -51,7 +51,7 @@ def _relation(settings: PushSumSettings) -> Relation:
     return "replace-one" if settings.fidelity == "paper" else "add-remove"  # a fixed size reveals the record count
 
 
-def _push_sum_algorithm(**own: Any) -> Algorithm:
+def _push_sum_algorithm(**attributes: Any) -> Algorithm:
     return Algorithm(
         parts=_parts,
         relation=_relation,
@@ -65,7 +65,7 @@ def _push_sum_algorithm(**own: Any) -> Algorithm:
             "contributions/1": _contributions,
         },
         audit={"data.features": 256, "data.classes": 2},
-        **own,
+        **attributes,
     )
 
 

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 from sottovoce.algorithms.family import (
     NOISY,
     Family,
-    Kept,
-    Made,
+    LearnerAndCodec,
     SignalAndNoise,
+    StoredRecords,
     kernel_of,
     noise_bounded_step,
     settings_of,
@@ -42,16 +42,16 @@ INITIAL_SEED = 0
 """Seed for the public initial model, which is the same in every fleet."""
 
 _USUAL_CONTRIBUTORS = 64
-_HELD_NUMBERS = 2**22
+_MAX_STORED_NUMBERS = 2**22
 """Maximum total size of all contributions: 32 MiB, and five times as much while their mean is computed."""
 
-_LARGEST = 2.0  # in default step sizes
-_LAST = 0.25  # largest last step size of contributions, relative to the default: longer steps oscillate
+_MAX_STEP_FACTOR = 2.0  # in default step sizes
+_MAX_LAST_STEP = 0.25  # largest last step size of contributions, relative to the default: longer steps oscillate
 _REGRESSION, _NOISY_REGRESSION = 4.0, 1.5  # docs/decisions/0023-forecast-windows.md
-_WHOLE_REGRESSION = 0.08  # per expected record, if the privacy unit is the device
-_YEAR = 365  # days
+_DEVICE_REGRESSION = 0.08  # per expected record, if the privacy unit is the device
+_DAYS_PER_YEAR = 365
 _EXACT_SHARE_BITS = 40  # the papers do not round
-_FINER = 16  # how many times finer the rounding is than a step's noise
+_ROUNDING_FINENESS = 16  # how many times finer the rounding is than a step's noise
 _UNCLIPPED_GRAPH = 0.1
 _UNCLIPPED = {"ridge": 2.0, "mlp": 5.0}  # models whose unclipped gradients are too long for the default rate
 
@@ -62,8 +62,8 @@ def family(config: AgentConfig) -> Family:
     kernel = kernel_of(config)
     _check_size(learner, kernel.size)
 
-    def make_learner(owner: str, provenance: "Provenance", kept: Kept) -> Made:
-        del kept
+    def make_learner(owner: str, provenance: "Provenance", stored_records: StoredRecords) -> LearnerAndCodec:
+        del stored_records
         schedule, initial = schedule_of(config, kernel.size), kernel.initial(INITIAL_SEED)
         if learner.mixing == "contributions":
             from sottovoce.algorithms.contributions.public.machine import Mixer
@@ -121,15 +121,17 @@ def contributors(learner: PushSumSettings, size: int) -> int:
     Raises:
         ConfigError: if they do not fit into a small device's memory.
     """
-    most = _HELD_NUMBERS // size - 1
-    held = min(_USUAL_CONTRIBUTORS, max(2, most)) if learner.contributors is None else learner.contributors
-    if held > most:
-        remedy = f"set at most {most}" if most >= 2 else 'the model is too large for them: set mixing = "push-sum"'
-        raise ConfigError(
-            f"learner.contributors: {held} contributions with {size} values each exceed the memory limit of a device, "
-            f"which is {_HELD_NUMBERS} values; {remedy}"
+    maximum = _MAX_STORED_NUMBERS // size - 1
+    count = min(_USUAL_CONTRIBUTORS, max(2, maximum)) if learner.contributors is None else learner.contributors
+    if count > maximum:
+        remedy = (
+            f"set at most {maximum}" if maximum >= 2 else 'the model is too large for them: set mixing = "push-sum"'
         )
-    return held
+        raise ConfigError(
+            f"learner.contributors: {count} contributions with {size} values each exceed the memory limit of a device, "
+            f"which is {_MAX_STORED_NUMBERS} values; {remedy}"
+        )
+    return count
 
 
 def reach_of(config: AgentConfig, schedule: "Schedule") -> float:
@@ -174,7 +176,7 @@ def schedule_of(config: AgentConfig, size: int) -> "Schedule":
         else Thresholds(rule, clip_of(config), learner.clip_decay, learner.clip_quantile),
         share_bits=_share_bits(config, size),
         follows=_follows_windows(config),
-        every=math.ceil(_YEAR / max(1, steps_of(config))) if config.follows and config.unit == "device" else 0,
+        every=math.ceil(_DAYS_PER_YEAR / max(1, steps_of(config))) if config.follows and config.unit == "device" else 0,
         longest=_largest_pace(config, size) if _follows_windows(config) else math.inf,
         steps_first=paper,
         damping=_damping(config),
@@ -208,7 +210,7 @@ def _share_bits(config: AgentConfig, size: int) -> int:
     if learner.mixing != "contributions" or not noisy:
         return SHARE_BITS
     noise = _noise(config, step_size(config, size) / _batch(config))
-    return min(SHARE_BITS, max(0, math.ceil(math.log2(_FINER / noise))))
+    return min(SHARE_BITS, max(0, math.ceil(math.log2(_ROUNDING_FINENESS / noise))))
 
 
 def _follows_windows(config: AgentConfig) -> bool:
@@ -269,16 +271,16 @@ def step_size(config: AgentConfig, size: int) -> float:
     if _follows_windows(config) and learner.step_size is None:
         return _REGRESSION
     if config.data.classes == 1 and learner.step_size is None:
-        whole = config.unit == "device"  # its single clipped sum shows the direction, but hardly the distance
-        largest = _WHOLE_REGRESSION * config.data.expected_records if whole else _REGRESSION
+        device_level = config.unit == "device"  # its single clipped sum shows the direction, but hardly the distance
+        largest = _DEVICE_REGRESSION * config.data.expected_records if device_level else _REGRESSION
         return _bounded_step(config, size, _NOISY_REGRESSION, largest)
     if learner.name == "push-sum" and learner.step_size is None:
-        usual = _UNCLIPPED_GRAPH if has_graph(learner.chosen_model) else learner.rate
-        return _UNCLIPPED.get(learner.chosen_model, usual)
+        default = _UNCLIPPED_GRAPH if has_graph(learner.chosen_model) else learner.rate
+        return _UNCLIPPED.get(learner.chosen_model, default)
     if not has_noise_rule(config):
         return learner.rate
     if learner.mixing != "contributions" or math.isinf(config.privacy.epsilon):
-        return _bounded_step(config, size, NOISY, _LARGEST * learner.rate)
+        return _bounded_step(config, size, NOISY, _MAX_STEP_FACTOR * learner.rate)
     return _bounded_step(config, size, BOUNDED_NOISY, LARGEST_BOUNDED * learner.rate)
 
 
@@ -286,7 +288,7 @@ def _step_decay(config: AgentConfig, step_size: float) -> float:
     """Return the fraction of γ lost by the last step, as configured or such that contributions end with short steps."""
     learner = settings_of(config, PushSumSettings)
     if learner.step_decay is None and learner.mixing == "contributions" and config.data.classes > 1:
-        return max(learner.decay, 1 - _LAST * learner.own_rate / step_size)
+        return max(learner.decay, 1 - _MAX_LAST_STEP * learner.own_rate / step_size)
     return learner.decay
 
 

@@ -97,9 +97,9 @@ def _reason(config: AgentConfig, sigma: float) -> str:
     if learner.name == "adad2p":
         return f"refuted: the noise's scale is a function of the record; `privacy audit --mechanism adad2p`; {_PAGE}"
     if learner.name == "constd2p":
-        return f"refuted: G is an estimate from private records, and nothing keeps a gradient below it; {_PAGE}"
+        return f"refuted: G is an estimate from private records, and a gradient may exceed it; {_PAGE}"
     if sigma == 0:
         return "the noiseless baseline"
-    true = true_epsilon(sigma, steps_of(config), round(data.expected_records), config.privacy.delta)
-    worth = f"ε = {true:.4g}" if true <= MAX_EPSILON else f"more than ε = {MAX_EPSILON:g}"
-    return f"the mechanism is right and its constant is not: σ = {sigma:.4g} costs {worth} in truth; {_PAGE}"
+    actual = true_epsilon(sigma, steps_of(config), round(data.expected_records), config.privacy.delta)
+    cost = f"ε = {actual:.4g}" if actual <= MAX_EPSILON else f"more than ε = {MAX_EPSILON:g}"
+    return f"the mechanism is correct, but its constant is not: σ = {sigma:.4g} actually costs {cost}; {_PAGE}"

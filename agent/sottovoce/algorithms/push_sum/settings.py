@@ -82,16 +82,16 @@ class PushSumSettings(ScheduledSettings, frozen=True, tag="push-sum"):
     def __post_init__(self) -> None:
         """Check the mixing. The papers use only push-sum; in all other cases the default depends on the settings."""
         super().__post_init__()
-        shares = self.fidelity == "paper" or self.name == "push-sum" or self.clipping == "quantile"
-        if self.mixing is None and shares:
+        uses_push_sum = self.fidelity == "paper" or self.name == "push-sum" or self.clipping == "quantile"
+        if self.mixing is None and uses_push_sum:
             force_setattr(self, "mixing", "push-sum")
         if self.fidelity == "paper" and self.mixing != "push-sum":
             raise invalid_key(
                 "mixing", 'fidelity = "paper" mixes by push-sum; remove the key, or set fidelity = "sound"'
             )
         if self.mixing in ("pairwise", "push-sum"):
-            for key, usual in (("contributors", None), ("dishonest", _DISHONEST)):
-                if getattr(self, key) != usual:
+            for key, default in (("contributors", None), ("dishonest", _DISHONEST)):
+                if getattr(self, key) != default:
                     raise invalid_key(key, f'{self.mixing} has no such key; set mixing = "contributions"')
         if self.mixing != "push-sum" and self.clipping == "quantile":
             remedy = 'choose "constant", "decay" or "automatic", or mixing = "push-sum"'

@@ -38,7 +38,7 @@ def signal_and_noise(config: AgentConfig, schedule: "Schedule", clip: float) -> 
     if learner.sampling != "full" or learner.fidelity == "paper" or learner.algorithm.noiseless or schedule.steps == 0:
         return None
     windows = schedule.steps if schedule.follows else 1
-    paces = [rate(schedule, done, windows) / expected_batch(schedule, windows) for done in range(schedule.steps)]
+    paces = [rate(schedule, step, windows) / expected_batch(schedule, windows) for step in range(schedule.steps)]
     signal = clip * max_units(config, schedule) * windows * sum(paces)
     if math.isinf(privacy.epsilon):
         return SignalAndNoise(signal, 0.0)

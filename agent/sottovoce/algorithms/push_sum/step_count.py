@@ -13,7 +13,7 @@ LARGEST_BOUNDED = 8.0
 """Largest step size of contributions, whose mean is bounded, in default step sizes."""
 BOUNDED_NOISY = 150.0
 """Distance that noise may move a model of contributions; more than with push-sum, because their steps shrink more."""
-_MOST_STEPS = 144
+_MAX_STEPS = 144
 _USUAL_BUDGET = (2.0, 1e-5)
 
 
@@ -30,8 +30,8 @@ def default_steps(config: AgentConfig) -> int:
 
     With K steps, noise limits the step size to a value proportional to 1/K, and more steps gain nothing. If devices
     have many records for a model of that size, the largest step size is reached first, and more steps gain one to two
-    points of accuracy. So K is the number of steps at which both limits meet. It assumes the default budget, so that it
-    is the same for all devices in a fleet, even if their budgets differ.
+    points of accuracy. So K is the number of steps at which both limits meet. It assumes the default budget, so it is
+    the same for all devices in a fleet, even if their budgets differ.
     """
     learner, data = settings_of(config, PushSumSettings), config.data
     if learner.mixing != "contributions" or learner.chosen_model != "softmax" or not has_noise_rule(config):
@@ -40,7 +40,7 @@ def default_steps(config: AgentConfig) -> int:
         return STEPS
     size = width(data.transform, data.features) * data.classes
     noisy = BOUNDED_NOISY * data.expected_records * gaussian_mu(*_USUAL_BUDGET) / (math.sqrt(size) * clip_of(config))
-    pairs = round(min(noisy / (LARGEST_BOUNDED * learner.own_rate), _MOST_STEPS) / 2)
+    pairs = round(min(noisy / (LARGEST_BOUNDED * learner.own_rate), _MAX_STEPS) / 2)
     return max(STEPS, 2 * pairs)
 
 

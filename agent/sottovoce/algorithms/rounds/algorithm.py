@@ -21,13 +21,13 @@ _OWN_GRADIENT = "a model, after steps along noisy gradients of random batches"
 _AUDIT = {"data.features": 256, "data.classes": 2}
 
 
-def of_rounds(settings: type[RoundsSettings], rule: "Callable[[], Rule]", **own: Any) -> Algorithm:
+def of_rounds(settings: type[RoundsSettings], rule: "Callable[[], Rule]", **attributes: Any) -> Algorithm:
     """Return an algorithm in rounds that asks its vault for noisy mean gradients on random batches.
 
     Args:
         settings: the algorithm's settings, tagged with its name.
         rule: returns the rule for the algorithm's rounds; it imports the rule only when called.
-        own: attributes of Algorithm that differ from those shared by all algorithms in rounds.
+        attributes: attributes of Algorithm that differ from those shared by all algorithms in rounds.
     """
 
     def parts(config: Any, public: Any) -> Any:
@@ -40,7 +40,7 @@ def of_rounds(settings: type[RoundsSettings], rule: "Callable[[], Rule]", **own:
 
         return codec
 
-    usual: dict[str, Any] = {
+    defaults: dict[str, Any] = {
         "releases": _OWN_GRADIENT,
         "record_level": True,
         "topology": "full",
@@ -51,17 +51,17 @@ def of_rounds(settings: type[RoundsSettings], rule: "Callable[[], Rule]", **own:
         settings=settings,
         parts=parts,
         one_member="shifts its neighbours' models",
-        **{**usual, **own, "audit": {**_AUDIT, **own.get("audit", {})}},
+        **{**defaults, **attributes, "audit": {**_AUDIT, **attributes.get("audit", {})}},
     )
 
 
-def _built_in_algorithm(settings: type[RoundsSettings], **own: Any) -> Algorithm:
+def _built_in_algorithm(settings: type[RoundsSettings], **attributes: Any) -> Algorithm:
     def rule() -> "Rule":
         from sottovoce.algorithms.rounds.rules import RULES
 
         return RULES[settings]
 
-    return of_rounds(settings, rule, to_the_letter="as-published", **own)
+    return of_rounds(settings, rule, to_the_letter="as-published", **attributes)
 
 
 ALGORITHMS = by_name(

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from sottovoce.algorithms.family import Family, Kept, Made, kernel_of, settings_of
+from sottovoce.algorithms.family import Family, LearnerAndCodec, StoredRecords, kernel_of, settings_of
 from sottovoce.algorithms.rounds.published import published_terms
 from sottovoce.algorithms.rounds.rules import Rule
 from sottovoce.algorithms.rounds.settings import RoundsSettings
@@ -24,14 +24,14 @@ def family(config: AgentConfig, rule: Rule, public: Records | None) -> Family:
     """Return the parts of a learner in rounds. Public records that are not passed in are loaded with the learner."""
     kernel = kernel_of(config)
 
-    def make_learner(owner: str, provenance: "Provenance", kept: Kept) -> Made:
+    def make_learner(owner: str, provenance: "Provenance", stored_records: StoredRecords) -> LearnerAndCodec:
         from sottovoce.algorithms.rounds.public import Rounds
         from sottovoce.algorithms.rounds.state_codec import RoundsCodec
 
-        del owner, provenance, kept  # a model in rounds is anonymous, and no records are published
+        del owner, provenance, stored_records  # a model in rounds is anonymous, and no records are published
         _check(config, rule, public)
         rounds = Rounds(
-            schedule_of(config, kernel.size), rule.made(config, kernel, public), kernel.initial(INITIAL_SEED)
+            schedule_of(config, kernel.size), rule.create(config, kernel, public), kernel.initial(INITIAL_SEED)
         )
         return rounds, RoundsCodec(rounds)
 
@@ -99,12 +99,12 @@ def _check_public(spec: str | None, rule: str) -> None:
 
 def _batch(config: AgentConfig) -> tuple[int, int]:
     """Return the record sampling rate as a numerator and a denominator."""
-    of = max(1, round(config.data.expected_records))
-    return min(settings_of(config, RoundsSettings).batch, of), of
+    total = max(1, round(config.data.expected_records))
+    return min(settings_of(config, RoundsSettings).batch, total), total
 
 
 def _terms(config: AgentConfig, questions: int) -> Terms:
-    learner, (batch, of) = settings_of(config, RoundsSettings), _batch(config)
+    learner, (batch, total) = settings_of(config, RoundsSettings), _batch(config)
     if learner.fidelity == "paper":
         return published_terms(config, questions, batch)
     return GradientTerms(
@@ -113,5 +113,5 @@ def _terms(config: AgentConfig, questions: int) -> Terms:
         clip=learner.clip,
         sampling=learner.sampling,
         batch=batch,
-        of=of,
+        of=total,
     )

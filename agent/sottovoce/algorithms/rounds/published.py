@@ -1,8 +1,7 @@
 """The papers' claims about their noise, and whether they hold.
 
 Every claim is about replacing one record in one round. `privacy.epsilon_per` states whether the given ε is for one
-round
-or is divided by the number of rounds, which is how the papers' claims would add up.
+round or is divided by the number of rounds, which is how the papers' claims would add up.
 """
 
 import math
@@ -41,17 +40,19 @@ _REASONS = {
 def published_terms(config: AgentConfig, questions: int, batch: int) -> PublishedTerms:
     """Return the terms with the paper's noise, its claim, and the total ε that the noise really provides."""
     learner, privacy = settings_of(config, RoundsSettings), config.privacy
-    once = learner.name in ("pdsl", "dp-cga")  # the clip applies to the batch
-    distance = 2 * learner.clip / (1 if once else batch)
+    clips_batch = learner.name in ("pdsl", "dp-cga")  # the clip applies to the batch
+    distance = 2 * learner.clip / (1 if clips_batch else batch)
     rounds = max(1, learner.steps)
     share = 1 if privacy.epsilon_per == "round" else rounds
     epsilon, delta = privacy.epsilon / share, privacy.delta / share
     sigma = distance * math.sqrt(2 * math.log(1.25 / delta)) / epsilon
     total = _total(distance / sigma, rounds * questions, privacy.delta) if sigma else "inf"
-    clipped = "nothing clipped" if learner.name == "dp-dpsgd" else f"clipped per {'batch' if once else 'example'}"
+    clipping = f"clipped per {'batch' if clips_batch else 'example'}"
+    if learner.name == "dp-dpsgd":
+        clipping = "nothing clipped"
     claim = Claim(
         mechanism=(
-            f"Gaussian, σ = {sigma:.6g} on the mean gradient of {batch} records, {clipped}; "
+            f"Gaussian, σ = {sigma:.6g} on the mean gradient of {batch} records, {clipping}; "
             f"C or L = {learner.clip:g}, one record replaced"
         ),
         composition=(
@@ -73,7 +74,7 @@ def published_terms(config: AgentConfig, questions: int, batch: int) -> Publishe
         sampling=FixedSize(batch),
         batch=batch,
         clip=None if learner.name == "dp-dpsgd" else learner.clip,
-        clipped="batch" if once else "example",
+        clipped="batch" if clips_batch else "example",
         sigma=sigma,
     )
 

@@ -36,14 +36,13 @@ class Rule:
     """The rule for an algorithm in rounds.
 
     Attributes:
-        made: creates the algorithm for a round from the configuration, the kernel, and the public records to score
-            models
-            on; None selects the records in data.public.
+        create: creates the algorithm for a round from the configuration, the kernel, and the public records to score
+            models on; None selects the records in data.public.
         questions: returns the maximum number of gradients that a device may be asked for in one round.
         check: raises ConfigError if the algorithm cannot run with the configuration.
     """
 
-    made: "Callable[[AgentConfig, Kernel, Records | None], Algorithm]"
+    create: "Callable[[AgentConfig, Kernel, Records | None], Algorithm]"
     questions: Callable[[AgentConfig], int] = _one_question
     check: Callable[[AgentConfig], None] = _do_nothing
 
@@ -62,13 +61,13 @@ def _pdsl(config: AgentConfig, kernel: Kernel, public: Records | None) -> "Algor
 
 def _check_pdsl(config: AgentConfig) -> None:
     """Check that the numbers of neighbours and answers are small enough for exact Shapley values."""
-    from sottovoce.kernels.decentralised.shapley import EXACT_AT_MOST
+    from sottovoce.kernels.decentralised.shapley import MAX_EXACT_PLAYERS
 
     learner = settings_of(config, PdslSettings)
     players = max(_answers_per_round(config), 1 + len(config.transport.peers))
-    if learner.shapley == "exact" and players > EXACT_AT_MOST:
+    if learner.shapley == "exact" and players > MAX_EXACT_PLAYERS:
         raise ConfigError(
-            f"learner.shapley: exact values allow at most {EXACT_AT_MOST - 1} neighbours and as many answers: "
+            f"learner.shapley: exact values allow at most {MAX_EXACT_PLAYERS - 1} neighbours and as many answers: "
             "choose monte-carlo or cosine, or a sparser graph"
         )
 
@@ -127,9 +126,13 @@ def _weighing(config: AgentConfig, kernel: Kernel, public: Records | None) -> "W
 def _load_public_records(config: AgentConfig) -> Records:
     """Return the public records in data.public, prepared in the same way as the vault's own records."""
     data, spec = config.data, config.data.public or ""
-    found = load(spec)
+    source = load(spec)
     raw = checked(
-        found.records.features, found.records.labels, features_expected=data.features, classes=data.classes, origin=spec
+        source.records.features,
+        source.records.labels,
+        features_expected=data.features,
+        classes=data.classes,
+        origin=spec,
     )
-    bounds = found.bounds if data.bounds is None else uniform_bounds(*data.bounds, data.features, "data.bounds")
+    bounds = source.bounds if data.bounds is None else uniform_bounds(*data.bounds, data.features, "data.bounds")
     return replace(records_of(raw, data.transform, bounds), windows=None)

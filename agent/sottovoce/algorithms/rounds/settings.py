@@ -48,7 +48,7 @@ class CrossSettings(RoundsSettings, frozen=True):
 class DpCgaSettings(CrossSettings, frozen=True, tag="dp-cga"):
     """Settings for DP-CGA."""
 
-    sound_answers: ClassVar[Literal["all"] | int] = 1  # projection does not reduce the noise in the own gradient
+    sound_answers: ClassVar[Literal["all"] | int] = 1  # projection does not reduce the noise in its own gradient
 
 
 class PdslSettings(CrossSettings, frozen=True, tag="pdsl"):

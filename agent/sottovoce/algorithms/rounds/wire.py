@@ -24,19 +24,19 @@ def to_bytes(message: RoundMessage) -> bytes:
 
 def from_bytes(payload: bytes) -> RoundMessage:
     """Decode a message; see PayloadCodec.from_bytes."""
-    found = rounds_pb2.RoundMessage.FromString(payload)
-    vectors = [from_float32(raw) for raw in found.vectors]
+    message = rounds_pb2.RoundMessage.FromString(payload)
+    vectors = [from_float32(raw) for raw in message.vectors]
     if len({vector.size for vector in vectors}) > 1:
         raise MessageRefused("shape", "the vectors in a message have different lengths")
     stack = np.array(vectors, dtype=np.float32) if vectors else np.empty((0, 1), dtype=np.float32)
     stack.setflags(write=False)
-    return RoundMessage(found.round, found.phase, found.degree, stack)
+    return RoundMessage(message.round, message.phase, message.degree, stack)
 
 
 def check(message: RoundMessage) -> None:
     """Check that a message has a valid shape and that its values are in range; see PayloadCodec.check.
 
-    MAX_PARAMETERS is chosen such that two vectors of the longest model fit.
+    MAX_PARAMETERS is small enough for two vectors of the longest model to fit.
     """
     vectors = message.vectors
     if vectors.ndim != 2 or len(vectors) > MAX_VECTORS or not 1 <= vectors.shape[1] <= MAX_PARAMETERS:

@@ -24,11 +24,12 @@ def _wire() -> Any:
 
 def _relation(settings: SharedModelSettings) -> Relation:
     controller, every = settings.control
-    chains = every != 1 or controller == "always-global"  # on disjoint batches, for which there is no other bound
-    return "replace-one" if chains or settings.fidelity == "paper" else "add-remove"  # a fixed size reveals the count
+    uses_chains = every != 1 or controller == "always-global"  # on disjoint batches, for which there is no other bound
+    fixed_size = settings.fidelity == "paper"  # a fixed size reveals the count
+    return "replace-one" if uses_chains or fixed_size else "add-remove"
 
 
-def _shared_model_algorithm(**own: Any) -> Algorithm:
+def _shared_model_algorithm(**attributes: Any) -> Algorithm:
     return Algorithm(
         parts=_parts,
         to_the_letter="refuted",
@@ -39,7 +40,7 @@ def _shared_model_algorithm(**own: Any) -> Algorithm:
         payloads={"shared-model-message/1": _wire},
         audit={"data.features": 256, "data.classes": 2},
         relation=_relation,
-        **own,
+        **attributes,
     )
 
 

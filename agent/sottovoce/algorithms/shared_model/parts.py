@@ -3,8 +3,8 @@
 import math
 from typing import TYPE_CHECKING, Literal
 
-from sottovoce.algorithms.family import Family, Kept, Made, kernel_of, settings_of
-from sottovoce.algorithms.shared_model.published import letter_sizes, published_terms, visits
+from sottovoce.algorithms.family import Family, LearnerAndCodec, StoredRecords, kernel_of, settings_of
+from sottovoce.algorithms.shared_model.published import published_step_sizes, published_terms, visits
 from sottovoce.algorithms.shared_model.settings import SharedModelSettings
 from sottovoce.config import AgentConfig
 from sottovoce.errors import PrivacyError
@@ -22,13 +22,13 @@ INITIAL_SEED = 0
 """Seed for the public initial model, which is the same in every fleet."""
 
 _SUM_PASSES = 3
-_RECORDS_A_TURN = 1000  # with fewer records, the noise of a sum dominates, and one sum over all records is best
+_RECORDS_PER_TURN = 1000  # with fewer records, the noise of a sum dominates, and one sum over all records is best
 _MAX_TURNS = 3
 _CHAIN_STEP = 0.5  # noise-free step size for a loss for which no lemma provides a better one
 _RADIUS = 2.0**11  # see ChainTerms
-_FORGOTTEN = 1 / 16
+_MAX_SHRINKAGE = 1 / 16
 
-Asks = Literal["gradient", "chain", "decisions"]
+QueryKind = Literal["gradient", "chain", "decisions"]
 
 
 def family(config: AgentConfig) -> Family:
@@ -36,18 +36,18 @@ def family(config: AgentConfig) -> Family:
     learner = settings_of(config, SharedModelSettings)
     kernel = kernel_of(config)
 
-    def make_learner(owner: str, provenance: "Provenance", kept: Kept) -> Made:
-        from sottovoce.algorithms.shared_model.public.machine import SharedModel, rounded
+    def make_learner(owner: str, provenance: "Provenance", stored_records: StoredRecords) -> LearnerAndCodec:
+        from sottovoce.algorithms.shared_model.public.machine import SharedModel, round_to_float32
         from sottovoce.algorithms.shared_model.state_codec import SharedModelCodec
 
-        del provenance, kept
-        shared = SharedModel(schedule_of(config, kernel), owner, rounded(kernel.initial(INITIAL_SEED)))
+        del provenance, stored_records
+        shared = SharedModel(schedule_of(config, kernel), owner, round_to_float32(kernel.initial(INITIAL_SEED)))
         return shared, SharedModelCodec(shared)
 
     terms = published_terms(config) if learner.fidelity == "paper" else _terms(config, kernel)
     facts = {
         "turns": _global_turns(config),
-        "asks": _question_kind(config),
+        "asks": _query_kind(config),
         "batch": batch_of(config),
         "order": _order(config),
     }
@@ -58,7 +58,7 @@ def schedule_of(config: AgentConfig, kernel: Kernel) -> "SharedModelSchedule":
     """Return a device's public schedule."""
     from sottovoce.algorithms.shared_model.public.state import SharedModelSchedule
 
-    learner, asks = settings_of(config, SharedModelSettings), _question_kind(config)
+    learner, asks = settings_of(config, SharedModelSettings), _query_kind(config)
     paper, random = learner.fidelity == "paper", learner.name == "with-replacement"
     strong = learner.regularisation > 0 and not random
     return SharedModelSchedule(
@@ -92,17 +92,16 @@ def batch_of(config: AgentConfig) -> int:
     """Return the batch size b: as configured, else 50 as in the paper, or the best size for sound sums.
 
     Without replacement, the best size is the number of all records. With replacement, it is all of them, half or a
-    third,
-    depending on how many thousands of records there are.
+    third, depending on how many thousands of records there are.
     """
     learner = settings_of(config, SharedModelSettings)
     if learner.batch is not None:
         return learner.batch
-    if learner.fidelity == "paper" or _question_kind(config) != "gradient":
+    if learner.fidelity == "paper" or _query_kind(config) != "gradient":
         return learner.batch_size
     records = max(1, _records(config))
     if learner.name == "with-replacement":
-        return records // min(_MAX_TURNS, max(1, records // _RECORDS_A_TURN))
+        return records // min(_MAX_TURNS, max(1, records // _RECORDS_PER_TURN))
     return records
 
 
@@ -111,16 +110,14 @@ def _passes(config: AgentConfig) -> int:
     learner = settings_of(config, SharedModelSettings)
     if learner.passes is not None:
         return learner.passes
-    sums = (
-        learner.name == "without-replacement" and learner.fidelity == "sound" and _question_kind(config) == "gradient"
-    )
+    sums = learner.name == "without-replacement" and learner.fidelity == "sound" and _query_kind(config) == "gradient"
     return _SUM_PASSES if sums else 1
 
 
 def _records(config: AgentConfig) -> int:
     """Return the public number of a device's records, rounded down for chains, which consist of actual records."""
     expected = config.data.expected_records
-    return round(expected) if _question_kind(config) == "gradient" else int(expected)
+    return round(expected) if _query_kind(config) == "gradient" else int(expected)
 
 
 def slope_of(config: AgentConfig) -> float:
@@ -128,7 +125,7 @@ def slope_of(config: AgentConfig) -> float:
     return 0.5 / _period(config)
 
 
-def _question_kind(config: AgentConfig) -> Asks:
+def _query_kind(config: AgentConfig) -> QueryKind:
     learner = settings_of(config, SharedModelSettings)
     if learner.name == "with-replacement":
         return "gradient"
@@ -150,25 +147,25 @@ def _turns(config: AgentConfig) -> int:
     learner, records = settings_of(config, SharedModelSettings), _records(config)
     if learner.name == "with-replacement" and learner.fidelity == "paper":
         return visits(records, batch_of(config))
-    a_turn = batch_of(config) * _period(config)
-    return _passes(config) * max(1, records // a_turn)
+    records_per_turn = batch_of(config) * _period(config)
+    return _passes(config) * max(1, records // records_per_turn)
 
 
-def _step_size(config: AgentConfig, kernel: Kernel, asks: Asks) -> float:
+def _step_size(config: AgentConfig, kernel: Kernel, asks: QueryKind) -> float:
     """Return η: as configured, else the default for sums, the paper's value, or the largest that the lemma allows.
 
     The default step size is tuned for batches of `tuned_batch` records. For smaller batches, whose noise is larger, it
     shrinks with the square root of the batch size. In a step along a sum, the regulariser removes at most the fraction
-    _FORGOTTEN of the model.
+    _MAX_SHRINKAGE of the model.
     """
     learner = settings_of(config, SharedModelSettings)
     if learner.fidelity == "paper":
-        return letter_sizes(config, slope_of(config)).first or 1.0
+        return published_step_sizes(config, slope_of(config)).first or 1.0
     if learner.step_size is not None:
         return learner.rate
     if asks == "gradient":
         rate = learner.rate * min(1.0, math.sqrt(batch_of(config) / learner.tuned_batch))
-        return min(rate, _FORGOTTEN / learner.regularisation) if learner.regularisation else rate
+        return min(rate, _MAX_SHRINKAGE / learner.regularisation) if learner.regularisation else rate
     try:
         return 1 / (2 * smoothness_of(kernel).regularised(learner.regularisation).smoothness)
     except PrivacyError:  # a noise-free run may have no lemma; with noise, the vault refuses the query
@@ -176,7 +173,7 @@ def _step_size(config: AgentConfig, kernel: Kernel, asks: Asks) -> float:
 
 
 def _terms(config: AgentConfig, kernel: Kernel) -> Terms:
-    learner, asks, batch = settings_of(config, SharedModelSettings), _question_kind(config), batch_of(config)
+    learner, asks, batch = settings_of(config, SharedModelSettings), _query_kind(config), batch_of(config)
     if asks == "chain":
         return ChainTerms(
             learner=learner.name,

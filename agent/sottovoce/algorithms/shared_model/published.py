@@ -16,32 +16,32 @@ _VISITS = 5
 _STEP = 0.1
 _MIN_EXPLORATION = 0.1
 
-_ACTIONS = (
+_ACTIONS_REASON = (
     "refuted: the actions are decided from losses without noise, and everybody sees them. A Q-network that thresholds "
     "the loss makes each a randomised response of ε = ln((2 - 0.1)/0.1) = 2.94, total variation 0.9, with no noise at "
     "all: 241 over the paper's 120 steps, on top of what is claimed. "
 )
-_MODELS = (
+_MODELS_REASON = (
     "refuted: the theorem is for one model. Ten one-vs-all models on the same records come to ε = 2.85 where 1 is "
     "claimed, seven to 2.36; "
 )
-_REST = (
+_OTHER_REASONS = (
     "with λ > 0 the printed step 1/(aγt) satisfies Lemma 4 from t = 400,040 on only, in a run of 120 steps; ε above "
     "9.75 is under-protected (δ = 1/60000²); PCA fitted on all records is not private for any ε; "
     "docs/explanation/shared-model.md"
 )
-_STANDS = (
+_VALID_REASON = (
     "as published: with a public schedule, a convex loss, one model and an ε as small as this Theorem 2 holds in real "
     "arithmetic; the sound variant with learner.release_every proves as much for what is computed, with less noise"
 )
-_VISITED = (
+_REPLACEMENT_REASON = (
     "refuted by the paper's own argument: without amplification a record pays for each batch that it is in, and i.i.d. "
     "draws take some record 15 times where 5 are accounted: 3 times the ε. Counted with amplification by "
     "sampling the noise is 23 to 29 times too much: the real ε is near 0.03; docs/explanation/shared-model.md"
 )
 
 
-def letter_sizes(config: AgentConfig, slope: float) -> StepSizes:
+def published_step_sizes(config: AgentConfig, slope: float) -> StepSizes:
     """Return η_t as printed: 0.1; with a regulariser 1/(aγt), capped at a configured η; with replacement 1/√t."""
     learner = settings_of(config, SharedModelSettings)
     if learner.name == "with-replacement":
@@ -64,7 +64,7 @@ def published_terms(config: AgentConfig) -> Terms:
     period = every if controller == "schedule" else 1
     if learner.name == "with-replacement":
         return _replacement_terms(config, batch)
-    sizes = letter_sizes(config, 0.5 / period)
+    sizes = published_step_sizes(config, 0.5 / period)
     epsilon, delta = config.privacy.epsilon, config.privacy.delta
     multiplier = 0.0 if math.isinf(epsilon) else math.sqrt(2 * math.log(1.25 / delta)) / epsilon
     adaptive = controller == "deep-q"
@@ -74,7 +74,9 @@ def published_terms(config: AgentConfig) -> Terms:
         epsilon=epsilon,
         delta=delta,
         refuted=_is_refuted(config),
-        reason=(_ACTIONS if adaptive else _MODELS) + _REST if _is_refuted(config) else _STANDS,
+        reason=(_ACTIONS_REASON if adaptive else _MODELS_REASON) + _OTHER_REASONS
+        if _is_refuted(config)
+        else _VALID_REASON,
     )
     if adaptive:
         records = max(batch, int(config.data.expected_records))
@@ -96,16 +98,16 @@ def published_terms(config: AgentConfig) -> Terms:
 def _is_refuted(config: AgentConfig) -> bool:
     """Return whether a setting lies outside the range in which Theorem 2 and its classical noise are valid."""
     learner, epsilon, delta = settings_of(config, SharedModelSettings), config.privacy.epsilon, config.privacy.delta
-    one = learner.chosen_model == "softmax" or config.data.classes == 2
-    if learner.control[0] == "deep-q" or learner.regularisation > 0 or not one:
+    single_model = learner.chosen_model == "softmax" or config.data.classes == 2
+    if learner.control[0] == "deep-q" or learner.regularisation > 0 or not single_model:
         return True
     return math.isfinite(epsilon) and epsilon / math.sqrt(2 * math.log(1.25 / delta)) > gaussian_mu(epsilon, delta)
 
 
 def _lipschitz(config: AgentConfig) -> float:
     """Return L: the paper's 1 for each binary model, or √2 for softmax; plus λR = 1 with a regulariser, R = 1/λ."""
-    alone = math.sqrt(2) if config.learner.chosen_model == "softmax" else 1.0
-    return alone + (1.0 if settings_of(config, SharedModelSettings).regularisation else 0.0)
+    constant = math.sqrt(2) if config.learner.chosen_model == "softmax" else 1.0
+    return constant + (1.0 if settings_of(config, SharedModelSettings).regularisation else 0.0)
 
 
 def _replacement_terms(config: AgentConfig, batch: int) -> Terms:
@@ -119,7 +121,7 @@ def _replacement_terms(config: AgentConfig, batch: int) -> Terms:
             epsilon=config.privacy.epsilon,
             delta=config.privacy.delta,
             refuted=True,
-            reason=_VISITED,
+            reason=_REPLACEMENT_REASON,
         ),
         sampling=WithReplacement(batch),
         batch=batch,

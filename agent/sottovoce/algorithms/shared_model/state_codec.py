@@ -3,7 +3,7 @@
 import numpy as np
 
 from sottovoce.algorithms.shared_model.public.machine import SharedModel
-from sottovoce.algorithms.shared_model.public.state import Floats, Held, SharedModelState
+from sottovoce.algorithms.shared_model.public.state import Floats, SharedModelState, StoredModel
 from sottovoce.algorithms.shared_model.wire import from_wire, to_wire
 from sottovoce.algorithms.state_codec import OtherModel
 from sottovoce.wire.arrays import from_float32, to_float32
@@ -38,7 +38,7 @@ class SharedModelCodec:
         """Decode a state; see StateCodec.decode."""
         saved = shared_model_pb2.SharedModelState.FromString(raw)
         return SharedModelState(
-            model=Held(from_wire(saved.model.head), self._decode_model(saved.model.parameters)),
+            model=StoredModel(from_wire(saved.model.head), self._decode_model(saved.model.parameters)),
             own=self._decode_model(saved.own),
             heard=from_wire(saved.heard),
             told=from_wire(saved.told),

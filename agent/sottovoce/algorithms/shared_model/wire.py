@@ -13,23 +13,23 @@ from sottovoce.wire.v1 import shared_model_pb2
 
 _LONGEST_NAME = 64
 
-Said = HeadAnnounced | ModelWanted | SharedModelMessage
+AnyMessage = HeadAnnounced | ModelWanted | SharedModelMessage
 
 
-def to_bytes(message: Said) -> bytes:
+def to_bytes(message: AnyMessage) -> bytes:
     """Encode a message; see PayloadCodec.to_bytes."""
-    said = shared_model_pb2.SharedModelMessage()
+    encoded = shared_model_pb2.SharedModelMessage()
     match message:
         case HeadAnnounced(head):
-            said.announced.CopyFrom(to_wire(head))
+            encoded.announced.CopyFrom(to_wire(head))
         case ModelWanted():
-            said.wanted.SetInParent()
+            encoded.wanted.SetInParent()
         case SharedModelMessage(head, parameters):
-            said.model.CopyFrom(shared_model_pb2.SharedModel(head=to_wire(head), parameters=to_float32(parameters)))
-    return said.SerializeToString(deterministic=True)
+            encoded.model.CopyFrom(shared_model_pb2.SharedModel(head=to_wire(head), parameters=to_float32(parameters)))
+    return encoded.SerializeToString(deterministic=True)
 
 
-def from_bytes(payload: bytes) -> Said:
+def from_bytes(payload: bytes) -> AnyMessage:
     """Decode a message; see PayloadCodec.from_bytes."""
     message = shared_model_pb2.SharedModelMessage.FromString(payload)
     match message.WhichOneof("said"):
@@ -42,7 +42,7 @@ def from_bytes(payload: bytes) -> Said:
     raise MessageRefused("shape", "the message has no content that this version supports")
 
 
-def check(message: Said) -> None:
+def check(message: AnyMessage) -> None:
     """Check that the values in a message are in range; see PayloadCodec.check."""
     if isinstance(message, ModelWanted):
         return

@@ -9,7 +9,7 @@ from sottovoce.wire.packed import put_numbers
 from sottovoce.wire.v1 import state_pb2
 
 
-def encoded(state: Any, weight: int) -> bytes:
+def encode_state(state: Any, weight: int) -> bytes:
     """Encode a state together with its push-sum weight.
 
     Args:
@@ -28,7 +28,7 @@ def encoded(state: Any, weight: int) -> bytes:
     return saved.SerializeToString()
 
 
-def decoded(raw: bytes, size: int) -> tuple[int, dict[str, Any]]:
+def decode_state(raw: bytes, size: int) -> tuple[int, dict[str, Any]]:
     """Return the saved push-sum weight and the state's other fields by name. Also decodes states from version 0.1.
 
     Args:

@@ -10,7 +10,7 @@ from sottovoce.wire.v1 import envelope_pb2, state_pb2
 Holder = envelope_pb2.PushSumShare | state_pb2.PushSumState
 """A message that contains a numerator."""
 
-_ENCODED_BEFORE = np.dtype("<i8")
+_OLD_DTYPE = np.dtype("<i8")
 
 
 def numerator_of(message: Holder) -> NDArray[np.int64]:
@@ -19,8 +19,8 @@ def numerator_of(message: Holder) -> NDArray[np.int64]:
     Raises:
         MessageRefused: with the reason `shape` or `malformed`.
     """
-    if len(message.numerator) % _ENCODED_BEFORE.itemsize:
+    if len(message.numerator) % _OLD_DTYPE.itemsize:
         raise MessageRefused("shape", "the numerator does not contain a whole number of parameters")
     if message.numerator:
-        return np.frombuffer(message.numerator, dtype=_ENCODED_BEFORE).astype(np.int64)
+        return np.frombuffer(message.numerator, dtype=_OLD_DTYPE).astype(np.int64)
     return take_numbers(message)

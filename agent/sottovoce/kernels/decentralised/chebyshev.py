@@ -37,14 +37,13 @@ def accelerated_coefficients(gap: float, steps: int) -> NDArray[np.float64]:
     """Return the coefficients of the polynomial T_S(·/λ)/T_S(1/λ), λ = 1 - gap.
 
     This polynomial has the smallest worst-case error in S steps. The formula 1 + c_s = 2 T_s(1/λ)/(λ T_(s+1)(1/λ))
-    follows from
-    T_(s+1)(y) = 2y T_s(y) - T_(s-1)(y), which gives 1 + c_1 = 2/(2 - λ²) and 1 + c_s = 1/(1 - λ²(1 + c_(s-1))/4)
-    (Golub & Varga 1961; on graphs Scaman, Bach, Bubeck, Lee & Massoulié 2017).
+    follows from T_(s+1)(y) = 2y T_s(y) - T_(s-1)(y), which gives 1 + c_1 = 2/(2 - λ²) and
+    1 + c_s = 1/(1 - λ²(1 + c_(s-1))/4) (Golub & Varga 1961; on graphs Scaman, Bach, Bubeck, Lee & Massoulié 2017).
 
     Raises:
         ConfigError: if the gap is not in (0, 1].
     """
-    square = (1 - _checked_gap(gap)) ** 2
+    square = (1 - _validate_gap(gap)) ** 2
     coefficients = np.zeros(steps)
     factor = 2.0
     for s in range(1, steps):
@@ -61,13 +60,13 @@ def published_coefficients(gap: float, steps: int) -> NDArray[np.float64]:
     Raises:
         ConfigError: if the gap is not in (0, 1].
     """
-    _checked_gap(gap)
+    _validate_gap(gap)
     coefficients = np.full(steps, 2 * (1 - math.sqrt(gap * (1 - gap / 4))) / (1 - gap / 2) ** 2 - 1)
     coefficients[:1] = 0.0
     return coefficients
 
 
-def _checked_gap(gap: float) -> float:
+def _validate_gap(gap: float) -> float:
     if not 0 < gap <= 1:
         raise ConfigError(
             "a spectral gap must lie in (0, 1]; it is 0 if the graph is not connected: connect all agents"

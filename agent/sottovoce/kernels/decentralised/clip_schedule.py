@@ -1,8 +1,7 @@
 """Clipping thresholds that change over time, by a free public rule or by noisy bits that are charged.
 
 The privacy of a noisy gradient depends only on its noise multiplier, the ratio of noise to threshold. A threshold C_t
-may
-therefore follow any public rule, or depend on earlier releases.
+may therefore follow any public rule, or depend on earlier releases.
 """
 
 import math

@@ -20,10 +20,10 @@ from sottovoce.kernels.mlp import Perceptron
 from sottovoce.kernels.softmax import Softmax
 
 Floats = NDArray[np.float64]
-_Rest = Callable[[NDArray[Any], NDArray[Any]], NDArray[Any]]
+_HeadLogits = Callable[[NDArray[Any], NDArray[Any]], NDArray[Any]]
 
 _CHUNK = 2**17  # first-layer values in one batch of coalitions, few enough to stay in the cache
-_CLOSE = 2.0**-14  # relative to the largest logit, and far larger than float32 rounding errors
+_DOUBTFUL_MARGIN = 2.0**-14  # relative to the largest logit, and far larger than float32 rounding errors
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -45,10 +45,10 @@ class AccuracyGame:
         match self.model:
             case Softmax(features=d, classes=c):
                 logits = self.features @ candidates.reshape(-1, d, c)
-                return _Layered(logits, candidates[:, :0], lambda layer, head: layer, self.labels)
+                return _LayeredWorth(logits, candidates[:, :0], lambda layer, head: layer, self.labels)
             case Perceptron(classes=c, hidden=h) as model:
                 layer = model.first_layer(candidates, self.features)
-                return _Layered(layer, candidates[:, -c * (h + 1) :], model.logits_from_layer, self.labels)
+                return _LayeredWorth(layer, candidates[:, -c * (h + 1) :], model.logits_from_layer, self.labels)
             case _:
                 return batched_worth(candidates, self._accuracy)
 
@@ -57,27 +57,27 @@ class AccuracyGame:
         return accuracy
 
 
-class _Layered:
+class _LayeredWorth:
     """The worth function for a model whose first layer is linear in its parameters.
 
     Args:
         layer: float64[n, M, h], the first layer of each candidate.
         head: float64[n, H], the remaining parameters.
-        rest: computes logits from a layer and a head, in their precision.
+        head_logits: computes logits from a layer and a head, in their precision.
         labels: int64[M].
     """
 
-    def __init__(self, layer: Floats, head: Floats, rest: _Rest, labels: NDArray[np.int64]) -> None:
-        self._layer, self._head, self._rest, self._labels = layer, head, rest, labels
+    def __init__(self, layer: Floats, head: Floats, head_logits: _HeadLogits, labels: NDArray[np.int64]) -> None:
+        self._layer, self._head, self._head_logits, self._labels = layer, head, head_logits, labels
         with np.errstate(over="ignore"):  # records with overflowing values are scored again in float64
             self._coarse = layer.reshape(len(layer), -1).astype(np.float32)
         self._rows = max(1, _CHUNK // max(1, self._coarse.shape[1]))
 
     def __call__(self, masks: NDArray[np.int64]) -> Floats:
-        values, filled = np.zeros(len(masks)), np.flatnonzero(masks)
-        for chosen in (filled[start : start + self._rows] for start in range(0, len(filled), self._rows)):
-            members = masks[chosen, np.newaxis] >> np.arange(len(self._layer)) & 1
-            values[chosen] = self._correct_predictions(members / members.sum(axis=1, keepdims=True)).mean(axis=1)
+        values, non_empty = np.zeros(len(masks)), np.flatnonzero(masks)
+        for batch in (non_empty[start : start + self._rows] for start in range(0, len(non_empty), self._rows)):
+            members = masks[batch, np.newaxis] >> np.arange(len(self._layer)) & 1
+            values[batch] = self._correct_predictions(members / members.sum(axis=1, keepdims=True)).mean(axis=1)
         return values
 
     @np.errstate(over="ignore", invalid="ignore")
@@ -85,16 +85,16 @@ class _Layered:
         """Return whether each mean, with weights float64[m, n], predicts each label correctly: bool[m, M]."""
         heads = shares @ self._head
         layer = (shares.astype(np.float32) @ self._coarse).reshape(-1, *self._layer.shape[1:])
-        logits = self._rest(layer, heads.astype(np.float32))
-        own = np.broadcast_to(self._labels[np.newaxis, :, np.newaxis], (*logits.shape[:2], 1))
-        found = np.take_along_axis(logits, own, 2)[:, :, 0]
+        logits = self._head_logits(layer, heads.astype(np.float32))
+        label_index = np.broadcast_to(self._labels[np.newaxis, :, np.newaxis], (*logits.shape[:2], 1))
+        label_logits = np.take_along_axis(logits, label_index, 2)[:, :, 0]
         largest = np.abs(logits).max()
-        np.put_along_axis(logits, own, -np.inf, 2)
-        lead = found - logits.max(axis=2)
-        right: NDArray[np.bool_] = lead > 0
-        doubtful = ~(np.abs(lead) > _CLOSE * largest)
-        rows, places = np.nonzero(doubtful)
-        exact = np.einsum("kn,nkh->kh", shares[rows], self._layer[:, places])
-        winners = self._rest(exact[:, np.newaxis], heads[rows])[:, 0].argmax(axis=1)
-        right[rows, places] = winners == self._labels[places]
-        return right
+        np.put_along_axis(logits, label_index, -np.inf, 2)
+        margin = label_logits - logits.max(axis=2)
+        correct: NDArray[np.bool_] = margin > 0
+        doubtful = ~(np.abs(margin) > _DOUBTFUL_MARGIN * largest)
+        rows, columns = np.nonzero(doubtful)
+        exact = np.einsum("kn,nkh->kh", shares[rows], self._layer[:, columns])
+        winners = self._head_logits(exact[:, np.newaxis], heads[rows])[:, 0].argmax(axis=1)
+        correct[rows, columns] = winners == self._labels[columns]
+        return correct

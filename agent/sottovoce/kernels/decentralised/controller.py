@@ -20,7 +20,7 @@ Transition = tuple[NDArray[np.float64], int, float, NDArray[np.float64] | None]
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """Settings for a controller. The paper specifies neither a discount nor C, for which 0.9 and 10 are our choices.
+    """Settings for a controller. The paper specifies neither the discount nor C; 0.9 and 10 are our choices.
 
     Attributes:
         state_size: the number of values in a state, which consists of the local model and its loss on the new batch.
@@ -126,7 +126,7 @@ class Controller:
     def observe(
         self, state: NDArray[np.float64], action: int, reward: float, next_state: NDArray[np.float64] | None
     ) -> None:
-        """Remember that an action led from a state to the next (None after the last), dropping the oldest if full."""
+        """Store a transition to the next state (None after the last one), dropping the oldest if the memory is full."""
         if len(self.memory) == self.terms.memory:
             self.memory.popleft()
         self.memory.append((state.copy(), action, reward, None if next_state is None else next_state.copy()))
@@ -136,20 +136,20 @@ class Controller:
         """Take one Adam step on a batch of distinct remembered transitions, or return None if there are too few."""
         if len(self.memory) < self.terms.batch:
             return None
-        chosen = generator.choice(len(self.memory), self.terms.batch, replace=False)
-        sampled = [self.memory[place] for place in chosen.tolist()]
+        indices = generator.choice(len(self.memory), self.terms.batch, replace=False)
+        sampled = [self.memory[index] for index in indices.tolist()]
         states = np.array([state for state, *_ in sampled])
         actions = np.array([action for _, action, *_ in sampled])
         targets = np.array([reward for *_, reward, _ in sampled])
-        follows = np.array([following is not None for *_, following in sampled])
-        if follows.any():
-            nexts = np.array([following for *_, following in sampled if following is not None])
-            targets[follows] += self.terms.discount * self.target.values(nexts).max(axis=1)
+        has_next = np.array([next_state is not None for *_, next_state in sampled])
+        if has_next.any():
+            next_states = np.array([next_state for *_, next_state in sampled if next_state is not None])
+            targets[has_next] += self.terms.discount * self.target.values(next_states).max(axis=1)
         predictions = self.network.values(states)[np.arange(len(states)), actions]
         gradient = self.network.gradient(states, actions, targets)
         self.network, self.optimiser = self.optimiser.step(self.network, gradient, self.terms.rate)
         copied = self.optimiser.steps % self.terms.copy_every == 0
         if copied:
             self.target = self.network
-        numbers = self.observed - len(self.memory) + chosen
+        numbers = self.observed - len(self.memory) + indices
         return TargetStep(numbers, targets, predictions, float(np.mean((targets - predictions) ** 2)), copied)

@@ -47,5 +47,5 @@ def weights(own_degree: int, degrees: Mapping[Peer, int]) -> tuple[float, dict[P
         raise ConfigError(
             f"there are {len(degrees)} neighbours, but the degree is {own_degree}: send all of them the new degree"
         )
-    others = {peer: weight(own_degree, degree) for peer, degree in degrees.items()}
-    return math.fsum([1.0, *(-share for share in others.values())]), others
+    peer_weights = {peer: weight(own_degree, degree) for peer, degree in degrees.items()}
+    return math.fsum([1.0, *(-peer_weight for peer_weight in peer_weights.values())]), peer_weights

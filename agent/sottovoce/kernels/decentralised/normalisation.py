@@ -1,6 +1,6 @@
 """Clipped gradients divided by their threshold, so that their privacy does not depend on the threshold.
 
-A row is never longer than 1, whatever its gradient and threshold are, so a sum of rows has sensitivity 1. The sum is
+A row is never longer than 1, regardless of its gradient and threshold, so a sum of rows has sensitivity 1. The sum is
 later multiplied by the threshold, which may follow any public rule or depend on earlier releases.
 """
 
@@ -20,11 +20,11 @@ BIT_SHARE = 0.1
 STABILISER = 0.01
 """Constant added to the norm by which `automatic` divides (Bu, Wang, Zha & Karypis 2023)."""
 
-_REST = math.sqrt(1 - BIT_SHARE**2)
+_GRADIENT_SHARE = math.sqrt(1 - BIT_SHARE**2)
 
 
 @dataclass(frozen=True, slots=True)
-class Undone:
+class Denormalised:
     """A sum of normalised rows, converted back to gradient units.
 
     Attributes:
@@ -53,20 +53,19 @@ def normalised(gradients: Rows, rule: Rule, threshold: float) -> Rows:
 
     Returns:
         float64[n, row_length(rule, P)]. Up to rounding and underflow, rows are no longer than 1. Each row depends, to
-        the
-            last bit, only on its own gradient. A row whose gradient is not finite need not be finite.
+            the last bit, only on its own gradient. A row whose gradient is not finite need not be finite.
     """
     rows = np.ascontiguousarray(gradients)
     norms = np.sqrt(np.add.reduce(rows * rows, axis=1, keepdims=True))
     if rule == "automatic":
         return rows / (norms + STABILISER)
-    shortened: Rows = rows / np.maximum(norms, threshold)
+    clipped: Rows = rows / np.maximum(norms, threshold)
     if rule == "decay":
-        return shortened
-    return np.hstack([shortened * _REST, np.where(norms <= threshold, BIT_SHARE, -BIT_SHARE)])
+        return clipped
+    return np.hstack([clipped * _GRADIENT_SHARE, np.where(norms <= threshold, BIT_SHARE, -BIT_SHARE)])
 
 
-def undo_normalisation(total: NDArray[np.float64], rule: Rule, threshold: float) -> Undone:
+def undo_normalisation(total: NDArray[np.float64], rule: Rule, threshold: float) -> Denormalised:
     """Convert a sum of normalised rows back to gradient units.
 
     Args:
@@ -75,5 +74,5 @@ def undo_normalisation(total: NDArray[np.float64], rule: Rule, threshold: float)
         threshold: the C used for the rows; under `automatic`, the length to which each row is scaled.
     """
     if rule == "quantile":
-        return Undone(total[:-1] * (threshold / _REST), float(total[-1]) / BIT_SHARE)
-    return Undone(total * threshold, None)
+        return Denormalised(total[:-1] * (threshold / _GRADIENT_SHARE), float(total[-1]) / BIT_SHARE)
+    return Denormalised(total * threshold, None)

@@ -15,7 +15,7 @@ from sottovoce.errors import ConfigError
 ACTIONS = 2
 """Number of actions in Algorithm 1. Q has one column for each."""
 
-_FIRST_DECAY, _SECOND_DECAY, _FLOOR = 0.9, 0.999, 1e-8  # β₁, β₂ and ε of Adam, as chosen by its authors
+_FIRST_DECAY, _SECOND_DECAY, _EPSILON = 0.9, 0.999, 1e-8  # β₁, β₂ and ε of Adam, as chosen by its authors
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -75,12 +75,14 @@ class QNetwork:
         rows = np.arange(len(states))
         errors = np.zeros((len(states), ACTIONS))
         errors[rows, actions] = 2 * (self.values(states)[rows, actions] - targets) / len(states)
-        behind = errors @ self.output_weights.T
-        return QNetwork(states.T @ behind, behind.sum(axis=0), self._hidden(states).T @ errors, errors.sum(axis=0))
+        hidden_errors = errors @ self.output_weights.T
+        return QNetwork(
+            states.T @ hidden_errors, hidden_errors.sum(axis=0), self._hidden(states).T @ errors, errors.sum(axis=0)
+        )
 
     def _hidden(self, states: NDArray[np.float64]) -> NDArray[np.float64]:
-        activity: NDArray[np.float64] = states @ self.hidden_weights + self.hidden_biases
-        return activity
+        activations: NDArray[np.float64] = states @ self.hidden_weights + self.hidden_biases
+        return activations
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -113,8 +115,8 @@ class Adam:
             _SECOND_DECAY * v + (1 - _SECOND_DECAY) * g**2 for v, g in zip(self.second, gradient.arrays, strict=True)
         )
         bias_first, bias_second = 1 - _FIRST_DECAY**steps, 1 - _SECOND_DECAY**steps
-        moved = (
-            array - rate * (m / bias_first) / (np.sqrt(v / bias_second) + _FLOOR)
+        arrays = (
+            array - rate * (m / bias_first) / (np.sqrt(v / bias_second) + _EPSILON)
             for array, m, v in zip(network.arrays, first, second, strict=True)
         )
-        return QNetwork(*moved), Adam(steps, first, second)
+        return QNetwork(*arrays), Adam(steps, first, second)

@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 
 from sottovoce.errors import ConfigError
 
-EXACT_AT_MOST = 12
+MAX_EXACT_PLAYERS = 12
 """Maximum number of players for which a device can evaluate all 2ⁿ coalitions."""
 
-SAMPLED_AT_MOST = 62
+MAX_SAMPLED_PLAYERS = 62
 """Maximum number of players for which a coalition fits into one integer as a bit mask."""
 
 _CHUNK = 2**21  # values in one stack of averages: 16 MiB
@@ -38,7 +38,7 @@ def exact(value: Value, players: int) -> NDArray[np.float64]:
         φ, float64[n]; its sum is v(all) - v(∅).
 
     Raises:
-        ConfigError: if there are no players, or more than EXACT_AT_MOST.
+        ConfigError: if there are no players, or more than MAX_EXACT_PLAYERS.
     """
     return exact_from_worth(_worth_one_by_one(value), players)
 
@@ -60,10 +60,10 @@ def monte_carlo(
         generator: the source of the random orders.
 
     Returns:
-        φ and its standard error, float64[n] each; whatever the orders, φ sums to v(all) - v(∅).
+        φ and its standard error, float64[n] each; φ sums to v(all) - v(∅) for any orders.
 
     Raises:
-        ConfigError: if there are fewer than 2 permutations, no players, or more than SAMPLED_AT_MOST.
+        ConfigError: if there are fewer than 2 permutations, no players, or more than MAX_SAMPLED_PLAYERS.
     """
     return monte_carlo_from_worth(_worth_one_by_one(value), players, permutations, generator)
 
@@ -86,7 +86,7 @@ def coalition_game(candidates: NDArray[np.float64], score: Score) -> Value:
     return lambda members: float(worth(np.array([sum(1 << member for member in members)]))[0])
 
 
-def normalised(phi: NDArray[np.float64]) -> NDArray[np.float64]:
+def mixing_weights(phi: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return mixing weights from Shapley values, float64[n]: max(φ, 0)/Σ, or equal weights if no value is positive.
 
     The text of eqs. (19), (20) is missing from the publication, and this is only one possible reconstruction.
@@ -110,10 +110,10 @@ def batched_worth(candidates: NDArray[np.float64], score: Score) -> Worth:
 
     def worth(masks: NDArray[np.int64]) -> NDArray[np.float64]:
         values = np.zeros(len(masks))
-        filled = np.flatnonzero(masks)
-        for chosen in (filled[start : start + rows] for start in range(0, len(filled), rows)):
-            members = masks[chosen, np.newaxis] >> np.arange(len(candidates)) & 1
-            values[chosen] = score(members / members.sum(axis=1, keepdims=True) @ candidates)
+        non_empty = np.flatnonzero(masks)
+        for batch in (non_empty[start : start + rows] for start in range(0, len(non_empty), rows)):
+            members = masks[batch, np.newaxis] >> np.arange(len(candidates)) & 1
+            values[batch] = score(members / members.sum(axis=1, keepdims=True) @ candidates)
         return values
 
     return worth
@@ -121,9 +121,9 @@ def batched_worth(candidates: NDArray[np.float64], score: Score) -> Worth:
 
 def exact_from_worth(worth: Worth, players: int) -> NDArray[np.float64]:
     """Return `exact` for a game that evaluates many coalitions at once."""
-    if not 1 <= players <= EXACT_AT_MOST:
+    if not 1 <= players <= MAX_EXACT_PLAYERS:
         raise ConfigError(
-            f"exact Shapley values need 1 to {EXACT_AT_MOST} players, not {players}: choose monte-carlo, or a "
+            f"exact Shapley values need 1 to {MAX_EXACT_PLAYERS} players, not {players}: choose monte-carlo, or a "
             f"topology with fewer neighbours"
         )
     masks = np.arange(1 << players)
@@ -131,8 +131,10 @@ def exact_from_worth(worth: Worth, players: int) -> NDArray[np.float64]:
     shares = np.array([1 / (players * math.comb(players - 1, size)) for size in range(players)])
     phi = np.empty(players)
     for player in range(players):
-        without = masks[masks >> player & 1 == 0]
-        phi[player] = shares[np.bitwise_count(without)] @ (values[without | 1 << player] - values[without])
+        without_player = masks[masks >> player & 1 == 0]
+        phi[player] = shares[np.bitwise_count(without_player)] @ (
+            values[without_player | 1 << player] - values[without_player]
+        )
     return phi
 
 
@@ -140,16 +142,16 @@ def monte_carlo_from_worth(
     worth: Worth, players: int, permutations: int, generator: np.random.Generator
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return `monte_carlo` for a game that evaluates many coalitions at once."""
-    if not 1 <= players <= SAMPLED_AT_MOST or permutations < 2:
+    if not 1 <= players <= MAX_SAMPLED_PLAYERS or permutations < 2:
         raise ConfigError(
-            f"sampled Shapley values need at least 2 permutations of 1 to {SAMPLED_AT_MOST} players, not "
+            f"sampled Shapley values need at least 2 permutations of 1 to {MAX_SAMPLED_PLAYERS} players, not "
             f"{permutations} of {players}: choose more permutations, or a topology with fewer neighbours"
         )
     orders = generator.permuted(np.tile(np.arange(players), (permutations, 1)), axis=1)
-    met = np.zeros((permutations, players + 1), dtype=np.int64)
-    np.cumsum(np.left_shift(1, orders), axis=1, out=met[:, 1:])
-    masks, place = np.unique(met, return_inverse=True)
-    values = worth(masks)[place.reshape(met.shape)]
-    added = np.empty((permutations, players))
-    np.put_along_axis(added, orders, np.diff(values, axis=1), axis=1)
-    return added.mean(axis=0), added.std(axis=0, ddof=1) / math.sqrt(permutations)
+    prefixes = np.zeros((permutations, players + 1), dtype=np.int64)
+    np.cumsum(np.left_shift(1, orders), axis=1, out=prefixes[:, 1:])
+    masks, inverse = np.unique(prefixes, return_inverse=True)
+    values = worth(masks)[inverse.reshape(prefixes.shape)]
+    gains = np.empty((permutations, players))
+    np.put_along_axis(gains, orders, np.diff(values, axis=1), axis=1)
+    return gains.mean(axis=0), gains.std(axis=0, ddof=1) / math.sqrt(permutations)

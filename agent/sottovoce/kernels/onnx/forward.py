@@ -28,24 +28,24 @@ def prune_to_outputs(model: bytes, outputs: Collection[str]) -> bytes:
         ConfigError: if the framing in the file cannot be parsed.
     """
     parts = []
-    for number, whole, value in _fields(model):
-        parts.append(_encode_field(_GRAPH, _prune_graph(value, outputs)) if number == _GRAPH else whole)
+    for number, raw, value in _fields(model):
+        parts.append(_encode_field(_GRAPH, _prune_graph(value, outputs)) if number == _GRAPH else raw)
     return b"".join(parts)
 
 
 def _prune_graph(graph: bytes, outputs: Collection[str]) -> bytes:
     fields = list(_fields(graph))
-    needed, kept = {name.encode() for name in outputs}, set()
-    for place, (number, _, value) in reversed(list(enumerate(fields))):  # nodes are sorted: each follows its inputs
+    needed, retained = {name.encode() for name in outputs}, set()
+    for index, (number, _, value) in reversed(list(enumerate(fields))):  # nodes are sorted: each follows its inputs
         if number == _OUTPUT and _field_values(value, _NAME) & needed:
-            kept.add(place)
+            retained.add(index)
         if number == _NODE and _field_values(value, _WRITES) & needed:
-            kept.add(place)
+            retained.add(index)
             needed |= _field_values(value, _READS) - {b""}  # an empty name means an omitted optional input
             if any(_has_graph(attribute) for field, _, attribute in _fields(value) if field == _ATTRIBUTE):
                 return graph  # inner graphs read values that are not listed as inputs, so keep everything
     return b"".join(
-        whole for place, (number, whole, _) in enumerate(fields) if number not in (_NODE, _OUTPUT) or place in kept
+        raw for index, (number, raw, _) in enumerate(fields) if number not in (_NODE, _OUTPUT) or index in retained
     )
 
 
@@ -59,9 +59,9 @@ def _has_graph(attribute: bytes) -> bool:
 
 def _fields(message: bytes) -> Iterator[tuple[int, bytes, bytes]]:
     """Yield the number of each field in a message, the whole field including its key, and its value."""
-    at = 0
-    while at < len(message):
-        key, value = _read_varint(message, at)
+    position = 0
+    while position < len(message):
+        key, value = _read_varint(message, position)
         match key & 7:
             case 0:
                 end = _read_varint(message, value)[1]
@@ -76,19 +76,19 @@ def _fields(message: bytes) -> Iterator[tuple[int, bytes, bytes]]:
                 raise _unreadable_error()
         if end > len(message):
             raise _unreadable_error()
-        yield key >> 3, message[at:end], message[value:end]
-        at = end
+        yield key >> 3, message[position:end], message[value:end]
+        position = end
 
 
-def _read_varint(message: bytes, at: int) -> tuple[int, int]:
+def _read_varint(message: bytes, position: int) -> tuple[int, int]:
     """Read a varint, and return its value and the position after it."""
     number = shift = 0
-    while at < len(message) and shift < 64:
-        byte = message[at]
+    while position < len(message) and shift < 64:
+        byte = message[position]
         number |= (byte & 0x7F) << shift
-        at, shift = at + 1, shift + 7
+        position, shift = position + 1, shift + 7
         if not byte & 0x80:
-            return number, at
+            return number, position
     raise _unreadable_error()
 
 
@@ -98,11 +98,11 @@ def _encode_field(field: int, value: bytes) -> bytes:
 
 
 def _encode_varint(number: int) -> bytes:
-    written = bytearray()
+    encoded = bytearray()
     while number > 0x7F:
-        written.append(number & 0x7F | 0x80)
+        encoded.append(number & 0x7F | 0x80)
         number >>= 7
-    return bytes([*written, number])
+    return bytes([*encoded, number])
 
 
 def _unreadable_error() -> ConfigError:

@@ -22,8 +22,7 @@ class OnnxKernel:
 
     Every call of the graph has the same shape, so an example's contribution depends only on that example and the
     parameters, which the probe has verified on this machine. The last chunk is padded with masked rows of zeros. Values
-    are
-    passed as float32. A value outside its range becomes infinite, and such an example contributes nothing.
+    are passed as float32. A value outside its range becomes infinite, and such an example contributes nothing.
 
     In a regression, the last column of an example's features is its target, and its label is unused.
 
@@ -62,21 +61,21 @@ class OnnxKernel:
 
     @property
     def precision(self) -> type[np.float32]:
-        """The dtype in which features are read, which is float32; see Kernel.precision."""
+        """The dtype in which features are read: float32; see Kernel.precision."""
         return np.float32
 
     def initial(self, seed: int) -> Floats:
         """Return each tensor's initial values according to its law; see ParameterFacts and Kernel.initial."""
-        start = uniform_values(seed, self.size)
-        at = 0
+        initial = uniform_values(seed, self.size)
+        offset = 0
         for tensor in self.session.facts.parameters:
-            values = start[at : at + tensor.size]
+            values = initial[offset : offset + tensor.size]
             if tensor.law == "uniform":
                 values *= tensor.value
             else:
                 values[:] = tensor.value
-            at += tensor.size
-        return start
+            offset += tensor.size
+        return initial
 
     def gradients(self, parameters: Parameters, features: Features, labels: Labels) -> Floats:
         """Return the per-example gradients, float64[N, B, P], from one graph call per example; see Kernel.gradients."""
@@ -126,15 +125,15 @@ class OnnxKernel:
         return losses / len(features)
 
     def _predictions(self, parameters: Parameters, features: Features) -> NDArray[Any]:
-        points, at = self._points(parameters), 0
-        kind = np.float64 if self.classes == 1 else np.int64
-        found: NDArray[Any] = np.empty((len(points), len(features)), dtype=kind)
+        points, offset = self._points(parameters), 0
+        dtype = np.float64 if self.classes == 1 else np.int64
+        predictions: NDArray[Any] = np.empty((len(points), len(features)), dtype=dtype)
         for chunk in self._chunks(features, np.zeros(len(features), dtype=np.int64), self.chunk):
-            here = found[:, at : at + self.chunk]
-            for row, point in zip(here, points, strict=True):
+            rows = predictions[:, offset : offset + self.chunk]
+            for row, point in zip(rows, points, strict=True):
                 row[:] = self.session.predictions(point, chunk)[: len(row)]
-            at += self.chunk
-        return found
+            offset += self.chunk
+        return predictions
 
     def _chunks(self, features: Features, labels: Labels, size: int) -> Iterator[Chunk]:
         """Yield the examples in chunks of `size`. They share their arrays, so each overwrites the previous one."""

@@ -10,7 +10,7 @@ from sottovoce.kernels.onnx.session import GraphSession
 
 
 def graph_kernel(
-    name: str, features: int, classes: int, graphs: Sequence[str], threads: int, *, others: Iterable[str] = ()
+    name: str, features: int, classes: int, graphs: Sequence[str], threads: int, *, other_models: Iterable[str] = ()
 ) -> OnnxKernel:
     """Return the kernel for a graph, after testing the graph on this machine. See sottovoce.kernels.kernel_named.
 
@@ -20,9 +20,9 @@ def graph_kernel(
         classes: the number of labels in the data.
         graphs: `sha256:HEX` for each file that may be loaded.
         threads: the number of threads that run the graph.
-        others: the names of models without a graph, for error messages.
+        other_models: the names of models without a graph, for error messages.
     """
-    graph, chunk = load_probed_graph(name, graphs, threads, others)
+    graph, chunk = load_probed_graph(name, graphs, threads, other_models)
     kernel = OnnxKernel(GraphSession(graph.model, graph.origin, threads), chunk)
     if (kernel.features, kernel.classes) != (features, classes):
         raise ConfigError(
@@ -32,8 +32,10 @@ def graph_kernel(
     return kernel
 
 
-def load_probed_graph(name: str, graphs: Sequence[str], threads: int, others: Iterable[str] = ()) -> tuple[Graph, int]:
-    """Load a graph and test it on this machine in a separate process, so that building its kernel later needs none.
+def load_probed_graph(
+    name: str, graphs: Sequence[str], threads: int, other_models: Iterable[str] = ()
+) -> tuple[Graph, int]:
+    """Load a graph and test it on this machine in a separate process, before its kernel is built.
 
     Returns:
         The graph, and the number of examples that one call may process.
@@ -44,7 +46,7 @@ def load_probed_graph(name: str, graphs: Sequence[str], threads: int, others: It
     if not is_graph(name):
         raise ConfigError(
             f"no gradient-trained model is called {name!r}: choose one of "
-            f"{', '.join([*others, *stock_hashes()])}, or a file that ends in .onnx"
+            f"{', '.join([*other_models, *stock_hashes()])}, or a file that ends in .onnx"
         )
     graph = allowed_graph(name, graphs)
     return graph, probe_graph(graph, threads)

@@ -2,8 +2,8 @@
 
 ONNX Runtime has crashed on some boards with an illegal instruction, which no `except` can catch. The privacy of a sum
 also relies on a property that arithmetic libraries do not guarantee: an example's contribution has the same bits
-whatever
-the other examples are. The probe tests both on random inputs, and a vault loads the graph only if both tests pass.
+regardless of the other examples. The probe tests both on random inputs, and a vault loads the graph only if both tests
+pass.
 
 The child process is `python -m sottovoce.kernels.onnx.probe THREADS`, which reads the graph from standard input.
 """
@@ -33,7 +33,7 @@ _STDIN = "<the graph>"
 _REMEDY = "choose a model without a graph, such as mlp, or another build of onnxruntime"
 
 _log = logging.getLogger(__name__)
-_found: dict[tuple[str, int], int] = {}  # results by graph digest and thread count, probed once per process
+_results: dict[tuple[str, int], int] = {}  # results by graph digest and thread count, probed once per process
 
 
 def probe_graph(graph: Graph, threads: int = 1, deadline: float = DEADLINE_SECONDS) -> int:
@@ -46,40 +46,39 @@ def probe_graph(graph: Graph, threads: int = 1, deadline: float = DEADLINE_SECON
 
     Returns:
         The number of examples that one call of the graph may process. This is the number that the graph declares, or 1
-        if
-            an example's position in the chunk changes the bits of its contribution.
+            if an example's position in the chunk changes the bits of its contribution.
 
     Raises:
         ConfigError: if ONNX Runtime crashes on this machine or takes too long, if the graph cannot be loaded, or if an
             example's contribution is not bounded by the clip, differs between two calls, or depends on other examples.
     """
     key = graph.digest, threads
-    if key not in _found:
+    if key not in _results:
         answer = _run_probe(graph, threads, deadline)
-        _found[key] = int(answer["chunk"])
+        _results[key] = int(answer["chunk"])
         if answer["by_place"]:
             _log.warning(
                 "graph-one-by-one %s: on this machine, the bits of a row's result depend on its position", graph.origin
             )
-    return _found[key]
+    return _results[key]
 
 
 def _run_probe(graph: Graph, threads: int, deadline: float) -> dict[str, Any]:
-    where = f"learner.model: {graph.origin}: ONNX Runtime"
+    prefix = f"learner.model: {graph.origin}: ONNX Runtime"
     command = [sys.executable, "-P", "-m", _MODULE, str(threads)]
     try:
-        done = subprocess.run(command, input=graph.model, capture_output=True, timeout=deadline, check=False)
+        process = subprocess.run(command, input=graph.model, capture_output=True, timeout=deadline, check=False)
     except subprocess.TimeoutExpired as error:
-        raise ConfigError(f"{where} did not finish a first call within {deadline:g} s here: {_REMEDY}") from error
-    if done.returncode < 0:
-        name = signal.Signals(-done.returncode).name
-        raise ConfigError(f"{where} crashes on this machine ({name}): {_REMEDY}")
+        raise ConfigError(f"{prefix} did not finish a first call within {deadline:g} s here: {_REMEDY}") from error
+    if process.returncode < 0:
+        name = signal.Signals(-process.returncode).name
+        raise ConfigError(f"{prefix} crashes on this machine ({name}): {_REMEDY}")
     try:
-        answer: dict[str, Any] = json.loads(done.stdout)
+        answer: dict[str, Any] = json.loads(process.stdout)
     except ValueError:
-        lines = done.stderr.decode(errors="replace").strip().splitlines() or ["no error output"]
+        lines = process.stderr.decode(errors="replace").strip().splitlines() or ["no error output"]
         raise ConfigError(
-            f"{where} ended with exit code {done.returncode} here ({lines[-1][:200]}): {_REMEDY}"
+            f"{prefix} ended with exit code {process.returncode} here ({lines[-1][:200]}): {_REMEDY}"
         ) from None
     if "refused" in answer:
         raise ConfigError(str(answer["refused"]).replace(_STDIN, graph.origin))
@@ -101,13 +100,13 @@ def _test_graph(session: GraphSession) -> dict[str, Any]:
         raise ConfigError(_fault("an example may contribute more than the clip"))
     if chunk == 1:
         return {"chunk": 1, "by_place": False}
-    alone = [_digest(trial.sum({place: 0}, chunk)) for place in range(chunk)]
-    for place, among in product({0, chunk // 2, last}, ("others", "hostile")):
-        if alone[place] != _digest(trial.sum({place: 0}, chunk, among)):
+    digests = [_digest(trial.sum({position: 0}, chunk)) for position in range(chunk)]
+    for position, filler in product({0, chunk // 2, last}, ("others", "hostile")):
+        if digests[position] != _digest(trial.sum({position: 0}, chunk, filler)):
             raise ConfigError(_fault("one example's contribution depends on other examples"))
     if not _length(trial.sum({0: 0, last: 1}, chunk) - first - trial.sum({last: 1}, chunk)) <= SUM_ERROR * _CLIP:
         raise ConfigError(_fault("a sum differs from the sum of its examples' contributions"))
-    by_place = len(set(alone)) > 1
+    by_place = len(set(digests)) > 1
     return {"chunk": 1 if by_place else chunk, "by_place": by_place}
 
 
@@ -118,7 +117,7 @@ class _Trial:
         self._session, facts = session, session.facts
         random, shape = np.random.default_rng(0), (facts.chunk, facts.features)
         self._point = random.uniform(-0.1, 0.1, facts.size).astype(np.float32)
-        self._two = random.standard_normal((2, facts.features), dtype=np.float32)
+        self._examples = random.standard_normal((2, facts.features), dtype=np.float32)
         extremes = np.array([np.nan, np.inf, -np.inf, 3e38, -3e38, 0], dtype=np.float32)
         self._rows = {
             "zeros": np.zeros(shape, dtype=np.float32),
@@ -130,18 +129,18 @@ class _Trial:
         if facts.classes == 1:
             self._labels = self._labels.astype(np.float32)
 
-    def sum(self, placed: Mapping[int, int], size: int, among: str = "zeros") -> NDArray[np.float64]:
+    def sum(self, examples: Mapping[int, int], size: int, filler: str = "zeros") -> NDArray[np.float64]:
         """Return the sum of clipped gradients over the placed examples.
 
         Args:
-            placed: maps each occupied position in the chunk to the index of a test example (0 or 1).
+            examples: maps each occupied position in the chunk to the index of a test example (0 or 1).
             size: the number of rows in the chunk.
-            among: the values that fill the masked rows: `zeros`, `others` or `hostile`.
+            filler: the values that fill the masked rows: `zeros`, `others` or `hostile`.
         """
-        rows, labels = self._rows[among][:size].copy(), self._labels[:size].copy()
-        for place, which in placed.items():
-            rows[place], labels[place] = self._two[which], self._labels[-1 - which]
-        chunk = Chunk(rows, labels, np.isin(np.arange(size), [*placed]))
+        rows, labels = self._rows[filler][:size].copy(), self._labels[:size].copy()
+        for position, example in examples.items():
+            rows[position], labels[position] = self._examples[example], self._labels[-1 - example]
+        chunk = Chunk(rows, labels, np.isin(np.arange(size), [*examples]))
         return self._session.gradient_sum(self._point, chunk, _CLIP)
 
 
@@ -154,8 +153,8 @@ def _digest(vector: NDArray[np.float64]) -> bytes:
     return hashlib.sha256(vector.tobytes()).digest()
 
 
-def _fault(what: str) -> str:
-    return f"learner.model: {_STDIN}: on this machine {what}, so no ε can be guaranteed: {_REMEDY}"
+def _fault(problem: str) -> str:
+    return f"learner.model: {_STDIN}: on this machine {problem}, so no ε can be guaranteed: {_REMEDY}"
 
 
 def main() -> None:

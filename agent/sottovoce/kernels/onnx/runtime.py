@@ -1,8 +1,7 @@
 """Import ONNX Runtime with its telemetry disabled, and only if a device has a model that needs it.
 
 Since version 1.29, its builds write a device identifier to the home directory and report usage to the vendor, unless
-the
-environment disables this before the module is first imported.
+the environment disables this before the module is first imported.
 """
 
 import os
@@ -11,7 +10,7 @@ from typing import Any
 
 from sottovoce.errors import ConfigError
 
-OLDEST = (1, 24)
+MIN_VERSION = (1, 24)
 _INSTALL = "install sottovoce[onnx] for this device, or choose a model without a graph, such as mlp"
 
 
@@ -29,14 +28,14 @@ def onnxruntime() -> Any:
         raise ConfigError(
             f"learner.model: ONNX Runtime is missing or cannot be loaded ({error}): {_INSTALL}"
         ) from error
-    if _numbers(version) < OLDEST:
-        oldest = ".".join(map(str, OLDEST))
-        raise ConfigError(f"learner.model: ONNX Runtime {version} is older than {oldest}: {_INSTALL}")
+    if _numbers(version) < MIN_VERSION:
+        minimum = ".".join(map(str, MIN_VERSION))
+        raise ConfigError(f"learner.model: ONNX Runtime {version} is older than {minimum}: {_INSTALL}")
     module.disable_telemetry_events()
     return module
 
 
 def _numbers(version: str) -> tuple[int, ...]:
     """Return the first two components of a version as numbers, with 0 for a component that is not a number."""
-    words = version.split(".")[:2]
-    return tuple(int(word) if word.isdecimal() else 0 for word in words)
+    components = version.split(".")[:2]
+    return tuple(int(word) if word.isdecimal() else 0 for word in components)

@@ -49,10 +49,10 @@ class GraphSession:
     def __init__(self, model: bytes, origin: str, threads: int = 1) -> None:
         self._model, self._origin, self._threads = model, origin, threads
         self._session = _open_session(model, origin, threads)
-        said = self._session.get_modelmeta().custom_metadata_map.get(KEY)
-        if said is None:
+        description = self._session.get_modelmeta().custom_metadata_map.get(KEY)
+        if description is None:
             raise ConfigError(f"learner.model: {origin}: the file has no description ({KEY} is missing): {_REMEDY}")
-        self.facts: GraphFacts = read_facts(said, origin)
+        self.facts: GraphFacts = read_facts(description, origin)
         self._check()
 
     def loss(self, parameters: NDArray[np.float32], chunk: Chunk) -> float:
@@ -61,18 +61,18 @@ class GraphSession:
 
     def predictions(self, parameters: NDArray[np.float32], chunk: Chunk) -> NDArray[Any]:
         """Return the predicted labels, int64[B], or in a regression the predicted values, float32[B]."""
-        found: NDArray[Any] = self._run(self._forward, "predictions", parameters, chunk)
-        return found
+        predictions: NDArray[Any] = self._run(self._forward, "predictions", parameters, chunk)
+        return predictions
 
     def gradient_sum(self, parameters: NDArray[np.float32], chunk: Chunk, clip: float) -> NDArray[np.float64]:
         """Return the sum of clipped gradients over the chunk's examples, float64[P]."""
-        found: NDArray[np.float64] = self._run(self._session, "gradient_sum", parameters, chunk, clip)
-        if found.shape != (self.facts.size,):
+        gradient_sum: NDArray[np.float64] = self._run(self._session, "gradient_sum", parameters, chunk, clip)
+        if gradient_sum.shape != (self.facts.size,):
             raise InternalError(
                 f"learner.model: {self._origin}: the gradient does not have the declared shape: "
                 "this is a bug; please report it"
             )
-        return found
+        return gradient_sum
 
     @cached_property
     def _forward(self) -> Any:
@@ -113,15 +113,15 @@ class GraphSession:
             "predictions": (label, (None,)),
             "gradient_sum": ("double", (facts.size,)),
         }
-        for what, expected, found in (
+        for kind, expected, tensors in (
             ("input", inputs, self._session.get_inputs()),
             ("output", outputs, self._session.get_outputs()),
         ):
-            there = {tensor.name: (_element_type(tensor.type), _shape(tensor.shape)) for tensor in found}
-            for name in [*expected, *there]:
-                if there.get(name) != expected.get(name):
+            actual = {tensor.name: (_element_type(tensor.type), _shape(tensor.shape)) for tensor in tensors}
+            for name in [*expected, *actual]:
+                if actual.get(name) != expected.get(name):
                     raise ConfigError(
-                        f"learner.model: {origin}: the {what} {name} is {_describe_tensor(there.get(name))}, not "
+                        f"learner.model: {origin}: the {kind} {name} is {_describe_tensor(actual.get(name))}, not "
                         f"{_describe_tensor(expected.get(name))}: {_REMEDY}"
                     )
 
@@ -149,9 +149,9 @@ def _open_session(model: bytes, origin: str, threads: int) -> Any:
         ) from error
 
 
-def _element_type(words: str) -> str:
+def _element_type(tensor_type: str) -> str:
     """Return the element type of a tensor type, for example `float` for `tensor(float)`."""
-    return words.removeprefix("tensor(").removesuffix(")")
+    return tensor_type.removeprefix("tensor(").removesuffix(")")
 
 
 def _shape(dimensions: list[Any]) -> _Shape:

@@ -16,8 +16,8 @@ from sottovoce.identity import Fleet, Validity
 from sottovoce.identity.files import make_private_directory, write_new
 from sottovoce.identity.keys import encode_private_key
 
-_SHIPPED = "/etc/mosquitto/sottovoce"
-_SHIPPED_LISTENER = "listener 8883\n"
+_TEMPLATE_DIRECTORY = "/etc/mosquitto/sottovoce"
+_TEMPLATE_LISTENER = "listener 8883\n"
 _DAYS = 825
 
 
@@ -52,22 +52,22 @@ def write_broker(
     key = generate_private_key(SECP256R1())
     certificate = _certificate(fleet, hosts, key)
     make_private_directory(directory)
-    at = directory.absolute()
+    target = directory.absolute()
     listener = f"listener {port}" + (f" {listen}" if listen else "") + "\n"
-    shipped = files(__name__)
-    configuration = (shipped / "mosquitto.conf").read_text("utf-8").replace(_SHIPPED, str(home or at))
+    templates = files(__name__)
+    configuration = (templates / "mosquitto.conf").read_text("utf-8").replace(_TEMPLATE_DIRECTORY, str(home or target))
     if user is not None:
         configuration += f"\nuser {user}\n"
     write_new(
         {
-            at / "ca.pem": fleet.certificate.public_bytes(Encoding.PEM),
-            at / "broker.pem": certificate.public_bytes(Encoding.PEM),
-            at / "broker.key": encode_private_key(key),
-            at / "acl": (shipped / "acl").read_bytes(),
-            at / "mosquitto.conf": configuration.replace(_SHIPPED_LISTENER, listener).encode(),
+            target / "ca.pem": fleet.certificate.public_bytes(Encoding.PEM),
+            target / "broker.pem": certificate.public_bytes(Encoding.PEM),
+            target / "broker.key": encode_private_key(key),
+            target / "acl": (templates / "acl").read_bytes(),
+            target / "mosquitto.conf": configuration.replace(_TEMPLATE_LISTENER, listener).encode(),
         }
     )
-    return at / "mosquitto.conf"
+    return target / "mosquitto.conf"
 
 
 def _certificate(fleet: Fleet, hosts: Sequence[str], key: EllipticCurvePrivateKey) -> x509.Certificate:

@@ -12,9 +12,9 @@ from sottovoce.transport.mqtt.notary import Notary
 from sottovoce.transport.mqtt.presence import Presence
 from sottovoce.transport.mqtt.secrecy import Channel
 
-_MAX = 4096
+_MAX_KNOWN = 4096
 _FORMER_KEYS = 8
-_BELIEVED_SECONDS = 300.0
+_ABSENCE_SECONDS = 300.0
 
 
 @dataclass(slots=True)
@@ -26,31 +26,31 @@ class Acquaintance:
         introduced: the verified content of that introduction.
         channel: the channel to and from the device.
         former: the device's earlier session keys, which are never accepted again.
-        trusted: number of changes of this device's trust before the introduction was last verified.
-        holds: whether the introduction was valid at that time.
+        trust_version: version of this device's trust with which the introduction was last verified.
+        was_valid: whether the introduction was valid at that time.
         gone_until: time on the monotonic clock, in seconds, until which the device is assumed to have left the broker.
-        knows: whether the device has answered, so this device no longer needs to introduce itself to it.
+        has_answered: whether the device has answered, so this device no longer needs to introduce itself to it.
     """
 
     raw: bytes
     introduced: Introduced
     channel: Channel
     former: tuple[bytes, ...]
-    trusted: int
-    holds: bool = True
+    trust_version: int
+    was_valid: bool = True
     gone_until: float = float("-inf")
-    knows: bool = False
+    has_answered: bool = False
 
     @property
     def is_gone(self) -> bool:
         """Whether to send the device no messages for now; this ends after a while, as a farewell may be outdated."""
         return time.monotonic() < self.gone_until
 
-    def mark_away(self) -> None:
+    def mark_absent(self) -> None:
         """Record that the device has announced its departure or does not answer."""
-        self.gone_until = time.monotonic() + _BELIEVED_SECONDS
+        self.gone_until = time.monotonic() + _ABSENCE_SECONDS
 
-    def mark_here(self) -> None:
+    def mark_present(self) -> None:
         """Record that the device has announced its presence or has sent something."""
         self.gone_until = float("-inf")
 
@@ -59,8 +59,8 @@ class Acquaintances:
     """All devices that have introduced themselves under this device's current session key.
 
     When there are too many, this device changes its session key and forgets all of them. It forgets devices only
-    together with the key: without a channel's replay window, this device would accept everything again that the other
-    device ever sent under the key.
+    together with the key: without a channel's replay window, this device would again accept everything that the other
+    device has ever sent under the key.
 
     Args:
         presence: this device's presence.
@@ -85,23 +85,23 @@ class Acquaintances:
         self._restarted = restarted
         self._returned = returned
         self._now = now
-        self._changes = 0
+        self._trust_version = 0
         self._known: dict[str, Acquaintance] = {}
-        self._news = asyncio.Event()
+        self._introduction_arrived = asyncio.Event()
 
     def __contains__(self, device: str) -> bool:
         return device in self._known
 
     def find(self, device: str) -> Acquaintance | None:
         """Return a known device if its introduction is still valid, and None otherwise."""
-        known = self._known.get(device)
-        return known if known is not None and self._is_valid(known) else None
+        acquaintance = self._known.get(device)
+        return acquaintance if acquaintance is not None and self._is_valid(acquaintance) else None
 
     async def wait_for(self, device: str) -> Acquaintance:
         """Wait until a device is known and its introduction is valid, and return it."""
-        while (known := self.find(device)) is None:
-            await self._news.wait()
-        return known
+        while (acquaintance := self.find(device)) is None:
+            await self._introduction_arrived.wait()
+        return acquaintance
 
     def meet(self, device: str, raw: bytes) -> Acquaintance:
         """Verify a device's introduction, record the device, and return it.
@@ -109,61 +109,61 @@ class Acquaintances:
         Raises:
             MessageRefused: if the introduction is not valid or is older than the known one.
         """
-        known = self._known.get(device)
-        if known is not None and known.raw == raw:
-            return known
+        acquaintance = self._known.get(device)
+        if acquaintance is not None and acquaintance.raw == raw:
+            return acquaintance
         claim = read_claim(raw, self._presence.fleet, device)
-        if known is not None and claim.version <= known.introduced.version:
-            if claim.session_key == known.introduced.session_key and not claim.gone:
-                return known  # a newer introduction has already arrived
+        if acquaintance is not None and claim.version <= acquaintance.introduced.version:
+            if claim.session_key == acquaintance.introduced.session_key and not claim.gone:
+                return acquaintance  # a newer introduction has already arrived
             raise MessageRefused("replayed", f"an introduction of {device} is older than the known one")
-        if known is not None and claim.session_key in known.former:
+        if acquaintance is not None and claim.session_key in acquaintance.former:
             raise MessageRefused("replayed", f"an introduction of {device} contains a key that was replaced")
-        news = self._notary.verify(claim)
-        if known is None or news.session_key != known.introduced.session_key:
-            known = self._add(device, raw, news)
-        known.raw, known.introduced = raw, news
-        known.trusted, known.holds = self._changes, True
-        if news.gone:
-            known.mark_away()
+        introduced = self._notary.verify(claim)
+        if acquaintance is None or introduced.session_key != acquaintance.introduced.session_key:
+            acquaintance = self._add(device, raw, introduced)
+        acquaintance.raw, acquaintance.introduced = raw, introduced
+        acquaintance.trust_version, acquaintance.was_valid = self._trust_version, True
+        if introduced.gone:
+            acquaintance.mark_absent()
         else:
-            known.mark_here()
-        self._news.set()
-        self._news = asyncio.Event()
-        if not news.gone:
+            acquaintance.mark_present()
+        self._introduction_arrived.set()
+        self._introduction_arrived = asyncio.Event()
+        if not introduced.gone:
             self._returned(device)
-        return known
+        return acquaintance
 
-    def trust_changed(self) -> None:
+    def note_trust_change(self) -> None:
         """Mark all devices for verification and introduction again, after a change of this device's trust."""
-        self._changes += 1
-        for known in self._known.values():
-            known.knows = False
+        self._trust_version += 1
+        for acquaintance in self._known.values():
+            acquaintance.has_answered = False
 
-    def _add(self, device: str, raw: bytes, news: Introduced) -> Acquaintance:
-        before = self._known.get(device)
-        if before is None and len(self._known) >= _MAX:
+    def _add(self, device: str, raw: bytes, introduced: Introduced) -> Acquaintance:
+        previous = self._known.get(device)
+        if previous is None and len(self._known) >= _MAX_KNOWN:
             self._known.clear()
-            self._presence.begin_anew()
+            self._presence.renew_key()
             self._restarted(None)
-        channel = self._presence.key.shared_with(self._presence.device, device, news.session_key)
+        channel = self._presence.key.channel_to(self._presence.device, device, introduced.session_key)
         former: tuple[bytes, ...] = ()
-        if before is not None:
-            former = (*before.former, before.introduced.session_key)[-_FORMER_KEYS:]
+        if previous is not None:
+            former = (*previous.former, previous.introduced.session_key)[-_FORMER_KEYS:]
             self._restarted(device)
         self.met += 1
-        self._known[device] = Acquaintance(raw, news, channel, former, self._changes)
+        self._known[device] = Acquaintance(raw, introduced, channel, former, self._trust_version)
         return self._known[device]
 
-    def _is_valid(self, known: Acquaintance) -> bool:
-        if known.trusted != self._changes:
-            subject = known.introduced.subject
+    def _is_valid(self, acquaintance: Acquaintance) -> bool:
+        if acquaintance.trust_version != self._trust_version:
+            subject = acquaintance.introduced.subject
             try:
-                self._notary.verify(read_claim(known.raw, subject.fleet, subject.node_id))
-                known.holds = True
+                self._notary.verify(read_claim(acquaintance.raw, subject.fleet, subject.node_id))
+                acquaintance.was_valid = True
             except MessageRefused as refusal:
                 if refusal.reason == "flood":
                     return False
-                known.holds = False
-            known.trusted = self._changes
-        return known.holds and self._now() <= known.introduced.subject.not_after
+                acquaintance.was_valid = False
+            acquaintance.trust_version = self._trust_version
+        return acquaintance.was_valid and self._now() <= acquaintance.introduced.subject.not_after

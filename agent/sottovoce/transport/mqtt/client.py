@@ -62,14 +62,14 @@ class Broker:
         return properties
 
 
-class OneConnection(Client):
+class ClosableClient(Client):
     """A client whose connection can be closed in any state."""
 
     _opening = False
     _hung_up = False
 
-    def hang_up(self) -> None:
-        """Close the socket, because the client would otherwise retry for ever after a packet that it cannot decode.
+    def force_close(self) -> None:
+        """Close the socket, because the client would otherwise retry forever after a packet that it cannot decode.
 
         If a thread is currently opening the socket, it is closed as soon as it is open.
         """
@@ -83,16 +83,16 @@ class OneConnection(Client):
         try:
             super()._client_connect()
         finally:
-            self._loop.call_soon_threadsafe(self._opened)
+            self._loop.call_soon_threadsafe(self._note_opened)
 
-    def _opened(self) -> None:
-        """Note in the event loop that the socket is open, and close it if `hang_up` has been called meanwhile."""
+    def _note_opened(self) -> None:
+        """Note in the event loop that the socket is open, and close it if `force_close` has been called meanwhile."""
         self._opening = False
         if self._hung_up:
             self._client._sock_close()
 
 
-def new_client(broker: Broker, identifier: str, will: tuple[str, bytes], will_seconds: int) -> OneConnection:
+def new_client(broker: Broker, identifier: str, will: tuple[str, bytes], will_seconds: int) -> ClosableClient:
     """Return a client for one connection.
 
     Args:
@@ -102,23 +102,23 @@ def new_client(broker: Broker, identifier: str, will: tuple[str, bytes], will_se
         will: topic and payload of the retained message that the broker publishes if the connection breaks.
         will_seconds: seconds for which the broker retains that message.
     """
-    five = broker.uses_mqtt5
+    mqtt5 = broker.uses_mqtt5
     delayed = {"WillDelayInterval": _WILL_DELAY_SECONDS, "MessageExpiryInterval": will_seconds}
-    kept = {
+    session = {
         "SessionExpiryInterval": _SESSION_SECONDS,
         "ReceiveMaximum": _RECEIVE_MAXIMUM,
         "MaximumPacketSize": _LARGEST_PACKET,
     }
-    client = OneConnection(
+    client = ClosableClient(
         broker.host,
         broker.port,
         username=broker.username,
         password=broker.password,
         identifier=identifier,
-        protocol=ProtocolVersion.V5 if five else ProtocolVersion.V311,
-        clean_session=None if five else False,
-        clean_start=False if five else MQTT_CLEAN_START_FIRST_ONLY,
-        properties=broker.properties(PacketTypes.CONNECT, **kept),
+        protocol=ProtocolVersion.V5 if mqtt5 else ProtocolVersion.V311,
+        clean_session=None if mqtt5 else False,
+        clean_start=False if mqtt5 else MQTT_CLEAN_START_FIRST_ONLY,
+        properties=broker.properties(PacketTypes.CONNECT, **session),
         will=Will(*will, QOS, True, broker.properties(PacketTypes.WILLMESSAGE, **delayed)),
         keepalive=_KEEPALIVE_SECONDS,
         timeout=CONNECT_SECONDS,
@@ -128,18 +128,18 @@ def new_client(broker: Broker, identifier: str, will: tuple[str, bytes], will_se
         tls_context=None if broker.tls is None else broker.tls(),
     )
     _limit_broker(client)
-    _watch_open_sockets_alone(client)
+    _watch_only_open_sockets(client)
     return client
 
 
-def _watch_open_sockets_alone(client: Client) -> None:
+def _watch_only_open_sockets(client: Client) -> None:
     """Register a socket with the event loop only if it is still open.
 
     aiomqtt registers the file descriptor in the loop's next iteration. By then, the connection may be closed and the
     descriptor reused.
     """
 
-    def registered(paho: Any, userdata: Any, sock: Any) -> None:
+    def register(paho: Any, userdata: Any, sock: Any) -> None:
         def write() -> None:
             try:
                 paho.loop_write()
@@ -153,7 +153,7 @@ def _watch_open_sockets_alone(client: Client) -> None:
 
         client._loop.call_soon_threadsafe(watch)
 
-    client._client.on_socket_register_write = registered
+    client._client.on_socket_register_write = register
 
 
 def _limit_broker(client: Client) -> None:
@@ -165,7 +165,7 @@ def _limit_broker(client: Client) -> None:
     paho = client._client
     receive = paho._sock_recv
 
-    def received(count: int) -> bytes:
+    def limited_receive(count: int) -> bytes:
         if count > _LARGEST_PACKET:
             raise MqttError(f"the broker sent a packet of more than {_LARGEST_PACKET} bytes")
         if paho._in_messages:
@@ -174,4 +174,4 @@ def _limit_broker(client: Client) -> None:
             raise MqttError("the broker is not reading the data that this device sends")
         return receive(count)
 
-    paho._sock_recv = received  # type: ignore[assignment, method-assign]
+    paho._sock_recv = limited_receive  # type: ignore[assignment, method-assign]

@@ -70,7 +70,7 @@ class Connection:
     ) -> None:
         self.problem = "not connected yet"
         self.duplicates = 0
-        self._said_lost = False
+        self._loss_logged = False
         self._broker = broker
         self._identifier = identifier
         self._farewell = farewell
@@ -81,7 +81,7 @@ class Connection:
         self._sparse_log = RateLimitedLog(_log)
         self._topics: dict[str, None] = {}
         self._client: Client | None = None
-        self._over = asyncio.Event()
+        self._ended = asyncio.Event()
         self._closing = asyncio.Event()
 
     @property
@@ -168,7 +168,7 @@ class Connection:
     async def _session(self) -> None:
         """Run a single connection, from the attempt to connect until the connection ends."""
         self._waiting.begin(_WAIT, f"{self._endpoint} to accept the connection", CONNECT_SECONDS)
-        client, self._over = None, asyncio.Event()
+        client, self._ended = None, asyncio.Event()
         try:
             topic, farewell = self._farewell()
             client = new_client(self._broker, self._identifier, (topic, farewell), _WILL_SECONDS)
@@ -178,27 +178,27 @@ class Connection:
                 self._client = client
                 self._waiting.end(_WAIT)
                 self.problem = ""
-                self._say_connected()
+                self._log_connected()
                 announcing = asyncio.ensure_future(self._connected())
                 try:
                     await self._listen(client)
                 finally:
                     announcing.cancel()
         except (MqttError, OSError, SottovoceError) as error:
-            self.problem = self._explained(error)
+            self.problem = self._explain(error)
             if self._sparse_log.say(logging.WARNING, "lost", "broker-lost %s: %s", self._endpoint, self.problem):
-                self._said_lost = True
+                self._loss_logged = True
         finally:
             self._client = None
             if client is not None:
-                client.hang_up()
-            self._over.set()
+                client.force_close()
+            self._ended.set()
             self._lost()
 
-    def _say_connected(self) -> None:
+    def _log_connected(self) -> None:
         """Log that the connection is up; always do so if its loss was logged, and otherwise at a limited rate."""
-        if self._said_lost:
-            self._said_lost = False
+        if self._loss_logged:
+            self._loss_logged = False
             _log.info("broker-connected %s", self._endpoint)
         else:
             self._sparse_log.say(logging.INFO, "connected", "broker-connected %s", self._endpoint)
@@ -216,9 +216,9 @@ class Connection:
 
     async def _while_connected(self, call: Coroutine[Any, Any, _T]) -> _T:
         """Wait for the broker's reply to a call, but only while connected; the client itself would keep waiting."""
-        calling, over = asyncio.ensure_future(call), asyncio.ensure_future(self._over.wait())
+        calling, ended = asyncio.ensure_future(call), asyncio.ensure_future(self._ended.wait())
         try:
-            await asyncio.wait({calling, over}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({calling, ended}, return_when=asyncio.FIRST_COMPLETED)
             if not calling.done():
                 raise OSError(self.problem)
             return calling.result()
@@ -226,9 +226,9 @@ class Connection:
             raise OSError(str(error)) from error
         finally:
             calling.cancel()
-            over.cancel()
+            ended.cancel()
 
-    def _explained(self, error: Exception) -> str:
+    def _explain(self, error: Exception) -> str:
         """Return an explanation of an error, with the remedy if it is known."""
         while isinstance(error, MqttError | OSError) and isinstance(error.__cause__, Exception):
             error = error.__cause__

@@ -1,4 +1,4 @@
-"""Exchanges, which are this device's requests that await an answer."""
+"""Exchanges: this device's requests that await an answer."""
 
 import asyncio
 import itertools
@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from sottovoce.wire.v1.mqtt_pb2 import Content
 
 
-class Gone(Exception):
+class PeerUnavailable(Exception):
     """The result of an exchange whose peer, or the path to it, is unavailable.
 
     Attributes:
@@ -27,20 +27,20 @@ class Exchanges:
         self._numbers = itertools.count(1)
         self.begun = 0
         """Number of the newest exchange."""
-        self._waiting: dict[int, tuple[str, asyncio.Future[Content | Gone]]] = {}
+        self._waiting: dict[int, tuple[str, asyncio.Future[Content | PeerUnavailable]]] = {}
 
     @contextmanager
-    def begin(self, peer: str) -> Iterator[tuple[int, "asyncio.Future[Content | Gone]"]]:
+    def begin(self, peer: str) -> Iterator[tuple[int, "asyncio.Future[Content | PeerUnavailable]"]]:
         """Begin an exchange with a peer, and yield its number and a future for its result."""
         number = self.begun = next(self._numbers)
-        future: asyncio.Future[Content | Gone] = asyncio.get_running_loop().create_future()
+        future: asyncio.Future[Content | PeerUnavailable] = asyncio.get_running_loop().create_future()
         self._waiting[number] = (peer, future)
         try:
             yield number, future
         finally:
             del self._waiting[number]
 
-    def take_answer(self, peer: str, content: Content) -> None:
+    def accept_answer(self, peer: str, content: Content) -> None:
         """Accept a peer's answer; ignore it if it is unexpected or comes from a different device."""
         recipient, future = self._waiting.get(content.exchange, ("", None))
         if future is not None and recipient == peer and not future.done():
@@ -57,4 +57,4 @@ class Exchanges:
         """
         for number, (recipient, future) in self._waiting.items():
             if peer in (None, recipient) and (until is None or number <= until) and not future.done():
-                future.set_result(Gone(reason, left=left))
+                future.set_result(PeerUnavailable(reason, left=left))

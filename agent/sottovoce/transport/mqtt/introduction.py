@@ -103,19 +103,19 @@ def read_claim(raw: bytes, fleet: str, device: str) -> Claim:
     return Claim(device, version, message.session_key, message.gone, message)
 
 
-def verify_claim(claim: Claim, vouch: Callable[[bytes], Subject]) -> Introduced:
+def verify_claim(claim: Claim, verify_certificate: Callable[[bytes], Subject]) -> Introduced:
     """Verify an introduction's certificate and signature.
 
     Args:
         claim: the claim that `read_claim` returned.
-        vouch: function that verifies a DER certificate and returns its subject, or raises IdentityError.
+        verify_certificate: function that verifies a DER certificate and returns its subject, or raises IdentityError.
 
     Raises:
         MessageRefused: with reason `certificate`, `sender` (the certificate belongs to another device) or `signature`.
     """
     device, message = claim.device, claim.message
     try:
-        subject = vouch(message.certificate)
+        subject = verify_certificate(message.certificate)
     except IdentityError as error:
         raise MessageRefused("certificate", f"an introduction of {device}: {error}") from error
     if subject.node_id != device:

@@ -9,7 +9,7 @@ from sottovoce.identity import Subject, verify_credential
 from sottovoce.identity.trust import Trust
 from sottovoce.transport.mqtt.introduction import Claim, Introduced, verify_claim
 
-_FORGERIES = 500.0  # allowed in a row, because a broker may retain introductions whose certificates have expired
+_MAX_FORGERIES = 500.0  # allowed in a row, because a broker may retain introductions whose certificates have expired
 _FORGERIES_PER_SECOND = 50.0  # verifying one takes half a millisecond on a workstation; sending one is almost free
 
 
@@ -23,9 +23,9 @@ class Notary:
 
     def __init__(self, trust: Trust, clock: Callable[[], float] = time.monotonic) -> None:
         self._trust = trust
-        self._patience = _FORGERIES
+        self._allowance = _MAX_FORGERIES
         self._clock = clock
-        self._tried = clock()
+        self._updated_at = clock()
 
     def verify(self, claim: Claim) -> Introduced:
         """Verify a claim, and return the device that it introduces.
@@ -37,15 +37,15 @@ class Notary:
                 which case the claim was not verified.
         """
         now = self._clock()
-        self._patience = min(_FORGERIES, self._patience + (now - self._tried) * _FORGERIES_PER_SECOND)
-        self._tried = now
-        if self._patience < 1.0:
+        self._allowance = min(_MAX_FORGERIES, self._allowance + (now - self._updated_at) * _FORGERIES_PER_SECOND)
+        self._updated_at = now
+        if self._allowance < 1.0:
             raise MessageRefused("flood", f"an introduction of {claim.device} arrived after too many forged ones")
         try:
-            return verify_claim(claim, self._vouch)
+            return verify_claim(claim, self._verify_certificate)
         except MessageRefused:
-            self._patience -= 1.0
+            self._allowance -= 1.0
             raise
 
-    def _vouch(self, certificate: bytes) -> Subject:
+    def _verify_certificate(self, certificate: bytes) -> Subject:
         return verify_credential(certificate, self._trust.identity.authority, datetime.now(UTC))

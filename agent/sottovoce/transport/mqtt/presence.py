@@ -37,8 +37,8 @@ class Presence:
         self._trust = trust
         self._incarnation = incarnation
         self._sequence = 2
-        self._since = 1  # number of the first introduction with this session key
-        self._said: dict[bool, bytes] = {}
+        self._first_sequence = 1  # number of the first introduction with this session key
+        self._announcements: dict[bool, bytes] = {}
 
     def presence_announcement(self) -> bytes:
         """Return the announcement that this device is present."""
@@ -54,13 +54,13 @@ class Presence:
     def renew(self) -> None:
         """Give later announcements higher versions than all earlier ones."""
         self._sequence += 2
-        self._said.clear()
+        self._announcements.clear()
 
-    def begin_anew(self) -> None:
+    def renew_key(self) -> None:
         """Generate a new session key; messages sealed for the previous key are refused from then on."""
         self.key = SessionKey()
         self.renew()
-        self._since = self._sequence - 1
+        self._first_sequence = self._sequence - 1
 
     def check_echo(self, raw: bytes) -> Echo:
         """Check the broker's announcement about this device.
@@ -76,7 +76,7 @@ class Presence:
         if raw == self.presence_announcement():
             return Echo.AGREES
         claim = read_claim(raw, self.fleet, self.device)
-        if claim.session_key != self.key.public and claim.version >= (self._incarnation, self._since):
+        if claim.session_key != self.key.public and claim.version >= (self._incarnation, self._first_sequence):
             self._notary.verify(claim)
             return Echo.COPY
         if not claim.gone:
@@ -92,8 +92,8 @@ class Presence:
         return self._incarnation, self._sequence - 1
 
     def _introduction(self, *, gone: bool) -> bytes:
-        if gone not in self._said:
+        if gone not in self._announcements:
             sequence = self._sequence if gone else self._sequence - 1
             identity, key = self._trust.identity, self.key.public
-            self._said[gone] = introduction(identity, self._incarnation, sequence, key, gone=gone)
-        return self._said[gone]
+            self._announcements[gone] = introduction(identity, self._incarnation, sequence, key, gone=gone)
+        return self._announcements[gone]

@@ -32,23 +32,23 @@ class SessionKey:
         self.public = self._private.public_key().public_bytes_raw()
         self._counters = itertools.count(1)
 
-    def shared_with(self, own: str, other: str, other_key: bytes) -> "Channel":
+    def channel_to(self, own_id: str, peer: str, peer_key: bytes) -> "Channel":
         """Return the channel between this device and another.
 
         Args:
-            own: this device's node id.
-            other: the other device's node id.
-            other_key: the other device's verified session key, 32 bytes.
+            own_id: this device's node id.
+            peer: the other device's node id.
+            peer_key: the other device's verified session key, 32 bytes.
 
         Raises:
-            MessageRefused: with reason `malformed` if `other_key` is not a valid key.
+            MessageRefused: with reason `malformed` if `peer_key` is not a valid key.
         """
         try:
-            secret = self._private.exchange(X25519PublicKey.from_public_bytes(other_key))
+            secret = self._private.exchange(X25519PublicKey.from_public_bytes(peer_key))
         except ValueError as error:
-            raise MessageRefused("malformed", f"the session key of {other} is invalid") from error
-        outward = _derived(secret, (own.encode(), self.public), (other.encode(), other_key))
-        inward = _derived(secret, (other.encode(), other_key), (own.encode(), self.public))
+            raise MessageRefused("malformed", f"the session key of {peer} is invalid") from error
+        outward = _derive_key(secret, (own_id.encode(), self.public), (peer.encode(), peer_key))
+        inward = _derive_key(secret, (peer.encode(), peer_key), (own_id.encode(), self.public))
         return Channel(outward, inward, self._counters)
 
 
@@ -81,18 +81,18 @@ class Channel:
             MessageRefused: with reason `replayed` if the message was opened before or is too old to tell, or `forged`
                 if the other device did not seal it for this one or it was altered.
         """
-        ahead = counter - self._newest
-        if ahead <= -_WINDOW or not 0 < counter < _END or (ahead <= 0 and self._seen >> -ahead & 1):
+        offset = counter - self._newest
+        if offset <= -_WINDOW or not 0 < counter < _END or (offset <= 0 and self._seen >> -offset & 1):
             raise MessageRefused("replayed", "a message arrived a second time or far too late")
         try:
             content = self._inward.decrypt(_nonce(counter), sealed, None)
         except InvalidTag as error:
             raise MessageRefused("forged", "a message was altered or was sealed by someone else") from error
-        if ahead > 0:
-            older = self._seen << ahead if ahead < _WINDOW else 0
+        if offset > 0:
+            older = self._seen << offset if offset < _WINDOW else 0
             self._newest, self._seen = counter, (older | 1) & (2**_WINDOW - 1)
         else:
-            self._seen |= 1 << -ahead
+            self._seen |= 1 << -offset
         return content
 
 
@@ -100,6 +100,6 @@ def _nonce(counter: int) -> bytes:
     return counter.to_bytes(_NONCE_BYTES, "big")
 
 
-def _derived(secret: bytes, sender: tuple[bytes, bytes], recipient: tuple[bytes, bytes]) -> bytes:
+def _derive_key(secret: bytes, sender: tuple[bytes, bytes], recipient: tuple[bytes, bytes]) -> bytes:
     info = framed(_DOMAIN, (*sender, *recipient))
     return HKDF(algorithm=SHA256(), length=32, salt=None, info=info).derive(secret)

@@ -46,10 +46,10 @@ class Topics:
         return _device(topic, f"{ROOT}/{self.fleet}/peer")
 
 
-def _device(topic: str, above: str) -> str | None:
-    """Return the last level of a topic if it is a node id under the topic `above`, and None otherwise.
+def _device(topic: str, prefix: str) -> str | None:
+    """Return the last level of a topic if it is a node id under the topic `prefix`, and None otherwise.
 
     A broker may put anything of any length into a topic.
     """
-    found, _, device = topic.rpartition("/")
-    return device if found == above and _NODE_ID.fullmatch(device) else None
+    parent, _, device = topic.rpartition("/")
+    return device if parent == prefix and _NODE_ID.fullmatch(device) else None

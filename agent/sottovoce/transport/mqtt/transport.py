@@ -18,7 +18,7 @@ from sottovoce.observe import RateLimitedLog
 from sottovoce.transport.mqtt.acquaintances import Acquaintance, Acquaintances
 from sottovoce.transport.mqtt.client import Broker
 from sottovoce.transport.mqtt.connection import Connection, Waiting
-from sottovoce.transport.mqtt.exchanges import Exchanges, Gone
+from sottovoce.transport.mqtt.exchanges import Exchanges, PeerUnavailable
 from sottovoce.transport.mqtt.forms import decode_canonical
 from sottovoce.transport.mqtt.notary import Notary
 from sottovoce.transport.mqtt.presence import Echo, Presence
@@ -30,14 +30,14 @@ _log = logging.getLogger(__name__)
 _LARGEST = 2**17  # brokers reject packets of several megabytes but queue smaller ones
 _MAX_FRAME_BYTES = _LARGEST + 2**13
 _MAX_CALLS = 16
-_MAX_CALLS_OF_ONE = 4
+_MAX_CALLS_PER_DEVICE = 4
 _MAX_ANSWERS = 64  # answers in preparation or being sent; further requests are not answered
 _MAX_FOLLOWED = 256
 _MAX_PRESENT = 64
-_MAX_WORDS = 500  # maximum size of a peer's explanation in bytes
+_MAX_EXPLANATION_BYTES = 500  # maximum size of a peer's explanation in bytes
 _REFRESH_SECONDS = 300.0
-_KEPT_SECONDS = 3 * _REFRESH_SECONDS
-_BETWEEN_SECONDS = 5.0  # minimum time between two announcements, even if the broker contradicts them
+_RETAIN_SECONDS = 3 * _REFRESH_SECONDS
+_MIN_INTERVAL_SECONDS = 5.0  # minimum time between two announcements, even if the broker contradicts them
 _GONE_SECONDS = 86_400.0
 _ANSWER_SECONDS = 10.0
 _LOST_SECONDS = 2.0  # how long to wait for answers to requests that were sent before a peer reconnected
@@ -69,16 +69,16 @@ class MqttTransport:
         waiting: Waiting,
         returned: Callable[[str | None], None] = lambda _: None,
     ) -> None:
-        own = trust.identity
+        identity = trust.identity
         self.refused: Counter[str] = Counter()
         self._broker = broker
         self._trust = trust
-        self._id = own.node_id
+        self._id = identity.node_id
         self._waiting = waiting
-        self._topics = Topics(own.fleet, own.node_id)
+        self._topics = Topics(identity.fleet, identity.node_id)
         notary = Notary(trust)
         self._presence = Presence(trust, notary, incarnation)
-        self._known = Acquaintances(self._presence, notary, self._fail_requests, self._peer_returned)
+        self._acquaintances = Acquaintances(self._presence, notary, self._fail_requests, self._peer_returned)
         self._returned = returned
         self._exchanges = Exchanges()
         self._followed: OrderedDict[str, None] = OrderedDict()
@@ -86,7 +86,7 @@ class MqttTransport:
         self._calls: Counter[str] = Counter()
         self._answering: set[asyncio.Task[None]] = set()
         self._running: list[asyncio.Task[None]] = []
-        self._again = asyncio.Event()
+        self._announce_again = asyncio.Event()
         self._leaving = False
         self._sparse_log = RateLimitedLog(_log)
         self._receive: Receive | None = None
@@ -126,38 +126,38 @@ class MqttTransport:
         )
         for topic in (self._topics.inboxes, self._topics.presence(self._id)):
             await self._connection.subscribe(topic)
-        self._trust.subscribe(self._trust_changed)
+        self._trust.subscribe(self._on_trust_change)
         self._running = [asyncio.create_task(self._connection.run()), asyncio.create_task(self._refresh())]
 
     async def deliver(self, peer: Peer, message: bytes, timeout: float) -> bytes:  # noqa: ASYNC109
         """Deliver a message; see Transport.deliver."""
-        where = f"peer {peer.id} at {peer.address}"
+        prefix = f"peer {peer.id} at {peer.address}"
         if not self.connection.is_up:
-            offline = f"{where}: no connection to the broker: {self.connection.problem}"
+            offline = f"{prefix}: no connection to the broker: {self.connection.problem}"
             raise DeliveryFailed("unreachable", offline, left=False)
-        known = None
+        acquaintance = None
         try:
             async with asyncio.timeout(timeout):
-                known = await self._acquaintance(peer.id)
-                content = await self._ask(peer.id, known, message, timeout)
+                acquaintance = await self._acquaintance(peer.id)
+                content = await self._request(peer.id, acquaintance, message, timeout)
         except TimeoutError as error:
-            if known is None:
+            if acquaintance is None:
                 absent = "the peer is not present on the broker: start its agent, or check that both use this broker"
-                raise DeliveryFailed("unreachable", f"{where}: {absent}") from error
-            known.knows = False
-            if known.introduced.gone:
-                known.mark_away()
-            late = f"no answer within {timeout:g} s; the peer is slow or unreachable"
-            raise DeliveryFailed("timeout", f"{where}: {late}") from error
+                raise DeliveryFailed("unreachable", f"{prefix}: {absent}") from error
+            acquaintance.has_answered = False
+            if acquaintance.introduced.gone:
+                acquaintance.mark_absent()
+            timed_out = f"no answer within {timeout:g} s; the peer is slow or unreachable"
+            raise DeliveryFailed("timeout", f"{prefix}: {timed_out}") from error
         except OSError as error:
-            raise DeliveryFailed("unreachable", f"{where}: the broker did not accept the message: {error}") from error
-        except Gone as gone:
-            raise DeliveryFailed("unreachable", f"{where}: {gone}", left=gone.left) from gone
+            raise DeliveryFailed("unreachable", f"{prefix}: the broker did not accept the message: {error}") from error
+        except PeerUnavailable as unavailable:
+            raise DeliveryFailed("unreachable", f"{prefix}: {unavailable}", left=unavailable.left) from unavailable
         if content.kind == Content.KIND_ANSWER:
             return bytes(content.body)
-        cause, words = _FAILURES.get(content.kind, ("other", "the peer sent an invalid answer"))
-        said = " ".join(content.body[:_MAX_WORDS].decode(errors="replace").split())
-        raise DeliveryFailed(cause, f"{where}: {words.format(said)}")
+        cause, template = _FAILURES.get(content.kind, ("other", "the peer sent an invalid answer"))
+        detail = " ".join(content.body[:_MAX_EXPLANATION_BYTES].decode(errors="replace").split())
+        raise DeliveryFailed(cause, f"{prefix}: {template.format(detail)}")
 
     async def present(self, seconds: float) -> tuple[str, ...]:
         """Return the node ids of up to 64 devices that announce themselves on the broker within `seconds`.
@@ -182,7 +182,7 @@ class MqttTransport:
         """Return the number of devices that introduced themselves, and of refused messages and introductions."""
         connection = self.connection
         trouble = "" if connection.is_up else f"no connection to the broker: {connection.problem}"
-        return Listener(self._known.met, self.refused.total(), trouble, connection.duplicates)
+        return Listener(self._acquaintances.met, self.refused.total(), trouble, connection.duplicates)
 
     async def stop(self, grace: float) -> None:
         """Announce that this device is leaving the broker, and disconnect; see Transport.stop."""
@@ -194,21 +194,21 @@ class MqttTransport:
         if self._answering:
             await asyncio.wait(self._answering, timeout=grace)
         if self._connection.is_up:
-            topic, gone = self._topics.presence(self._id), self._presence.departure_announcement()
+            topic, announcement = self._topics.presence(self._id), self._presence.departure_announcement()
             with contextlib.suppress(OSError, TimeoutError):
                 async with asyncio.timeout(grace):
-                    await self._connection.publish(topic, gone, expires=_GONE_SECONDS, retain=True)
+                    await self._connection.publish(topic, announcement, expires=_GONE_SECONDS, retain=True)
         self._connection.close()
         await asyncio.wait({connecting, refreshing}, timeout=grace + _ANSWER_SECONDS)
         for task in self._answering:
             task.cancel()
         self._exchanges.end("this device is stopping")
 
-    def _trust_changed(self) -> None:
+    def _on_trust_change(self) -> None:
         """Announce this device to every peer again, after a change of its certificate or trust."""
-        self._known.trust_changed()
+        self._acquaintances.note_trust_change()
         self._presence.renew()
-        self._again.set()
+        self._announce_again.set()
 
     def _fail_requests(self, device: str | None) -> None:
         """Fail pending requests after a change of session key, because no answers to them will arrive.
@@ -217,7 +217,7 @@ class MqttTransport:
             device: node id of the peer whose key has changed; None if this device's key has changed.
         """
         if device is None:
-            self._again.set()
+            self._announce_again.set()
         self._exchanges.end("the peer or this device has restarted", device)
 
     def _farewell(self) -> tuple[str, bytes]:
@@ -239,7 +239,7 @@ class MqttTransport:
         topic = self._topics.presence(self._id)
         with contextlib.suppress(OSError):  # the connection reports the error, and reconnecting announces again
             await self.connection.publish(
-                topic, self._presence.presence_announcement(), expires=_KEPT_SECONDS, retain=True
+                topic, self._presence.presence_announcement(), expires=_RETAIN_SECONDS, retain=True
             )
 
     async def _refresh(self) -> None:
@@ -247,14 +247,18 @@ class MqttTransport:
         while not self._leaving:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(_REFRESH_SECONDS):  # unlike wait_for, this never loses a cancellation
-                    await self._again.wait()
-            self._again.clear()
+                    await self._announce_again.wait()
+            self._announce_again.clear()
             if self.connection.is_up and not self._leaving:
                 await self._announce()
-            await asyncio.sleep(_BETWEEN_SECONDS)
+            await asyncio.sleep(_MIN_INTERVAL_SECONDS)
 
     async def _acquaintance(self, peer: str) -> Acquaintance:
-        """Wait until a peer is known, and return it; raise Gone if the peer has announced that it left the broker."""
+        """Wait until a peer is known, and return it.
+
+        Raises:
+            PeerUnavailable: if the peer has announced that it left the broker.
+        """
         followed = peer in self._followed
         self._followed[peer] = None  # before subscribing, because a retained message may arrive before the reply
         self._followed.move_to_end(peer)
@@ -267,29 +271,29 @@ class MqttTransport:
         if len(self._followed) > _MAX_FOLLOWED:
             oldest, _ = self._followed.popitem(last=False)
             await self.connection.unsubscribe(self._topics.presence(oldest))
-        known = await self._known.wait_for(peer)
-        if known.is_gone:
-            raise Gone("the peer has left the broker")
-        return known
+        acquaintance = await self._acquaintances.wait_for(peer)
+        if acquaintance.is_gone:
+            raise PeerUnavailable("the peer has left the broker")
+        return acquaintance
 
-    async def _ask(self, peer: str, contact: Acquaintance, message: bytes, timeout: float) -> Content:  # noqa: ASYNC109
+    async def _request(self, peer: str, contact: Acquaintance, message: bytes, timeout: float) -> Content:  # noqa: ASYNC109
         with self._exchanges.begin(peer) as (number, answer):
             request = Content(kind=Content.KIND_REQUEST, exchange=number, body=message)
             await self._send(peer, contact, request, timeout)
             content = await answer
-        if isinstance(content, Gone):
+        if isinstance(content, PeerUnavailable):
             raise content
         return content
 
     async def _send(self, peer: str, contact: Acquaintance, content: Content, expires: float) -> None:
         sender_key = self._presence.key.public
         counter, sealed = contact.channel.seal(content.SerializeToString())
-        asks = content.kind == Content.KIND_REQUEST
+        is_request = content.kind == Content.KIND_REQUEST
         frame = Frame(
             sender_key=sender_key,
             recipient_key=contact.introduced.session_key,
             counter=counter,
-            introduction=self._presence.presence_announcement() if asks and not contact.knows else b"",
+            introduction=self._presence.presence_announcement() if is_request and not contact.has_answered else b"",
             sealed=sealed,
         )
         raw = frame.SerializeToString(deterministic=True)
@@ -313,16 +317,16 @@ class MqttTransport:
         if device == self._id:
             self._on_echo(self._presence.check_echo(raw))
             return
-        looking = self._present is not None and len(self._present) < _MAX_PRESENT
-        if looking or device in self._followed or device in self._known:
-            known = self._known.meet(device, raw)
-            if self._present is not None and not known.is_gone:
+        listening = self._present is not None and len(self._present) < _MAX_PRESENT
+        if listening or device in self._followed or device in self._acquaintances:
+            acquaintance = self._acquaintances.meet(device, raw)
+            if self._present is not None and not acquaintance.is_gone:
                 self._present.add(device)
 
     def _on_echo(self, echo: Echo) -> None:
         """Handle an announcement about this device, which should be the one that it published last."""
         if echo is Echo.DENIES:
-            self._again.set()  # an old farewell arrived late, or the broker is dishonest
+            self._announce_again.set()  # an old farewell arrived late, or the broker is dishonest
         elif echo is Echo.COPY:
             self.connection.duplicates += 1
             self._sparse_log.say(
@@ -340,41 +344,41 @@ class MqttTransport:
         if frame.recipient_key != self._presence.key.public:
             raise MessageRefused("stale", f"a frame from {sender} was sealed for this device before its last restart")
         if frame.introduction:
-            self._known.meet(sender, frame.introduction)
-        known = self._known.find(sender)
-        if known is None and sender in self._known:
+            self._acquaintances.meet(sender, frame.introduction)
+        acquaintance = self._acquaintances.find(sender)
+        if acquaintance is None and sender in self._acquaintances:
             raise MessageRefused("certificate", f"the certificate of {sender} is no longer valid")
-        if known is None or known.introduced.session_key != frame.sender_key:
+        if acquaintance is None or acquaintance.introduced.session_key != frame.sender_key:
             raise MessageRefused("stranger", f"a frame from {sender} uses a key that is not known to belong to it")
-        content = decode_canonical(Content, known.channel.open(frame.counter, frame.sealed))
-        known.mark_here()
+        content = decode_canonical(Content, acquaintance.channel.open(frame.counter, frame.sealed))
+        acquaintance.mark_present()
         if content.kind != Content.KIND_REQUEST:
-            known.knows = True
-            self._exchanges.take_answer(sender, content)
+            acquaintance.has_answered = True
+            self._exchanges.accept_answer(sender, content)
         elif len(self._answering) < _MAX_ANSWERS:
-            self._answer_soon(self._answer(sender, known, content))
+            self._start_answer(self._answer(sender, acquaintance, content))
 
-    def _answer_soon(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.ensure_future(work)
+    def _start_answer(self, answer: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.ensure_future(answer)
         self._answering.add(task)
         task.add_done_callback(self._answering.discard)
 
     async def _answer(self, sender: str, contact: Acquaintance, request: Content) -> None:
-        kind, body = await self._answer_to(sender, request.body)
+        kind, body = await self._result_for(sender, request.body)
         content = Content(kind=kind, exchange=request.exchange, body=body)
         with contextlib.suppress(OSError):  # the sender will repeat its request
             await self._send(sender, contact, content, _ANSWER_SECONDS)
 
-    async def _answer_to(self, sender: str, message: bytes) -> tuple[Content.Kind, bytes]:
-        if self._receive is None or self._calls.total() >= _MAX_CALLS or self._calls[sender] >= _MAX_CALLS_OF_ONE:
+    async def _result_for(self, sender: str, message: bytes) -> tuple[Content.Kind, bytes]:
+        if self._receive is None or self._calls.total() >= _MAX_CALLS or self._calls[sender] >= _MAX_CALLS_PER_DEVICE:
             return Content.KIND_BUSY, b""
         self._calls[sender] += 1
         try:
             return Content.KIND_ANSWER, await self._receive(sender, message if len(message) <= _LARGEST else None)
         except MessageRefused as refusal:
-            return Content.KIND_REFUSED, f"{refusal.reason}: {refusal}".encode()[:_MAX_WORDS]
+            return Content.KIND_REFUSED, f"{refusal.reason}: {refusal}".encode()[:_MAX_EXPLANATION_BYTES]
         except IdentityError as error:
-            return Content.KIND_REFUSED, f"certificate: {error}".encode()[:_MAX_WORDS]
+            return Content.KIND_REFUSED, f"certificate: {error}".encode()[:_MAX_EXPLANATION_BYTES]
         except MemoryError:
             return Content.KIND_BUSY, b""
         except SottovoceError:

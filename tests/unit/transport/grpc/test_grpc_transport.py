@@ -162,7 +162,7 @@ async def test_the_channel_to_a_device_that_is_refused_is_closed(pair: tuple[Nod
     async with listening(one, other):
         await one.transport.deliver(one.peer(other), b"m", PATIENCE)
         one.trust.revoke([other.identity.node_id])
-        assert not one.transport._ways
+        assert not one.transport._channels
         await one.transport._close_spare()
         assert not one.transport._retired
 

@@ -6,18 +6,18 @@ from hashlib import sha256
 
 from sottovoce.algorithms.cell.public.knowledge import OpenedRound, check_vector
 from sottovoce.algorithms.cell.public.messages import (
+    AnyContent,
     Given,
     Go,
     Offered,
     Readied,
-    Said,
     Shared,
     SharesRevealed,
     Survived,
     SurvivorAck,
     Unready,
 )
-from sottovoce.algorithms.cell.public.signed import verified_body, with_credential
+from sottovoce.algorithms.cell.public.signed import verify_body, with_credential
 from sottovoce.algorithms.cell.public.state import Leading
 from sottovoce.cell import Cell
 from sottovoce.errors import MessageRefused
@@ -43,19 +43,19 @@ from sottovoce.secure_sum.statements import (
 
 
 @dataclass(frozen=True, slots=True)
-class Led:
+class LeaderUpdate:
     """The result of handling a message as the leader.
 
     Attributes:
         leading: the leader's new state; None once the round is over.
-        said: the messages to send, each with its recipient.
+        messages: the messages to send, each with its recipient.
         opened: the opened round; None until the sum is opened.
         lies: members that this device caught lying, each with a description of the lie.
         proofs: proofs of lies, for the other devices.
     """
 
     leading: Leading | None
-    said: tuple[tuple[str, Said], ...] = ()
+    messages: tuple[tuple[str, AnyContent], ...] = ()
     opened: OpenedRound | None = None
     lies: tuple[tuple[str, str], ...] = ()
     proofs: tuple[Proof, ...] = ()
@@ -75,104 +75,111 @@ class Gathering:
         self._cell, self._size, self._provenance = cell, size, provenance
         self._width = width
 
-    def hear(self, leading: Leading | None, sender: str, said: Said, beat: int) -> Led:
+    def handle(self, leading: Leading | None, sender: str, content: AnyContent, beat: int) -> LeaderUpdate:
         """Handle a message from a member.
 
         Raises:
             MessageRefused: if the message is invalid; the state is left unchanged.
         """
-        if isinstance(said, Offered):
-            slot = body_of(said.offer, Offer).slot
-            return Led(self._store_offer(leading or Leading(slot, "offers", beat), sender, said.offer))
+        if isinstance(content, Offered):
+            slot = body_of(content.offer, Offer).slot
+            return LeaderUpdate(self._store_offer(leading or Leading(slot, "offers", beat), sender, content.offer))
         if leading is None or leading.roster is None or sender not in leading.roster.owners:
-            return Led(leading)
-        roster, place = leading.roster, leading.roster.owners.index(sender)
-        match said:
+            return LeaderUpdate(leading)
+        roster, position = leading.roster, leading.roster.owners.index(sender)
+        match content:
             case Shared() if leading.stage == "shares":
-                return Led(self._store_shares(leading, roster, place, said))
+                return LeaderUpdate(self._store_shares(leading, roster, position, content))
             case Readied(_, lead) if leading.deputy:
                 if body_of(lead, Lead).roster == roster.digest:
                     return self._compare_statements(leading, roster, leading.lead, lead)
-            case Readied(statement) if leading.stage == "readies" and place in leading.members:
-                if self._verified_body(roster, place, statement, Ready) == Ready(roster.digest, leading.round):
-                    return Led(replace(leading, readies={**leading.readies, place: statement}))
-            case Unready(roster=of) if leading.stage == "readies" and of == roster.digest:
-                return Led(replace(leading, unready=leading.unready | {place}))
+            case Readied(statement) if leading.stage == "readies" and position in leading.members:
+                if self._verify_body(roster, position, statement, Ready) == Ready(roster.digest, leading.round):
+                    return LeaderUpdate(replace(leading, readies={**leading.readies, position: statement}))
+            case Unready(roster=digest) if leading.stage == "readies" and digest == roster.digest:
+                return LeaderUpdate(replace(leading, unready=leading.unready | {position}))
             case Go(round=h) if leading.deputy and h == leading.round:
-                return Led(replace(leading, go=said))
-            case Given() if leading.stage == "vectors" and place in leading.members:
-                return self._store_vector(leading, roster, place, said)
-            case Given() if leading.stage == "stands" and place in leading.survivors and leading.named is not None:
-                return Led(leading, ((sender, Survived(leading.named)),))  # the member has just switched to this deputy
-            case SurvivorAck(_, named) if leading.deputy and place in leading.members:
+                return LeaderUpdate(replace(leading, go=content))
+            case Given() if leading.stage == "vectors" and position in leading.members:
+                return self._store_vector(leading, roster, position, content)
+            case Given() if leading.stage == "stands" and position in leading.survivors and leading.named is not None:
+                # The member has just switched to this deputy.
+                return LeaderUpdate(leading, ((sender, Survived(leading.named)),))
+            case SurvivorAck(_, named) if leading.deputy and position in leading.members:
                 if body_of(named, Named).round == leading.round and named.owner in roster.owners:
                     return self._compare_statements(
                         replace(leading, named=leading.named or named), roster, leading.named, named
                     )
-            case SurvivorAck(statement) if leading.stage == "stands" and place in leading.survivors:
-                if self._verified_body(roster, place, statement, Stand) == Stand(leading.round, leading.survivors):
-                    return Led(replace(leading, stands={**leading.stands, place: statement}))
-            case SharesRevealed() if leading.stage == "reveals" and place in leading.survivors:
-                return self._store_revealed_shares(leading, roster, place, said)
-        return Led(leading)
+            case SurvivorAck(statement) if leading.stage == "stands" and position in leading.survivors:
+                if self._verify_body(roster, position, statement, Stand) == Stand(leading.round, leading.survivors):
+                    return LeaderUpdate(replace(leading, stands={**leading.stands, position: statement}))
+            case SharesRevealed() if leading.stage == "reveals" and position in leading.survivors:
+                return self._store_revealed_shares(leading, roster, position, content)
+        return LeaderUpdate(leading)
 
     def _store_offer(self, leading: Leading, sender: str, offer: Statement) -> Leading:
         if leading.stage != "offers":
             return leading
         if offer.owner != sender:
             raise MessageRefused("cell", "a device sent another device's offer")
-        found = body_of(offer, Offer)
-        check_keys(found.mask_key, found.share_key)
+        body = body_of(offer, Offer)
+        check_keys(body.mask_key, body.share_key)
         self._provenance.admit(offer)
         return replace(leading, offers={**leading.offers, sender: offer})
 
-    def _store_shares(self, leading: Leading, roster: Roster, place: int, said: Shared) -> Leading:
+    def _store_shares(self, leading: Leading, roster: Roster, position: int, shared: Shared) -> Leading:
         """Store a member's shares after checking them against its signed commitment."""
-        if (len(said.sealed), len(said.leaves)) != (len(roster), 2 * len(roster)):
+        if (len(shared.sealed), len(shared.leaves)) != (len(roster), 2 * len(roster)):
             return leading
-        offer = sha256(roster.statements[place].body).digest()
-        deal = Deal(roster.digest, len(roster), offer, ShareTree(said.leaves).root)
-        if self._verified_body(roster, place, said.said, Deal) != deal:
-            raise MessageRefused("cell", "a member signed shares that differ from the ones it submitted")
-        return replace(leading, dealt={**leading.dealt, place: said})
+        offer = sha256(roster.statements[position].body).digest()
+        deal = Deal(roster.digest, len(roster), offer, ShareTree(shared.leaves).root)
+        if self._verify_body(roster, position, shared.said, Deal) != deal:
+            raise MessageRefused("cell", "a member signed shares that differ from those that it submitted")
+        return replace(leading, dealt={**leading.dealt, position: shared})
 
-    def _store_vector(self, leading: Leading, roster: Roster, place: int, said: Given) -> Led:
+    def _store_vector(self, leading: Leading, roster: Roster, position: int, given: Given) -> LeaderUpdate:
         """Store a masked vector. Report the member if it signed two vectors or sent one that it did not sign."""
-        if self._verified_body(roster, place, said.said, Masked).round != leading.round:
-            return Led(leading)
-        before = leading.vectors.get(place)
-        if before is not None and before.said.body != said.said.body:
-            both = (with_credential(roster, before.said), with_credential(roster, said.said))
-            return Led(leading, proofs=(Equivocation(*both),))
+        if self._verify_body(roster, position, given.said, Masked).round != leading.round:
+            return LeaderUpdate(leading)
+        previous = leading.vectors.get(position)
+        if previous is not None and previous.said.body != given.said.body:
+            statements = (with_credential(roster, previous.said), with_credential(roster, given.said))
+            return LeaderUpdate(leading, proofs=(Equivocation(*statements),))
         try:
-            check_vector(said, leading.round, self._size * self._width(len(roster)))
+            check_vector(given, leading.round, self._size * self._width(len(roster)))
         except Lie:
-            passed_over = replace(leading, unready=leading.unready | {place})
-            return Led(passed_over, lies=((roster.owners[place], "sent a masked vector that it did not sign"),))
-        return Led(replace(leading, vectors={**leading.vectors, place: said}))
+            updated = replace(leading, unready=leading.unready | {position})
+            return LeaderUpdate(updated, lies=((roster.owners[position], "sent a masked vector that it did not sign"),))
+        return LeaderUpdate(replace(leading, vectors={**leading.vectors, position: given}))
 
-    def _store_revealed_shares(self, leading: Leading, roster: Roster, place: int, said: SharesRevealed) -> Led:
+    def _store_revealed_shares(
+        self, leading: Leading, roster: Roster, position: int, content: SharesRevealed
+    ) -> LeaderUpdate:
         """Store shares that match their dealers' commitments. Report the member if it reveals any other share."""
-        revealed, gone = said.revealed, leading.gone
-        shown = self._verified_body(roster, place, said.said, Shown)
+        revealed, gone = content.revealed, leading.gone
+        shown = self._verify_body(roster, position, content.said, Shown)
         if shown.round != leading.round:
-            return Led(leading)
-        dealers = (tuple(one.dealer for one in revealed.seeds), tuple(one.dealer for one in revealed.mask_keys))
-        if shown != Shown(leading.round, place, digest_of(revealed)) or dealers != (leading.survivors, gone):
-            return Led(leading, lies=((roster.owners[place], "revealed shares other than those requested"),))
-        if false_share(place, revealed, leading.members, leading.roots) is not None:
-            statement = with_credential(roster, said.said)
+            return LeaderUpdate(leading)
+        dealers = (tuple(share.dealer for share in revealed.seeds), tuple(share.dealer for share in revealed.mask_keys))
+        if shown != Shown(leading.round, position, digest_of(revealed)) or dealers != (leading.survivors, gone):
+            return LeaderUpdate(
+                leading, lies=((roster.owners[position], "revealed shares other than those requested"),)
+            )
+        if false_share(position, revealed, leading.members, leading.roots) is not None:
+            statement = with_credential(roster, content.said)
             proof = FalseShare(statement, revealed, roster.digest, leading.members, leading.roots)
-            return Led(leading, proofs=(proof,))
-        return Led(replace(leading, revealed={**leading.revealed, place: revealed}))
+            return LeaderUpdate(leading, proofs=(proof,))
+        return LeaderUpdate(replace(leading, revealed={**leading.revealed, position: revealed}))
 
     @staticmethod
-    def _compare_statements(leading: Leading, roster: Roster, first: Statement | None, second: Statement) -> Led:
+    def _compare_statements(
+        leading: Leading, roster: Roster, first: Statement | None, second: Statement
+    ) -> LeaderUpdate:
         """Report the signer of two statements if they differ."""
         if first is None or second.owner != first.owner or second.body == first.body:
-            return Led(leading)
+            return LeaderUpdate(leading)
         proof = Equivocation(with_credential(roster, first), with_credential(roster, second))
-        return Led(leading, proofs=(proof,))
+        return LeaderUpdate(leading, proofs=(proof,))
 
-    def _verified_body(self, roster: Roster, place: int, statement: Statement, kind: type[B]) -> B:
-        return verified_body(self._provenance, roster, roster.owners[place], statement, kind)
+    def _verify_body(self, roster: Roster, position: int, statement: Statement, kind: type[B]) -> B:
+        return verify_body(self._provenance, roster, roster.owners[position], statement, kind)

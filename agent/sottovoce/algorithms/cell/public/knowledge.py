@@ -1,4 +1,4 @@
-"""A device's knowledge of past sums: openings verified by the device, and results that enough peers agree on."""
+"""A device's knowledge of past sums: openings that it has verified, and results on which enough peers agree."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -17,7 +17,7 @@ from sottovoce.secure_sum.opening import Lie, Opening, Verified, verify_opening
 from sottovoce.secure_sum.statements import Knows, Masked, Statement, body_bytes, body_of
 
 _MAX_BYTES = 2**21  # size limit for the vectors in one message, in bytes
-_MAX_WANTED = 256
+_MAX_REQUESTED = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,14 +29,14 @@ class OpenedRound:
         vectors: signed masked vectors, keyed by member position.
         sources: devices that have the missing vectors, starting with the next one to ask; empty once none is missing.
         since: the beat on which the current source was first asked.
-        asked: the number of retries so far.
+        retries: the number of retries so far.
     """
 
     verified: Verified
     vectors: Mapping[int, Given] = field(default_factory=dict)
     sources: tuple[str, ...] = ()
     since: int = 0
-    asked: int = 0
+    retries: int = 0
 
     @property
     def slot(self) -> int:
@@ -46,24 +46,24 @@ class OpenedRound:
     @property
     def missing(self) -> tuple[int, ...]:
         """The positions of the survivors whose vectors have not arrived yet."""
-        return tuple(place for place in self.verified.survivors if place not in self.vectors)
+        return tuple(position for position in self.verified.survivors if position not in self.vectors)
 
     @property
     def next_request(self) -> Want:
         """The next request for missing vectors, limited to 256 positions."""
-        return Want(self.verified.round, self.missing[:_MAX_WANTED])
+        return Want(self.verified.round, self.missing[:_MAX_REQUESTED])
 
     def answer(self, want: Want) -> Vectors:
-        """Return the requested vectors, stopping before the first that is missing or no longer fits one message."""
-        given: list[Given] = []
+        """Return the requested vectors, stopping before the first that is missing or does not fit into the message."""
+        vectors: list[Given] = []
         size = 0
-        for place in want.places:
-            one = self.vectors.get(place)
-            if one is None or (given and size + len(one.vector) > _MAX_BYTES):
+        for position in want.places:
+            vector = self.vectors.get(position)
+            if vector is None or (vectors and size + len(vector.vector) > _MAX_BYTES):
                 break
-            given.append(one)
-            size += len(one.vector)
-        return Vectors(want.round, tuple(given))
+            vectors.append(vector)
+            size += len(vector.vector)
+        return Vectors(want.round, tuple(vectors))
 
 
 class Knowledge:
@@ -84,46 +84,46 @@ class Knowledge:
         Raises:
             MessageRefused: if the opening is invalid.
         """
-        found = verify_opening(opening, self._cell, self._provenance.verify, self._provenance.refuses)
+        verified = verify_opening(opening, self._cell, self._provenance.verify, self._provenance.refuses)
         point = sha256(self._course.point(numerator)).digest()
-        return found if found.roster.offers[0].point == point else None
+        return verified if verified.roster.offers[0].point == point else None
 
-    def with_vectors(self, opened: OpenedRound, given: tuple[Given, ...]) -> OpenedRound:
+    def add_vectors(self, opened: OpenedRound, vectors: tuple[Given, ...]) -> OpenedRound:
         """Return the round extended by the given vectors, each of which is verified first.
 
         Raises:
             Lie: if the owner of a vector did not sign it for this round.
         """
-        return replace(opened, vectors={**opened.vectors, **self._verified_vectors(opened.verified, given)})
+        return replace(opened, vectors={**opened.vectors, **self._verify_vectors(opened.verified, vectors)})
 
-    def _verified_vectors(self, verified: Verified, given: tuple[Given, ...]) -> dict[int, Given]:
-        roster, found = verified.roster, {}
-        for one in given:
-            if one.said.owner not in roster.owners:
+    def _verify_vectors(self, verified: Verified, vectors: tuple[Given, ...]) -> dict[int, Given]:
+        roster, accepted = verified.roster, {}
+        for vector in vectors:
+            if vector.said.owner not in roster.owners:
                 raise Lie("cell", "a masked vector comes from a device that is not a member of the round")
-            place = roster.owners.index(one.said.owner)
-            if place in verified.survivors:
-                check_vector(one, verified.round, self._course.size * self._course.width(len(roster)))
+            position = roster.owners.index(vector.said.owner)
+            if position in verified.survivors:
+                check_vector(vector, verified.round, self._course.size * self._course.width(len(roster)))
                 try:
-                    self._provenance.verify(replace(one.said, credential=roster.statements[place].credential))
+                    self._provenance.verify(replace(vector.said, credential=roster.statements[position].credential))
                 except MessageRefused as error:
                     raise Lie("provenance", str(error)) from error
-                found[place] = one
-        return found
+                accepted[position] = vector
+        return accepted
 
     def value_after_sum(self, opened: OpenedRound, numerator: Numerator | None) -> tuple[Numerator, int]:
         """Return the value after an opened sum, and the number of members that contributed to it."""
-        vectors = {place: one.vector for place, one in opened.vectors.items()}
+        vectors = {position: vector.vector for position, vector in opened.vectors.items()}
         total = opened.verified.total(vectors, self._course.size)
         members = len(opened.verified.survivors)
         return self._course.value_after_sum(numerator, opened.slot, total, members), members
 
-    def signed_knowledge(self, owner: str, slot: int, members: int, numerator: Numerator) -> Known:
+    def sign_knowledge(self, owner: str, slot: int, members: int, numerator: Numerator) -> Known:
         """Return a signed statement of the sums that this device knows."""
         body = body_bytes(knowledge_statement(slot, members, numerator))
         return Known(self._provenance.signed(Statement(owner, body)), numerator.astype("<i8").tobytes())
 
-    def verified_knowledge(self, sender: str, known: Known) -> Knows:
+    def verify_knowledge(self, sender: str, known: Known) -> Knows:
         """Check that another device signed the knowledge it sent, and return that knowledge.
 
         Raises:
@@ -132,18 +132,18 @@ class Knowledge:
         if known.said.owner != sender:
             raise MessageRefused("cell", "a device sent another device's statement")
         self.decode_numerator(known.numerator)
-        said = body_of(known.said, Knows)
-        if said.numerator != sha256(known.numerator).digest():
+        body = body_of(known.said, Knows)
+        if body.numerator != sha256(known.numerator).digest():
             raise MessageRefused("cell", "a device signed values other than those it sends")
         self._provenance.admit(known.said)
-        return said
+        return body
 
-    def agreed_knowledge(self, votes: Mapping[str, Known]) -> tuple[Knows, Numerator] | None:
+    def find_agreed_knowledge(self, votes: Mapping[str, Known]) -> tuple[Knows, Numerator] | None:
         """Return the knowledge on which enough devices agree: as many as it takes to open the smallest cell."""
-        bodies = [one.said.body for one in votes.values()]
-        for one in votes.values():
-            if bodies.count(one.said.body) >= self._cell.opens_at(self._cell.least):
-                return body_of(one.said, Knows), self.decode_numerator(one.numerator)
+        bodies = [vote.said.body for vote in votes.values()]
+        for vote in votes.values():
+            if bodies.count(vote.said.body) >= self._cell.opens_at(self._cell.least):
+                return body_of(vote.said, Knows), self.decode_numerator(vote.numerator)
         return None
 
     def decode_numerator(self, raw: bytes) -> NDArray[np.int64]:
@@ -162,12 +162,12 @@ def knowledge_statement(slot: int, members: int, numerator: Numerator) -> Knows:
     return Knows(slot, max(1, members), sha256(numerator.astype("<i8").tobytes()).digest())
 
 
-def check_vector(given: Given, h: bytes, size: int) -> None:
+def check_vector(vector: Given, h: bytes, size: int) -> None:
     """Check that a masked vector matches the digest its owner stated. The signature is not checked here.
 
     Raises:
         Lie: if the vector has a different digest or length, or belongs to another round.
     """
-    said = body_of(given.said, Masked)
-    if said.round != h or said.vector != sha256(given.vector).digest() or len(given.vector) != size:
+    masked = body_of(vector.said, Masked)
+    if masked.round != h or masked.vector != sha256(vector.vector).digest() or len(vector.vector) != size:
         raise Lie("cell", "a masked vector is not the one that its owner signed for this round")

@@ -19,11 +19,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce.algorithms.cell.public.dishonesty import Dishonesty, dishonesty_details
-from sottovoce.algorithms.cell.public.gathering import Gathering, Led
+from sottovoce.algorithms.cell.public.gathering import Gathering, LeaderUpdate
 from sottovoce.algorithms.cell.public.knowledge import Knowledge, OpenedRound, knowledge_statement
 from sottovoce.algorithms.cell.public.leader import Leader
 from sottovoce.algorithms.cell.public.messages import (
     Agreed,
+    AnyContent,
     CellMessage,
     Doubted,
     Exposed,
@@ -37,7 +38,6 @@ from sottovoce.algorithms.cell.public.messages import (
     Readied,
     Result,
     RosterProposal,
-    Said,
     Seek,
     Shared,
     SharesRevealed,
@@ -49,7 +49,7 @@ from sottovoce.algorithms.cell.public.messages import (
     Want,
 )
 from sottovoce.algorithms.cell.public.post import Step, queue_sends, send_next
-from sottovoce.algorithms.cell.public.signed import roots_of, verified_body
+from sottovoce.algorithms.cell.public.signed import roots_of, verify_body
 from sottovoce.algorithms.cell.public.state import CellState
 from sottovoce.algorithms.cell.public.sum_consumer import SumConsumer
 from sottovoce.algorithms.steps.public.descent import UNIT
@@ -118,8 +118,8 @@ _LISTENING_BEATS = 4  # how much longer a deputy waits, to receive other members
 _FETCHING_BEATS = 3  # how long a device waits for requested masked vectors before it asks another device
 _MAX_FETCHES = 12
 _SEEKING_BEATS = 4  # minimum interval between two requests to all peers
-_GIVEN = ("given", "stood", "told")
-_CHARGED = ("ready", "held", *_GIVEN)
+_STAGES_AFTER_VECTOR = ("given", "stood", "told")
+_CHARGED_STAGES = ("ready", "held", *_STAGES_AFTER_VECTOR)
 
 
 class Cells:
@@ -152,7 +152,7 @@ class Cells:
         return CellState(numerator=self.course.fresh())
 
     def without_state(self, releases: int) -> CellState:
-        """Return the state of a device that lost its own: peers resend the sums; its vault recorded its spending."""
+        """Return the initial state after a loss: peers resend the sums, and the vault has recorded all spending."""
         del releases
         return self.fresh()
 
@@ -196,41 +196,41 @@ class Cells:
                         "learner",
                         "the message is not for a learner with secure sums: use the same task on both devices",
                     )
-                return queue_sends(self._received(state, sender, message))
+                return queue_sends(self._handle_message(state, sender, message))
             case PeersChanged(peers):
-                left = {peer for peer in state.queued if peer not in peers}
-                queued = {peer: queue for peer, queue in state.queued.items() if peer not in left}
-                return replace(state, peers=peers, queued=queued), [Forget(peer) for peer in sorted(left)]
+                departed = {peer for peer in state.queued if peer not in peers}
+                queued = {peer: queue for peer, queue in state.queued.items() if peer not in departed}
+                return replace(state, peers=peers, queued=queued), [Forget(peer) for peer in sorted(departed)]
             case Delivered(recipient, reply):
                 state, effects = send_next(state, recipient)
                 if isinstance(reply, CellMessage) and isinstance(reply.said, Result | Vectors | Known):
-                    state, more = queue_sends(self._received(state, recipient, reply))
-                    effects += more
+                    state, reply_effects = queue_sends(self._handle_message(state, recipient, reply))
+                    effects += reply_effects
                 return state, effects
             case Returned(recipient):
                 return send_next(state, recipient)
             case _:
                 return state, []
 
-    def stepped(self, state: CellState, said: CellAnswer | Refused, now: float) -> Step:
+    def stepped(self, state: CellState, answer: CellAnswer | Refused, now: float) -> Step:
         """Handle the vault's answer to a step; see TakingPart.stepped."""
         del now
-        return queue_sends(self._handle_answer(state, said))
+        return queue_sends(self._handle_answer(state, answer))
 
-    def _handle_answer(self, state: CellState, said: CellAnswer | Refused) -> Step:
-        if said.query_id != state.asked:
+    def _handle_answer(self, state: CellState, answer: CellAnswer | Refused) -> Step:
+        if answer.query_id != state.asked:
             return state, []
         state = replace(state, asked=None)
-        if isinstance(said, Refused):
-            if state.stage in _CHARGED and said.reason == "query":
+        if isinstance(answer, Refused):
+            if state.stage in _CHARGED_STAGES and answer.reason == "query":
                 return state, []  # the device that requested this step lied, but the round may still be opened
-            exhausted = state.exhausted or said.reason == "budget"
+            exhausted = state.exhausted or answer.reason == "budget"
             return self._end_round(replace(state, exhausted=exhausted))
-        state = replace(state, simulated=state.simulated or said.simulated)
-        match decode_answer(said.said):
-            case Offer() as offered:
-                offer = self._sign(body_bytes(offered))
-                state, leader = self._present_leader(state)
+        state = replace(state, simulated=state.simulated or answer.simulated)
+        match decode_answer(answer.said):
+            case Offer() as body:
+                offer = self._sign(body_bytes(body))
+                state, leader = self._current_leader(state)
                 if leader == self._owner and not self._accepts_own_offer(offer):
                     return self._end_round(replace(state, silent=state.silent | {leader}))
                 return self._submit(
@@ -250,7 +250,7 @@ class Cells:
                 stood = SurvivorAck(self._sign_without_certificate(stand), state.named)
                 return self._submit(self._at_stage(state, "stood", stood=stood), state.leader, stood)
             case Revealed() as revealed:
-                shown = Shown(state.round, self._place(state), digest_of(revealed))
+                shown = Shown(state.round, self._position(state), digest_of(revealed))
                 return self._submit(
                     self._at_stage(state, "told"),
                     state.leader,
@@ -271,7 +271,7 @@ class Cells:
         if state.roster is None:
             return state, []
         roster = state.roster
-        offer = sha256(roster.statements[self._place(state)].body).digest()
+        offer = sha256(roster.statements[self._position(state)].body).digest()
         deal = Deal(roster.digest, len(roster), offer, ShareTree(leaves).root)
         return self._submit(
             self._at_stage(state, "joined"), state.leader, Shared(sealed, leaves, self._sign_without_certificate(deal))
@@ -281,11 +281,11 @@ class Cells:
         """Report readiness to the leader, and to the deputies so that they can compare the leader's signatures."""
         if state.lead is None:
             return state, []
-        said = Readied(self._sign_without_certificate(ready), state.lead)
+        content = Readied(self._sign_without_certificate(ready), state.lead)
         effects: list[Effect] = []
         for node in (state.leader, *state.deputies):
-            state, more = self._submit(state, node, said)
-            effects += more
+            state, sends = self._submit(state, node, content)
+            effects += sends
         return state, effects
 
     def _report_unready(self, state: CellState, dealers: tuple[int, ...]) -> Step:
@@ -294,38 +294,43 @@ class Cells:
             return state, []
         roster, effects = state.roster, list[Effect]()
         for dealer in dealers:
-            state, more = self._dishonesty.record_lie(
+            state, new_effects = self._dishonesty.record_lie(
                 state, roster.owners[dealer], "dealt shares other than those it committed to"
             )
-            effects += more
-        state, more = self._submit(state, state.leader, Unready(roster.digest, dealers))
-        return state, [*effects, *more]
+            effects += new_effects
+        state, new_effects = self._submit(state, state.leader, Unready(roster.digest, dealers))
+        return state, [*effects, *new_effects]
 
     def _tick(self, state: CellState, now: float) -> Step:
         state = replace(state, cycle=state.cycle + 1)
         effects: list[Effect] = []
         if state.stage == "held" and state.given is not None:
-            given, first = state.given, state.deputies[:1]
+            given, first_deputies = state.given, state.deputies[:1]
             state, effects = self._submit(self._at_stage(state, "given"), state.leader, given)
-            for deputy in first:
-                state, more = self._submit(state, deputy, given)
-                effects = [*effects, *more]
+            for deputy in first_deputies:
+                state, new_effects = self._submit(state, deputy, given)
+                effects = [*effects, *new_effects]
         elif self._has_sums_left(state) and state.asked is None:
             state, effects = self._act_on_missing_sums(state)
         if state.opening is not None:
-            state, more = self._retry_fetch(state, state.opening)
-            effects = [*effects, *more]
-        state, led = self._act_as_leader(state)
-        return state, [*effects, *led, SetTimer(_CYCLE, now + self._period), *self._publication(state)]
+            state, new_effects = self._retry_fetch(state, state.opening)
+            effects = [*effects, *new_effects]
+        state, leader_effects = self._act_as_leader(state)
+        return state, [*effects, *leader_effects, SetTimer(_CYCLE, now + self._period), *self._publication(state)]
 
     def _act_on_missing_sums(self, state: CellState) -> Step:
         """Act on a beat while sums are missing: make an offer, wait, switch to a deputy, or ask a peer for sums."""
         if state.stage != "idle":
-            beats = _PATIENCE_BEATS if state.leader in state.struck else state.cycle - state.since
-            waits = _HANDOVER_BEATS + (_LISTENING_BEATS if self._owner in state.deputies[:1] else 0)
-            if state.deputies and state.given is not None and state.stage in _GIVEN and beats >= waits:
+            waited = _PATIENCE_BEATS if state.leader in state.struck else state.cycle - state.since
+            patience = _HANDOVER_BEATS + (_LISTENING_BEATS if self._owner in state.deputies[:1] else 0)
+            if (
+                state.deputies
+                and state.given is not None
+                and state.stage in _STAGES_AFTER_VECTOR
+                and waited >= patience
+            ):
                 return self._hand_over_to_deputy(state, state.given)
-            if beats < _PATIENCE_BEATS:
+            if waited < _PATIENCE_BEATS:
                 return state, []
             return self._fail_round(replace(state, silent=state.silent | {state.leader}))
         if not state.peers or state.opening is not None:
@@ -343,75 +348,75 @@ class Cells:
         state = self._at_stage(state, "given" if stood is None else "stood")
         state, effects = self._submit(state, leader, given)
         if state.go is not None:
-            state, more = self._submit(state, leader, state.go)
-            effects = [*effects, *more]
+            state, new_effects = self._submit(state, leader, state.go)
+            effects = [*effects, *new_effects]
         leading = state.leading.get(state.slot)
         if leader == self._owner and leading is not None and leading.deputy:
             named = None if stood is None else stood.named
-            led = self._leader.take_over(leading, named, state.cycle)
-            state, more = self._send_statements(self._with_leading(state, state.slot, led), led)
-            return state, [*effects, *more]
+            update = self._leader.take_over(leading, named, state.cycle)
+            state, new_effects = self._send_statements(self._with_leading(state, state.slot, update), update)
+            return state, [*effects, *new_effects]
         if stood is not None:
-            state, more = self._submit(state, leader, stood)
-            effects = [*effects, *more]
+            state, new_effects = self._submit(state, leader, stood)
+            effects = [*effects, *new_effects]
         return state, effects
 
-    def _received(self, state: CellState, sender: str, message: CellMessage) -> Step:
-        said = message.said
+    def _handle_message(self, state: CellState, sender: str, message: CellMessage) -> Step:
+        content = message.said
         state = replace(state, simulated=state.simulated or message.simulated)
-        match said:
+        match content:
             case Result() | Vectors() | Known():
                 try:
-                    return self._handle_result(state, sender, said)
+                    return self._handle_result(state, sender, content)
                 except Lie as lie:
                     return self._dishonesty.record_lie(
-                        state, sender, f"sent a false {type(said).__name__.lower()}: {lie}"[:80]
+                        state, sender, f"sent a false {type(content).__name__.lower()}: {lie}"[:80]
                     )
             case Exposed(proof):
                 state = self._dishonesty.accept_proof(state, proof)
-                ours = state.roster is not None and state.stage in _GIVEN
-                if ours and isinstance(proof, WorthlessShares):
+                past_vector = state.roster is not None and state.stage in _STAGES_AFTER_VECTOR
+                if past_vector and isinstance(proof, WorthlessShares):
                     deal = body_of(proof.deal, Deal)
                     if state.roster is not None and deal.roster == state.roster.digest:
                         return self._fail_round(state)
                 return state, []
             case Doubted(statement):
-                return self._dishonesty.doubted(state, sender, statement), []
+                return self._dishonesty.record_accusation(state, sender, statement), []
             case Want(round=h):
                 opened = state.opened
                 if opened is None or opened.verified.round != h:
                     return state, []
-                return state, [Reply(CellMessage(opened.answer(said), state.simulated))]
-        if isinstance(said, Seek | Offered):
-            slot = said.slot if isinstance(said, Seek) else body_of(said.offer, Offer).slot
+                return state, [Reply(CellMessage(opened.answer(content), state.simulated))]
+        if isinstance(content, Seek | Offered):
+            slot = content.slot if isinstance(content, Seek) else body_of(content.offer, Offer).slot
             if slot < state.slot and state.numerator is not None:
                 return state, [Reply(CellMessage(self._answer_for(state, slot, state.numerator), state.simulated))]
-            if isinstance(said, Offered) and slot == state.slot + 1 <= self.course.rounds:  # this device lags behind
-                heard, effects = self._handle_statement(state, sender, said)
-                return heard, [*effects, Send(sender, CellMessage(Seek(state.slot), state.simulated))]
+            if isinstance(content, Offered) and slot == state.slot + 1 <= self.course.rounds:  # this device lags behind
+                state_after, effects = self._handle_statement(state, sender, content)
+                return state_after, [*effects, Send(sender, CellMessage(Seek(state.slot), state.simulated))]
             if slot != state.slot:
                 return state, []
-        return self._handle_statement(state, sender, said)
+        return self._handle_statement(state, sender, content)
 
-    def _handle_result(self, state: CellState, sender: str, said: Result | Vectors | Known) -> Step:
+    def _handle_result(self, state: CellState, sender: str, content: Result | Vectors | Known) -> Step:
         """Handle the result of a sum, sent by another device.
 
         Raises:
             Lie: if the result is invalid.
         """
-        match said:
+        match content:
             case Result(opening):
                 return self._handle_opening(state, sender, opening)
             case Vectors():
-                return self._handle_vectors(state, sender, said)
+                return self._handle_vectors(state, sender, content)
             case Known():
-                return self._note_claim(state, sender, said)
+                return self._note_claim(state, sender, content)
 
     def _answer_for(self, state: CellState, slot: int, numerator: NDArray[np.int64]) -> Result | Known:
         """Answer a device that knows `slot` sums, with the next sum to verify or this device's signed knowledge."""
         if state.opened is not None and state.opened.slot == slot:
             return Result(state.opened.verified.opening)
-        return self._knowledge.signed_knowledge(self._owner, state.slot, state.members, numerator)
+        return self._knowledge.sign_knowledge(self._owner, state.slot, state.members, numerator)
 
     def _handle_opening(self, state: CellState, sender: str, opening: Opening) -> Step:
         """Verify another device's opening of the current sum, and fetch the masked vectors from the sender."""
@@ -425,18 +430,18 @@ class Cells:
         if opened is None or opened.verified.round != verified.round:
             opened = OpenedRound(verified, since=state.cycle)
             if state.given is not None and state.round == verified.round:
-                opened = self._knowledge.with_vectors(opened, (state.given,))
+                opened = self._knowledge.add_vectors(opened, (state.given,))
         if sender in opened.sources:
             return state, []
         state = replace(state, opening=replace(opened, sources=(*opened.sources, sender)))
         return state, [] if opened.sources else [Send(sender, CellMessage(opened.next_request, state.simulated))]
 
-    def _handle_vectors(self, state: CellState, sender: str, said: Vectors) -> Step:
+    def _handle_vectors(self, state: CellState, sender: str, message: Vectors) -> Step:
         """Store the received vectors. Once none is missing, adopt the sum; otherwise request the next ones."""
         opened = state.opening
-        if opened is None or opened.verified.round != said.round:
+        if opened is None or opened.verified.round != message.round:
             return state, []
-        filled = self._knowledge.with_vectors(opened, said.given)
+        filled = self._knowledge.add_vectors(opened, message.given)
         if not filled.missing:
             return self._adopt_result(state, filled)
         if len(filled.missing) == len(opened.missing):
@@ -448,10 +453,10 @@ class Cells:
         """Request the masked vectors from the next source, or drop the opening after too many attempts."""
         if state.cycle - opened.since < _FETCHING_BEATS:
             return state, []
-        if opened.asked >= _MAX_FETCHES:
+        if opened.retries >= _MAX_FETCHES:
             return replace(state, opening=None), []
         sources = (*opened.sources[1:], opened.sources[0])
-        opened = replace(opened, sources=sources, since=state.cycle, asked=opened.asked + 1)
+        opened = replace(opened, sources=sources, since=state.cycle, retries=opened.retries + 1)
         return replace(state, opening=opened), [Send(sources[0], CellMessage(opened.next_request, state.simulated))]
 
     def _adopt_result(self, state: CellState, opened: OpenedRound) -> Step:
@@ -463,29 +468,30 @@ class Cells:
             state, state.slot + 1, numerator, members, regulars if self._owner in regulars else frozenset()
         )
 
-    def _note_claim(self, state: CellState, sender: str, said: Known) -> Step:
+    def _note_claim(self, state: CellState, sender: str, claim: Known) -> Step:
         """Handle a claim to know later sums: adopt them once enough devices agree; until then, ask other peers."""
-        known = self._knowledge.verified_knowledge(sender, said)
+        known = self._knowledge.verify_knowledge(sender, claim)
         if known.slot > self.course.rounds:
             raise Lie("cell", "the device claims to know more sums than exist")
         if known.slot <= state.slot:
-            return self._note_contradictions(state, {sender: said}), []
-        votes = {**state.votes, sender: said}
-        agreed = self._knowledge.agreed_knowledge(votes)
+            return self._note_contradictions(state, {sender: claim}), []
+        votes = {**state.votes, sender: claim}
+        agreed = self._knowledge.find_agreed_knowledge(votes)
         if agreed is not None:
-            found, numerator = agreed
-            return self._advance_to_sum(state, found.slot, numerator, found.members, frozenset())
+            knowledge, numerator = agreed
+            return self._advance_to_sum(state, knowledge.slot, numerator, knowledge.members, frozenset())
         state = replace(state, votes=votes)
         if state.cycle - state.sought < _SEEKING_BEATS:
             return state, []
         seek = CellMessage(Seek(state.slot), state.simulated)
-        others = [peer for peer in state.peers if peer != sender]
-        return replace(state, sought=state.cycle), [Send(peer, seek) for peer in others]
+        other_peers = [peer for peer in state.peers if peer != sender]
+        return replace(state, sought=state.cycle), [Send(peer, seek) for peer in other_peers]
 
     def _advance_to_sum(
         self, state: CellState, slot: int, numerator: NDArray[np.int64], members: int, regulars: frozenset[str]
     ) -> Step:
-        leading, votes = {of: one for of, one in state.leading.items() if of >= slot}, state.votes
+        leading = {number: role for number, role in state.leading.items() if number >= slot}
+        votes = state.votes
         state, effects = self._end_round(state)
         state = replace(state, slot=slot, numerator=numerator, members=members, regulars=regulars)
         state = self._note_contradictions(replace(state, leading=leading, opening=None, votes={}), votes)
@@ -495,11 +501,12 @@ class Cells:
         """Note the devices that contradict this one about the last sum: they lied, or they opened a different round."""
         if state.numerator is None:
             return state
-        own, doubts = body_bytes(knowledge_statement(state.slot, state.members, state.numerator)), dict(state.doubts)
+        own_body = body_bytes(knowledge_statement(state.slot, state.members, state.numerator))
+        doubts = dict(state.doubts)
         for sender, known in votes.items():
-            if body_of(known.said, Knows).slot == state.slot and known.said.body != own:
-                why = f"contradicts this device about sum {state.slot}"
-                doubts[sender] = {**doubts.get(sender, {}), self._owner: why}
+            if body_of(known.said, Knows).slot == state.slot and known.said.body != own_body:
+                description = f"contradicts this device about sum {state.slot}"
+                doubts[sender] = {**doubts.get(sender, {}), self._owner: description}
         return replace(state, doubts=doubts)
 
     def _fail_round(self, state: CellState) -> Step:
@@ -508,7 +515,7 @@ class Cells:
 
     def _end_round(self, state: CellState) -> Step:
         """End the round on this device, which deletes the vault's secrets for it and gives up any role as deputy."""
-        leading = {of: one for of, one in state.leading.items() if not one.deputy}
+        leading = {number: role for number, role in state.leading.items() if not role.deputy}
         state = replace(state, leading=leading)
         end = TakePart(CellQuery(self._learner, encoded(End(state.slot))))
         return self._idle_state(state), [end]
@@ -516,43 +523,46 @@ class Cells:
     def _has_sums_left(self, state: CellState) -> bool:
         return state.slot < self.course.rounds
 
-    def _handle_statement(self, state: CellState, sender: str, said: Said) -> Step:
+    def _handle_statement(self, state: CellState, sender: str, content: AnyContent) -> Step:
         """Handle a statement, as the leader if it comes from a member, and as a member if it comes from the leader."""
         effects: list[Effect] = []
-        if isinstance(said, ToLeader) or (isinstance(said, Go) and sender != self._owner):
-            slot = body_of(said.offer, Offer).slot if isinstance(said, Offered) else state.slot
-            led = self._gathering.hear(state.leading.get(slot), sender, said, state.cycle)
-            state, effects = self._send_statements(self._with_leading(state, slot, led), led)
-            state, more = self._act_as_leader(state)
-            effects = [*effects, *more]
-        if isinstance(said, FromLeader) and state.asked is None:
-            state, more = self._handle_request(state, sender, said)
-            effects = [*effects, *more]
+        if isinstance(content, ToLeader) or (isinstance(content, Go) and sender != self._owner):
+            slot = body_of(content.offer, Offer).slot if isinstance(content, Offered) else state.slot
+            update = self._gathering.handle(state.leading.get(slot), sender, content, state.cycle)
+            state, effects = self._send_statements(self._with_leading(state, slot, update), update)
+            state, new_effects = self._act_as_leader(state)
+            effects = [*effects, *new_effects]
+        if isinstance(content, FromLeader) and state.asked is None:
+            state, new_effects = self._handle_request(state, sender, content)
+            effects = [*effects, *new_effects]
         return state, effects
 
-    def _handle_request(self, state: CellState, sender: str, said: FromLeader) -> Step:
+    def _handle_request(self, state: CellState, sender: str, request: FromLeader) -> Step:
         """Handle a request from the round's leader or one of its deputies."""
-        match said:
+        match request:
             case RosterProposal(roster) if (
                 state.stage == "offered" and state.offer in roster and sender not in state.struck
             ):
-                found = roster_of(roster)
-                if self._revoked_devices(found.owners):
+                proposed = roster_of(roster)
+                if self._revoked_devices(proposed.owners):
                     return state, []
                 ranked = [
-                    node for node in _leader_order(found.owners, state.slot) if node not in (sender, *state.struck)
+                    node for node in _leader_order(proposed.owners, state.slot) if node not in (sender, *state.struck)
                 ]
-                state = replace(state, leader=sender, deputies=tuple(ranked[:_DEPUTIES]), roster=found)
-                if proofs := self._dishonesty.proofs(state, found.owners):  # the leader does not have these proofs yet
-                    sent = [Send(sender, CellMessage(Exposed(proof), state.simulated)) for proof in proofs]
-                    return self._at_stage(state, "joined"), [*sent]
+                state = replace(state, leader=sender, deputies=tuple(ranked[:_DEPUTIES]), roster=proposed)
+                proofs = self._dishonesty.proofs(state, proposed.owners)
+                if proofs:  # the leader does not have these proofs yet
+                    sends = [Send(sender, CellMessage(Exposed(proof), state.simulated)) for proof in proofs]
+                    return self._at_stage(state, "joined"), [*sends]
                 return self._take_part(state, Join(roster))
             case Agreed() if state.stage == "joined" and sender == state.leader and state.roster is not None:
-                return self._handle_agreement(state, sender, state.roster, said)
+                return self._handle_agreement(state, sender, state.roster, request)
             case Go(h, readies) if state.stage == "ready" and self._leads(state, sender, h):
-                return self._take_part(replace(state, leader=sender, go=said), Mask(readies))
-            case Survived(statement) if state.stage in _GIVEN and sender == state.leader and state.roster is not None:
-                named = verified_body(self._provenance, state.roster, sender, statement, Named)
+                return self._take_part(replace(state, leader=sender, go=request), Mask(readies))
+            case Survived(statement) if (
+                state.stage in _STAGES_AFTER_VECTOR and sender == state.leader and state.roster is not None
+            ):
+                named = verify_body(self._provenance, state.roster, sender, statement, Named)
                 if named.round != state.round:
                     return state, []
                 return self._take_part(replace(state, named=statement), Survive(named.survivors))
@@ -563,19 +573,19 @@ class Cells:
                     return self._fail_round(state)
         return state, []
 
-    def _handle_agreement(self, state: CellState, sender: str, roster: Roster, said: Agreed) -> Step:
-        """Check every signature before asking the vault, which pins a lie on either the leader or a dealer."""
-        lead = verified_body(self._provenance, roster, sender, said.said, Lead)
+    def _handle_agreement(self, state: CellState, sender: str, roster: Roster, agreement: Agreed) -> Step:
+        """Check every signature before asking the vault, so that a lie can be attributed to the leader or a dealer."""
+        lead = verify_body(self._provenance, roster, sender, agreement.said, Lead)
         if lead.roster != roster.digest:
             return state, []  # the agreement belongs to an earlier round
-        roots = roots_of(self._provenance, roster, said, lead)
+        roots = roots_of(self._provenance, roster, agreement, lead)
         if roots is None:
             return self._dishonesty.record_lie(state, sender, "proposed an invalid round")
-        state, leading = replace(state, lead=said.said), state.leading.get(state.slot)
+        state, leading = replace(state, lead=agreement.said), state.leading.get(state.slot)
         if self._owner in state.deputies and (leading is None or leading.deputy or leading.stage == "offers"):
-            deputy = self._leader.deputy(roster, said, state.cycle)
+            deputy = self._leader.new_deputy(roster, agreement, state.cycle)
             state = replace(state, leading={**state.leading, state.slot: deputy})
-        return self._take_part(state, Agree(said.members, said.sealed, said.paths, roots))
+        return self._take_part(state, Agree(agreement.members, agreement.sealed, agreement.paths, roots))
 
     @staticmethod
     def _leads(state: CellState, sender: str, h: bytes) -> bool:
@@ -587,66 +597,66 @@ class Cells:
         if leading is None:
             return state, []
         expected = state.regulars or frozenset({*state.peers, self._owner})
-        led = self._leader.advance(leading, expected, state.struck | self._revoked_devices(expected), state.cycle)
-        return self._send_statements(self._with_leading(state, state.slot, led), led)
+        update = self._leader.advance(leading, expected, state.struck | self._revoked_devices(expected), state.cycle)
+        return self._send_statements(self._with_leading(state, state.slot, update), update)
 
     def _revoked_devices(self, nodes: Iterable[str]) -> frozenset[str]:
-        """Return those of the given devices that the fleet has revoked."""
+        """Return the given devices that the fleet has revoked."""
         return frozenset(node for node in nodes if self._provenance.refuses(node))
 
     @staticmethod
-    def _with_leading(state: CellState, slot: int, led: Led) -> CellState:
-        others = {of: one for of, one in state.leading.items() if of != slot}
-        return replace(state, leading=others if led.leading is None else {**others, slot: led.leading})
+    def _with_leading(state: CellState, slot: int, update: LeaderUpdate) -> CellState:
+        other_roles = {number: role for number, role in state.leading.items() if number != slot}
+        return replace(state, leading=other_roles if update.leading is None else {**other_roles, slot: update.leading})
 
-    def _send_statements(self, state: CellState, led: Led) -> Step:
+    def _send_statements(self, state: CellState, update: LeaderUpdate) -> Step:
         """Send the leader's messages to their recipients, including this device, and report the lies that it found."""
         effects: list[Effect] = []
-        if led.opened is not None and led.opened.slot == state.slot:
-            state, effects = self._adopt_result(state, led.opened)
-        own: deque[Said] = deque()
-        for owner, said in led.said:
+        if update.opened is not None and update.opened.slot == state.slot:
+            state, effects = self._adopt_result(state, update.opened)
+        own_messages: deque[AnyContent] = deque()
+        for owner, content in update.messages:
             if owner == self._owner:
-                own.append(said)
+                own_messages.append(content)
             else:
-                effects.append(Send(owner, CellMessage(said, state.simulated)))
-        for said in own:
-            if not isinstance(said, Result):
-                state, more = self._handle_statement(state, self._owner, said)
-                effects += more
-        for liar, why in led.lies:
-            state, more = self._dishonesty.record_lie(state, liar, why)
-            effects += more
-        for proof in led.proofs:
-            state, more = self._dishonesty.record_proof(state, proof)
-            effects += more
-            if isinstance(proof, WorthlessShares) and state.stage in _GIVEN:
-                state, more = self._fail_round(state)
-                effects += more
+                effects.append(Send(owner, CellMessage(content, state.simulated)))
+        for content in own_messages:
+            if not isinstance(content, Result):
+                state, new_effects = self._handle_statement(state, self._owner, content)
+                effects += new_effects
+        for liar, description in update.lies:
+            state, new_effects = self._dishonesty.record_lie(state, liar, description)
+            effects += new_effects
+        for proof in update.proofs:
+            state, new_effects = self._dishonesty.record_proof(state, proof)
+            effects += new_effects
+            if isinstance(proof, WorthlessShares) and state.stage in _STAGES_AFTER_VECTOR:
+                state, new_effects = self._fail_round(state)
+                effects += new_effects
         return state, effects
 
-    def _submit(self, state: CellState, leader: str, said: Said) -> Step:
+    def _submit(self, state: CellState, leader: str, content: AnyContent) -> Step:
         """Send a message to a leader, which may be this device itself."""
         if leader != self._owner:
-            return state, [Send(leader, CellMessage(said, state.simulated))]
-        return self._handle_statement(state, leader, said)
+            return state, [Send(leader, CellMessage(content, state.simulated))]
+        return self._handle_statement(state, leader, content)
 
     def _take_part(self, state: CellState, question: Question) -> Step:
         query = CellQuery(self._learner, encoded(question))
         return replace(state, asked=query.id), [TakePart(query)]
 
-    def _at_stage(self, state: CellState, stage: str, **facts: object) -> CellState:
-        return replace(state, stage=stage, since=state.cycle, **facts)  # type: ignore[arg-type]
+    def _at_stage(self, state: CellState, stage: str, **changes: object) -> CellState:
+        return replace(state, stage=stage, since=state.cycle, **changes)  # type: ignore[arg-type]
 
     def _idle_state(self, state: CellState) -> CellState:
-        nothing = dict.fromkeys(("asked", "offer", "roster", "lead", "go", "named", "given", "stood"))
-        return self._at_stage(state, "idle", deputies=(), round=b"", **nothing)
+        cleared = dict.fromkeys(("asked", "offer", "roster", "lead", "go", "named", "given", "stood"))
+        return self._at_stage(state, "idle", deputies=(), round=b"", **cleared)
 
-    def _place(self, state: CellState) -> int:
+    def _position(self, state: CellState) -> int:
         return 0 if state.roster is None else state.roster.owners.index(self._owner)
 
-    def _present_leader(self, state: CellState) -> tuple[CellState, str]:
-        """Return the first device that has not led a round without a result; if all have, start from the top."""
+    def _current_leader(self, state: CellState) -> tuple[CellState, str]:
+        """Return the first device that has not led a round without a result; if all have, start over."""
         nodes = {*state.peers, self._owner} - state.struck
         ranked = _leader_order(nodes - self._revoked_devices(nodes), state.slot)
         if state.silent.issuperset(ranked):

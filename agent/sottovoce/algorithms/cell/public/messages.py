@@ -130,7 +130,7 @@ class Vectors(Content, frozen=True):
 
 
 class Known(Content, frozen=True):
-    """Sends a device that lags behind the sender's signed sum, int64[P] in units of 2^-40, little-endian."""
+    """Delivers the sender's signed sum to a device that lags behind, int64[P] in units of 2^-40, little-endian."""
 
     said: Statement
     numerator: bytes
@@ -156,8 +156,8 @@ class Seek(Content, frozen=True):
 
 ToLeader = Offered | Shared | Readied | Unready | Given | SurvivorAck | SharesRevealed
 FromLeader = RosterProposal | Agreed | Go | Survived | Quorum | Over
-Said = ToLeader | FromLeader | Result | Want | Vectors | Known | Seek | Exposed | Doubted
-_SAID: msgpack.Decoder[Said] = msgpack.Decoder(Said)
+AnyContent = ToLeader | FromLeader | Result | Want | Vectors | Known | Seek | Exposed | Doubted
+_CONTENT_DECODER: msgpack.Decoder[AnyContent] = msgpack.Decoder(AnyContent)
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +169,7 @@ class CellMessage:
         simulated: whether the message depends on a seeded noise stream; see Message.simulated.
     """
 
-    said: Said
+    said: AnyContent
     simulated: bool = False
 
     kind: ClassVar[str] = "secure-sum/2"
@@ -189,13 +189,13 @@ class CellMessage:
         return {"said": type(self.said).__name__.lower(), "content": self.encoded.hex()}
 
 
-def content_of(raw: bytes) -> Said:
+def content_of(raw: bytes) -> AnyContent:
     """Decode message content.
 
     Raises:
         MessageRefused: with the reason `malformed`, if the bytes are not valid content.
     """
     try:
-        return _SAID.decode(raw)
+        return _CONTENT_DECODER.decode(raw)
     except (DecodeError, UnicodeError) as error:
         raise MessageRefused("malformed", "the payload is not a secure-sum message") from error

@@ -22,8 +22,8 @@ def queue_sends(step: Step) -> Step:
         queue = state.queued.get(effect.recipient)
         if queue is None:
             due.append(effect)
-        after = () if queue is None else (*queue, effect.message)[-_MAX_QUEUED:]
-        state = replace(state, queued={**state.queued, effect.recipient: after})
+        waiting = () if queue is None else (*queue, effect.message)[-_MAX_QUEUED:]
+        state = replace(state, queued={**state.queued, effect.recipient: waiting})
     return state, due
 
 

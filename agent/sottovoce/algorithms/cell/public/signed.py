@@ -9,7 +9,7 @@ from sottovoce.learners.published import Provenance
 from sottovoce.secure_sum.statements import B, Deal, Lead, Roster, Statement, body_of, round_digest
 
 
-def verified_body(provenance: Provenance, roster: Roster, owner: str, statement: Statement, kind: type[B]) -> B:
+def verify_body(provenance: Provenance, roster: Roster, owner: str, statement: Statement, kind: type[B]) -> B:
     """Verify a member's statement with the certificate from the roster, and return the statement's body.
 
     Raises:
@@ -27,19 +27,19 @@ def with_credential(roster: Roster, statement: Statement) -> Statement:
     return replace(statement, credential=roster.statements[roster.owners.index(statement.owner)].credential)
 
 
-def roots_of(provenance: Provenance, roster: Roster, said: Agreed, lead: Lead) -> tuple[bytes, ...] | None:
+def roots_of(provenance: Provenance, roster: Roster, agreement: Agreed, lead: Lead) -> tuple[bytes, ...] | None:
     """Return the members' commitments, or None if one is invalid or the leader's signed digest does not match them.
 
     Every member signs its own commitment, so an invalid one means that the leader lied.
     """
     roots = []
     try:
-        for member, deal in zip(said.members, said.deals, strict=True):
-            found = verified_body(provenance, roster, roster.owners[member], deal, Deal)
+        for member, deal in zip(agreement.members, agreement.deals, strict=True):
+            body = verify_body(provenance, roster, roster.owners[member], deal, Deal)
             offer = sha256(roster.statements[member].body).digest()
-            if found != Deal(roster.digest, len(roster), offer, found.root):
+            if body != Deal(roster.digest, len(roster), offer, body.root):
                 return None
-            roots.append(found.root)
+            roots.append(body.root)
     except (MessageRefused, IndexError, ValueError):
         return None
-    return tuple(roots) if lead.round == round_digest(roster.digest, said.members, roots) else None
+    return tuple(roots) if lead.round == round_digest(roster.digest, agreement.members, roots) else None

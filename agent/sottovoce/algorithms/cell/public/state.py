@@ -63,7 +63,7 @@ class Leading:
     @property
     def gone(self) -> tuple[int, ...]:
         """The positions of the members that dropped out."""
-        return tuple(place for place in self.members if place not in self.survivors)
+        return tuple(position for position in self.members if position not in self.survivors)
 
     @property
     def roots(self) -> tuple[bytes, ...]:
@@ -76,14 +76,14 @@ class Finding:
     """A recorded lie by a device.
 
     Attributes:
-        why: a description of the lie.
-        how: how this device learnt of the lie.
+        description: a description of the lie.
+        source: how this device learnt of the lie.
         until: the first beat on which the device may be in a roster again.
         proof: a proof that every device can verify, or None.
     """
 
-    why: str
-    how: str
+    description: str
+    source: str
     until: int
     proof: Proof | None = None
 
@@ -101,8 +101,7 @@ class CellState:
         exhausted: whether the vault has no budget left for further rounds.
         peers: the devices to which messages may be sent.
         stage: `idle`; `offered`, `joined`, `ready`, `given`, `stood` or `told`, after this device's last action; or
-            `held`
-            while a masked vector waits for the next beat.
+            `held` while a masked vector waits for the next beat.
         since: the beat on which the stage began.
         leader: the leader of the round.
         deputies: the devices that take over, in this order, if the leader falls silent.
@@ -170,10 +169,10 @@ class CellState:
     @property
     def struck(self) -> frozenset[str]:
         """The devices currently excluded from rosters because they lied."""
-        return frozenset(node for node, found in self.dishonest.items() if found.until > self.cycle)
+        return frozenset(node for node, finding in self.dishonest.items() if finding.until > self.cycle)
 
     def traced(self) -> dict[str, Any]:
         """Return the traced part of the state as a JSON-serialisable dict; see State.traced."""
         numerator = None if self.numerator is None else self.numerator.tolist()
-        where = {"cycle": self.cycle, "stage": self.stage, "leader": self.leader, "failed": self.failed}
-        return {**where, "slot": self.slot, "numerator": numerator, "members": self.members}
+        position = {"cycle": self.cycle, "stage": self.stage, "leader": self.leader, "failed": self.failed}
+        return {**position, "slot": self.slot, "numerator": numerator, "members": self.members}

@@ -112,6 +112,6 @@ class DescentCourse:
         self, numerator: Numerator | None, slot: int, total: NDArray[np.int64], members: int
     ) -> Numerator:
         """Return the value after a gradient step along the sum."""
-        before = self._start if numerator is None else numerator
-        pace = rate(self._schedule, slot) / (self._schedule.expected_records * members)
-        return bounded(before - np.rint(total * (pace * self._step * UNIT)))
+        previous = self._start if numerator is None else numerator
+        factor = rate(self._schedule, slot) / (self._schedule.expected_records * members)
+        return bounded(previous - np.rint(total * (factor * self._step * UNIT)))

@@ -1,11 +1,11 @@
 """Learning by contributions: each device publishes its own signed part of the model and makes no claims about others.
 
 A device adds up its own releases, each multiplied by γ_t/B and damped while its gradients vary
-(steps/public/damping.py). Every second step it signs the sum, which is its contribution. Contributions travel whole
-from device to device under their owner's signature, and the one with the most steps replaces its predecessors. A
-model is the public start minus a mean of contributions that a few of them cannot distort (robust.py). The model
-depends only on a set of contributions that grows monotonically, even if messages are lost, delayed, repeated or
-refused: devices that hold the same contributions have the same model.
+(steps/public/damping.py). Every second step it signs the sum, which is its contribution. Contributions pass unchanged
+from device to device, signed by their owners, and the one with the most steps replaces its predecessors. A model is
+the public start minus a mean of contributions that no small group can distort (robust.py). The model depends only on a
+set of contributions that grows monotonically, even if messages are lost, delayed, repeated or refused: devices that
+hold the same contributions have the same model.
 
 A newer contribution is accepted only if it differs from its predecessor by no more than its additional steps explain.
 A device that was honest until its last step therefore cannot reverse its whole contribution in that step. Additional
@@ -27,7 +27,7 @@ vault slower than a period shows only as missing steps.
 """
 
 import math
-from collections.abc import Mapping, Set
+from collections.abc import Iterator, Mapping, Set
 from dataclasses import replace
 from itertools import islice
 from typing import ClassVar, cast
@@ -37,15 +37,15 @@ from numpy.typing import NDArray
 
 from sottovoce.algorithms.contributions.public.messages import Contribution, Contributions, rank
 from sottovoce.algorithms.contributions.public.robust import lower_median, robust_mean
-from sottovoce.algorithms.contributions.public.state import ContributionsState, Held
+from sottovoce.algorithms.contributions.public.state import ContributionsByRank, ContributionsState
 from sottovoce.algorithms.steps.public.descent import (
     MAX_NUMERATOR,
     UNIT,
     Schedule,
     damped_contribution,
-    question,
+    next_query,
     rate,
-    rounded,
+    round_numerator,
 )
 from sottovoce.door import Answer, Refused
 from sottovoce.errors import MessageRefused
@@ -67,18 +67,18 @@ from sottovoce.learners.events import (
 from sottovoce.learners.learner import Belief, Progress
 from sottovoce.learners.messages import Message, shape_refusal
 from sottovoce.learners.published import Provenance
-from sottovoce.learners.rotation import places_in_turn
+from sottovoce.learners.rotation import free_peer_indices
 
 _CYCLE = "cycle"
-_ANEW_CYCLES = 64
-_HIGHEST = 2**64
-_SHORTEST = 1e-3  # as a fraction of the first step's length
-_JUMP = 2.0
-"""Maximum distance between successive contributions, in units of √(d/s) times the length, the noise of d of s steps."""
-_RECENT = 1
-"""Maximum number of own steps used in place of other devices' pending steps; two do harm if devices differ."""
-_STAND_IN = 0.4
-"""Weight of such a step. A weight of 1 does harm if devices differ; without these steps, devices overshoot."""
+_RESEND_CYCLES = 64
+_MAX_RANK = 2**64
+_MIN_STEP = 1e-3  # as a fraction of the first step's length
+_MAX_JUMP = 2.0
+"""Maximum distance between successive contributions, relative to √(d/s) times the length, the noise in d of s steps."""
+_MAX_STAND_INS = 1
+"""Maximum number of own steps that stand in for other devices' pending steps; two do harm if devices differ."""
+_STAND_IN_WEIGHT = 0.4
+"""Weight of a step that stands in. A weight of 1 does harm if devices differ; without such steps, devices overshoot."""
 _MAX_BYTES = 2**21
 """Size limit in bytes for the contributions in a message before packing, unless a single one is larger."""
 _MAX_REPLIED = 3 * 2**15
@@ -99,8 +99,7 @@ class Mixer:
         max_steps: the largest number of steps taken by any device in the fleet.
         dishonest: the share of devices that the robust mean leaves out, at most a quarter; 0 selects the bounded mean.
         reach: the length of the longest typical step, as for pairwise mixing; infinity if gradients are not clipped.
-        stride: the number of steps between signed contributions; each replaces its predecessor, so they need not be
-            sent
+        stride: the number of steps between signed contributions; each replaces its predecessor, so it need not be sent
             after every step.
 
     Attributes:
@@ -132,10 +131,13 @@ class Mixer:
         self._dishonest = dishonest
         self._pace = 0.0 if math.isinf(reach) else reach / schedule.step_size
         self._stride = stride
-        beside = () if schedule.thresholds is None else schedule.thresholds.start
-        self._start = np.append(initial, beside)
-        everybody = replace(schedule, steps=max_steps)  # identical on all devices, however many steps this one takes
-        self._taken = np.append(0.0, np.cumsum([_step_length(everybody, done) for done in range(max_steps)]))
+        initial_threshold = () if schedule.thresholds is None else schedule.thresholds.start
+        self._start = np.append(initial, initial_threshold)
+        # The fleet's schedule is identical on all devices, however many steps this one takes.
+        fleet_schedule = replace(schedule, steps=max_steps)
+        self._cumulative_lengths = np.append(
+            0.0, np.cumsum([_step_length(fleet_schedule, step) for step in range(max_steps)])
+        )
 
     def fresh(self) -> ContributionsState:
         """Return the initial state of a device that joins, with no steps and no contributions."""
@@ -148,19 +150,27 @@ class Mixer:
 
     def resumed(self, state: ContributionsState, pending: frozenset[str]) -> ContributionsState:
         """Return a saved state without contributions that were signed for another task; see Learner.resumed."""
-        valid = {at: one for at, one in {**state.kept, **state.held}.items() if self._is_valid(one)}
-        kept = {at: one for at, one in valid.items() if self._provenance.refuses(one.owner)}
-        held = {at: one for at, one in valid.items() if at not in kept}
+        valid = {
+            owner_rank: contribution
+            for owner_rank, contribution in {**state.kept, **state.held}.items()
+            if self._is_valid(contribution)
+        }
+        frozen = {
+            owner_rank: contribution
+            for owner_rank, contribution in valid.items()
+            if self._provenance.refuses(contribution.owner)
+        }
+        active = {owner_rank: contribution for owner_rank, contribution in valid.items() if owner_rank not in frozen}
         if state.step > self._max_steps:  # from a task with more steps; the ledger returns the first steps again
             state = replace(self.fresh(), cycle=state.cycle, turn=state.turn)
-            held.pop(self.rank, None)
-        return replace(state, held=held, kept=kept, known={}, heard=frozenset(), pending=pending)
+            active.pop(self.rank, None)
+        return replace(state, held=active, kept=frozen, known={}, heard=frozenset(), pending=pending)
 
-    def _is_valid(self, one: Contribution) -> bool:
-        if one.steps > self._max_steps:
+    def _is_valid(self, contribution: Contribution) -> bool:
+        if contribution.steps > self._max_steps:
             return False
         try:
-            self._provenance.verify(one)
+            self._provenance.verify(contribution)
         except MessageRefused:
             return False
         return True
@@ -174,7 +184,7 @@ class Mixer:
             exhausted=state.exhausted,
             details={
                 "contributions_held": len(state.held),
-                "steps_held": sum(one.steps for one in state.held.values()),
+                "steps_held": sum(contribution.steps for contribution in state.held.values()),
                 "contributions_declined": state.declined,
                 "contributions_left_out": self._count_left_out(state),
             },
@@ -189,8 +199,8 @@ class Mixer:
 
     def holds(self, state: ContributionsState) -> bool:
         """Return whether this device has a step that is not yet in a signed contribution; see HandingOff."""
-        last = state.held.get(self.rank)
-        return state.step > (0 if last is None else last.steps)
+        signed = state.held.get(self.rank)
+        return state.step > (0 if signed is None else signed.steps)
 
     def hand_off(self, state: ContributionsState, heir: str) -> Step:
         """Send the heir this device's signed contribution; see HandingOff."""
@@ -205,22 +215,21 @@ class Mixer:
 
         A device that has taken fewer steps than the others counts in proportion: its contribution is scaled up and its
         weight scaled down by the same factor. A slow or isolated device therefore does not hold the others back, and
-        when
-        two halves of a fleet meet again, neither has done the work of the other. The highest quarter of the step counts
+        when two halves of a fleet meet again, neither has done the other's work. The highest quarter of the step counts
         is ignored.
         """
-        counted = {**state.kept, **state.held}
+        by_rank = {**state.kept, **state.held}
         if state.step > 0:
-            counted[self.rank] = self._own_contribution(state)
-        if not counted:
+            by_rank[self.rank] = self._build_contribution(state)
+        if not by_rank:
             return self._start
-        everything = [counted[at] for at in sorted(counted)]
-        taken = np.array([self._taken[one.steps] for one in everything])
-        ahead = 0 if len(everything) == 1 else max(1, len(everything) // 4)
-        usual = np.sort(taken)[len(taken) - 1 - ahead]
-        weights = np.minimum(1.0, taken / usual)
-        vectors = np.stack([one.numerator for one in everything]) / (UNIT * weights[:, np.newaxis])
-        mean = robust_mean(vectors, weights, math.floor(self._dishonest * len(everything)))
+        contributions = [by_rank[owner_rank] for owner_rank in sorted(by_rank)]
+        lengths = np.array([self._cumulative_lengths[contribution.steps] for contribution in contributions])
+        ignored = 0 if len(contributions) == 1 else max(1, len(contributions) // 4)
+        reference = np.sort(lengths)[len(lengths) - 1 - ignored]
+        weights = np.minimum(1.0, lengths / reference)
+        vectors = np.stack([contribution.numerator for contribution in contributions]) / (UNIT * weights[:, np.newaxis])
+        mean = robust_mean(vectors, weights, math.floor(self._dishonest * len(contributions)))
         estimate: NDArray[np.float64] = self._start - mean
         return estimate
 
@@ -247,7 +256,7 @@ class Mixer:
                 state = replace(state, pending=state.pending - {recipient})
                 return (state if reply is None else self._with_message(state, recipient, reply)), []
             case Returned(recipient):
-                known = {peer: held for peer, held in state.known.items() if peer != recipient}
+                known = {peer: steps for peer, steps in state.known.items() if peer != recipient}
                 return replace(state, pending=state.pending - {recipient}, known=known), []
             case PeersChanged(peers):
                 return self._update_peers(state, peers)
@@ -255,14 +264,14 @@ class Mixer:
                 return self._handle_answer(state, event)
 
     def _tick(self, state: ContributionsState, now: float) -> Step:
-        if state.cycle % _ANEW_CYCLES == 0:  # peers may have lost confirmed contributions without saying so
+        if state.cycle % _RESEND_CYCLES == 0:  # peers may have lost confirmed contributions without saying so
             known = {peer: steps for peer, steps in state.known.items() if peer in state.heard}
             state = replace(state, known=known)
         state = self._without_revoked(state)
-        state, effects = self._send(self.signed(state) if self._due(state) else state)
+        state, effects = self._send(self.signed(state) if self._is_due(state) else state)
         estimate = self.estimate(state)
         if state.asked is None and not self._is_done(state):
-            threshold, query = question(self.schedule, state.step, self._point(state, estimate))
+            threshold, query = next_query(self.schedule, state.step, self._point(state, estimate))
             state = replace(state, threshold=threshold, asked=query.id, fresh=frozenset())
             effects.append(Ask(query))
         state = replace(state, cycle=state.cycle + 1)
@@ -275,119 +284,150 @@ class Mixer:
         The pending steps are assumed to equal this device's own latest steps. If they were ignored, all devices would
         correct the same error until they received each other's corrections.
         """
-        others = sorted(one.steps for at, one in state.held.items() if at != self.rank)
-        late = 0 if not others else min(len(state.recent), state.step - others[(len(others) - 1) // 2])
-        if late <= 0:
+        others = {
+            owner_rank: contribution for owner_rank, contribution in state.held.items() if owner_rank != self.rank
+        }
+        if not others:
             return estimate
-        ahead = (state.numerator - state.recent[-late]) / UNIT
-        moved: NDArray[np.float64] = estimate - _STAND_IN * ahead * (len(others) / (len(others) + 1))
-        return moved
+        steps = sorted(contribution.steps for contribution in others.values())
+        pending = min(len(state.recent), state.step - steps[(len(steps) - 1) // 2])
+        if pending <= 0:
+            return estimate
+        recent_change = (state.numerator - state.recent[-pending]) / UNIT
+        point: NDArray[np.float64] = estimate - _STAND_IN_WEIGHT * recent_change * (len(others) / (len(others) + 1))
+        return point
 
     def _without_revoked(self, state: ContributionsState) -> ContributionsState:
         """Return the state with revoked devices' contributions frozen or removed; see the module docstring."""
-        left = {at: one for at, one in state.held.items() if not self._provenance.refuses(one.owner)}
-        if len(left) == len(state.held):
+        remaining = {
+            owner_rank: contribution
+            for owner_rank, contribution in state.held.items()
+            if not self._provenance.refuses(contribution.owner)
+        }
+        if len(remaining) == len(state.held):
             return state
-        known = {at: state.held[at] for at in state.held.keys() - left.keys() - state.fresh}
-        return replace(state, held=left, kept={**state.kept, **known})
+        frozen = {
+            owner_rank: state.held[owner_rank] for owner_rank in state.held.keys() - remaining.keys() - state.fresh
+        }
+        return replace(state, held=remaining, kept={**state.kept, **frozen})
 
     def signed(self, state: ContributionsState) -> ContributionsState:
         """Return the state with this device's current contribution signed."""
-        return replace(state, held={**state.held, self.rank: self._provenance.signed(self._own_contribution(state))})
+        return replace(state, held={**state.held, self.rank: self._provenance.signed(self._build_contribution(state))})
 
-    def _own_contribution(self, state: ContributionsState) -> Contribution:
+    def _build_contribution(self, state: ContributionsState) -> Contribution:
         """Return this device's unsigned contribution, rounded as for sending, so that it counts the same everywhere."""
-        numerator = rounded(state.numerator, self.schedule.share_bits)
+        numerator = round_numerator(state.numerator, self.schedule.share_bits)
         numerator.setflags(write=False)
         return Contribution(self._owner, state.step, numerator, simulated=state.simulated)
 
-    def _due(self, state: ContributionsState) -> bool:
+    def _is_due(self, state: ContributionsState) -> bool:
         """Return whether to sign now, which is once per stride and after the last step."""
-        last = state.held.get(self.rank)
-        further = state.step - (0 if last is None else last.steps)
-        return further >= self._stride or (further > 0 and self._is_done(state))
+        signed = state.held.get(self.rank)
+        unsigned = state.step - (0 if signed is None else signed.steps)
+        return unsigned >= self._stride or (unsigned > 0 and self._is_done(state))
 
     def _send(self, state: ContributionsState) -> Step:
         """Send to the next peers in turn that confirmed the last message and hold a different set of contributions."""
         peers = state.peers
-        found = ((i, self._offer(state, peers[i])) for i in places_in_turn(peers, state.turn, state.pending))
-        chosen = list(islice(((i, some) for i, some in found if some is not None), self.schedule.fanout))
+        chosen = list(islice(self._offers(state), self.schedule.fanout))
         if not chosen:
             return state, []
-        held, sent = _steps_by_rank(state.held), []
-        for i, some in chosen:
-            state = _with_sent(state, peers[i], some)
-            state = replace(state, listed={**state.listed, peers[i]: held})
-            sent.append(Send(peers[i], Contributions(held, some)))
+        steps_held, sends = _steps_by_rank(state.held), []
+        for index, offer in chosen:
+            state = _with_sent(state, peers[index], offer)
+            state = replace(state, listed={**state.listed, peers[index]: steps_held})
+            sends.append(Send(peers[index], Contributions(steps_held, offer)))
         state = replace(
             state,
             turn=(chosen[-1][0] + 1) % len(peers),
-            pending=state.pending | {send.recipient for send in sent},
+            pending=state.pending | {send.recipient for send in sends},
         )
-        return state, [*sent]
+        return state, [*sends]
+
+    def _offers(self, state: ContributionsState) -> Iterator[tuple[int, tuple[Contribution, ...]]]:
+        """Yield the position of each free peer that needs a message, with the contributions to send to it."""
+        for index in free_peer_indices(state.peers, state.turn, state.pending):
+            offer = self._offer(state, state.peers[index])
+            if offer is not None:
+                yield index, offer
 
     def _offer(self, state: ContributionsState, peer: str) -> tuple[Contribution, ...] | None:
-        """Return contributions to send to a peer with the list of those held here; None if both hold the same ones.
+        """Return the contributions to send to a peer along with the list; None if both devices hold the same set.
 
         Peers that also send messages here receive other devices' contributions in replies, as far as these fit, so only
         this device's own contribution is sent to them. Any other peer also receives the contributions that it still
-        lacks
-        one turn after it was sent the list.
+        lacks one turn after it was sent the list.
         """
-        known, own = state.known.get(peer), state.held.get(self.rank)
-        if known is None:
+        reported, own = state.known.get(peer), state.held.get(self.rank)
+        if reported is None:
             return () if own is None else (own,)
-        lacking = self._select_missing(state, known, rank(peer), _MAX_BYTES)
-        last = self._highest_kept(state.held.keys() - {self.rank})
-        held = _steps_by_rank(state.held)
-        behind = any(steps > held.get(at, 0) for at, steps in known.items() if at != self.rank and at <= last)
-        if not lacking and not behind:
+        missing = self._select_missing(state, reported, rank(peer), _MAX_BYTES)
+        highest = self._highest_stored_rank(state.held.keys() - {self.rank})
+        steps_held = _steps_by_rank(state.held)
+        behind = any(
+            count > steps_held.get(owner_rank, 0)
+            for owner_rank, count in reported.items()
+            if owner_rank != self.rank and owner_rank <= highest
+        )
+        if not missing and not behind:
             return None
         if self.schedule.width * 8 > _MAX_REPLIED:
-            return lacking
-        listed = {} if peer in state.heard else state.listed.get(peer, {})
-        return tuple(one for one in lacking if one is own or _still_lacks(known, listed, rank(one.owner)))
+            return missing
+        last_listed = {} if peer in state.heard else state.listed.get(peer, {})
+        return tuple(
+            contribution
+            for contribution in missing
+            if contribution is own or _still_lacks(reported, last_listed, rank(contribution.owner))
+        )
 
     def _select_missing(
-        self, state: ContributionsState, known: Mapping[int, int], other: int, max_bytes: int
+        self, state: ContributionsState, known: Mapping[int, int], peer_rank: int, max_bytes: int
     ) -> tuple[Contribution, ...]:
         """Return the contributions that a device lacks, furthest behind first, as far as they fit.
 
         Args:
             state: the state of this device.
             known: the steps of each contribution that the other device holds, keyed by rank.
-            other: the rank of that device.
+            peer_rank: the rank of that device.
             max_bytes: size limit in bytes before packing; it does not apply to the first contribution.
         """
-        last = self._highest_kept(known.keys() - {other})
-        behind = [(one.steps - known.get(at, 0), at, one) for at, one in state.held.items() if at <= last]
-        some: list[Contribution] = []
-        for _, _, one in sorted((-steps, at, one) for steps, at, one in behind if steps > 0 and at != other):
-            max_bytes -= one.numerator.nbytes + len(one.credential)
-            if some and max_bytes < 0:
+        highest = self._highest_stored_rank(known.keys() - {peer_rank})
+        lags = {
+            owner_rank: contribution.steps - known.get(owner_rank, 0)
+            for owner_rank, contribution in state.held.items()
+            if owner_rank <= highest and owner_rank != peer_rank
+        }
+        selected: list[Contribution] = []
+        behind = [owner_rank for owner_rank, lag in lags.items() if lag > 0]
+        for owner_rank in sorted(behind, key=lambda owner_rank: (-lags[owner_rank], owner_rank)):
+            contribution = state.held[owner_rank]
+            max_bytes -= contribution.numerator.nbytes + len(contribution.credential)
+            if selected and max_bytes < 0:
                 break
-            some.append(one)
-        return tuple(some)
+            selected.append(contribution)
+        return tuple(selected)
 
     def _count_left_out(self, state: ContributionsState) -> int:
         """Return how many known devices have contributions that are left out because `capacity` others rank lower."""
-        last = self._highest_kept(state.held.keys() - {self.rank})
-        return len({at for known in state.known.values() for at in known if at > last} - {self.rank})
+        highest = self._highest_stored_rank(state.held.keys() - {self.rank})
+        known_ranks = {owner_rank for known in state.known.values() for owner_rank in known}
+        return len({owner_rank for owner_rank in known_ranks if owner_rank > highest} - {self.rank})
 
-    def _highest_kept(self, ranks: Set[int]) -> int:
+    def _highest_stored_rank(self, ranks: Set[int]) -> int:
         """Return the highest rank that a device keeps if it holds other devices' contributions at the given ranks."""
-        return sorted(ranks)[self._capacity - 1] if len(ranks) >= self._capacity else _HIGHEST
+        return sorted(ranks)[self._capacity - 1] if len(ranks) >= self._capacity else _MAX_RANK
 
     def _receive(self, state: ContributionsState, sender: str, message: Message) -> Step:
         """Process a message, and reply with the contributions that the sender lacks."""
         state = self._with_message(state, sender, message)
         known = cast(Contributions, message).steps
-        lacking: tuple[Contribution, ...] = ()
+        missing: tuple[Contribution, ...] = ()
         if self.schedule.width * 8 <= _MAX_REPLIED:
-            lacking = self._select_missing(state, known, rank(sender), _MAX_REPLIED)
+            missing = self._select_missing(state, known, rank(sender), _MAX_REPLIED)
         if sender in state.peers:
-            state = _with_sent(replace(state, heard=state.heard | {sender}), sender, lacking)
-        return state, [Reply(Contributions(_steps_by_rank(state.held), lacking))]
+            state = _with_sent(replace(state, heard=state.heard | {sender}), sender, missing)
+        return state, [Reply(Contributions(_steps_by_rank(state.held), missing))]
 
     def _with_message(self, state: ContributionsState, sender: str, message: Message) -> ContributionsState:
         """Return the state after adding the new contributions from a message or a reply."""
@@ -397,91 +437,100 @@ class Mixer:
                 "the message is not for a learner with contributions: "
                 "set the same learner.name and learner.mixing on both devices",
             )
-        news = [one for one in message.contributions if self._accepts(state, sender, one)]
-        wanted = self._reachable_contributions(state, news)
-        state = replace(state, declined=state.declined + len(news) - len(wanted))
-        held = {**state.held, **{rank(one.owner): one for one in sorted(wanted, key=lambda one: one.steps)}}
-        for gone in sorted(held.keys() - {self.rank})[self._capacity :]:
-            del held[gone]
+        new = [contribution for contribution in message.contributions if self._accepts(state, sender, contribution)]
+        accepted = self._reachable_contributions(state, new)
+        state = replace(state, declined=state.declined + len(new) - len(accepted))
+        held = dict(state.held)
+        for contribution in sorted(accepted, key=lambda contribution: contribution.steps):
+            held[rank(contribution.owner)] = contribution
+        for dropped in sorted(held.keys() - {self.rank})[self._capacity :]:
+            del held[dropped]
         if sender in state.peers:
             known = dict(message.steps)
-            for at in {rank(one.owner) for one in message.contributions} & known.keys() & held.keys():
-                known[at] = min(known[at], held[at].steps)  # do not request a declined contribution again
+            sent_ranks = {rank(contribution.owner) for contribution in message.contributions}
+            for owner_rank in sent_ranks & known.keys() & held.keys():
+                # Do not request a declined contribution again.
+                known[owner_rank] = min(known[owner_rank], held[owner_rank].steps)
             state = replace(state, known={**state.known, sender: known})
-        simulated = state.simulated or any(one.simulated for one in wanted)
+        simulated = state.simulated or any(contribution.simulated for contribution in accepted)
         return replace(state, held=held, simulated=simulated, fresh=state.fresh | (held.keys() - state.held.keys()))
 
-    def _reachable_contributions(self, state: ContributionsState, news: list[Contribution]) -> list[Contribution]:
+    def _reachable_contributions(self, state: ContributionsState, new: list[Contribution]) -> list[Contribution]:
         """Return the contributions whose additional steps explain their distance from their predecessors."""
-        if not any(rank(one.owner) in state.held for one in news):
-            return news
-        lengths = {at: float(np.linalg.norm(one.numerator / UNIT)) for at, one in state.held.items()}
-        usual = lower_median(np.array(list(lengths.values())))
+        if not any(rank(contribution.owner) in state.held for contribution in new):
+            return new
+        lengths = {
+            owner_rank: float(np.linalg.norm(contribution.numerator / UNIT))
+            for owner_rank, contribution in state.held.items()
+        }
+        median = lower_median(np.array(list(lengths.values())))
 
-        def is_within_reach(one: Contribution) -> bool:
-            last = state.held.get(rank(one.owner))
-            if last is None:
+        def is_within_reach(contribution: Contribution) -> bool:
+            previous = state.held.get(rank(contribution.owner))
+            if previous is None:
                 return True
-            far = float(np.linalg.norm((one.numerator - last.numerator) / UNIT))
-            return far <= self.reach(last.steps, one.steps, max(usual, lengths[rank(one.owner)]))
+            distance = float(np.linalg.norm((contribution.numerator - previous.numerator) / UNIT))
+            length = max(median, lengths[rank(contribution.owner)])
+            return distance <= self.reach(previous.steps, contribution.steps, length)
 
-        return [one for one in news if is_within_reach(one)]
+        return [contribution for contribution in new if is_within_reach(contribution)]
 
-    def reach(self, before: int, after: int, length: float) -> float:
+    def reach(self, previous_steps: int, steps: int, length: float) -> float:
         """Return the maximum distance between two successive contributions from the same device.
 
         Args:
-            before: the step count of the previous contribution.
-            after: the step count of the new contribution, larger than `before`.
+            previous_steps: the step count of the previous contribution.
+            steps: the step count of the new contribution, larger than `previous_steps`.
             length: the length of the previous contribution, or the lower median length if that is larger.
         """
-        noisy = _JUMP * math.sqrt((after - before) / after) * length
-        return max(noisy, self._pace * float(self._taken[after] - self._taken[before]))
+        noise_limit = _MAX_JUMP * math.sqrt((steps - previous_steps) / steps) * length
+        added_length = float(self._cumulative_lengths[steps] - self._cumulative_lengths[previous_steps])
+        return max(noise_limit, self._pace * added_length)
 
-    def _accepts(self, state: ContributionsState, sender: str, one: Contribution) -> bool:
+    def _accepts(self, state: ContributionsState, sender: str, contribution: Contribution) -> bool:
         """Return whether a contribution is new and valid. Ignore an invalid one if the peer only forwarded it.
 
         Raises:
             MessageRefused: if the sender of an invalid contribution is also its owner.
         """
         try:
-            if not self._wants(state, one):
+            if not self._is_wanted(state, contribution):
                 return False
-            self._provenance.verify(one)
+            self._provenance.verify(contribution)
         except MessageRefused:
-            if one.owner == sender:
+            if contribution.owner == sender:
                 raise
             return False
         return True
 
-    def _wants(self, state: ContributionsState, one: Contribution) -> bool:
+    def _is_wanted(self, state: ContributionsState, contribution: Contribution) -> bool:
         """Return whether a contribution is new and from another device that is not revoked.
 
         Raises:
             MessageRefused: if the contribution has the wrong size or an impossible step count.
         """
-        if one.numerator.shape != (self.schedule.width,):
-            raise shape_refusal(
-                f"a contribution with {one.numerator.size} values does not fit a model with {self.schedule.width}"
-            )
-        if one.steps > self._max_steps:
+        if contribution.numerator.shape != (self.schedule.width,):
+            size = contribution.numerator.size
+            raise shape_refusal(f"a contribution with {size} values does not fit a model with {self.schedule.width}")
+        if contribution.steps > self._max_steps:
             raise MessageRefused(
                 "range", "a contribution claims more steps than the schedule allows, so its sender fabricated it"
             )
-        if one.owner == self._owner or self._provenance.refuses(one.owner):
+        if contribution.owner == self._owner or self._provenance.refuses(contribution.owner):
             return False
-        at = rank(one.owner)
-        if (last := state.held.get(at)) is not None:
-            return one.steps > last.steps
-        return at <= self._highest_kept(state.held.keys() - {self.rank})
+        owner_rank = rank(contribution.owner)
+        previous = state.held.get(owner_rank)
+        if previous is not None:
+            return contribution.steps > previous.steps
+        return owner_rank <= self._highest_stored_rank(state.held.keys() - {self.rank})
 
     def _update_peers(self, state: ContributionsState, peers: tuple[str, ...]) -> Step:
         """Forget departed peers and the messages in transit to them, which loses nothing."""
-        left = state.pending - set(peers)
-        known = {peer: held for peer, held in state.known.items() if peer in peers}
-        listed = {peer: held for peer, held in state.listed.items() if peer in peers}
-        state = replace(state, peers=peers, known=known, listed=listed, pending=state.pending - left)
-        return state, [Forget(peer) for peer in sorted(left)]
+        departed = state.pending - set(peers)
+        known = {peer: steps for peer, steps in state.known.items() if peer in peers}
+        listed = {peer: steps for peer, steps in state.listed.items() if peer in peers}
+        state = replace(state, peers=peers, known=known, listed=listed, pending=state.pending - departed)
+        return state, [Forget(peer) for peer in sorted(departed)]
 
     def _handle_answer(self, state: ContributionsState, answer: Answer) -> Step:
         """Apply the vault's answer if it is the awaited one, and ignore it otherwise."""
@@ -489,36 +538,39 @@ class Mixer:
             return state, []
         if isinstance(answer, Refused):
             return replace(state, exhausted=True, asked=None), []
-        moved, variation, last = damped_contribution(self.schedule, state, answer.value, answer.step)
-        numerator = state.numerator + moved
+        change, variation, release = damped_contribution(self.schedule, state, answer.value, answer.step)
+        numerator = state.numerator + change
         state = replace(
             state,
             numerator=np.clip(numerator, -MAX_NUMERATOR, MAX_NUMERATOR),
-            recent=(*state.recent, state.numerator)[-_RECENT:],
+            recent=(*state.recent, state.numerator)[-_MAX_STAND_INS:],
             step=state.step + 1,
             variation=variation,
-            last=last,
+            last=release,
             simulated=state.simulated or answer.simulated,
             asked=None,
         )
         return state, []
 
 
-def _step_length(schedule: Schedule, done: int) -> float:
+def _step_length(schedule: Schedule, step: int) -> float:
     """Return the step length γ_t, also for steps beyond this device's own schedule."""
-    return max(rate(schedule, done), _SHORTEST * schedule.step_size)
+    return max(rate(schedule, step), _MIN_STEP * schedule.step_size)
 
 
-def _with_sent(state: ContributionsState, peer: str, some: tuple[Contribution, ...]) -> ContributionsState:
+def _with_sent(state: ContributionsState, peer: str, contributions: tuple[Contribution, ...]) -> ContributionsState:
     """Return the state in which the peer is assumed to hold these contributions too."""
-    known = {**state.known.get(peer, {}), **{rank(one.owner): one.steps for one in some}}
+    known = {
+        **state.known.get(peer, {}),
+        **{rank(contribution.owner): contribution.steps for contribution in contributions},
+    }
     return replace(state, known={**state.known, peer: known})
 
 
-def _still_lacks(known: Mapping[int, int], listed: Mapping[int, int], at: int) -> bool:
+def _still_lacks(known: Mapping[int, int], listed: Mapping[int, int], owner_rank: int) -> bool:
     """Return whether a peer still lacks steps of an owner's contribution that the last list sent to it included."""
-    return known.get(at, 0) < listed.get(at, 0)
+    return known.get(owner_rank, 0) < listed.get(owner_rank, 0)
 
 
-def _steps_by_rank(held: Held) -> dict[int, int]:
-    return {at: one.steps for at, one in held.items()}
+def _steps_by_rank(contributions: ContributionsByRank) -> dict[int, int]:
+    return {owner_rank: contribution.steps for owner_rank, contribution in contributions.items()}

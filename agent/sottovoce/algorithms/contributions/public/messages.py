@@ -19,8 +19,7 @@ class Contribution:
     """The sum of all releases by one device, Σ γ_t/B · release over its private steps.
 
     If there are two contributions from the same owner, the one with more steps replaces the other. A contribution
-    consists
-    of releases that are already charged.
+    consists of releases that are already charged.
 
     Attributes:
         owner: the node id of the device that made the releases.
@@ -61,17 +60,23 @@ class Contributions:
     @property
     def simulated(self) -> bool:
         """Whether any contribution comes from a seeded noise stream; see Message.simulated."""
-        return any(one.simulated for one in self.contributions)
+        return any(contribution.simulated for contribution in self.contributions)
 
     @property
     def numbers(self) -> int:
         """The number of values in the message; see Message.numbers."""
-        return len(self.steps) + sum(one.numerator.size + 1 for one in self.contributions)
+        return len(self.steps) + sum(contribution.numerator.size + 1 for contribution in self.contributions)
 
     def traced(self) -> dict[str, Any]:
         """Return the message as a JSON-serialisable dict; see Message.traced."""
-        some = [{"owner": c.owner, "steps": c.steps, "numerator": c.numerator.tolist()} for c in self.contributions]
-        return {"steps": {str(at): steps for at, steps in sorted(self.steps.items())}, "contributions": some}
+        contributions = [
+            {"owner": contribution.owner, "steps": contribution.steps, "numerator": contribution.numerator.tolist()}
+            for contribution in self.contributions
+        ]
+        return {
+            "steps": {str(owner_rank): steps for owner_rank, steps in sorted(self.steps.items())},
+            "contributions": contributions,
+        }
 
 
 def rank(owner: str) -> int:

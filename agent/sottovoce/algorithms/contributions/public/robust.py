@@ -23,36 +23,36 @@ _NEAR, _FAR = 1.1, 1.4
 """In lower median distances: a vector counts in full up to the first value, and is ignored from the second on."""
 
 
-def robust_mean(vectors: Vectors, weights: NDArray[np.float64], apart: int) -> NDArray[np.float64]:
-    """Return the weighted mean of vectors, float64[P], robust to `apart` arbitrary ones; bounded only, if that is 0.
+def robust_mean(vectors: Vectors, weights: NDArray[np.float64], excluded: int) -> NDArray[np.float64]:
+    """Return the weighted mean of vectors, float64[P], robust to `excluded` arbitrary vectors; with 0, only bounded.
 
     Args:
         vectors: float64[n, P], n ≥ 1, finite.
         weights: float64[n], each above 0 and at most 1.
-        apart: f, at most n/4.
+        excluded: f, at most n/4.
     """
-    shortened = _shortened(vectors)
-    weights = weights * vector_weights(shortened, apart)
+    shortened = _shorten_vectors(vectors)
+    weights = weights * vector_weights(shortened, excluded)
     mean: NDArray[np.float64] = weights @ shortened / weights.sum()
     return mean
 
 
-def vector_weights(vectors: Vectors, apart: int) -> NDArray[np.float64]:
+def vector_weights(vectors: Vectors, excluded: int) -> NDArray[np.float64]:
     """Return a weight between 0 and 1 for each vector, float64[n].
 
     Args:
         vectors: float64[n, P].
-        apart: f.
+        excluded: f.
     """
-    if apart == 0:
+    if excluded == 0:
         return np.ones(len(vectors))
-    ordered = np.sort(_nearest_neighbour_means(vectors, apart), axis=0)
-    distances = np.linalg.norm(vectors - ordered[apart : len(ordered) - apart].mean(axis=0), axis=1)
-    usual = lower_median(distances)
-    if usual == 0:
+    ordered = np.sort(_nearest_neighbour_means(vectors, excluded), axis=0)
+    distances = np.linalg.norm(vectors - ordered[excluded : len(ordered) - excluded].mean(axis=0), axis=1)
+    median = lower_median(distances)
+    if median == 0:
         return np.where(distances == 0, 1.0, 0.0)
-    left: NDArray[np.float64] = np.clip((_FAR * usual - distances) / ((_FAR - _NEAR) * usual), 0.0, 1.0)
-    return left
+    weights: NDArray[np.float64] = np.clip((_FAR * median - distances) / ((_FAR - _NEAR) * median), 0.0, 1.0)
+    return weights
 
 
 def lower_median(numbers: NDArray[np.float64]) -> float:
@@ -60,7 +60,7 @@ def lower_median(numbers: NDArray[np.float64]) -> float:
     return float(np.sort(numbers)[(len(numbers) - 1) // 2])
 
 
-def _shortened(vectors: Vectors) -> Vectors:
+def _shorten_vectors(vectors: Vectors) -> Vectors:
     lengths = np.linalg.norm(vectors, axis=1)
     limit = LONGEST * lower_median(lengths)
     factors = np.divide(limit, lengths, out=np.ones_like(lengths), where=lengths > limit)
@@ -68,12 +68,12 @@ def _shortened(vectors: Vectors) -> Vectors:
     return shortened
 
 
-def _nearest_neighbour_means(vectors: Vectors, apart: int) -> Vectors:
+def _nearest_neighbour_means(vectors: Vectors, excluded: int) -> Vectors:
     """Return the vectors, each replaced by the mean of its n - f nearest vectors including itself."""
     products = vectors @ vectors.T
     squares = np.diag(products)
     distances = squares[:, np.newaxis] + squares - 2 * products
-    nearest = np.argsort(distances, axis=1, kind="stable")[:, : len(vectors) - apart]
+    nearest = np.argsort(distances, axis=1, kind="stable")[:, : len(vectors) - excluded]
     shares = np.zeros_like(products)
     np.put_along_axis(shares, nearest, 1.0 / nearest.shape[1], axis=1)
     mixed: Vectors = shares @ vectors

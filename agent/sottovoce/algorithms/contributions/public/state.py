@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from sottovoce.algorithms.contributions.public.messages import Contribution
 
-Held = Mapping[int, Contribution]
+ContributionsByRank = Mapping[int, Contribution]
 """Contributions, keyed by their owner's rank."""
 
 
@@ -41,8 +41,8 @@ class ContributionsState:
     """
 
     numerator: NDArray[np.int64]
-    held: Held = field(default_factory=dict)
-    kept: Held = field(default_factory=dict)
+    held: ContributionsByRank = field(default_factory=dict)
+    kept: ContributionsByRank = field(default_factory=dict)
     fresh: frozenset[int] = frozenset()
     cycle: int = 0
     step: int = 0
@@ -65,7 +65,7 @@ class ContributionsState:
         """Return the traced part of the state, with amounts as integers in units of 2^-40; see State.traced."""
         return {
             "numerator": self.numerator.tolist(),
-            "held": {one.owner: one.steps for one in self.held.values()},
+            "held": {contribution.owner: contribution.steps for contribution in self.held.values()},
             "cycle": self.cycle,
             "step": self.step,
             "pending": sorted(self.pending),

@@ -38,7 +38,7 @@ from sottovoce.learners.events import (
 from sottovoce.learners.learner import Belief, Progress
 from sottovoce.learners.messages import Message, shape_refusal
 from sottovoce.learners.published import Holding, Perturbation, Provenance, PublishedRecord, Shelf
-from sottovoce.learners.rotation import places_in_turn
+from sottovoce.learners.rotation import free_peer_indices
 from sottovoce.perturbation import Moments, Scheme
 
 NAME = "golf"
@@ -47,8 +47,8 @@ NAME = "golf"
 _CYCLE = "cycle"
 _LARGEST_AGE = 2**53
 _LARGEST_PARAMETER = 1e15
-_NOISIEST = 64.0
-"""Maximum error accepted, relative to this device's own or noiseless records: roughly the error at ε/8."""
+_MAX_ERROR_RATIO = 64.0
+"""Maximum accepted error, relative to this device's own records or to noise-free ones: roughly the error at ε/8."""
 
 _UPDATE_ROWS = 256  # how many records to decode at a time
 
@@ -69,8 +69,7 @@ class GolfSchedule:
         batch: the maximum number of published records in a message.
         capacity: the maximum number of published records to store.
         each: the maximum number of records that one device may publish, in slots 0 to each - 1; this limit keeps a
-            single
-            device from outvoting the others.
+            single device from outvoting the others.
     """
 
     scheme: Scheme
@@ -155,7 +154,7 @@ class Golf:
         fit: fits the model to the stored records; None if the model is sent between devices.
         owner: the node id of this device.
         provenance: signs and verifies published records.
-        kept: the records stored before the last restart.
+        stored_records: the records stored before the last restart.
     """
 
     def __init__(
@@ -165,7 +164,7 @@ class Golf:
         fit: Fit | None,
         owner: str,
         provenance: Provenance,
-        kept: tuple[PublishedRecord, ...] = (),
+        stored_records: tuple[PublishedRecord, ...] = (),
     ) -> None:
         self.schedule = schedule
         self._rule = rule
@@ -173,7 +172,7 @@ class Golf:
         self._fitted: tuple[Moments, Parameters] | None = None
         self._owner = owner
         self._provenance = provenance
-        self._kept = kept
+        self._stored_records = stored_records
         self._perturbation = Perturbation(
             schedule.scheme.name, schedule.scheme.features, schedule.scheme.classes, schedule.scheme.epsilon
         )
@@ -192,7 +191,9 @@ class Golf:
     def resumed(self, state: GolfState, pending: frozenset[str]) -> GolfState:
         """Return a saved state with the stored records added back; see Learner.resumed."""
         state = replace(state, pending=pending)
-        return self._shelve(state, tuple(record for record in self._kept if record.slot < self.schedule.each))[0]
+        return self._shelve(
+            state, tuple(record for record in self._stored_records if record.slot < self.schedule.each)
+        )[0]
 
     def progress(self, state: GolfState) -> Progress:
         """Return the learner's progress; see Learner.progress."""
@@ -212,9 +213,9 @@ class Golf:
         """Return the model if one is sent, the stored records and the cursor of each peer; see Settling.belief."""
         if not self._is_done(state):
             return None
-        told = tuple((peer, known.cursor) for peer, known in sorted(state.known.items()))
-        travelling = state.parameters.ravel() if self._rule is not None else np.empty(0)
-        return Belief(travelling, (state.shelf.holding, told))
+        cursors = tuple((peer, acquaintance.cursor) for peer, acquaintance in sorted(state.known.items()))
+        parameters = state.parameters.ravel() if self._rule is not None else np.empty(0)
+        return Belief(parameters, (state.shelf.holding, cursors))
 
     @staticmethod
     def _is_done(state: GolfState) -> bool:
@@ -264,21 +265,21 @@ class Golf:
 
     def _send(self, state: GolfState) -> Step:
         """Send the current model, and any records that the peer may lack, to the next free peer."""
-        place = next(places_in_turn(state.peers, state.turn, state.pending), None)
-        if place is None:
+        index = next(free_peer_indices(state.peers, state.turn, state.pending), None)
+        if index is None:
             return state, []
-        recipient = state.peers[place]
-        known = state.known.get(recipient, Acquaintance())
+        recipient = state.peers[index]
+        acquaintance = state.known.get(recipient, Acquaintance())
         records: tuple[PublishedRecord, ...] = ()
-        if known.holding != state.shelf.holding:
-            records, cursor = state.shelf.batch(known.cursor, self.schedule.batch)
-            known = replace(known, cursor=cursor)
+        if acquaintance.holding != state.shelf.holding:
+            records, cursor = state.shelf.batch(acquaintance.cursor, self.schedule.batch)
+            acquaintance = replace(acquaintance, cursor=cursor)
         parameters = state.parameters.ravel() if self._rule is not None else np.empty(0)
         message = GolfMessage(parameters.astype(np.float32), state.age, state.shelf.holding, records, state.simulated)
         state = replace(
             state,
-            turn=(place + 1) % len(state.peers),
-            known={**state.known, recipient: known},
+            turn=(index + 1) % len(state.peers),
+            known={**state.known, recipient: acquaintance},
             pending=state.pending | {recipient},
         )
         return state, [Send(recipient, message)]
@@ -294,54 +295,56 @@ class Golf:
         if not 0 <= message.age <= _LARGEST_AGE or not (np.abs(message.parameters) <= _LARGEST_PARAMETER).all():
             raise MessageRefused("range", "a model's age or size is out of range, so its sender fabricated it")
         refuses = self._provenance.refuses
-        within = [record for record in message.records if record.slot < self.schedule.each]
-        state = replace(state, dropped=state.dropped + len(message.records) - len(within))
-        wanted = [record for record in within if state.shelf.wants(record.key) and not refuses(record.owner)]
-        for record in wanted:
+        within_limit = [record for record in message.records if record.slot < self.schedule.each]
+        state = replace(state, dropped=state.dropped + len(message.records) - len(within_limit))
+        new_records = [
+            record for record in within_limit if state.shelf.would_store(record.key) and not refuses(record.owner)
+        ]
+        for record in new_records:
             self._check(record)
-        state, effects = self._shelve(state, tuple(wanted))
+        state, effects = self._shelve(state, tuple(new_records))
         if sender in state.peers:
-            known = replace(state.known.get(sender, Acquaintance()), holding=message.holding)
-            state = replace(state, known={**state.known, sender: known})
+            acquaintance = replace(state.known.get(sender, Acquaintance()), holding=message.holding)
+            state = replace(state, known={**state.known, sender: acquaintance})
         state = replace(state, simulated=state.simulated or message.simulated)
         if self._rule is not None:
             parameters = message.parameters.astype(np.float64).reshape(state.parameters.shape)
-            walked, t = self._visit_own_records(state, parameters[np.newaxis], np.array([message.age]))
-            merged, age = merge(walked, t, state.parameters[np.newaxis], np.array([state.age]))
+            updated, t = self._visit_own_records(state, parameters[np.newaxis], np.array([message.age]))
+            merged, age = merge(updated, t, state.parameters[np.newaxis], np.array([state.age]))
             state = replace(state, parameters=merged[0], age=int(age[0]))
         return state, effects
 
     def _visit_own_records(
-        self, state: GolfState, walking: Parameters, age: NDArray[np.int64]
+        self, state: GolfState, parameters: Parameters, age: NDArray[np.int64]
     ) -> tuple[Parameters, NDArray[np.int64]]:
         """Return the model after updating it with each record of this device, in order."""
         for start in range(0, len(state.own), _UPDATE_ROWS):
             values = np.stack([record.values for record in state.own[start : start + _UPDATE_ROWS]])
             for record in self.schedule.scheme.decode(values):
                 if self._rule is not None:
-                    walking, age = self._rule(walking, age, record[np.newaxis])
-        return walking, age
+                    parameters, age = self._rule(parameters, age, record[np.newaxis])
+        return parameters, age
 
     def _check(self, record: PublishedRecord) -> None:
         """Check that a record is usable and that its owner published it."""
-        mine = self._perturbation
-        how = record.perturbation
-        if (how.features, how.classes) != (mine.features, mine.classes):
+        expected = self._perturbation
+        perturbation = record.perturbation
+        if (perturbation.features, perturbation.classes) != (expected.features, expected.classes):
             raise MessageRefused(
                 "shape",
                 "a published record has different features or classes: use the same [data] table on both devices",
             )
         try:
-            theirs = scheme_of(how)
+            record_scheme = scheme_of(perturbation)
         except PrivacyError as error:
             raise MessageRefused("range", "a published record has a perturbation that does not exist") from error
-        if record.values.shape != (theirs.width,):
+        if record.values.shape != (record_scheme.width,):
             raise MessageRefused("shape", "a published record has a different number of values from its perturbation")
-        if not theirs.emits(record.values):
+        if not record_scheme.emits(record.values):
             raise MessageRefused(
                 "range", "a published record contains values that its perturbation cannot produce, so it was fabricated"
             )
-        if theirs.error > _NOISIEST * max(1.0, self.schedule.scheme.error):
+        if record_scheme.error > _MAX_ERROR_RATIO * max(1.0, self.schedule.scheme.error):
             raise MessageRefused(
                 "range", "a published record is so much noisier than this device's own that it would drown them out"
             )
@@ -349,27 +352,28 @@ class Golf:
 
     def _without_revoked(self, state: GolfState) -> Step:
         """Return the state without revoked devices' records."""
-        shelf, gone = state.shelf.without(self._provenance.refuses)
-        if not gone:
+        shelf, removed = state.shelf.without(self._provenance.refuses)
+        if not removed:
             return state, []
-        return replace(state, shelf=shelf, moments=_without_records(state.moments, gone)), [Shelve((), tuple(gone))]
+        moments = _without_records(state.moments, removed)
+        return replace(state, shelf=shelf, moments=moments), [Shelve((), tuple(removed))]
 
     def _shelve(self, state: GolfState, records: tuple[PublishedRecord, ...]) -> Step:
-        shelf, new, gone = state.shelf.added(records)
-        if not new:
+        shelf, added, removed = state.shelf.add(records)
+        if not added:
             return state, []
-        moments = state.moments + moments_of(new)
-        if gone:
-            moments = _without_records(moments, gone)
-        simulated = state.simulated or any(record.simulated for record in new)
-        return replace(state, shelf=shelf, moments=moments, simulated=simulated), [Shelve(tuple(new), tuple(gone))]
+        moments = state.moments + moments_of(added)
+        if removed:
+            moments = _without_records(moments, removed)
+        simulated = state.simulated or any(record.simulated for record in added)
+        return replace(state, shelf=shelf, moments=moments, simulated=simulated), [Shelve(tuple(added), tuple(removed))]
 
     def _update_peers(self, state: GolfState, peers: tuple[str, ...]) -> Step:
         """Forget departed peers and the messages in transit to them, which loses nothing."""
-        left = state.pending - set(peers)
-        known = {peer: what for peer, what in state.known.items() if peer in peers}
-        state = replace(state, peers=peers, known=known, pending=state.pending - left)
-        return state, [Forget(peer) for peer in sorted(left)]
+        departed = state.pending - set(peers)
+        known = {peer: acquaintance for peer, acquaintance in state.known.items() if peer in peers}
+        state = replace(state, peers=peers, known=known, pending=state.pending - departed)
+        return state, [Forget(peer) for peer in sorted(departed)]
 
     def _handle_answer(self, state: GolfState, answer: Answer) -> Step:
         slot = state.asked
@@ -392,6 +396,6 @@ class Golf:
         return Ask(Query(NAME, "record", slot, np.empty(0)))
 
 
-def _without_records(moments: Moments, gone: Sequence[PublishedRecord]) -> Moments:
-    less = moments_of(gone)
-    return moments + Moments(-less.first, -less.second, -less.count)
+def _without_records(moments: Moments, removed: Sequence[PublishedRecord]) -> Moments:
+    difference = moments_of(removed)
+    return moments + Moments(-difference.first, -difference.second, -difference.count)

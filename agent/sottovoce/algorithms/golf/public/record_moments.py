@@ -15,11 +15,11 @@ def moments_of(records: Sequence[PublishedRecord]) -> Moments:
     groups: dict[Perturbation, list[NDArray[np.int64]]] = {}
     for record in records:
         groups.setdefault(record.perturbation, []).append(record.values)
-    parts = [scheme_of(how).moments(np.stack(values)) for how, values in groups.items()]
+    parts = [scheme_of(perturbation).moments(np.stack(values)) for perturbation, values in groups.items()]
     return sum(parts[1:], parts[0])
 
 
 @lru_cache(maxsize=64)
-def scheme_of(how: Perturbation) -> Scheme:
+def scheme_of(perturbation: Perturbation) -> Scheme:
     """Return the scheme that a record was perturbed with."""
-    return scheme(how.scheme, how.features, how.classes, how.epsilon)
+    return scheme(perturbation.scheme, perturbation.features, perturbation.classes, perturbation.epsilon)

@@ -11,8 +11,7 @@ vault that takes longer than a period misses whole beats, which is visible. Choo
 time to answer.
 
 Once sent, a model belongs to its recipient. The link delivers it exactly once, however long that takes. If the
-recipient
-is down, the walk waits for it; sending a second copy to another device would split one walk into two.
+recipient is down, the walk waits for it; sending a second copy to another device would split one walk into two.
 """
 
 from dataclasses import dataclass, replace
@@ -40,7 +39,7 @@ from sottovoce.learners.events import (
 )
 from sottovoce.learners.learner import Belief, Progress
 from sottovoce.learners.messages import Message, shape_refusal
-from sottovoce.learners.rotation import places_in_turn
+from sottovoce.learners.rotation import free_peer_indices
 
 MAX_WALKS = 4
 """Maximum number of walks that a device holds at a time. A fleet has one walk, unless it is misconfigured."""
@@ -79,9 +78,9 @@ class Walk:
 
     Attributes:
         parameters: float64[copies, d], w.
+        age: t, the number of steps in the model's history.
         visited: whether this device has already taken its step.
         simulated: whether the model includes a seeded release.
-        simulated: whether a seeded release is part of the model.
     """
 
     parameters: Parameters
@@ -183,8 +182,7 @@ class GradientWalk:
 
         Raises:
             MessageRefused: if a received message is invalid or this device already holds too many walks; the state is
-            left
-                unchanged.
+                left unchanged.
         """
         match event:
             case Timer():
@@ -205,24 +203,24 @@ class GradientWalk:
 
     def _tick(self, state: GradientWalkState, now: float) -> Step:
         state, effects = self._send(state)
-        state, asked = self._ask(state)
+        state, asks = self._ask(state)
         state = replace(state, cycle=state.cycle + 1)
         published = PublishModel(state.parameters.ravel(), state.cycle)
-        return state, [*effects, *asked, SetTimer(_CYCLE, now + self.schedule.period), published]
+        return state, [*effects, *asks, SetTimer(_CYCLE, now + self.schedule.period), published]
 
     def _send(self, state: GradientWalkState) -> Step:
         """Send the first walk to the next free peer, if this device has finished with it."""
         if not state.walks or not (state.walks[0].visited or self._is_spent(state)):
             return state, []
-        place = next(places_in_turn(state.peers, state.turn, state.pending), None)
-        if place is None:
+        index = next(free_peer_indices(state.peers, state.turn, state.pending), None)
+        if index is None:
             return state, []
-        recipient = state.peers[place]
+        recipient = state.peers[index]
         walk = state.walks[0]
         state = replace(
             state,
             walks=state.walks[1:],
-            turn=(place + 1) % len(state.peers),
+            turn=(index + 1) % len(state.peers),
             pending=state.pending | {recipient},
         )
         parameters = walk.parameters.ravel().astype(np.float32)
@@ -243,14 +241,14 @@ class GradientWalk:
         state = replace(state, asked=None)
         if isinstance(answer, Refused):
             return replace(state, exhausted=True)
-        place = next(i for i, walk in enumerate(state.walks) if not walk.visited)
-        walk = take_step(state.walks[place], answer)
+        index = next(position for position, walk in enumerate(state.walks) if not walk.visited)
+        walk = take_step(state.walks[index], answer)
         return replace(
             state,
             parameters=walk.parameters,
             age=walk.age,
             visits=state.visits + 1,
-            walks=(*state.walks[:place], walk, *state.walks[place + 1 :]),
+            walks=(*state.walks[:index], walk, *state.walks[index + 1 :]),
         )
 
     def _receive(self, state: GradientWalkState, message: Message) -> GradientWalkState:

@@ -3,9 +3,9 @@
 On each beat of its own clock, a device sends its model to the next peer in the rotation. The peer moves part of the way
 towards that model (half of the way, unless more proposals are in transit) and replies with its move. The device then
 makes the opposite move. The sum of the two models is therefore preserved to the last bit, and no device gains or loses
-weight: each model counts once, whatever its device does. A slow, disconnected or absent device replies late or never,
-which costs the others nothing. If a device crashes during an exchange and only one of the two moves takes place, the
-sum changes once by that move, which is bounded.
+weight: each model counts once, regardless of what its device does. A slow, disconnected or absent device replies late
+or never, which costs the others nothing. If a device crashes during an exchange and only one of the two moves takes
+place, the sum changes once by that move, which is bounded.
 
 A single neighbour has bounded influence. The difference between two models counts only up to about the length of one
 step (`reach`). A device declines a model that is farther away than learning alone could take a device. A peer that has
@@ -29,7 +29,14 @@ from numpy.typing import NDArray
 from sottovoce.algorithms.pairwise import MAX_NUMBERS
 from sottovoce.algorithms.pairwise.public.messages import Move, Proposal
 from sottovoce.algorithms.pairwise.public.state import PairwiseState, Proposed
-from sottovoce.algorithms.steps.public.descent import MAX_NUMERATOR, UNIT, Schedule, contribution, question, rounded
+from sottovoce.algorithms.steps.public.descent import (
+    MAX_NUMERATOR,
+    UNIT,
+    Schedule,
+    contribution,
+    next_query,
+    round_numerator,
+)
 from sottovoce.algorithms.steps.public.descent_schedule import (
     changes_after_refusal,
     has_step_ahead,
@@ -55,14 +62,14 @@ from sottovoce.learners.events import (
 )
 from sottovoce.learners.learner import Belief, Progress
 from sottovoce.learners.messages import Message, shape_refusal
-from sottovoce.learners.rotation import places_in_turn
+from sottovoce.learners.rotation import free_peer_indices
 
 _CYCLE = "cycle"
-_MAX_MET = 8
+_MAX_PEERS_PER_TURN = 8
 _PATIENCE_BEATS = 16  # how long a departed peer's reply is awaited
 _UNIT_BITS = 40
 _ANSWER_BITS = 6 * MAX_NUMBERS
-_ROUNDED = 1 + 1e-9  # tolerance for different rounding on another machine
+_ROUNDING_TOLERANCE = 1 + 1e-9  # tolerance for different rounding on another machine
 
 Step = tuple[PairwiseState, list[Effect]]
 
@@ -98,7 +105,7 @@ class Pairwise:
         return PairwiseState(self._start.copy())
 
     def without_state(self, releases: int) -> PairwiseState:
-        """Return the state of a device that lost its own; it has no model until it receives one.
+        """Return the state of a device that has lost its state and has no model until it receives one.
 
         Args:
             releases: the number of releases already in its ledger, which would otherwise be returned and applied again.
@@ -135,7 +142,7 @@ class Pairwise:
             case Received(sender, message):
                 return self._receive(state, sender, message)
             case Delivered(recipient, reply):
-                return self._delivered(state, recipient, reply)
+                return self._handle_reply(state, recipient, reply)
             case Returned(recipient):
                 return replace(state, proposed=_without_peers(state, {recipient})), []
             case PeersChanged(peers):
@@ -150,18 +157,18 @@ class Pairwise:
     def _update_peers(self, state: PairwiseState, peers: tuple[str, ...]) -> Step:
         """Update the peers. Proposals to departed peers stay open for a while, because replies may still arrive."""
         oldest = state.beat - _PATIENCE_BEATS
-        left = {peer for peer, told in state.proposed.items() if peer not in peers and told.beat < oldest}
-        state = replace(state, peers=peers, proposed=_without_peers(state, left))
-        return state, [Forget(peer) for peer in sorted(left)]
+        departed = {peer for peer, proposal in state.proposed.items() if peer not in peers and proposal.beat < oldest}
+        state = replace(state, peers=peers, proposed=_without_peers(state, departed))
+        return state, [Forget(peer) for peer in sorted(departed)]
 
     def _tick(self, state: PairwiseState, now: float) -> Step:
         state, effects = self._propose(self._apply_answer(state))
-        estimate, waits = state.estimate, state.asked is not None
-        if estimate is not None and not waits and has_step_ahead(self.schedule, state):
-            threshold, query = question(self.schedule, state.step, estimate)
+        estimate, waiting = state.estimate, state.asked is not None
+        if estimate is not None and not waiting and has_step_ahead(self.schedule, state):
+            threshold, query = next_query(self.schedule, state.step, estimate)
             state = replace(state, threshold=threshold, asked=query.id, asking=state.over)
             effects.append(Ask(query))
-        state = replace(state, cycle=state.cycle + (not waits), beat=state.beat + 1)
+        state = replace(state, cycle=state.cycle + (not waiting), beat=state.beat + 1)
         return state, [*effects, SetTimer(_CYCLE, now + self.schedule.period), *self._publication(state)]
 
     def _publication(self, state: PairwiseState) -> list[Effect]:
@@ -173,18 +180,19 @@ class Pairwise:
 
         While other proposals are unanswered, the device offers to move by a smaller part, so that all replies together
         cannot carry it beyond the peers that sent them. A proposal older than twice the duration of the last exchange
-        no
-        longer counts as unanswered.
+        no longer counts as unanswered.
         """
         peers = state.peers
-        spent = {peer for peer in state.moved if self._remaining_length(state, peer) <= 0}
-        chosen = list(islice(places_in_turn(peers, state.turn, spent | state.proposed.keys()), self.schedule.fanout))
+        exhausted_peers = {peer for peer in state.moved if self._remaining_length(state, peer) <= 0}
+        chosen = list(
+            islice(free_peer_indices(peers, state.turn, exhausted_peers | state.proposed.keys()), self.schedule.fanout)
+        )
         if state.blank or not chosen:
             return state, []
         oldest = state.beat - 2 * state.lag - 1
         unanswered = sum(proposed.beat >= oldest for proposed in state.proposed.values())
         parts = unanswered + len(chosen) + 1
-        model = rounded(state.numerator, self.schedule.share_bits)
+        model = round_numerator(state.numerator, self.schedule.share_bits)
         reaches = {peers[i]: min(self.reach, self._remaining_length(state, peers[i]) * parts) for i in chosen}
         proposed = {peer: Proposed(state.beat, parts, reach) for peer, reach in reaches.items()}
         turn = (chosen[-1] + 1) % len(peers)
@@ -209,12 +217,12 @@ class Pairwise:
             return state, self._publication(state)
         if self._must_wait(state, sender):
             return state, []
-        between = proposal.numerator - state.numerator
-        left = self._remaining_length(state, sender)
-        if left <= 0 or length(between) > (self.farthest if state.step else self.outermost):
+        difference = proposal.numerator - state.numerator
+        remaining = self._remaining_length(state, sender)
+        if remaining <= 0 or length(difference) > (self.farthest if state.step else self.outermost):
             return replace(state, declined=state.declined + 1), []
-        reach = min(self.reach, proposal.reach, left * proposal.parts)
-        move = limited_move(between, proposal.parts, reach, self.schedule.share_bits)
+        reach = min(self.reach, proposal.reach, remaining * proposal.parts)
+        move = limited_move(difference, proposal.parts, reach, self.schedule.share_bits)
         state = replace(
             state,
             moved=_with_move(state, sender, move),
@@ -235,7 +243,7 @@ class Pairwise:
         turn = _peers_per_turn(state)
         return any(peer == sender and state.beat - beat < turn for peer, beat in state.met[-turn:])
 
-    def _delivered(self, state: PairwiseState, recipient: str, reply: Message | None) -> Step:
+    def _handle_reply(self, state: PairwiseState, recipient: str, reply: Message | None) -> Step:
         """Make the peer's move in the opposite direction, unless it is longer than was offered."""
         proposed = state.proposed.get(recipient)
         if proposed is None:
@@ -246,7 +254,7 @@ class Pairwise:
         if not isinstance(reply, Move):
             raise MessageRefused("learner", "the reply is not an answer to a proposal")
         self._check_shape(reply.numerator)
-        if length(reply.numerator) > proposed.reach / proposed.parts * _ROUNDED:
+        if length(reply.numerator) > proposed.reach / proposed.parts * _ROUNDING_TOLERANCE:
             raise MessageRefused("range", "the answer claims a longer move than the proposal allows")
         numerator = np.clip(state.numerator - reply.numerator, -MAX_NUMERATOR, MAX_NUMERATOR)
         simulated = state.simulated or reply.simulated
@@ -276,24 +284,24 @@ class Pairwise:
         )
 
 
-def limited_move(between: NDArray[np.int64], parts: int, reach: float, share_bits: int) -> NDArray[np.int64]:
+def limited_move(difference: NDArray[np.int64], parts: int, reach: float, share_bits: int) -> NDArray[np.int64]:
     """Return the move that both devices make, int64[P]: a fraction of the part of their difference that counts.
 
     For sending, the move is truncated towards 0, to multiples of 2^-share_bits and to so few bits that even a large
     model's move fits into a reply. The rest of the difference is left for the next exchange.
 
     Args:
-        between: the difference of the models, int64[P], in units of 2^-40.
+        difference: the difference of the models, int64[P], in units of 2^-40.
         parts: the number of parts into which the difference is divided; see Proposal.
         reach: the smaller of the two devices' reaches.
         share_bits: the number of fractional bits in a vector that is sent; see Schedule.
     """
-    counts = min(1.0, reach / max(length(between), 1 / UNIT))
-    move = np.trunc(between * (counts / parts)).astype(np.int64)
+    counted_fraction = min(1.0, reach / max(length(difference), 1 / UNIT))
+    move = np.trunc(difference * (counted_fraction / parts)).astype(np.int64)
     bits = int(np.abs(move).max(initial=0)).bit_length() + 1
-    cut = max(_UNIT_BITS - share_bits, bits - _ANSWER_BITS // between.size)
-    short: NDArray[np.int64] = np.sign(move) * (np.abs(move) >> cut << cut)
-    return short
+    dropped_bits = max(_UNIT_BITS - share_bits, bits - _ANSWER_BITS // difference.size)
+    truncated: NDArray[np.int64] = np.sign(move) * (np.abs(move) >> dropped_bits << dropped_bits)
+    return truncated
 
 
 def length(numerator: NDArray[np.int64]) -> float:
@@ -307,8 +315,8 @@ def _with_move(state: PairwiseState, peer: str, move: NDArray[np.int64]) -> dict
 
 def _peers_per_turn(state: PairwiseState) -> int:
     """Return how many other peers must propose before a peer may again: half of all, but between one and eight."""
-    return max(1, min(len(state.peers) // 2, _MAX_MET))
+    return max(1, min(len(state.peers) // 2, _MAX_PEERS_PER_TURN))
 
 
-def _without_peers(state: PairwiseState, gone: set[str] | frozenset[str]) -> dict[str, Proposed]:
-    return {peer: proposed for peer, proposed in state.proposed.items() if peer not in gone}
+def _without_peers(state: PairwiseState, removed: set[str] | frozenset[str]) -> dict[str, Proposed]:
+    return {peer: proposed for peer, proposed in state.proposed.items() if peer not in removed}

@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce.algorithms.push_sum.public.messages import MAX_WEIGHT, PushSumShare
-from sottovoce.algorithms.steps.public.descent import MAX_NUMERATOR, UNIT, Schedule, contribution, next_beat, question
+from sottovoce.algorithms.steps.public.descent import MAX_NUMERATOR, UNIT, Schedule, contribution, next_beat, next_query
 from sottovoce.algorithms.steps.public.descent_schedule import (
     changes_after_refusal,
     has_step_ahead,
@@ -49,7 +49,7 @@ from sottovoce.learners.events import (
 )
 from sottovoce.learners.learner import Belief, Progress
 from sottovoce.learners.messages import Message, shape_refusal
-from sottovoce.learners.rotation import places_in_turn
+from sottovoce.learners.rotation import free_peer_indices
 
 WEIGHT_ONE = 2**40
 WEIGHT_MIN = WEIGHT_ONE >> 20  # minimum weight after a split; a device below it waits to receive more
@@ -135,15 +135,15 @@ class PushSum:
     ) -> None:
         self.schedule, self._model_of = schedule, model_of
         model = np.zeros(schedule.size) if initial is None else initial
-        beside = () if schedule.thresholds is None else schedule.thresholds.start
-        self._start: NDArray[np.int64] = np.rint(np.append(model, beside) * UNIT).astype(np.int64)
+        initial_threshold = () if schedule.thresholds is None else schedule.thresholds.start
+        self._start: NDArray[np.int64] = np.rint(np.append(model, initial_threshold) * UNIT).astype(np.int64)
 
     def fresh(self) -> PushSumState:
         """Return the initial state of a device that joins: w = 1, and x = z is set to the public initial values."""
         return self.state_type(self._start.copy(), WEIGHT_ONE)
 
     def without_state(self, step: int) -> PushSumState:
-        """Return the state of a device that lost its own, which is (0, 0) so that no mass is counted twice.
+        """Return the state of a device that has lost its state: (0, 0), so that no mass is counted twice.
 
         Args:
             step: the number of releases already in its ledger, which would otherwise be returned and applied again.
@@ -197,11 +197,11 @@ class PushSum:
         if state.asked is not None:
             return replace(state, due=now), []
         estimate = state.estimate
-        steps = estimate is not None and has_step_ahead(self.schedule, state)
-        state, effects = (state, []) if self.schedule.steps_first and steps else self._split(state)
+        takes_step = estimate is not None and has_step_ahead(self.schedule, state)
+        state, effects = (state, []) if self.schedule.steps_first and takes_step else self._split(state)
         estimate = state.estimate
-        if estimate is not None and steps:
-            threshold, query = question(self.schedule, state.step, estimate)
+        if estimate is not None and takes_step:
+            threshold, query = next_query(self.schedule, state.step, estimate)
             state = replace(state, threshold=threshold, asked=query.id, asking=state.over)
             effects.append(Ask(query))
         return self._end_cycle(state, effects, now)
@@ -221,12 +221,11 @@ class PushSum:
     def _split(self, state: PushSumState) -> Step:
         """Split the mass into equal shares for this device and the next peers that have confirmed their last share.
 
-        A device that has accumulated much weight, like the hub of a star, keeps whatever exceeds the maximum share. A
-        device
-        with too little weight to share keeps all of it.
+        A device that has accumulated much weight, like the hub of a star, keeps all weight beyond the maximum share. A
+        device with too little weight to share keeps all of it.
         """
         peers = state.peers
-        chosen = list(islice(places_in_turn(peers, state.turn, state.pending), self.schedule.fanout))
+        chosen = list(islice(free_peer_indices(peers, state.turn, state.pending), self.schedule.fanout))
         shares = len(chosen) + 1
         if not chosen or state.weight < shares * WEIGHT_MIN:
             return state, []
@@ -323,8 +322,8 @@ class PushSum:
             numerator: int64[width], x.
             answer: the release.
         """
-        moved = contribution(self.schedule, state, answer.value, answer.step, answer.units)
-        clipped: NDArray[np.int64] = np.clip(numerator - moved, -MAX_NUMERATOR, MAX_NUMERATOR)
+        change = contribution(self.schedule, state, answer.value, answer.step, answer.units)
+        clipped: NDArray[np.int64] = np.clip(numerator - change, -MAX_NUMERATOR, MAX_NUMERATOR)
         return clipped
 
     def _flush(self, state: PushSumState, effects: list[Effect]) -> Step:

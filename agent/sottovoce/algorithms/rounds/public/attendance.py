@@ -13,27 +13,27 @@ def note_message(state: RoundsState, sender: str, message: RoundMessage) -> Roun
     A message is useful if it is the first from its sender for its phase, and that phase is neither finished nor too far
     ahead. A neighbour that sends a message for the current round or a later one counts as present.
     """
-    now, place = state.work.round, (message.round, message.phase, sender)
+    current, key = state.work.round, (message.round, message.phase, sender)
     heard = {**state.heard, sender: max(message.round, state.heard.get(sender, 0))}
     state = replace(state, heard=heard)
-    if message.round >= now:
+    if message.round >= current:
         state = replace(state, absent=state.absent - {sender})
-    of_use = (now, state.phase) <= (message.round, message.phase) and message.round <= now + MAX_BEHIND
-    if not of_use or place in state.came:
+    useful = (current, state.phase) <= (message.round, message.phase) and message.round <= current + MAX_BEHIND
+    if not useful or key in state.messages:
         return state
-    return replace(state, came={**state.came, place: message})
+    return replace(state, messages={**state.messages, key: message})
 
 
 def without_finished_phases(state: RoundsState) -> RoundsState:
     """Return the state without messages for phases that have finished."""
-    now = (state.work.round, state.phase)
-    return replace(state, came={place: message for place, message in state.came.items() if place[:2] >= now})
+    current = (state.work.round, state.phase)
+    return replace(state, messages={key: message for key, message in state.messages.items() if key[:2] >= current})
 
 
 def missing_neighbours(state: RoundsState) -> frozenset[str]:
     """Return the neighbours that the device is still waiting for in the current phase."""
-    here = (state.work.round, state.phase)
-    return frozenset(peer for peer in state.expected if (*here, peer) not in state.came)
+    current = (state.work.round, state.phase)
+    return frozenset(peer for peer in state.expected if (*current, peer) not in state.messages)
 
 
 def majority(state: RoundsState) -> int:

@@ -12,15 +12,15 @@ import numpy as np
 from sottovoce.algorithms.rounds.public.work import Floats, Work
 
 OWN = 0
-"""The position of the gradient at the device's own model."""
+"""Position of the gradient at the device's own model."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rationing:
     """The rule that decides which neighbours receive answers.
 
-    answers: the number of gradients per round, including the device's own; at least 1.
-        answers: number of gradients per round, including the device's own; at least 1.
+    Attributes:
+        answers: the number of gradients per round, including the device's own; at least 1.
     """
 
     answers: int
@@ -36,8 +36,10 @@ class Rationing:
         """Return the next gradient to ask for, float64[P]: at the device's own model first, then at received models."""
         if OWN not in work.answers:
             return OWN, work.model
-        places = self.positions(work).items()
-        return next(((at, models[peer]) for peer, at in places if peer in models and at not in work.answers), None)
+        for peer, position in self.positions(work).items():
+            if peer in models and position not in work.answers:
+                return position, models[peer]
+        return None
 
     def answer(self, work: Work, recipient: str) -> Floats:
         """Return the gradient at a neighbour's model, float64[1, P], or float64[0, P] without one in this round."""

@@ -47,11 +47,11 @@ class DpCga:
         """Return the work after a phase, which mixes the models or takes the projected step; see Algorithm.combined."""
         if phase == 0:
             return replace(work, kept=work.mixing.average(work.model, work.first(0)))
-        found = gradients(work, 1)
+        gradients_by_owner = gradients(work, 1)
         direction = self.momentum * work.direction
-        if "own" in found:
-            others = [gradient for peer, gradient in found.items() if peer != "own"]
-            projected = project(found["own"], np.array(others).reshape(-1, work.model.size))
+        if "own" in gradients_by_owner:
+            others = [gradient for peer, gradient in gradients_by_owner.items() if peer != "own"]
+            projected = project(gradients_by_owner["own"], np.array(others).reshape(-1, work.model.size))
             direction = direction - work.rate * projected
-            work = work.noting(gradients=found, projected=projected)
+            work = work.noting(gradients=gradients_by_owner, projected=projected)
         return replace(work, model=work.kept + direction, direction=direction)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from sottovoce.algorithms.rounds.public.work import Floats, Work
-from sottovoce.kernels.decentralised.tracking import corrected
+from sottovoce.kernels.decentralised.tracking import correct_gradient
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,12 +38,12 @@ class DpNetFleet:
 
     def question(self, work: Work, phase: int) -> tuple[int, Floats] | None:
         """Return the next gradient to ask for; see Algorithm.question."""
-        done = len(work.answers)
-        return None if phase > 0 or done == self.local_steps else (done, work.model)
+        steps_done = len(work.answers)
+        return None if phase > 0 or steps_done == self.local_steps else (steps_done, work.model)
 
     def taken(self, work: Work, position: int, gradient: Floats) -> Work:
         """Return the work after a local step along a released gradient; see Algorithm.taken."""
-        direction = corrected(work.direction, gradient, work.kept)
+        direction = correct_gradient(work.direction, gradient, work.kept)
         model = work.model - work.rate * direction
         return replace(work.answered(position, gradient), model=model, direction=direction, kept=gradient)
 

@@ -16,7 +16,7 @@ def send_or_queue(state: RoundsState, recipient: str, message: RoundMessage) -> 
     """Send a message now, or queue it behind the one in transit."""
     if recipient not in state.pending:
         return replace(state, pending=state.pending | {recipient}), [Send(recipient, message)]
-    waiting = [other for other in state.queue.get(recipient, ()) if other.round == message.round]
+    waiting = [queued for queued in state.queue.get(recipient, ()) if queued.round == message.round]
     queue = {**state.queue, recipient: tuple([*waiting, message][-MAX_QUEUED:])}
     return replace(state, queue=queue), []
 

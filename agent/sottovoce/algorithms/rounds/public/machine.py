@@ -68,25 +68,25 @@ class Rounds:
 
     def fresh(self) -> RoundsState:
         """Return the initial state of a device that joins."""
-        nothing = np.zeros(self.schedule.size)
-        return RoundsState(Work(0, self.schedule.rate(0), self._start, nothing, nothing))
+        zeros = np.zeros(self.schedule.size)
+        return RoundsState(Work(0, self.schedule.rate(0), self._start, zeros, zeros))
 
     def without_state(self, releases: int) -> RoundsState:
         """Return the state after the rounds that the existing releases paid for; neighbours report any later rounds."""
-        turn = -(-releases // max(1, self.algorithm.questions))
-        return replace(self._reset_for_round(self.fresh(), turn), joining=turn > 0)
+        round_number = -(-releases // max(1, self.algorithm.questions))
+        return replace(self._reset_for_round(self.fresh(), round_number), joining=round_number > 0)
 
     def resumed(self, state: RoundsState, pending: frozenset[str]) -> RoundsState:
         """Return a saved state, in which this device's unfinished round counts as over; see Learner.resumed."""
-        whole = replace(self.fresh(), work=state.work, exhausted=state.exhausted, simulated=state.simulated)
-        return replace(self._reset_for_round(whole, state.cycle), pending=pending, joining=state.cycle > 0)
+        restored = replace(self.fresh(), work=state.work, exhausted=state.exhausted, simulated=state.simulated)
+        return replace(self._reset_for_round(restored, state.cycle), pending=pending, joining=state.cycle > 0)
 
     def progress(self, state: RoundsState) -> Progress:
         """Return the learner's progress; see Learner.progress."""
-        turn, steps = state.work.round, self.schedule.steps
+        round_number, steps = state.work.round, self.schedule.steps
         return Progress(
-            phase="mixing" if state.exhausted or turn >= steps else "learning",
-            steps_done=min(turn, steps),
+            phase="mixing" if state.exhausted or round_number >= steps else "learning",
+            steps_done=min(round_number, steps),
             steps=steps,
             exhausted=state.exhausted,
             details={
@@ -114,7 +114,9 @@ class Rounds:
                 state, effects = self._tick(state, now)
                 return state, [*effects, SetTimer(_BEAT, now + self._beat)]
             case Received(sender, message):
-                return self._process_and_ask(note_message(state, sender, self._checked_message(state, sender, message)))
+                return self._process_and_ask(
+                    note_message(state, sender, self._validate_message(state, sender, message))
+                )
             case Delivered(recipient) | Returned(recipient):
                 return send_next(state, recipient)
             case PeersChanged(peers):
@@ -127,18 +129,18 @@ class Rounds:
         effects: list[Effect] = []
         if state.asked is not None:
             return state, effects
-        if (common := majority(state)) >= state.work.round + (0 if state.joining else MAX_BEHIND + 1):
-            state = replace(self._reset_for_round(state, common + 1), due=now)
+        if (majority_round := majority(state)) >= state.work.round + (0 if state.joining else MAX_BEHIND + 1):
+            state = replace(self._reset_for_round(state, majority_round + 1), due=now)
         elif state.phase != RESTING:
             state, effects = self._end_phase(state, now)
-        if state.phase == RESTING and (now >= state.due - self._beat / 2 or common >= state.work.round):
-            state, begun = self._begin_round(state, now)
-            effects += begun
+        if state.phase == RESTING and (now >= state.due - self._beat / 2 or majority_round >= state.work.round):
+            state, new_effects = self._begin_round(state, now)
+            effects += new_effects
         return state, effects
 
-    def _reset_for_round(self, state: RoundsState, turn: int) -> RoundsState:
-        """Reset the state to the beginning of round `turn`."""
-        work = replace(state.work, round=turn, rate=self.schedule.rate(turn), answers={}, received=())
+    def _reset_for_round(self, state: RoundsState, round_number: int) -> RoundsState:
+        """Reset the state to the beginning of round `round_number`."""
+        work = replace(state.work, round=round_number, rate=self.schedule.rate(round_number), answers={}, received=())
         return without_finished_phases(replace(state, work=work, phase=RESTING))
 
     def _begin_round(self, state: RoundsState, now: float) -> Step:
@@ -176,8 +178,8 @@ class Rounds:
             return state, []
         if late:
             state = replace(state, absent=state.absent | late, expected=state.expected - late, missed=state.missed + 1)
-        there = state.work.received[phase]
-        degrees = {peer: state.came[state.work.round, phase, peer].degree for peer in there}
+        received = state.work.received[phase]
+        degrees = {peer: state.messages[state.work.round, phase, peer].degree for peer in received}
         mixing = Mixing.from_degrees(len(state.work.neighbours), degrees)
         work = algorithm.combined(replace(state.work, mixing=mixing), phase)
         state = replace(state, work=_clip_vectors(work))
@@ -190,7 +192,7 @@ class Rounds:
         """Process the messages for the current phase, and send the vault its next query if one is possible now."""
         if state.phase == RESTING:
             return state, []
-        state, algorithm = _take_in_messages(state), self._algorithm(state.work.round)
+        state, algorithm = _add_messages(state), self._algorithm(state.work.round)
         if state.asked is not None or state.exhausted:
             return state, []
         if (question := algorithm.question(state.work, state.phase)) is None:
@@ -212,10 +214,10 @@ class Rounds:
             replace(state, work=_clip_vectors(work), simulated=state.simulated or answer.simulated)
         )
 
-    def _algorithm(self, turn: int) -> Algorithm:
-        return self.algorithm if turn < self.schedule.steps else _MIXING
+    def _algorithm(self, round_number: int) -> Algorithm:
+        return self.algorithm if round_number < self.schedule.steps else _MIXING
 
-    def _checked_message(self, state: RoundsState, sender: str, message: Message) -> RoundMessage:
+    def _validate_message(self, state: RoundsState, sender: str, message: Message) -> RoundMessage:
         """Return the message after checking that the neighbour may send it.
 
         Raises:
@@ -241,20 +243,20 @@ class Rounds:
         return message
 
 
-def _take_in_messages(state: RoundsState) -> RoundsState:
+def _add_messages(state: RoundsState) -> RoundsState:
     """Add the messages for the current phase to the work, except messages without vectors."""
-    *before, there = state.work.received
-    here, eligible = (state.work.round, state.phase), set(state.work.neighbours).difference(there)
-    fresh = {
-        place[2]: message
-        for place, message in state.came.items()
-        if place[:2] == here and place[2] in eligible and len(message.vectors)
+    *earlier, received = state.work.received
+    current, eligible = (state.work.round, state.phase), set(state.work.neighbours).difference(received)
+    new = {
+        key[2]: message
+        for key, message in state.messages.items()
+        if key[:2] == current and key[2] in eligible and len(message.vectors)
     }
-    if not fresh:
+    if not new:
         return state
-    there = {**there, **{peer: message.vectors.astype(np.float64) for peer, message in fresh.items()}}
-    simulated = state.simulated or any(message.simulated for message in fresh.values())
-    return replace(state, work=replace(state.work, received=(*before, there)), simulated=simulated)
+    received = {**received, **{peer: message.vectors.astype(np.float64) for peer, message in new.items()}}
+    simulated = state.simulated or any(message.simulated for message in new.values())
+    return replace(state, work=replace(state.work, received=(*earlier, received)), simulated=simulated)
 
 
 def _clip_vectors(work: Work) -> Work:

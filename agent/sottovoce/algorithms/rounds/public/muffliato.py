@@ -15,7 +15,7 @@ class Muffliato:
     """Computes the gradient in one phase, then exchanges models in K more. `Work.kept` is x^(s-1).
 
     Attributes:
-        coefficients: the public coefficients c_0 … c_(K-1). The mean is preserved whatever their values.
+        coefficients: the public coefficients c_0 … c_(K-1). Any values preserve the mean.
     """
 
     coefficients: tuple[float, ...]
@@ -27,7 +27,7 @@ class Muffliato:
 
     @property
     def questions(self) -> int:
-        """The maximum number of gradients per round, which is 1; see Algorithm.questions."""
+        """The maximum number of gradients per round: 1; see Algorithm.questions."""
         return 1
 
     def question(self, work: Work, phase: int) -> tuple[int, Floats] | None:

@@ -61,16 +61,16 @@ class Pdsl:
             case 1:
                 return self._take_step(work)
             case _:
-                mine = np.stack([work.direction, work.model])
-                direction, model = work.mixing.average(mine, work.received[2])
+                own = np.stack([work.direction, work.model])
+                direction, model = work.mixing.average(own, work.received[2])
                 return replace(work, direction=direction, model=model)
 
     def _take_step(self, work: Work) -> Work:
-        found = gradients(work, 1)
+        gradients_by_owner = gradients(work, 1)
         direction = self.momentum * work.direction
-        if found:
-            stack = np.array(list(found.values()))
-            weighed = self.weighing(work.model, stack, work.rate, work.round)
-            direction = direction + weighed.weights @ stack
-            work = work.noting(gradients=found, **weighed.facts(list(found)))
+        if gradients_by_owner:
+            stack = np.array(list(gradients_by_owner.values()))
+            result = self.weighing(work.model, stack, work.rate, work.round)
+            direction = direction + result.weights @ stack
+            work = work.noting(gradients=gradients_by_owner, **result.facts(list(gradients_by_owner)))
         return replace(work, direction=direction, model=work.model - work.rate * direction)

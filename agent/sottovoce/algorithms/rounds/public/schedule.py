@@ -33,6 +33,6 @@ class RoundsSchedule:
     batch: float
     deadline: float
 
-    def rate(self, turn: int) -> float:
-        """Return γ_t for round t = `turn`."""
-        return self.step_size * (1 - self.step_decay * min(1.0, turn / max(1, self.steps - 1)))
+    def rate(self, round_number: int) -> float:
+        """Return γ_t for round t = `round_number`."""
+        return self.step_size * (1 - self.step_decay * min(1.0, round_number / max(1, self.steps - 1)))

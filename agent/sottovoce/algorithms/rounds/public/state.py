@@ -12,7 +12,7 @@ from sottovoce.algorithms.rounds.public.work import Work
 RESTING = -1
 """The phase of a device that is between rounds."""
 
-Place = tuple[int, int, str]
+MessageKey = tuple[int, int, str]
 """The key of a received message: (round, phase, sender)."""
 
 
@@ -34,7 +34,7 @@ class RoundsState:
         absent: neighbours that were missing at the end of a phase and have sent nothing for the current round since.
         expected: the neighbours expected in the current round.
         heard: the latest round that each neighbour has mentioned.
-        came: received messages for the current and later phases, keyed by round, phase and sender.
+        messages: received messages for the current and later phases, keyed by round, phase and sender.
         pending: the neighbours that have not confirmed the last message.
         queue: the messages to send to each neighbour, oldest first; all belong to the same round.
         asked: the id of the query that the vault is answering, if any.
@@ -54,7 +54,7 @@ class RoundsState:
     absent: frozenset[str] = frozenset()
     expected: frozenset[str] = frozenset()
     heard: Mapping[str, int] = field(default_factory=dict)
-    came: Mapping[Place, RoundMessage] = field(default_factory=dict)
+    messages: Mapping[MessageKey, RoundMessage] = field(default_factory=dict)
     pending: frozenset[str] = frozenset()
     queue: Mapping[str, tuple[RoundMessage, ...]] = field(default_factory=dict)
     asked: bytes | None = None

@@ -19,7 +19,7 @@ from sottovoce.errors import ConfigError
 from sottovoce.kernels.decentralised import cosine, shapley
 
 Floats = NDArray[np.float64]
-How = Literal["exact", "monte-carlo", "cosine", "uniform"]
+Method = Literal["exact", "monte-carlo", "cosine", "uniform"]
 
 
 class Game(Protocol):
@@ -31,7 +31,7 @@ class Game(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Weighed:
+class WeighingResult:
     """The result of weighing gradients.
 
     Attributes:
@@ -58,43 +58,43 @@ class Weighing:
     """A method for weighing gradients.
 
     Attributes:
-        how: the method's name.
+        method: the method's name.
         game: the game used by `exact` and `monte-carlo`.
         permutations: the number of permutations R for `monte-carlo`, at least 2.
         seed: seed for the public permutations; anyone who has the gradients can recompute the weights.
     """
 
-    how: How
+    method: Method
     game: Game | None = field(default=None, repr=False)
     permutations: int = 100
     seed: int = 0
 
     def __post_init__(self) -> None:
         """Check that there is a game if the method uses Shapley values."""
-        if self.how in ("exact", "monte-carlo") and self.game is None:
+        if self.method in ("exact", "monte-carlo") and self.game is None:
             raise ConfigError(
-                f"learner.shapley = {self.how} scores models on public records: specify them under data.public, or set "
-                "learner.shapley = cosine, which needs none"
+                f"learner.shapley = {self.method} scores models on public records: specify them under data.public, or "
+                "set learner.shapley = cosine, which needs none"
             )
 
-    def __call__(self, model: Floats, gradients: Floats, rate: float, turn: int) -> Weighed:
+    def __call__(self, model: Floats, gradients: Floats, rate: float, round_number: int) -> WeighingResult:
         """Weigh gradients, float64[n, P], at a model, float64[P].
 
         Args:
             model: x.
             gradients: the gradients, starting with the device's own.
             rate: γ.
-            turn: the round t, which determines the random permutations.
+            round_number: the round t, which determines the random permutations.
         """
-        if self.how == "uniform":
-            return Weighed(np.full(len(gradients), 1 / len(gradients)))
-        if self.how == "cosine" or self.game is None:
-            return Weighed(cosine.weights_by_mean(gradients))
+        if self.method == "uniform":
+            return WeighingResult(np.full(len(gradients), 1 / len(gradients)))
+        if self.method == "cosine" or self.game is None:
+            return WeighingResult(cosine.weights_by_mean(gradients))
         candidates = model - rate * gradients
         worth = self.game.worth(candidates)
-        if self.how == "exact":
+        if self.method == "exact":
             values = shapley.exact_from_worth(worth, len(candidates))
         else:
-            generator = np.random.default_rng((self.seed, turn))
+            generator = np.random.default_rng((self.seed, round_number))
             values, _ = shapley.monte_carlo_from_worth(worth, len(candidates), self.permutations, generator)
-        return Weighed(shapley.normalised(values), values, candidates)
+        return WeighingResult(shapley.mixing_weights(values), values, candidates)

@@ -29,11 +29,11 @@ class Mixing:
         """Return the Metropolis weights for the device's own degree and the degrees that its neighbours report."""
         return cls(*metropolis.weights(own_degree, degrees))
 
-    def average(self, mine: Floats, theirs: Mapping[str, Floats]) -> Floats:
-        """Return w_ii · mine + Σ_j w_ij · theirs_j, always summed in the same order."""
-        total: Floats = self.own * mine
+    def average(self, own_vector: Floats, vectors: Mapping[str, Floats]) -> Floats:
+        """Return w_ii x_i + Σ_j w_ij x_j, always summed in the same order."""
+        total: Floats = self.own * own_vector
         for peer in sorted(self.others):
-            total = total + self.others[peer] * theirs[peer]
+            total = total + self.others[peer] * vectors[peer]
         return total
 
 

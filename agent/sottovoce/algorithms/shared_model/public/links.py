@@ -26,7 +26,7 @@ def send_due_messages(state: SharedModelState) -> tuple[SharedModelState, list[E
 def _next_message(state: SharedModelState, peer: str) -> tuple[SharedModelState, Message | None]:
     model = state.model
     if peer in state.requests:
-        requests = tuple(other for other in state.requests if other != peer)
+        requests = tuple(waiting for waiting in state.requests if waiting != peer)
         answer = SharedModelMessage(model.head, model.parameters.astype(np.float32), model.simulated)
         return replace(state, requests=requests), answer
     if peer == state.wanting and not state.called:

@@ -6,7 +6,7 @@ beat of its own clock, that device fetches the model and queries its vault. On t
 Neither the time nor the order therefore reveals how long the vault worked on the records, with one exception: a vault
 that takes longer than a period misses whole beats, which is visible.
 
-If a device is silent, the others wait for some beats, and then the device after it continues. If a writer does not
+If a device is silent, the others wait for some beats, and then the next device continues. If a writer does not
 answer, the next writer asks another holder, and then continues from its own model. Two devices may therefore write the
 same step. A larger step wins, and a hash that favours no device decides between equal steps. The loser's step is lost,
 which is counted. A device keeps fetching models after its last turn, so all devices end with the newest one.
@@ -30,7 +30,7 @@ from sottovoce.algorithms.shared_model.public.messages import (
     SharedModelMessage,
 )
 from sottovoce.algorithms.shared_model.public.order import devices_before, holders
-from sottovoce.algorithms.shared_model.public.state import Floats, Held, SharedModelSchedule, SharedModelState
+from sottovoce.algorithms.shared_model.public.state import Floats, SharedModelSchedule, SharedModelState, StoredModel
 from sottovoce.door import Answer, Query, Refused, Release
 from sottovoce.errors import MessageRefused
 from sottovoce.kernels.decentralised.chain_steps import projected
@@ -53,8 +53,8 @@ LARGEST = 2.0**12
 """Maximum magnitude of a weight from which a chain may start."""
 
 _CYCLE = "cycle"
-_REMEMBERED = 4  # how many earlier writers to remember
-_TRIES = 2  # how many holders to ask before continuing with the device's own model
+_MAX_RECENT_WRITERS = 4  # how many earlier writers to remember
+_MAX_TRIES = 2  # how many holders to ask before continuing with the device's own model
 
 Step = tuple[SharedModelState, list[Effect]]
 
@@ -76,7 +76,7 @@ class SharedModel:
     def fresh(self) -> SharedModelState:
         """Return the initial state of a device that joins, with the public model at step 0."""
         start = Head(0, "")
-        return SharedModelState(Held(start, self._initial), self._initial, heard=start, told=start)
+        return SharedModelState(StoredModel(start, self._initial), self._initial, heard=start, told=start)
 
     def without_state(self, releases: int) -> SharedModelState:
         """Return the state after a loss: earlier turns count, the last release is lost, and chains restart."""
@@ -116,8 +116,8 @@ class SharedModel:
             case Delivered(recipient) | Returned(recipient):
                 return send_due_messages(replace(state, pending=state.pending - {recipient}))
             case PeersChanged(peers):
-                news = frozenset(peers) - frozenset(state.peers) if state.told.step else frozenset()
-                return send_due_messages(replace(state, peers=peers, owed=state.owed | news))
+                new_peers = frozenset(peers) - frozenset(state.peers) if state.told.step else frozenset()
+                return send_due_messages(replace(state, peers=peers, owed=state.owed | new_peers))
             case _:
                 return self._handle_answer(state, event)
 
@@ -127,33 +127,32 @@ class SharedModel:
     def _tick(self, state: SharedModelState, now: float) -> Step:
         state = self._announce_release(replace(state, cycle=state.cycle + 1, wants=state.wants + 1))
         if state.model.head.beats(state.told) and state.waited >= self.schedule.patience:
-            state = replace(
-                state, told=state.model.head, owed=frozenset(state.peers)
-            )  # for peers that the writer cannot reach
+            # Announce the model again, for peers that the writer cannot reach.
+            state = replace(state, told=state.model.head, owed=frozenset(state.peers))
         if state.wanting and state.wants > self.schedule.patience:
             state = _note_attempt(state)
-        state, asked = self._ask(self._seek_newest(state))
+        state, asks = self._ask(self._seek_newest(state))
         state, messages = send_due_messages(replace(state, waited=state.waited + 1))
         published = PublishModel(state.model.parameters, state.cycle)
-        return state, [*messages, *asked, SetTimer(_CYCLE, now + self.schedule.period), published]
+        return state, [*messages, *asks, SetTimer(_CYCLE, now + self.schedule.period), published]
 
     def _announce_release(self, state: SharedModelState) -> SharedModelState:
         """Turn the vault's last release into the newest model, unless a newer one is known."""
-        made = state.fresh
-        if made is None:
+        new_model = state.fresh
+        if new_model is None:
             return state
-        state = replace(state, fresh=None, turn=state.turn + 1, own=made.parameters)
-        forked = state.heard.step >= made.head.step
-        if forked and state.heard.beats(made.head):
+        state = replace(state, fresh=None, turn=state.turn + 1, own=new_model.parameters)
+        forked = state.heard.step >= new_model.head.step
+        if forked and state.heard.beats(new_model.head):
             return replace(state, forks=state.forks + 1, lost=state.lost + 1)
         return replace(
             state,
-            model=made,
-            told=made.head,
+            model=new_model,
+            told=new_model.head,
             owed=frozenset(state.peers),
             forks=state.forks + forked,
             served=False,
-            **_head_changes(state, made.head, ""),
+            **_head_changes(state, new_model.head, ""),
         )
 
     def _seek_newest(self, state: SharedModelState) -> SharedModelState:
@@ -205,29 +204,29 @@ class SharedModel:
             return (state, []) if self._is_done(state) else self._ask_vault(state, "decide")
         head = Head(state.writes, self._owner)
         simulated = state.model.simulated or answer.simulated
-        return replace(state, fresh=Held(head, self._next_model(state, answer), simulated)), []
+        return replace(state, fresh=StoredModel(head, self._next_model(state, answer), simulated)), []
 
     def _next_model(self, state: SharedModelState, release: Release) -> Floats:
         """Compute the next model in float32 precision, which is post-processing."""
         schedule, model = self.schedule, state.model.parameters
-        made: Floats = release.value.astype(np.float64) * release.step
+        parameters: Floats = release.value.astype(np.float64) * release.step
         if schedule.asks == "gradient":
-            mean = made / schedule.batch + schedule.regularisation * model
-            made = model - schedule.rate(state.turn, state.writes) * mean
+            mean = parameters / schedule.batch + schedule.regularisation * model
+            parameters = model - schedule.rate(state.turn, state.writes) * mean
         if schedule.regularisation:
-            made = projected(made, schedule.radius)
-        return rounded(np.clip(made, -LARGEST, LARGEST))
+            parameters = projected(parameters, schedule.radius)
+        return round_to_float32(np.clip(parameters, -LARGEST, LARGEST))
 
     def _receive(self, state: SharedModelState, sender: str, message: Message) -> Step:
         match message:
             case HeadAnnounced(head):
-                return self._note_head(state, _checked_head(head), sender), []
+                return self._note_head(state, _validate_head(head), sender), []
             case ModelWanted():
                 served = state.served or state.model.head.writer == self._owner
                 requests = (*(peer for peer in state.requests if peer != sender), sender)
                 return send_due_messages(replace(state, requests=requests, served=served))
             case SharedModelMessage():
-                return self._keep_model(state, sender, message)
+                return self._store_model(state, sender, message)
         raise MessageRefused(
             "learner", "the message is not for a shared model: use the same learner.name on both devices"
         )
@@ -239,49 +238,50 @@ class SharedModel:
         forks = state.forks + (head.step == state.heard.step)
         if not head.beats(state.heard):
             return replace(state, forks=forks)
-        unseen = state.heard.writer == self._owner and not state.served  # no newer model can include one never fetched
-        return replace(state, forks=forks, lost=state.lost + unseen, **_head_changes(state, head, sender))
+        lost = state.heard.writer == self._owner and not state.served  # no newer model can include one never fetched
+        return replace(state, forks=forks, lost=state.lost + lost, **_head_changes(state, head, sender))
 
-    def _keep_model(self, state: SharedModelState, sender: str, message: SharedModelMessage) -> Step:
+    def _store_model(self, state: SharedModelState, sender: str, message: SharedModelMessage) -> Step:
         """Store a received model if it is newer, unless the vault is working on the current one."""
-        held = self._checked_model(message)
-        state = self._note_head(state, held.head, sender)
-        if held.head.beats(state.model.head) and state.asked is None:
-            state = replace(state, model=held)
+        received = self._validate_model(message)
+        state = self._note_head(state, received.head, sender)
+        if received.head.beats(state.model.head) and state.asked is None:
+            state = replace(state, model=received)
         if sender != state.wanting:
             return state, []
         state = _note_attempt(state) if state.heard.beats(state.model.head) else replace(state, wanting="")
         return self._ask(state)
 
-    def _checked_model(self, message: SharedModelMessage) -> Held:
+    def _validate_model(self, message: SharedModelMessage) -> StoredModel:
         parameters = message.parameters.astype(np.float64)
         if parameters.shape != self._initial.shape:
             raise shape_refusal(f"a model with {parameters.size} parameters does not fit one with {self._initial.size}")
         if not (np.abs(parameters) <= LARGEST).all():
             raise MessageRefused("range", "a model's size is out of range, so its sender fabricated it")
-        return Held(_checked_head(message.head, start=True), parameters, message.simulated)
+        return StoredModel(_validate_head(message.head, start=True), parameters, message.simulated)
 
 
-def rounded(parameters: NDArray[Any]) -> Floats:
+def round_to_float32(parameters: NDArray[Any]) -> Floats:
     """Round values to float32, the precision in which every device stores them."""
     return parameters.astype(np.float32).astype(np.float64)
 
 
-def _checked_head(head: Head, *, start: bool = False) -> Head:
+def _validate_head(head: Head, *, start: bool = False) -> Head:
     if not 0 <= head.step <= MAX_STEP or (head.step == 0) != (head.writer == "") or (head.step == 0 and not start):
         raise MessageRefused("range", "a model cannot have this step yet, so its sender fabricated it")
     return head
 
 
 def _head_changes(state: SharedModelState, head: Head, source: str) -> dict[str, Any]:
-    """Return the state changes for a new newest head."""
+    """Return the state changes for a newer head."""
     earlier = dict.fromkeys((state.heard.writer, *state.recent))
-    known = {head.writer} & set(state.peers)  # only peers, so that a peer cannot fill the memory with made-up names
+    # Count only peers, so that no peer can fill the memory with made-up names.
+    known_writers = {head.writer} & set(state.peers)
     return {
         "heard": head,
         "source": source,
-        "recent": tuple(writer for writer in earlier if writer not in ("", head.writer))[:_REMEMBERED],
-        "written": {**state.written, **{writer: state.written.get(writer, 0) + 1 for writer in known}},
+        "recent": tuple(writer for writer in earlier if writer not in ("", head.writer))[:_MAX_RECENT_WRITERS],
+        "written": {**state.written, **{writer: state.written.get(writer, 0) + 1 for writer in known_writers}},
         "waited": 0,
         "tries": 0,
         "resolved": False,
@@ -291,4 +291,4 @@ def _head_changes(state: SharedModelState, head: Head, source: str) -> dict[str,
 def _note_attempt(state: SharedModelState) -> SharedModelState:
     """Return the state after a holder turned out to have no newer model or did not answer."""
     tries = state.tries + 1
-    return replace(state, wanting="", tries=tries, resolved=tries >= _TRIES)
+    return replace(state, wanting="", tries=tries, resolved=tries >= _MAX_TRIES)

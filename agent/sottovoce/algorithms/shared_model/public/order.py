@@ -31,8 +31,8 @@ def holders(state: SharedModelState, owner: str) -> list[str]:
     left.
     """
     first = [node for node in (state.heard.writer, state.source, *state.recent) if node in state.peers]
-    found = list(dict.fromkeys([*first, *state.peers]))
-    return found or [node for node in (state.heard.writer,) if node not in ("", owner)]
+    candidates = list(dict.fromkeys([*first, *state.peers]))
+    return candidates or [node for node in (state.heard.writer,) if node not in ("", owner)]
 
 
 def _order_key(step: int, writer: str, node: str) -> bytes:

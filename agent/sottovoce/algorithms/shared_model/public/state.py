@@ -60,7 +60,7 @@ class SharedModelSchedule:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Held:
+class StoredModel:
     """A model with its head.
 
     Attributes:
@@ -107,7 +107,7 @@ class SharedModelState(Struct, frozen=True):
         pending: the peers that have not confirmed the last message.
     """
 
-    model: Held
+    model: StoredModel
     own: Floats
     heard: Head
     told: Head
@@ -128,7 +128,7 @@ class SharedModelState(Struct, frozen=True):
     resolved: bool = False
     asked: bytes | None = None
     writes: int = 0
-    fresh: Held | None = None
+    fresh: StoredModel | None = None
     owed: frozenset[str] = frozenset()
     requests: tuple[str, ...] = ()
     peers: tuple[str, ...] = ()

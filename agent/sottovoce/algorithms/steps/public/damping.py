@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 _DEVIATIONS = 3.0
-_HALVES = 3.0
+_HALVING_VARIATION = 3.0
 """Variation at which steps are half as long, which corresponds to a few swings of full length."""
 
 
@@ -34,19 +34,19 @@ class Damping:
     longest: float
     noise: float
 
-    def add(self, variation: float, last: NDArray[np.float64], release: NDArray[np.float64]) -> float:
+    def add(self, variation: float, previous: NDArray[np.float64], release: NDArray[np.float64]) -> float:
         """Return the variation after adding one difference, in (B C)².
 
         Args:
             variation: the sum so far, in (B C)².
-            last: float64[P], the previous release.
+            previous: float64[P], the previous release.
             release: float64[P], the newest release.
         """
-        difference = (release - last) / self.longest
+        difference = (release - previous) / self.longest
         return variation + float(difference @ difference) / 2
 
     def factor(self, variation: float, differences: int, size: int) -> float:
         """Return the factor on γ, at most 1, after `differences` differences between releases with `size` numbers."""
         numbers = differences * size
-        by_noise = (numbers + _DEVIATIONS * math.sqrt(3 * numbers)) * (self.noise / self.longest) ** 2
-        return 1 / (1 + max(0.0, variation - by_noise) / _HALVES)
+        noise_share = (numbers + _DEVIATIONS * math.sqrt(3 * numbers)) * (self.noise / self.longest) ** 2
+        return 1 / (1 + max(0.0, variation - noise_share) / _HALVING_VARIATION)

@@ -19,7 +19,7 @@ UNIT = 2.0**_UNIT_BITS  # units in 1.0
 MAX_NUMERATOR = 2**60
 """Maximum magnitude of a coordinate, in units of 2^-40; adding two of them never overflows an int64."""
 
-REMEMBERS = 0.25
+FOLLOWED_STEP_FACTOR = 0.25
 """Factor on the step length for followed records; with full steps, a model forgets winter data by summer."""
 
 SHARE_BITS = 16
@@ -68,7 +68,7 @@ class Schedule:
     damping: Damping | None = None
 
     @property
-    def at_once(self) -> int:
+    def initial_steps(self) -> int:
         """The number of consecutive steps. With followed records, further steps wait for windows."""
         return (self.steps + 1) // 2 if self.follows else self.steps
 
@@ -78,7 +78,7 @@ class Schedule:
         return self.size + (0 if self.thresholds is None else len(self.thresholds.start))
 
 
-class Asked(Protocol):
+class PendingQuery(Protocol):
     """A state with a query that the vault is answering."""
 
     @property
@@ -92,8 +92,8 @@ class Asked(Protocol):
         ...
 
 
-class Damped(Asked, Protocol):
-    """A state with such a query and with the variation between earlier releases."""
+class DampedQuery(PendingQuery, Protocol):
+    """A state with a pending query and with the variation between earlier releases."""
 
     @property
     def variation(self) -> float:
@@ -106,22 +106,22 @@ class Damped(Asked, Protocol):
         ...
 
 
-def question(plan: Schedule, step: int, estimate: NDArray[np.float64]) -> tuple[float | None, Query]:
+def next_query(schedule: Schedule, step: int, estimate: NDArray[np.float64]) -> tuple[float | None, Query]:
     """Return the next query, for the gradient at the model. If the threshold varies, it is the point's last entry.
 
     Args:
-        plan: the public schedule.
+        schedule: the public schedule.
         step: the number of private steps finished.
         estimate: float64[width], the device's estimate of the fleet's mean.
 
     Returns:
         C_t if it varies, else None; and the query.
     """
-    threshold, point = None, estimate[: plan.size]
-    if plan.thresholds is not None:
-        threshold = plan.thresholds.threshold_at(min(step, plan.steps - 1), plan.steps, estimate)
+    threshold, point = None, estimate[: schedule.size]
+    if schedule.thresholds is not None:
+        threshold = schedule.thresholds.threshold_at(min(step, schedule.steps - 1), schedule.steps, estimate)
         point = np.append(point, threshold)
-    return threshold, Query(plan.learner, plan.asks, step, point if plan.asks == "gradient" else point[:0])
+    return threshold, Query(schedule.learner, schedule.asks, step, point if schedule.asks == "gradient" else point[:0])
 
 
 def next_beat(due: float, now: float, period: float) -> float:
@@ -130,7 +130,7 @@ def next_beat(due: float, now: float, period: float) -> float:
 
 
 def contribution(
-    schedule: Schedule, state: Asked, value: NDArray[np.int64], step: float, units: int = 1
+    schedule: Schedule, state: PendingQuery, value: NDArray[np.int64], step: float, units: int = 1
 ) -> NDArray[np.int64]:
     """Return γ_t/B · release in units of 2^-40, int64[width], which is post-processing and equal on every machine.
 
@@ -149,7 +149,7 @@ def contribution(
 
 
 def damped_contribution(
-    schedule: Schedule, state: Damped, value: NDArray[np.int64], step: float
+    schedule: Schedule, state: DampedQuery, value: NDArray[np.int64], step: float
 ) -> tuple[NDArray[np.int64], float, NDArray[np.float64] | None]:
     """Return a release's contribution, shortened by the schedule's damping, and the new `variation` and `last`.
 
@@ -159,50 +159,52 @@ def damped_contribution(
         value: int64, the release on its grid.
         step: the grid step.
     """
-    moved, damping = contribution(schedule, state, value, step), schedule.damping
+    change, damping = contribution(schedule, state, value, step), schedule.damping
     if damping is None:
-        return moved, 0.0, None
+        return change, 0.0, None
     release, variation = value[: schedule.size] * np.float64(step), state.variation
     if state.last is not None:
         variation = damping.add(variation, state.last, release)
-    return bounded(moved * damping.factor(variation, state.step, schedule.size)), variation, release
+    return bounded(change * damping.factor(variation, state.step, schedule.size)), variation, release
 
 
-def move(schedule: Schedule, done: int, value: NDArray[np.int64], step: float, units: int = 1) -> NDArray[np.int64]:
+def move(
+    schedule: Schedule, steps_done: int, value: NDArray[np.int64], step: float, units: int = 1
+) -> NDArray[np.int64]:
     """Return the move under a constant threshold, for one device or many, as int64 in the shape of `value`.
 
     Args:
         schedule: provides γ_t and B.
-        done: t, the number of private steps before this one.
+        steps_done: t, the number of private steps before this one.
         value: int64[..., P], releases on their grid.
         step: the grid step.
         units: see contribution.
     """
-    return bounded(value * (rate(schedule, done, units) / expected_batch(schedule, units) * step * UNIT))
+    return bounded(value * (rate(schedule, steps_done, units) / expected_batch(schedule, units) * step * UNIT))
 
 
-def rate(schedule: Schedule, done: int, units: int = 1) -> float:
-    """Return γ_t after `done` steps. With followed records, it decreases only until `at_once` steps are taken."""
+def rate(schedule: Schedule, steps_done: int, units: int = 1) -> float:
+    """Return γ_t after `steps_done` steps. With followed records, it decreases only during the initial steps."""
     largest = schedule.step_size
     if schedule.follows:
         largest = min(largest, schedule.longest * expected_batch(schedule, units))
-        if done >= schedule.at_once:
-            largest, done = REMEMBERS * largest, schedule.at_once
-    return largest * (1 - schedule.step_decay * (done / max(1, schedule.steps - 1)))
+        if steps_done >= schedule.initial_steps:
+            largest, steps_done = FOLLOWED_STEP_FACTOR * largest, schedule.initial_steps
+    return largest * (1 - schedule.step_decay * (steps_done / max(1, schedule.steps - 1)))
 
 
 def expected_batch(schedule: Schedule, units: int) -> float:
-    """Return a release's B."""
+    """Return B for a release: the expected number of records in its sum."""
     return schedule.expected_records * (units if schedule.follows else 1)
 
 
-def rounded(numerator: NDArray[np.int64], share_bits: int) -> NDArray[np.int64]:
+def round_numerator(numerator: NDArray[np.int64], share_bits: int) -> NDArray[np.int64]:
     """Return int64[width] in units of 2^-40 as rounded for sending, to the nearest multiples of 2^-share_bits."""
-    coarser = _UNIT_BITS - share_bits
-    return (numerator + (1 << coarser >> 1)) >> coarser << coarser
+    dropped_bits = _UNIT_BITS - share_bits
+    return (numerator + (1 << dropped_bits >> 1)) >> dropped_bits << dropped_bits
 
 
 def bounded(units: NDArray[np.floating[Any]]) -> NDArray[np.int64]:
     """Return the nearest integers, clipped to the maximum magnitude of a numerator."""
-    near: NDArray[np.int64] = np.clip(np.rint(units), -MAX_NUMERATOR, MAX_NUMERATOR).astype(np.int64)
-    return near
+    nearest: NDArray[np.int64] = np.clip(np.rint(units), -MAX_NUMERATOR, MAX_NUMERATOR).astype(np.int64)
+    return nearest

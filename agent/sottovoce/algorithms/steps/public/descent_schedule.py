@@ -55,47 +55,46 @@ class ScheduleProgress(Protocol):
 def has_step_ahead(schedule: Schedule, state: ScheduleProgress) -> bool:
     """Return whether a private step is still to come or its answer is awaited."""
     if schedule.follows:
-        waits = state.over is None or state.over == state.learnt
-        return schedule.steps > 0 and (state.asked is not None or not waits)
-    left = not state.exhausted and state.step < schedule.steps
-    return left and (state.asked is not None or not schedule.every or _is_step_due(schedule, state))
+        waiting = state.over is None or state.over == state.learnt
+        return schedule.steps > 0 and (state.asked is not None or not waiting)
+    unfinished = not state.exhausted and state.step < schedule.steps
+    return unfinished and (state.asked is not None or not schedule.every or _is_step_due(schedule, state))
 
 
 def _is_step_due(schedule: Schedule, state: ScheduleProgress) -> bool:
-    """Return whether enough windows have ended since the last step. A clock set back waits for these windows again."""
+    """Return whether enough windows have ended since the last step; false for some time if the clock was set back."""
     return state.over is not None and (state.learnt is None or state.over - state.learnt >= schedule.every)
 
 
-def progress(schedule: Schedule, state: ScheduleProgress, own: dict[str, float | int | str]) -> Progress:
+def progress(schedule: Schedule, state: ScheduleProgress, details: dict[str, float | int | str]) -> Progress:
     """Return the learner's progress; see Learner.progress. Followed records have a last window but no last step.
 
     Args:
         schedule: the learner's schedule.
         state: the device's state.
-        own: details specific to the learner.
+        details: details specific to the learner.
     """
-    learnt = {} if state.learnt is None else {"last_window": state.learnt}
+    last_window = {} if state.learnt is None else {"last_window": state.learnt}
     return Progress(
         phase="learning" if has_step_ahead(schedule, state) else "mixing",
         steps_done=state.step,
         steps=None if schedule.follows else schedule.steps,
         exhausted=state.exhausted,
-        details={**own, **learnt},
+        details={**details, **last_window},
     )
 
 
 def learnt_after(schedule: Schedule, state: ScheduleProgress) -> int | None:
     """Return `learnt` after the answer for the next step; if it equals `asking`, more steps wait for another window."""
-    waits = schedule.every or (schedule.follows and state.step + 1 >= schedule.at_once)
-    return state.asking if waits else state.learnt
+    waits_for_window = schedule.every or (schedule.follows and state.step + 1 >= schedule.initial_steps)
+    return state.asking if waits_for_window else state.learnt
 
 
 def changes_after_refusal(schedule: Schedule, state: ScheduleProgress, answer: Refused) -> dict[str, Any]:
     """Return the state changes after a refusal by the vault.
 
     Windows to come have separate budgets. A query that was refused because the vault does not trust its clock is
-    repeated
-    on the next beat.
+    repeated on the next beat.
     """
     if answer.reason == "calendar":
         return {}

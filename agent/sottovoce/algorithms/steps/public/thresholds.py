@@ -19,7 +19,7 @@ from sottovoce.kernels.decentralised.normalisation import Rule, undo_normalisati
 THRESHOLD_RATE = 0.05
 """η_C, which is slower than in Andrew et al. 2021, where the bits come from many more records."""
 
-_FURTHEST = math.log(100.0)  # log of the maximum factor between C and C_0, which limits the effect of noise
+_MAX_LOG_RATIO = math.log(100.0)  # log of the maximum factor between C and C_0, which limits the effect of noise
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +55,8 @@ class Thresholds:
             return decayed_threshold(self.initial, self.ratio, slot, steps)
         if self.rule == "automatic":
             return self.initial
-        middle = math.log(self.initial)
-        return math.exp(min(max(float(estimate[-1]), middle - _FURTHEST), middle + _FURTHEST))
+        center = math.log(self.initial)
+        return math.exp(min(max(float(estimate[-1]), center - _MAX_LOG_RATIO), center + _MAX_LOG_RATIO))
 
     def descent(self, total: NDArray[np.float64], threshold: float, rate: float, batch: float) -> NDArray[np.float64]:
         """Return the step that a release subtracts from the device's vector, float64.
@@ -69,8 +69,8 @@ class Thresholds:
             rate: γ_t.
             batch: B.
         """
-        found = undo_normalisation(total, self.rule, threshold)
-        move = found.gradient * (rate / batch)
-        if found.bits is None:
+        total_gradient = undo_normalisation(total, self.rule, threshold)
+        move = total_gradient.gradient * (rate / batch)
+        if total_gradient.bits is None:
             return move
-        return np.append(move, THRESHOLD_RATE * ((found.bits / batch + 1) / 2 - self.target))
+        return np.append(move, THRESHOLD_RATE * ((total_gradient.bits / batch + 1) / 2 - self.target))
