@@ -75,19 +75,12 @@ def test_acceleration_pays(agents: int) -> None:
         name: float(np.linalg.norm(gossip(W, start, coefficients) - start.mean(axis=0)))
         for name, coefficients in (
             ("plain", chebyshev.plain_coefficients(steps)),
-            ("published", chebyshev.published_coefficients(gap_of(W), steps)),
             ("accelerated", chebyshev.accelerated_coefficients(gap_of(W), steps)),
         )
     }
-    assert error["accelerated"] < error["published"] < error["plain"] / 10
+    assert error["accelerated"] < error["plain"] / 10
     bound = 1 / math.cosh(steps * math.acosh(1 / (1 - gap_of(W))))
     assert error["accelerated"] <= bound * np.linalg.norm(start - start.mean(axis=0)) * (1 + 1e-6)
-
-
-@given(st.floats(1e-3, 1))
-def test_the_published_factor_is_where_acceleration_for_half_the_gap_tends(gap: float) -> None:
-    limit = chebyshev.accelerated_coefficients(gap / 2, 3000)[-1]
-    assert chebyshev.published_coefficients(gap, 4).tolist() == pytest.approx([0, limit, limit, limit], rel=1e-6)
 
 
 def test_coefficients_grow_from_none_and_stay_below_one() -> None:
@@ -96,11 +89,10 @@ def test_coefficients_grow_from_none_and_stay_below_one() -> None:
     assert coefficients[1] == pytest.approx(2 / (2 - 0.99**2) - 1)
     assert (coefficients < 1).all()
     assert not chebyshev.accelerated_coefficients(1.0, 5).any(), "one step of a complete graph averages"
-    assert chebyshev.published_coefficients(0.3, 0).size == 0
+    assert chebyshev.accelerated_coefficients(0.3, 0).size == 0
 
 
 @pytest.mark.parametrize("gap", [0.0, -0.1, 1.1, math.nan])
 def test_no_gap(gap: float) -> None:
-    for coefficients in (chebyshev.accelerated_coefficients, chebyshev.published_coefficients):
-        with pytest.raises(ConfigError, match="spectral gap"):
-            coefficients(gap, 3)
+    with pytest.raises(ConfigError, match="spectral gap"):
+        chebyshev.accelerated_coefficients(gap, 3)

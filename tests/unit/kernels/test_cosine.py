@@ -10,11 +10,7 @@ from sottovoce.kernels.decentralised import cosine
 
 
 def test_by_angles() -> None:
-    # 0°, 60° and 120° from one's own; lengths do not matter.
     angles = np.deg2rad([0, 60, 120])
-    gradients = np.array([1.0, 5.0, 0.1])[:, np.newaxis] * np.column_stack([np.cos(angles), np.sin(angles)])
-    np.testing.assert_allclose(cosine.weights_by_own(gradients, 0), [2 / 3, 1 / 3, 0], atol=1e-12)
-    np.testing.assert_allclose(cosine.weights_by_own(gradients, 1), [0.25, 0.5, 0.25], atol=1e-12)
     equal = np.column_stack([np.cos(angles), np.sin(angles)])  # their mean is at 60°
     np.testing.assert_allclose(cosine.weights_by_mean(equal), [0.25, 0.5, 0.25], atol=1e-12)
 
@@ -26,14 +22,10 @@ def test_weights_are_shares_and_keep_to_the_gradients_order_and_scale(
     generator = np.random.default_rng(seed)
     gradients = generator.normal(size=(count, size))
     order = generator.permutation(count)
-    own = int(np.flatnonzero(order == 0)[0])
-    for found, reordered in (
-        (cosine.weights_by_mean(gradients), cosine.weights_by_mean(gradients[order])),
-        (cosine.weights_by_own(gradients, 0), cosine.weights_by_own(gradients[order], own)),
-    ):
-        assert found.sum() == pytest.approx(1, abs=1e-12)
-        assert (found >= 0).all()
-        np.testing.assert_allclose(reordered, found[order], atol=1e-9)
+    weights, reordered = cosine.weights_by_mean(gradients), cosine.weights_by_mean(gradients[order])
+    assert weights.sum() == pytest.approx(1, abs=1e-12)
+    assert (weights >= 0).all()
+    np.testing.assert_allclose(reordered, weights[order], atol=1e-9)
     np.testing.assert_allclose(cosine.weights_by_mean(scale * gradients), cosine.weights_by_mean(gradients), atol=1e-9)
 
 
@@ -43,14 +35,13 @@ def test_all_alike_where_nothing_points_along(rows: list[list[float]]) -> None:
 
 
 def test_a_gradient_of_zeros_weighs_nothing() -> None:
-    assert cosine.weights_by_own(np.array([[1.0, 0.0], [0.0, 0.0]]), 0).tolist() == [1.0, 0.0]
-    assert cosine.weights_by_own(np.zeros((4, 2)), 0).tolist() == [0.25] * 4
+    assert cosine.weights_by_mean(np.array([[1.0, 0.0], [0.0, 0.0]])).tolist() == [1.0, 0.0]
+    assert cosine.weights_by_mean(np.zeros((4, 2))).tolist() == [0.25] * 4
 
 
-def test_under_noise_the_mean_tends_to_equal_weights_and_ones_own_to_itself() -> None:
+def test_under_noise_weights_tend_to_equal_ones() -> None:
     gradients = np.random.default_rng(0).normal(size=(9, 40_000))
     np.testing.assert_allclose(cosine.weights_by_mean(gradients), np.full(9, 1 / 9), rtol=0.05)
-    assert cosine.weights_by_own(gradients, 4)[4] > 0.9
 
 
 def test_who_points_the_other_way_is_left_out() -> None:

@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from sottovoce.kernels.decentralised import shapley
 
+from tests.unit.kernels.games import worth_of
+
 
 def nearness(points: NDArray[np.float64]) -> NDArray[np.float64]:
     """A score that is no sum over members."""
@@ -26,7 +28,7 @@ def test_the_game_of_averages_comes_out_the_same_in_chunks(players: int, monkeyp
         sizes.append(len(points))
         return nearness(points)
 
-    phi = shapley.exact_game(candidates, score)
+    phi = shapley.exact(shapley.batched_worth(candidates, score), players)
     assert sum(sizes) == 2**players - 1, "every coalition but the empty one"
     assert max(sizes) <= 7
     assert len(sizes) == math.ceil((2**players - 1) / 7)
@@ -34,14 +36,17 @@ def test_the_game_of_averages_comes_out_the_same_in_chunks(players: int, monkeyp
     def by_hand(members: frozenset[int]) -> float:
         return float(nearness(candidates[sorted(members)].mean(axis=0)[np.newaxis])[0]) if members else 0.0
 
-    np.testing.assert_allclose(phi, shapley.exact(by_hand, players), atol=1e-12)
-    sampled, error = shapley.monte_carlo_game(candidates, nearness, 60, np.random.default_rng(2))
-    wanted = shapley.monte_carlo(by_hand, players, 60, np.random.default_rng(2))
+    np.testing.assert_allclose(phi, shapley.exact(worth_of(by_hand), players), atol=1e-12)
+    sampled, error = shapley.monte_carlo(
+        shapley.batched_worth(candidates, nearness), players, 60, np.random.default_rng(2)
+    )
+    wanted = shapley.monte_carlo(worth_of(by_hand), players, 60, np.random.default_rng(2))
     np.testing.assert_allclose((sampled, error), wanted, atol=1e-12)
-    game = shapley.coalition_game(candidates, nearness)
-    assert game(frozenset()) == 0
+    worth = shapley.batched_worth(candidates, nearness)
+    assert worth(np.array([0])).tolist() == [0]
     for members in (frozenset({0}), frozenset(range(players)), frozenset({players - 1, 0})):
-        assert game(members) == pytest.approx(by_hand(members), abs=1e-14)
+        mask = np.array([sum(1 << member for member in members)])
+        assert worth(mask).tolist() == [pytest.approx(by_hand(members), abs=1e-14)]
 
 
 @given(st.lists(st.floats(-1e3, 1e3), min_size=1, max_size=12))

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from sottovoce.accounting.gaussian import gaussian_mu
-from sottovoce.accounting.streams import decode, largest_error
+from sottovoce.accounting.streams import decode
 from sottovoce.accounting.units import Units
 from sottovoce.data import Records
 from sottovoce.door import Query, Refused, Release
@@ -16,6 +16,8 @@ from sottovoce.vault import Budget, Ledger, OperatingSystemNoise, SeededNoise, V
 from sottovoce.vault.noise import NoiseSource
 from sottovoce.vault.stream_sum import calibrate_stream
 from sottovoce.vault.terms.streams import StreamTerms
+
+from tests.support.prefix_sums import largest_error
 
 BITS, BAND, CLIP, LAST = 8, 16, 20.0, 39
 COEFFICIENTS = tuple(math.floor(math.comb(2 * k, k) / 4**k * 2**BITS) for k in range(BAND))

@@ -6,8 +6,6 @@ The gap of W is 1 - max(|λ₂|, |λ_n|), in (0, 1]. Coefficients are float64[S]
 compute them.
 """
 
-import math
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -49,20 +47,6 @@ def accelerated_coefficients(gap: float, steps: int) -> NDArray[np.float64]:
     for s in range(1, steps):
         factor = 1 / (1 - square * factor / 4)
         coefficients[s] = factor - 1
-    return coefficients
-
-
-def published_coefficients(gap: float, steps: int) -> NDArray[np.float64]:
-    """Return Muffliato's coefficients: 1 + c = 2(1 - √(γ(1 - γ/4)))/(1 - γ/2)² from the second step, γ = 1 - λ₂ of W.
-
-    This is the limit of `accelerated_coefficients` for the gap γ/2.
-
-    Raises:
-        ConfigError: if the gap is not in (0, 1].
-    """
-    _validate_gap(gap)
-    coefficients = np.full(steps, 2 * (1 - math.sqrt(gap * (1 - gap / 4))) / (1 - gap / 2) ** 2 - 1)
-    coefficients[:1] = 0.0
     return coefficients
 
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 
 def weights_by_mean(gradients: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return π_j = max(cos(g_j, ḡ), 0)/Σ, where ḡ is the mean gradient. This is the recommended rule.
+    """Return π_j = max(cos(g_j, ḡ), 0)/Σ, where ḡ is the mean gradient.
 
     All gradients contribute equally to the mean, so the weights approach equal weights, which average noise best, as
     noise drowns out the gradients' directions.
@@ -20,23 +20,7 @@ def weights_by_mean(gradients: NDArray[np.float64]) -> NDArray[np.float64]:
     Returns:
         float64[n], nonnegative and summing to 1; all equal if no cosine is positive. A zero gradient has weight 0.
     """
-    return _weights(gradients, gradients.mean(axis=0))
-
-
-def weights_by_own(gradients: NDArray[np.float64], own_index: int) -> NDArray[np.float64]:
-    """Return π_j = max(cos(g_j, g_own), 0)/Σ, which stays close to the agent's own data.
-
-    The agent's own gradient always has cosine 1 with itself, however noisy it is, so its weight grows with the noise.
-
-    Args:
-        gradients: as for `weights_by_mean`.
-        own_index: the row index of the agent's own gradient.
-    """
-    return _weights(gradients, gradients[own_index])
-
-
-def _weights(gradients: NDArray[np.float64], reference: NDArray[np.float64]) -> NDArray[np.float64]:
-    projections = np.maximum(gradients @ reference, 0.0)
+    projections = np.maximum(gradients @ gradients.mean(axis=0), 0.0)
     lengths = np.linalg.norm(gradients, axis=1)
     cosines = np.divide(projections, lengths, out=np.zeros_like(projections), where=lengths > 0)
     total = cosines.sum()

@@ -21,69 +21,9 @@ MAX_SAMPLED_PLAYERS = 62
 
 _CHUNK = 2**21  # values in one stack of averages: 16 MiB
 
-Value = Callable[[frozenset[int]], float]
 Score = Callable[[NDArray[np.float64]], NDArray[np.float64]]
 Worth = Callable[[NDArray[np.int64]], NDArray[np.float64]]
 """Maps coalitions, given as bit masks, to their worth."""
-
-
-def exact(value: Value, players: int) -> NDArray[np.float64]:
-    """Return φ_j = Σ_{S ∌ j} |S|! (n-|S|-1)!/n! · (v(S+j) - v(S)), eq. (18).
-
-    Args:
-        value: v, called once for each of the 2ⁿ coalitions, including the empty one.
-        players: the number of players n.
-
-    Returns:
-        φ, float64[n]; its sum is v(all) - v(∅).
-
-    Raises:
-        ConfigError: if there are no players, or more than MAX_EXACT_PLAYERS.
-    """
-    return exact_from_worth(_worth_one_by_one(value), players)
-
-
-def exact_game(candidates: NDArray[np.float64], score: Score) -> NDArray[np.float64]:
-    """Return `exact` for `coalition_game(candidates, score)`, float64[n], with many coalitions per score call."""
-    return exact_from_worth(batched_worth(candidates, score), len(candidates))
-
-
-def monte_carlo(
-    value: Value, players: int, permutations: int, generator: np.random.Generator
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Run Algorithm 2, which averages each player's gain on arrival over random orders of arrival.
-
-    Args:
-        value: v, called once for each coalition that occurs.
-        players: the number of players n.
-        permutations: the number R of random orders.
-        generator: the source of the random orders.
-
-    Returns:
-        φ and its standard error, float64[n] each; φ sums to v(all) - v(∅) for any orders.
-
-    Raises:
-        ConfigError: if there are fewer than 2 permutations, no players, or more than MAX_SAMPLED_PLAYERS.
-    """
-    return monte_carlo_from_worth(_worth_one_by_one(value), players, permutations, generator)
-
-
-def monte_carlo_game(
-    candidates: NDArray[np.float64], score: Score, permutations: int, generator: np.random.Generator
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return `monte_carlo` for `coalition_game(candidates, score)`, with many coalitions per score call."""
-    return monte_carlo_from_worth(batched_worth(candidates, score), len(candidates), permutations, generator)
-
-
-def coalition_game(candidates: NDArray[np.float64], score: Score) -> Value:
-    """Return the game in eqs. (16), (17), where v(S) is the score of the members' mean candidate, and v(∅) = 0.
-
-    Args:
-        candidates: float64[n,P], y_ij = x_i - γ·g_{i←j}, one row per player.
-        score: maps parameter vectors float64[m,P] to their scores float64[m].
-    """
-    worth = batched_worth(candidates, score)
-    return lambda members: float(worth(np.array([sum(1 << member for member in members)]))[0])
 
 
 def mixing_weights(phi: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -97,15 +37,13 @@ def mixing_weights(phi: NDArray[np.float64]) -> NDArray[np.float64]:
     return weights
 
 
-def _worth_one_by_one(value: Value) -> Worth:
-    def members(mask: int) -> frozenset[int]:
-        return frozenset(player for player in range(mask.bit_length()) if mask >> player & 1)
-
-    return lambda masks: np.array([value(members(mask)) for mask in masks.tolist()], dtype=np.float64)
-
-
 def batched_worth(candidates: NDArray[np.float64], score: Score) -> Worth:
-    """Return the worth function of `coalition_game(candidates, score)`, with many coalitions per score call."""
+    """Return the worth in eqs. (16), (17), where v(S) is the score of the members' mean candidate, and v(∅) = 0.
+
+    Args:
+        candidates: float64[n,P], y_ij = x_i - γ·g_{i←j}, one row per player.
+        score: maps parameter vectors float64[m,P] to their scores float64[m]; called with many coalitions' means.
+    """
     rows = max(1, _CHUNK // candidates.shape[1])
 
     def worth(masks: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -119,8 +57,19 @@ def batched_worth(candidates: NDArray[np.float64], score: Score) -> Worth:
     return worth
 
 
-def exact_from_worth(worth: Worth, players: int) -> NDArray[np.float64]:
-    """Return `exact` for a game that evaluates many coalitions at once."""
+def exact(worth: Worth, players: int) -> NDArray[np.float64]:
+    """Return φ_j = Σ_{S ∌ j} |S|! (n-|S|-1)!/n! · (v(S+j) - v(S)), eq. (18).
+
+    Args:
+        worth: v, called once with all 2ⁿ coalitions, including the empty one.
+        players: the number of players n.
+
+    Returns:
+        φ, float64[n]; its sum is v(all) - v(∅).
+
+    Raises:
+        ConfigError: if there are no players, or more than MAX_EXACT_PLAYERS.
+    """
     if not 1 <= players <= MAX_EXACT_PLAYERS:
         raise ConfigError(
             f"exact Shapley values need 1 to {MAX_EXACT_PLAYERS} players, not {players}: choose monte-carlo, or a "
@@ -138,10 +87,23 @@ def exact_from_worth(worth: Worth, players: int) -> NDArray[np.float64]:
     return phi
 
 
-def monte_carlo_from_worth(
+def monte_carlo(
     worth: Worth, players: int, permutations: int, generator: np.random.Generator
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return `monte_carlo` for a game that evaluates many coalitions at once."""
+    """Run Algorithm 2, which averages each player's gain on arrival over random orders of arrival.
+
+    Args:
+        worth: v, called once with all coalitions that occur.
+        players: the number of players n.
+        permutations: the number R of random orders.
+        generator: the source of the random orders.
+
+    Returns:
+        φ and its standard error, float64[n] each; φ sums to v(all) - v(∅) for any orders.
+
+    Raises:
+        ConfigError: if there are fewer than 2 permutations, no players, or more than MAX_SAMPLED_PLAYERS.
+    """
     if not 1 <= players <= MAX_SAMPLED_PLAYERS or permutations < 2:
         raise ConfigError(
             f"sampled Shapley values need at least 2 permutations of 1 to {MAX_SAMPLED_PLAYERS} players, not "

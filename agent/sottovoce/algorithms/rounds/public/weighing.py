@@ -93,8 +93,8 @@ class Weighing:
         candidates = model - rate * gradients
         worth = self.game.worth(candidates)
         if self.method == "exact":
-            values = shapley.exact_from_worth(worth, len(candidates))
+            values = shapley.exact(worth, len(candidates))
         else:
             generator = np.random.default_rng((self.seed, round_number))
-            values, _ = shapley.monte_carlo_from_worth(worth, len(candidates), self.permutations, generator)
+            values, _ = shapley.monte_carlo(worth, len(candidates), self.permutations, generator)
         return WeighingResult(shapley.mixing_weights(values), values, candidates)
