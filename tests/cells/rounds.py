@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
-from sottovoce.agent.memory_store import MemoryStore
 from sottovoce.algorithms.cell.public.machine import Cells
 from sottovoce.algorithms.cell.public.sum_consumer import MeanCourse
 from sottovoce.algorithms.steps.public.descent import UNIT
@@ -24,6 +23,7 @@ from sottovoce.vault.cell_sum import CellMechanism
 from sottovoce.vault.terms.means import MeanTerms
 from sottovoce_lab.simulator import Device, Simulation
 from sottovoce_lab.simulator.faults import Faults
+from sottovoce_lab.testbed.memory_store import MemoryStore
 
 from tests.cells.fleet import CLIP, LEARNER, Pretended
 from tests.cells.liars import LIARS, DealsAnotherSeed, Liar, with_another_seed

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from sottovoce.agent.memory_store import MemoryStore
 from sottovoce.algorithms.cell.public.machine import Cells, _leader_order
 from sottovoce.algorithms.cell.public.sum_consumer import DescentCourse
 from sottovoce.algorithms.steps.public.descent import Schedule
@@ -13,6 +12,7 @@ from sottovoce.vault import Budget, Ledger, SeededNoise, build
 from sottovoce.vault.terms.cell_gradients import CellGradientTerms
 from sottovoce_lab.simulator import Device, Simulation
 from sottovoce_lab.simulator.faults import Faults
+from sottovoce_lab.testbed.memory_store import MemoryStore
 
 from tests.cells.fleet import Pretended, belongs
 from tests.cells.liars import LIARS, DealsAnotherSeed, with_another_seed

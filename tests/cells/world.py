@@ -4,7 +4,6 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 from numpy.typing import NDArray
-from sottovoce.agent.memory_store import MemoryStore
 from sottovoce.algorithms.cell.public.machine import Cells
 from sottovoce.algorithms.cell.public.state import CellState
 from sottovoce.algorithms.cell.public.sum_consumer import MeanCourse
@@ -16,6 +15,7 @@ from sottovoce.vault import Budget, Ledger, SeededNoise, Vault, build
 from sottovoce.vault.terms.means import MeanTerms
 from sottovoce_lab.simulator import Device, Simulation
 from sottovoce_lab.simulator.faults import Faults
+from sottovoce_lab.testbed.memory_store import MemoryStore
 
 from tests.cells.fleet import CLIP, LEARNER, Pretended, belongs
 from tests.cells.liars import DealsAnotherSeed, with_another_seed

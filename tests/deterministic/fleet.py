@@ -9,7 +9,6 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 from sottovoce.agent.links import Outgoing, Saved, Seen
-from sottovoce.agent.memory_store import MemoryStore
 from sottovoce.algorithms.push_sum.public.machine import WEIGHT_ONE, PushSum, PushSumState
 from sottovoce.algorithms.push_sum.public.messages import PushSumShare
 from sottovoce.algorithms.steps.public.descent import Schedule, contribution
@@ -20,6 +19,7 @@ from sottovoce.vault import Budget, Ledger, SeededNoise, Vault, build
 from sottovoce.vault.terms.gradients import GradientTerms
 from sottovoce_lab.simulator import Device, out_peers
 from sottovoce_lab.simulator.wrapped_vault import WrappedVault
+from sottovoce_lab.testbed.memory_store import MemoryStore
 
 KERNEL = Softmax(2, 2)
 LEARNER = "clipd2p"

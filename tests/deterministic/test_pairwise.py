@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from sottovoce.agent.core import Action, Core
-from sottovoce.agent.memory_store import MemoryStore
 from sottovoce.algorithms.pairwise.public.machine import Pairwise, Step
 from sottovoce.algorithms.pairwise.public.messages import Move
 from sottovoce.algorithms.pairwise.public.state import PairwiseState
@@ -21,6 +20,7 @@ from sottovoce.vault import Budget, Ledger, SeededNoise, build
 from sottovoce.vault.terms.gradients import GradientTerms
 from sottovoce_lab.simulator import Device, Faults, Simulation, out_peers
 from sottovoce_lab.simulator import simulation as engine
+from sottovoce_lab.testbed.memory_store import MemoryStore
 
 from tests.deterministic.fleet import KERNEL, LEARNER
 

@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from sottovoce.agent.provenance import Unsigned
 from sottovoce.algorithms.family import records_of
 from sottovoce.algorithms.push_sum.settings import ClipD2pSettings
 from sottovoce.data import DataSet, Records
@@ -24,6 +23,7 @@ from sottovoce.vault import Ledger, OperatingSystemNoise, build
 from sottovoce.wire import decode, encode
 from sottovoce_lab.testbed.plan import Plan, plan
 from sottovoce_lab.testbed.run_spec import RunSpec
+from sottovoce_lab.testbed.unsigned import Unsigned
 
 from tests.support.fleets import new_fleet
 from tests.support.grpc_nodes import Node, listening

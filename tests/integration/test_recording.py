@@ -18,7 +18,6 @@ import pytest
 from numpy.typing import NDArray
 from sottovoce.agent.assemble import Variant, assemble
 from sottovoce.agent.core import Core, Transmit
-from sottovoce.agent.memory_store import MemoryStore
 from sottovoce.agent.sqlite_store import SqliteStore
 from sottovoce.algorithms.push_sum.parts import schedule_of
 from sottovoce.algorithms.push_sum.public.machine import PushSum
@@ -36,6 +35,7 @@ from sottovoce.vault.terms.gradients import GradientTerms
 from sottovoce.wire import LEDGER_HEAD, Heads, Receipt, decode, encode_heads, encode_receipt, seal, unseal
 from sottovoce.wire.v1.envelope_pb2 import Envelope
 from sottovoce.wire.v1.ledger_head_pb2 import LedgerHeads
+from sottovoce_lab.testbed.memory_store import MemoryStore
 
 from tests.support.attacker import share
 from tests.support.devices import CLASSES, FEATURES, Device, kernel, new_device, some_records

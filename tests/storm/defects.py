@@ -13,7 +13,6 @@ from unittest.mock import patch
 
 from sottovoce.agent.core import Core
 from sottovoce.agent.links import Seen
-from sottovoce.agent.memory_store import MemoryStore
 from sottovoce.algorithms.cell.public.machine import Cells
 from sottovoce.algorithms.contributions.public.machine import Mixer
 from sottovoce.algorithms.golf.public.machine import Golf
@@ -23,6 +22,7 @@ from sottovoce.algorithms.push_sum.public.machine import PushSum
 from sottovoce.errors import DataError
 from sottovoce.learners import Delivered, Reply
 from sottovoce.vault import Ledger
+from sottovoce_lab.testbed.memory_store import MemoryStore
 
 from tests.storm.run import Outcome, played
 from tests.storm.weather import weather

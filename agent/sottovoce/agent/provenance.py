@@ -151,21 +151,3 @@ class FleetProvenance:
 
 def _revocation_error(owner: str) -> MessageRefused:
     return MessageRefused("revoked", f"device {owner} is revoked by its fleet")
-
-
-class Unsigned:
-    """A sottovoce.learners.Provenance without signatures, for a single process in which all devices are honest."""
-
-    def signed(self, document: S) -> S:
-        """Return the document unchanged."""
-        return document
-
-    def verify(self, published: Signed) -> None:
-        """Accept the document without a check."""
-
-    def admit(self, published: Signed) -> None:
-        """Accept the document without a check."""
-
-    def refuses(self, owner: str) -> bool:
-        """Return False, because no device is revoked here."""
-        return _refuses_none(owner)

@@ -12,11 +12,12 @@ from typing import Any
 
 from sottovoce.agent.core import Action, Core, Transmit
 from sottovoce.agent.links import Parcel
-from sottovoce.agent.memory_store import MemoryStore
 from sottovoce.errors import InternalError
 from sottovoce.learners import Ask, Learner, Message, SetTimer
 from sottovoce.vault import Vault
 from sottovoce.wire import decode, encode
+
+from sottovoce_lab.testbed.memory_store import MemoryStore
 
 PEERS = ("ear-one", "ear-two")
 

@@ -9,11 +9,11 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta, Struct
-from sottovoce.assignments import parse_assignments
 from sottovoce.errors import ConfigError, UsageError
 from sottovoce.suggestions import suggestion
 
 from sottovoce_lab.simulator.vector import PEERS, LogNormal, Network
+from sottovoce_lab.testbed.assignments import parse_assignments
 
 _MAX = 10_000_000
 _MAX_HALVINGS = 500

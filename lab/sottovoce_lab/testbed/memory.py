@@ -7,8 +7,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sottovoce.agent.memory_store import MemoryStore
-from sottovoce.agent.provenance import Unsigned
 from sottovoce.algorithms.family import records_of
 from sottovoce.errors import NetworkError
 from sottovoce.learners import Learner
@@ -21,6 +19,7 @@ from sottovoce_lab.simulator.enrolled import Member, enrol_agents
 from sottovoce_lab.simulator.fate import Fate, Turn
 from sottovoce_lab.testbed.ends import left_behind_warnings
 from sottovoce_lab.testbed.errors_of_mean import AnyMeter, meter_of
+from sottovoce_lab.testbed.memory_store import MemoryStore
 from sottovoce_lab.testbed.plan import Plan
 from sottovoce_lab.testbed.progress import Moment, Watcher
 from sottovoce_lab.testbed.report import AgentReport, Report, Resources, Traffic
@@ -31,6 +30,7 @@ from sottovoce_lab.testbed.run_facts import (
     plan_baselines,
     plan_warnings,
 )
+from sottovoce_lab.testbed.unsigned import Unsigned
 
 _BYTES_PER_NUMBER = 8
 _MAX_EXTRA = 4

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 from msgspec import Struct
-from sottovoce.assignments import parse_assignments
 from sottovoce.config import (
     AgentConfig,
     CellSection,
@@ -28,6 +27,7 @@ from sottovoce.suggestions import suggestion
 from sottovoce.vault import Budget
 
 from sottovoce_lab.simulator import NEWSCAST, Faults, check_topology
+from sottovoce_lab.testbed.assignments import parse_assignments
 from sottovoce_lab.testbed.isolation import DEFAULT as ISOLATION
 from sottovoce_lab.testbed.isolation import Isolation
 

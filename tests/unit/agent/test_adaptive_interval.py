@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from sottovoce.agent.adaptive_interval import CALM_CYCLES, CHANGE_THRESHOLD, AdaptiveInterval
 from sottovoce.agent.core import Core
-from sottovoce.agent.memory_store import MemoryStore
 from sottovoce.algorithms.push_sum.public.machine import WEIGHT_ONE
 from sottovoce.algorithms.push_sum.public.messages import PushSumShare
 from sottovoce.learners import Belief, Delivered, Received, SetTimer
+from sottovoce_lab.testbed.memory_store import MemoryStore
 
 from tests.unit.learners.support import TICK, push_sum, state
 

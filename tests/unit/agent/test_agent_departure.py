@@ -9,12 +9,12 @@ from sottovoce.agent.core import Core
 from sottovoce.agent.departure import Departure
 from sottovoce.agent.ledger_head_gossip import LedgerHeadGossip
 from sottovoce.agent.link import Link
-from sottovoce.agent.memory_store import MemoryStore
 from sottovoce.algorithms.gradient_walk.public.machine import GradientWalk
 from sottovoce.algorithms.push_sum.public.machine import WEIGHT_ONE, PushSum, PushSumState
 from sottovoce.algorithms.push_sum.public.messages import PushSumShare
 from sottovoce.algorithms.steps.public.descent import Schedule
 from sottovoce.transport import DeliveryFailed, Peer
+from sottovoce_lab.testbed.memory_store import MemoryStore
 
 SCHEDULE = Schedule(
     learner="push-sum", size=2, period=1.0, steps=0, step_size=1.0, step_decay=0.0, expected_records=1.0, fanout=1

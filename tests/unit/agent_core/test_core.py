@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 from sottovoce.agent.core import Action, Core, Transmit
 from sottovoce.agent.links import Outgoing, Saved, Seen
-from sottovoce.agent.memory_store import MemoryStore
 from sottovoce.algorithms.push_sum.public.machine import WEIGHT_ONE, PushSumState
 from sottovoce.algorithms.push_sum.public.messages import PushSumShare
 from sottovoce.algorithms.steps.public.descent import MAX_NUMERATOR
 from sottovoce.errors import DataError, MessageRefused
 from sottovoce.learners import Ask, Message, PublishModel, SetTimer
+from sottovoce_lab.testbed.memory_store import MemoryStore
 
 from tests.support.messages import share_of
 from tests.unit.learners.support import push_sum, release, state

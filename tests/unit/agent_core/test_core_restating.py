@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from sottovoce.agent.core import Action, Core, Transmit
 from sottovoce.agent.links import Outgoing, Seen
-from sottovoce.agent.memory_store import MemoryStore
 from sottovoce.algorithms.contributions.public.machine import Mixer
 from sottovoce.algorithms.contributions.public.messages import Contribution, Contributions
 from sottovoce.algorithms.contributions.public.state import ContributionsState
@@ -16,6 +15,7 @@ from sottovoce.algorithms.pairwise.public.messages import Move, Proposal
 from sottovoce.algorithms.push_sum.public.machine import PushSum, PushSumState
 from sottovoce.errors import MessageRefused
 from sottovoce.learners import Reply
+from sottovoce_lab.testbed.memory_store import MemoryStore
 
 from tests.unit.learners.support import Stamp, schedule
 

@@ -3,12 +3,12 @@
 from typing import Any
 
 import pytest
-from sottovoce.agent.provenance import Unsigned
 from sottovoce.algorithms.assembly import family_of
 from sottovoce.algorithms.family import Family
 from sottovoce.config import config_from_tables
 from sottovoce.errors import ConfigError
 from sottovoce.vault.terms.gradients import GradientTerms
+from sottovoce_lab.testbed.unsigned import Unsigned
 
 
 def family(peers: int = 2, public: str | None = "digits", sampling: str = "static", **learner: Any) -> Family:

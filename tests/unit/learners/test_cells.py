@@ -5,8 +5,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from msgspec import structs
-from sottovoce.agent.memory_store import MemoryStore
-from sottovoce.agent.provenance import Unsigned
 from sottovoce.algorithms.cell.public.machine import Cells, _leader_order
 from sottovoce.algorithms.cell.public.messages import CellMessage, Known, Result, Seek, content_of
 from sottovoce.algorithms.cell.public.sum_consumer import DescentCourse, MeanCourse
@@ -27,6 +25,8 @@ from sottovoce.vault.terms.cell_gradients import CellGradientTerms
 from sottovoce.vault.terms.means import MeanTerms
 from sottovoce_lab.simulator import Device, Simulation
 from sottovoce_lab.simulator.faults import Faults
+from sottovoce_lab.testbed.memory_store import MemoryStore
+from sottovoce_lab.testbed.unsigned import Unsigned
 
 CELL = Cell(4, 12, 1, 0.7)
 COUNT, SIZE, CLIP = 6, 3, 2.0

@@ -6,8 +6,6 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from sottovoce.accounting.units import Units
-from sottovoce.agent.memory_store import MemoryStore
-from sottovoce.agent.provenance import Unsigned
 from sottovoce.agent.vault_here import load_configured_records, make_vault
 from sottovoce.algorithms.assembly import family_of
 from sottovoce.algorithms.family import budget_of
@@ -22,6 +20,8 @@ from sottovoce_home.store import WindowStore
 from sottovoce_lab.simulator.device import Device
 from sottovoce_lab.simulator.faults import Faults
 from sottovoce_lab.simulator.simulation import Simulation
+from sottovoce_lab.testbed.memory_store import MemoryStore
+from sottovoce_lab.testbed.unsigned import Unsigned
 
 from tests.support.loads import half_hours
 

@@ -1,8 +1,8 @@
 """`--set KEY=VALUE`: read alike wherever it is written."""
 
 import pytest
-from sottovoce.assignments import parse_assignments
 from sottovoce.errors import UsageError
+from sottovoce_lab.testbed.assignments import parse_assignments
 
 
 def test_values_are_toml_and_what_is_none_is_a_string() -> None:

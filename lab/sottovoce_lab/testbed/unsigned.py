@@ -1,0 +1,26 @@
+"""Provenance without signatures, for fleets that are simulated in one process."""
+
+from typing import TypeVar
+
+from sottovoce.learners import Signed
+
+S = TypeVar("S", bound=Signed)
+
+
+class Unsigned:
+    """A sottovoce.learners.Provenance that signs nothing and accepts everything; all devices are honest."""
+
+    def signed(self, document: S) -> S:
+        """Return the document unchanged."""
+        return document
+
+    def verify(self, published: Signed) -> None:
+        """Accept the document without a check."""
+
+    def admit(self, published: Signed) -> None:
+        """Accept the document without a check."""
+
+    def refuses(self, owner: str) -> bool:
+        """Return False, because no device is revoked here."""
+        del owner
+        return False
