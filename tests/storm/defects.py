@@ -14,6 +14,7 @@ from unittest.mock import patch
 from sottovoce.agent.core import Core
 from sottovoce.agent.links import Seen
 from sottovoce.algorithms.cell.public.machine import Cells
+from sottovoce.algorithms.contributions.public.acceptance import Acceptance
 from sottovoce.algorithms.contributions.public.machine import Mixer
 from sottovoce.algorithms.golf.public.machine import Golf
 from sottovoce.algorithms.pairwise.public.machine import Pairwise
@@ -176,7 +177,7 @@ def _confirmed_twice(shipped: Any, learner: Any, state: Any, event: Any, now: fl
     return after, effects
 
 
-@_planted(Mixer, "_is_wanted")
+@_planted(Acceptance, "_is_wanted")
 def _older_counts(shipped: Any, learner: Any, state: Any, one: Any) -> bool:
     """An older contribution takes the place of a newer one."""
     shipped(learner, state, one)

@@ -102,7 +102,7 @@ class LateMixer(LyingMixer):
         own = last.numerator / UNIT
         usual = lower_median(np.linalg.norm([own, *others], axis=1))
         between = self._lie(others) - own
-        accepted = _NEAR * self.reach(last.steps, state.step, max(usual, float(np.linalg.norm(own))))
+        accepted = _NEAR * self.acceptance.reach(last.steps, state.step, max(usual, float(np.linalg.norm(own))))
         return self._signed_as(state, own + between * min(1.0, accepted / float(np.linalg.norm(between))))
 
     def _is_due(self, state: ContributionsState) -> bool:

@@ -167,22 +167,22 @@ def test_a_quarter_is_not_believed_about_how_many_steps_have_been_taken(dishones
 def test_a_newer_contribution_differs_by_no_more_than_its_further_steps_account_for() -> None:
     some = [contribution(f"d{i}", 4.0, 0.0, steps=8) for i in range(3)]
     hand = Hand("a").on(Received("a", message(*some)))
-    accepted, declined = (share * hand.learner.reach(8, 9, 4.0) for share in (0.99, 1.01))
+    accepted, declined = (share * hand.learner.acceptance.reach(8, 9, 4.0) for share in (0.99, 1.01))
     hand.on(Received("a", message(contribution("d0", 4.0, declined, steps=9), d0=9)))
     assert hand.state.held[rank("d0")].steps == 8, "the one before stays"
     assert hand.state.known["a"][rank("d0")] == 8, "and it is not asked for again"
     assert hand.learner.progress(hand.state).details["contributions_declined"] == 1
     hand.on(Received("a", message(contribution("d0", 4.0, accepted, steps=9))))
     assert hand.state.held[rank("d0")].steps == 9
-    assert hand.learner.reach(0, 9, 4.0) == 8.0, "further steps allow more"
+    assert hand.learner.acceptance.reach(0, 9, 4.0) == 8.0, "further steps allow more"
 
 
 def test_a_newer_contribution_may_be_longer_by_steps_of_full_length() -> None:
     plan = schedule(size=2, steps=9)
     how = {"owner": "me", "provenance": Stamp(), "capacity": 8, "max_steps": 9, "dishonest": 0.0}
     learner = Mixer(plan, START, **how, reach=3.0 * plan.step_size)  # type: ignore[arg-type]
-    assert learner.reach(2, 4, 1e-6) == pytest.approx(3.0 * (rate(plan, 2) + rate(plan, 3)))
-    assert learner.reach(2, 4, 1e6) == Mixer(plan, START, **how).reach(2, 4, 1e6)  # type: ignore[arg-type]
+    assert learner.acceptance.reach(2, 4, 1e-6) == pytest.approx(3.0 * (rate(plan, 2) + rate(plan, 3)))
+    assert learner.acceptance.reach(2, 4, 1e6) == Mixer(plan, START, **how).acceptance.reach(2, 4, 1e6)  # type: ignore[arg-type]
 
 
 def test_the_order_in_which_contributions_come_makes_no_difference_to_the_last_bit() -> None:

@@ -27,7 +27,6 @@ vault slower than a period shows only as missing steps.
 """
 
 import math
-from collections.abc import Iterator, Mapping, Set
 from dataclasses import replace
 from itertools import islice
 from typing import ClassVar, cast
@@ -35,16 +34,17 @@ from typing import ClassVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from sottovoce.algorithms.contributions.public.acceptance import Acceptance
 from sottovoce.algorithms.contributions.public.messages import Contribution, Contributions, rank
-from sottovoce.algorithms.contributions.public.robust import lower_median, robust_mean
-from sottovoce.algorithms.contributions.public.state import ContributionsByRank, ContributionsState
+from sottovoce.algorithms.contributions.public.offers import Offers
+from sottovoce.algorithms.contributions.public.robust import robust_mean
+from sottovoce.algorithms.contributions.public.state import ContributionsState, steps_by_rank
 from sottovoce.algorithms.steps.public.descent import (
     MAX_NUMERATOR,
     UNIT,
     Schedule,
     damped_contribution,
     next_query,
-    rate,
     round_numerator,
 )
 from sottovoce.door import Answer, Refused
@@ -65,24 +65,16 @@ from sottovoce.learners.events import (
     Timer,
 )
 from sottovoce.learners.learner import Belief, Progress
-from sottovoce.learners.messages import Message, shape_refusal
+from sottovoce.learners.messages import Message
 from sottovoce.learners.published import Provenance
 from sottovoce.learners.rotation import free_peer_indices
 
 _CYCLE = "cycle"
 _RESEND_CYCLES = 64
-_MAX_RANK = 2**64
-_MIN_STEP = 1e-3  # as a fraction of the first step's length
-_MAX_JUMP = 2.0
-"""Maximum distance between successive contributions, relative to √(d/s) times the length, the noise in d of s steps."""
 _MAX_STAND_INS = 1
 """Maximum number of own steps that stand in for other devices' pending steps; two do harm if devices differ."""
 _STAND_IN_WEIGHT = 0.4
 """Weight of a step that stands in. A weight of 1 does harm if devices differ; without such steps, devices overshoot."""
-_MAX_BYTES = 2**21
-"""Size limit in bytes for the contributions in a message before packing, unless a single one is larger."""
-_MAX_REPLIED = 3 * 2**15
-"""Size limit in bytes for the contributions in a reply, which must fit into a broker's packet."""
 
 Step = tuple[ContributionsState, list[Effect]]
 
@@ -104,6 +96,7 @@ class Mixer:
 
     Attributes:
         rank: the rank of this device.
+        acceptance: the rules by which contributions are accepted.
     """
 
     restates: ClassVar[bool] = True
@@ -129,15 +122,11 @@ class Mixer:
         self._capacity = capacity
         self._max_steps = max_steps
         self._dishonest = dishonest
-        self._pace = 0.0 if math.isinf(reach) else reach / schedule.step_size
         self._stride = stride
         initial_threshold = () if schedule.thresholds is None else schedule.thresholds.start
         self._start = np.append(initial, initial_threshold)
-        # The fleet's schedule is identical on all devices, however many steps this one takes.
-        fleet_schedule = replace(schedule, steps=max_steps)
-        self._cumulative_lengths = np.append(
-            0.0, np.cumsum([_step_length(fleet_schedule, step) for step in range(max_steps)])
-        )
+        self.acceptance = Acceptance(schedule, owner, provenance, capacity=capacity, max_steps=max_steps, reach=reach)
+        self._offers = Offers(self.rank, capacity=capacity, width=schedule.width)
 
     def fresh(self) -> ContributionsState:
         """Return the initial state of a device that joins, with no steps and no contributions."""
@@ -153,7 +142,7 @@ class Mixer:
         valid = {
             owner_rank: contribution
             for owner_rank, contribution in {**state.kept, **state.held}.items()
-            if self._is_valid(contribution)
+            if self.acceptance.is_valid(contribution)
         }
         frozen = {
             owner_rank: contribution
@@ -166,15 +155,6 @@ class Mixer:
             active.pop(self.rank, None)
         return replace(state, held=active, kept=frozen, known={}, heard=frozenset(), pending=pending)
 
-    def _is_valid(self, contribution: Contribution) -> bool:
-        if contribution.steps > self._max_steps:
-            return False
-        try:
-            self._provenance.verify(contribution)
-        except MessageRefused:
-            return False
-        return True
-
     def progress(self, state: ContributionsState) -> Progress:
         """Return the learner's progress; see Learner.progress."""
         return Progress(
@@ -186,7 +166,7 @@ class Mixer:
                 "contributions_held": len(state.held),
                 "steps_held": sum(contribution.steps for contribution in state.held.values()),
                 "contributions_declined": state.declined,
-                "contributions_left_out": self._count_left_out(state),
+                "contributions_left_out": self._offers.count_left_out(state),
             },
         )
 
@@ -194,8 +174,8 @@ class Mixer:
         """Return the held contributions and the peers that lack any of them; see Settling."""
         if not self._is_done(state):
             return None
-        lacking = tuple(peer for peer in state.peers if self._offer(state, peer) is not None)
-        return Belief(np.empty(0), (_steps_by_rank(state.held), lacking))
+        lacking = tuple(peer for peer in state.peers if self._offers.offer(state, peer) is not None)
+        return Belief(np.empty(0), (steps_by_rank(state.held), lacking))
 
     def holds(self, state: ContributionsState) -> bool:
         """Return whether this device has a step that is not yet in a signed contribution; see HandingOff."""
@@ -207,7 +187,7 @@ class Mixer:
         if not self.holds(state):
             return state, []
         state = self.signed(state)
-        message = Contributions(_steps_by_rank(state.held), (state.held[self.rank],))
+        message = Contributions(steps_by_rank(state.held), (state.held[self.rank],))
         return replace(state, pending=state.pending | {heir}), [Send(heir, message)]
 
     def estimate(self, state: ContributionsState) -> NDArray[np.float64]:
@@ -224,7 +204,7 @@ class Mixer:
         if not by_rank:
             return self._start
         contributions = [by_rank[owner_rank] for owner_rank in sorted(by_rank)]
-        lengths = np.array([self._cumulative_lengths[contribution.steps] for contribution in contributions])
+        lengths = np.array([self.acceptance.cumulative_lengths[contribution.steps] for contribution in contributions])
         ignored = 0 if len(contributions) == 1 else max(1, len(contributions) // 4)
         reference = np.sort(lengths)[len(lengths) - 1 - ignored]
         weights = np.minimum(1.0, lengths / reference)
@@ -330,10 +310,12 @@ class Mixer:
     def _send(self, state: ContributionsState) -> Step:
         """Send to the next peers in turn that confirmed the last message and hold a different set of contributions."""
         peers = state.peers
-        chosen = list(islice(self._offers(state), self.schedule.fanout))
+        free = free_peer_indices(peers, state.turn, state.pending)
+        offers = ((index, self._offers.offer(state, peers[index])) for index in free)
+        chosen = list(islice(((index, offer) for index, offer in offers if offer is not None), self.schedule.fanout))
         if not chosen:
             return state, []
-        steps_held, sends = _steps_by_rank(state.held), []
+        steps_held, sends = steps_by_rank(state.held), []
         for index, offer in chosen:
             state = _with_sent(state, peers[index], offer)
             state = replace(state, listed={**state.listed, peers[index]: steps_held})
@@ -345,89 +327,13 @@ class Mixer:
         )
         return state, [*sends]
 
-    def _offers(self, state: ContributionsState) -> Iterator[tuple[int, tuple[Contribution, ...]]]:
-        """Yield the position of each free peer that needs a message, with the contributions to send to it."""
-        for index in free_peer_indices(state.peers, state.turn, state.pending):
-            offer = self._offer(state, state.peers[index])
-            if offer is not None:
-                yield index, offer
-
-    def _offer(self, state: ContributionsState, peer: str) -> tuple[Contribution, ...] | None:
-        """Return the contributions to send to a peer along with the list; None if both devices hold the same set.
-
-        Peers that also send messages here receive other devices' contributions in replies, as far as these fit, so only
-        this device's own contribution is sent to them. Any other peer also receives the contributions that it still
-        lacks one turn after it was sent the list.
-        """
-        reported, own = state.known.get(peer), state.held.get(self.rank)
-        if reported is None:
-            return () if own is None else (own,)
-        missing = self._select_missing(state, reported, rank(peer), _MAX_BYTES)
-        highest = self._highest_stored_rank(state.held.keys() - {self.rank})
-        steps_held = _steps_by_rank(state.held)
-        behind = any(
-            count > steps_held.get(owner_rank, 0)
-            for owner_rank, count in reported.items()
-            if owner_rank != self.rank and owner_rank <= highest
-        )
-        if not missing and not behind:
-            return None
-        if self.schedule.width * 8 > _MAX_REPLIED:
-            return missing
-        last_listed = {} if peer in state.heard else state.listed.get(peer, {})
-        return tuple(
-            contribution
-            for contribution in missing
-            if contribution is own or _still_lacks(reported, last_listed, rank(contribution.owner))
-        )
-
-    def _select_missing(
-        self, state: ContributionsState, known: Mapping[int, int], peer_rank: int, max_bytes: int
-    ) -> tuple[Contribution, ...]:
-        """Return the contributions that a device lacks, furthest behind first, as far as they fit.
-
-        Args:
-            state: the state of this device.
-            known: the steps of each contribution that the other device holds, keyed by rank.
-            peer_rank: the rank of that device.
-            max_bytes: size limit in bytes before packing; it does not apply to the first contribution.
-        """
-        highest = self._highest_stored_rank(known.keys() - {peer_rank})
-        lags = {
-            owner_rank: contribution.steps - known.get(owner_rank, 0)
-            for owner_rank, contribution in state.held.items()
-            if owner_rank <= highest and owner_rank != peer_rank
-        }
-        selected: list[Contribution] = []
-        behind = [owner_rank for owner_rank, lag in lags.items() if lag > 0]
-        for owner_rank in sorted(behind, key=lambda owner_rank: (-lags[owner_rank], owner_rank)):
-            contribution = state.held[owner_rank]
-            max_bytes -= contribution.numerator.nbytes + len(contribution.credential)
-            if selected and max_bytes < 0:
-                break
-            selected.append(contribution)
-        return tuple(selected)
-
-    def _count_left_out(self, state: ContributionsState) -> int:
-        """Return how many known devices have contributions that are left out because `capacity` others rank lower."""
-        highest = self._highest_stored_rank(state.held.keys() - {self.rank})
-        known_ranks = {owner_rank for known in state.known.values() for owner_rank in known}
-        return len({owner_rank for owner_rank in known_ranks if owner_rank > highest} - {self.rank})
-
-    def _highest_stored_rank(self, ranks: Set[int]) -> int:
-        """Return the highest rank that a device keeps if it holds other devices' contributions at the given ranks."""
-        return sorted(ranks)[self._capacity - 1] if len(ranks) >= self._capacity else _MAX_RANK
-
     def _receive(self, state: ContributionsState, sender: str, message: Message) -> Step:
         """Process a message, and reply with the contributions that the sender lacks."""
         state = self._with_message(state, sender, message)
-        known = cast(Contributions, message).steps
-        missing: tuple[Contribution, ...] = ()
-        if self.schedule.width * 8 <= _MAX_REPLIED:
-            missing = self._select_missing(state, known, rank(sender), _MAX_REPLIED)
+        missing = self._offers.reply_to(state, sender, cast(Contributions, message).steps)
         if sender in state.peers:
             state = _with_sent(replace(state, heard=state.heard | {sender}), sender, missing)
-        return state, [Reply(Contributions(_steps_by_rank(state.held), missing))]
+        return state, [Reply(Contributions(steps_by_rank(state.held), missing))]
 
     def _with_message(self, state: ContributionsState, sender: str, message: Message) -> ContributionsState:
         """Return the state after adding the new contributions from a message or a reply."""
@@ -437,9 +343,8 @@ class Mixer:
                 "the message is not for a learner with contributions: "
                 "set the same learner.name and learner.mixing on both devices",
             )
-        new = [contribution for contribution in message.contributions if self._accepts(state, sender, contribution)]
-        accepted = self._reachable_contributions(state, new)
-        state = replace(state, declined=state.declined + len(new) - len(accepted))
+        accepted, declined = self.acceptance.select(state, sender, message.contributions)
+        state = replace(state, declined=state.declined + declined)
         held = dict(state.held)
         for contribution in sorted(accepted, key=lambda contribution: contribution.steps):
             held[rank(contribution.owner)] = contribution
@@ -454,75 +359,6 @@ class Mixer:
             state = replace(state, known={**state.known, sender: known})
         simulated = state.simulated or any(contribution.simulated for contribution in accepted)
         return replace(state, held=held, simulated=simulated, fresh=state.fresh | (held.keys() - state.held.keys()))
-
-    def _reachable_contributions(self, state: ContributionsState, new: list[Contribution]) -> list[Contribution]:
-        """Return the contributions whose additional steps explain their distance from their predecessors."""
-        if not any(rank(contribution.owner) in state.held for contribution in new):
-            return new
-        lengths = {
-            owner_rank: float(np.linalg.norm(contribution.numerator / UNIT))
-            for owner_rank, contribution in state.held.items()
-        }
-        median = lower_median(np.array(list(lengths.values())))
-
-        def is_within_reach(contribution: Contribution) -> bool:
-            previous = state.held.get(rank(contribution.owner))
-            if previous is None:
-                return True
-            distance = float(np.linalg.norm((contribution.numerator - previous.numerator) / UNIT))
-            length = max(median, lengths[rank(contribution.owner)])
-            return distance <= self.reach(previous.steps, contribution.steps, length)
-
-        return [contribution for contribution in new if is_within_reach(contribution)]
-
-    def reach(self, previous_steps: int, steps: int, length: float) -> float:
-        """Return the maximum distance between two successive contributions from the same device.
-
-        Args:
-            previous_steps: the step count of the previous contribution.
-            steps: the step count of the new contribution, larger than `previous_steps`.
-            length: the length of the previous contribution, or the lower median length if that is larger.
-        """
-        noise_limit = _MAX_JUMP * math.sqrt((steps - previous_steps) / steps) * length
-        added_length = float(self._cumulative_lengths[steps] - self._cumulative_lengths[previous_steps])
-        return max(noise_limit, self._pace * added_length)
-
-    def _accepts(self, state: ContributionsState, sender: str, contribution: Contribution) -> bool:
-        """Return whether a contribution is new and valid. Ignore an invalid one if the peer only forwarded it.
-
-        Raises:
-            MessageRefused: if the sender of an invalid contribution is also its owner.
-        """
-        try:
-            if not self._is_wanted(state, contribution):
-                return False
-            self._provenance.verify(contribution)
-        except MessageRefused:
-            if contribution.owner == sender:
-                raise
-            return False
-        return True
-
-    def _is_wanted(self, state: ContributionsState, contribution: Contribution) -> bool:
-        """Return whether a contribution is new and from another device that is not revoked.
-
-        Raises:
-            MessageRefused: if the contribution has the wrong size or an impossible step count.
-        """
-        if contribution.numerator.shape != (self.schedule.width,):
-            size = contribution.numerator.size
-            raise shape_refusal(f"a contribution with {size} values does not fit a model with {self.schedule.width}")
-        if contribution.steps > self._max_steps:
-            raise MessageRefused(
-                "range", "a contribution claims more steps than the schedule allows, so its sender fabricated it"
-            )
-        if contribution.owner == self._owner or self._provenance.refuses(contribution.owner):
-            return False
-        owner_rank = rank(contribution.owner)
-        previous = state.held.get(owner_rank)
-        if previous is not None:
-            return contribution.steps > previous.steps
-        return owner_rank <= self._highest_stored_rank(state.held.keys() - {self.rank})
 
     def _update_peers(self, state: ContributionsState, peers: tuple[str, ...]) -> Step:
         """Forget departed peers and the messages in transit to them, which loses nothing."""
@@ -553,11 +389,6 @@ class Mixer:
         return state, []
 
 
-def _step_length(schedule: Schedule, step: int) -> float:
-    """Return the step length γ_t, also for steps beyond this device's own schedule."""
-    return max(rate(schedule, step), _MIN_STEP * schedule.step_size)
-
-
 def _with_sent(state: ContributionsState, peer: str, contributions: tuple[Contribution, ...]) -> ContributionsState:
     """Return the state in which the peer is assumed to hold these contributions too."""
     known = {
@@ -565,12 +396,3 @@ def _with_sent(state: ContributionsState, peer: str, contributions: tuple[Contri
         **{rank(contribution.owner): contribution.steps for contribution in contributions},
     }
     return replace(state, known={**state.known, peer: known})
-
-
-def _still_lacks(known: Mapping[int, int], listed: Mapping[int, int], owner_rank: int) -> bool:
-    """Return whether a peer still lacks steps of an owner's contribution that the last list sent to it included."""
-    return known.get(owner_rank, 0) < listed.get(owner_rank, 0)
-
-
-def _steps_by_rank(contributions: ContributionsByRank) -> dict[int, int]:
-    return {owner_rank: contribution.steps for owner_rank, contribution in contributions.items()}

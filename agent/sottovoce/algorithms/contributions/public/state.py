@@ -1,6 +1,6 @@
 """State of a device that mixes contributions."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from sottovoce.algorithms.contributions.public.messages import Contribution
 
+_MAX_RANK = 2**64
 ContributionsByRank = Mapping[int, Contribution]
 """Contributions, keyed by their owner's rank."""
 
@@ -70,3 +71,13 @@ class ContributionsState:
             "step": self.step,
             "pending": sorted(self.pending),
         }
+
+
+def steps_by_rank(contributions: ContributionsByRank) -> dict[int, int]:
+    """Return each contribution's step count, keyed by its owner's rank."""
+    return {owner_rank: contribution.steps for owner_rank, contribution in contributions.items()}
+
+
+def highest_stored_rank(ranks: Set[int], capacity: int) -> int:
+    """Return the highest rank that a device keeps if it holds other devices' contributions at the given ranks."""
+    return sorted(ranks)[capacity - 1] if len(ranks) >= capacity else _MAX_RANK

@@ -1,0 +1,103 @@
+"""Offers: the contributions that a device sends to a peer, because the peer lacks them."""
+
+from collections.abc import Mapping
+
+from sottovoce.algorithms.contributions.public.messages import Contribution, rank
+from sottovoce.algorithms.contributions.public.state import ContributionsState, highest_stored_rank, steps_by_rank
+
+_MAX_BYTES = 2**21
+"""Size limit in bytes for the contributions in a message before packing, unless a single one is larger."""
+_MAX_REPLIED = 3 * 2**15
+"""Size limit in bytes for the contributions in a reply, which must fit into a broker's packet."""
+
+
+class Offers:
+    """The rules by which a device selects contributions for its peers.
+
+    Args:
+        own_rank: the rank of this device.
+        capacity: how many contributions from other devices every device stores; those of the lowest ranks are kept.
+        width: the number of values in a contribution.
+    """
+
+    def __init__(self, own_rank: int, *, capacity: int, width: int) -> None:
+        self._rank, self._capacity, self._width = own_rank, capacity, width
+
+    def offer(self, state: ContributionsState, peer: str) -> tuple[Contribution, ...] | None:
+        """Return the contributions to send to a peer along with the list; None if both devices hold the same set.
+
+        Peers that also send messages here receive other devices' contributions in replies, as far as these fit, so only
+        this device's own contribution is sent to them. Any other peer also receives the contributions that it still
+        lacks one turn after it was sent the list.
+        """
+        reported, own = state.known.get(peer), state.held.get(self._rank)
+        if reported is None:
+            return () if own is None else (own,)
+        missing = self._select_missing(state, reported, rank(peer), _MAX_BYTES)
+        highest = highest_stored_rank(state.held.keys() - {self._rank}, self._capacity)
+        steps_held = steps_by_rank(state.held)
+        behind = any(
+            count > steps_held.get(owner_rank, 0)
+            for owner_rank, count in reported.items()
+            if owner_rank != self._rank and owner_rank <= highest
+        )
+        if not missing and not behind:
+            return None
+        if self._width * 8 > _MAX_REPLIED:
+            return missing
+        last_listed = {} if peer in state.heard else state.listed.get(peer, {})
+        return tuple(
+            contribution
+            for contribution in missing
+            if contribution is own or _still_lacks(reported, last_listed, rank(contribution.owner))
+        )
+
+    def reply_to(self, state: ContributionsState, sender: str, known: Mapping[int, int]) -> tuple[Contribution, ...]:
+        """Return the contributions that fit into a reply and that the sender of a message lacks.
+
+        Args:
+            state: the state of this device.
+            sender: the node id of that device.
+            known: the steps of each contribution that it holds, keyed by rank.
+        """
+        if self._width * 8 > _MAX_REPLIED:
+            return ()
+        return self._select_missing(state, known, rank(sender), _MAX_REPLIED)
+
+    def count_left_out(self, state: ContributionsState) -> int:
+        """Return how many known devices have contributions that are left out because `capacity` others rank lower."""
+        highest = highest_stored_rank(state.held.keys() - {self._rank}, self._capacity)
+        known_ranks = {owner_rank for known in state.known.values() for owner_rank in known}
+        return len({owner_rank for owner_rank in known_ranks if owner_rank > highest} - {self._rank})
+
+    def _select_missing(
+        self, state: ContributionsState, known: Mapping[int, int], peer_rank: int, max_bytes: int
+    ) -> tuple[Contribution, ...]:
+        """Return the contributions that a device lacks, furthest behind first, as far as they fit.
+
+        Args:
+            state: the state of this device.
+            known: the steps of each contribution that the other device holds, keyed by rank.
+            peer_rank: the rank of that device.
+            max_bytes: size limit in bytes before packing; it does not apply to the first contribution.
+        """
+        highest = highest_stored_rank(known.keys() - {peer_rank}, self._capacity)
+        lags = {
+            owner_rank: contribution.steps - known.get(owner_rank, 0)
+            for owner_rank, contribution in state.held.items()
+            if owner_rank <= highest and owner_rank != peer_rank
+        }
+        selected: list[Contribution] = []
+        behind = [owner_rank for owner_rank, lag in lags.items() if lag > 0]
+        for owner_rank in sorted(behind, key=lambda owner_rank: (-lags[owner_rank], owner_rank)):
+            contribution = state.held[owner_rank]
+            max_bytes -= contribution.numerator.nbytes + len(contribution.credential)
+            if selected and max_bytes < 0:
+                break
+            selected.append(contribution)
+        return tuple(selected)
+
+
+def _still_lacks(known: Mapping[int, int], listed: Mapping[int, int], owner_rank: int) -> bool:
+    """Return whether a peer still lacks steps of an owner's contribution that the last list sent to it included."""
+    return known.get(owner_rank, 0) < listed.get(owner_rank, 0)
