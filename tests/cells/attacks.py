@@ -227,7 +227,7 @@ def takes_both_shares() -> str | None:
     said = led.reveal(0, stands[:6])
     if len(said.seeds) + len(said.mask_keys) != 8:
         return "more shares than members"
-    held = led.parties[0].vault._cell.member._secrets.held  # type: ignore[union-attr]
+    held = led.parties[0].vault._cell.member._secrets.received  # type: ignore[union-attr]
     seeds, keys = ({one.share for one in shares} for shares in (said.seeds, said.mask_keys))
     both = [place for place in range(8) if held[place].shares.seed in seeds and held[place].shares.mask_key in keys]
     return f"both shares of members {both}" if both else None
@@ -377,7 +377,7 @@ def finds_secrets_on_the_disk() -> str | None:
         "the seed": keys.seed,
         "the mask key": keys.mask_key.private_bytes_raw(),
         "the share key": keys.share_key.private_bytes_raw(),
-        "a share": secrets.held[1].shares.seed,
+        "a share": secrets.received[1].shares.seed,
         "the part before it was masked": parts.seen[0].astype("<i8").tobytes(),
     }
     return next((f"{name} is in the ledger" for name, raw in looked_for.items() if raw in kept), None)

@@ -58,7 +58,7 @@ def both_shares_of_a_member_revealed(patch: pytest.MonkeyPatch) -> None:
         honest = reveal(self, said)
         assert self._secrets is not None
         return steps.Revealed(
-            honest.seeds, tuple(self._secrets.held[one].mask_key_share(one, 0) for one in self._secrets.members)
+            honest.seeds, tuple(self._secrets.received[one].mask_key_share(one, 0) for one in self._secrets.members)
         )
 
     patch.setattr(Member, "reveal", generous)
@@ -66,7 +66,7 @@ def both_shares_of_a_member_revealed(patch: pytest.MonkeyPatch) -> None:
 
 @found_by("subtracts_two_rounds")
 def masks_reused(patch: pytest.MonkeyPatch) -> None:
-    drawn = Member._drawn
+    drawn = Member._random_seed
 
     def kept(self: Member) -> bytes:
         known: list[bytes] = self.__dict__.setdefault("known", [])
@@ -75,7 +75,7 @@ def masks_reused(patch: pytest.MonkeyPatch) -> None:
             known.append(drawn(self))
         return bytes(known[number % 3])
 
-    patch.setattr(Member, "_drawn", kept)
+    patch.setattr(Member, "_random_seed", kept)
 
 
 @found_by("subtracts_two_rounds")
@@ -96,7 +96,7 @@ def roster_not_checked(patch: pytest.MonkeyPatch) -> None:
 
     def trusting(self: Member, said: steps.Join) -> steps.Sealed:
         with pytest.MonkeyPatch.context() as inner:
-            inner.setattr(self, "_belongs", lambda _: None)
+            inner.setattr(self, "_verify_signature", lambda _: None)
             return join(self, said)
 
     patch.setattr(Member, "join", trusting)
@@ -165,17 +165,17 @@ def a_member_without_shares_kept(patch: pytest.MonkeyPatch) -> None:
             return shares.Shares(bytes(33), bytes(33))
 
     patch.setattr(cell_member, "open_shares", lenient)
-    patch.setattr(cell_member._HeldShares, "fits", lambda *_: True)
+    patch.setattr(cell_member._ReceivedShares, "matches", lambda *_: True)
 
 
 @found_by("deals_other_shares_than_it_commits_to")
 def commitments_to_shares_not_looked_at(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(cell_member._HeldShares, "fits", lambda *_: True)
+    patch.setattr(cell_member._ReceivedShares, "matches", lambda *_: True)
 
 
 @found_by("lets_few_begin")
 def begun_by_few(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Member, "begun", _without_threshold(Member.begun))
+    patch.setattr(Member, "check_ready", _without_threshold(Member.check_ready))
 
 
 @found_by("lets_few_begin")
@@ -184,7 +184,7 @@ def readies_not_verified(patch: pytest.MonkeyPatch) -> None:
         secrets, roster = self._secrets_and_roster()
         return len(roster), secrets.h
 
-    patch.setattr(Member, "begun", trusting)
+    patch.setattr(Member, "check_ready", trusting)
 
 
 @found_by("finds_secrets_after_the_round")
@@ -239,7 +239,7 @@ def stands_not_verified(patch: pytest.MonkeyPatch) -> None:
 
     def trusting(self: Member, said: steps.Reveal) -> steps.Revealed:
         with pytest.MonkeyPatch.context() as inner:
-            inner.setattr(self, "_belongs", lambda _: None)
+            inner.setattr(self, "_verify_signature", lambda _: None)
             return reveal(self, said)
 
     patch.setattr(Member, "reveal", trusting)
@@ -324,7 +324,7 @@ def two_vectors_for_an_offer(patch: pytest.MonkeyPatch) -> None:
 @found_by("takes_a_vector_unpaid")
 def charged_after_the_answer(patch: pytest.MonkeyPatch) -> None:
     def backwards(self: CellContext, said: steps.Mask) -> steps.Vector | None:
-        members, h = self.member.begun(said)
+        members, h = self.member.check_ready(said)
         part = self.mechanism.apply(self.raw(self._read(self.member.point), self.records), members, self.noise)
         masked = self.member.mask(part, self.mechanism.width(members))
         try:
@@ -333,24 +333,24 @@ def charged_after_the_answer(patch: pytest.MonkeyPatch) -> None:
             return masked
         return masked
 
-    patch.setattr(CellContext, "_masked", backwards)
+    patch.setattr(CellContext, "_mask", backwards)
 
 
 @found_by("takes_more_than_is_paid_for")
 def spent_budgets_ignored(patch: pytest.MonkeyPatch) -> None:
     def careless(self: CellContext, said: steps.Mask) -> steps.Vector:
-        members, h = self.member.begun(said)
+        members, h = self.member.check_ready(said)
         self.ledger.charge(h, self.mechanism.event(members))
         part = self.mechanism.apply(self.raw(self._read(self.member.point), self.records), members, self.noise)
         return self.member.mask(part, self.mechanism.width(members))
 
-    answered = CellContext._answered
+    answered = CellContext._dispatch
 
     def begins(self: CellContext, said: Any) -> Any:
         return self.member.begin(said.slot, said.point) if isinstance(said, steps.Begin) else answered(self, said)
 
-    patch.setattr(CellContext, "_masked", careless)
-    patch.setattr(CellContext, "_answered", begins)
+    patch.setattr(CellContext, "_mask", careless)
+    patch.setattr(CellContext, "_dispatch", begins)
 
 
 @found_by("measures_the_noise")
@@ -375,7 +375,7 @@ def share_of_noise_for_all_members(patch: pytest.MonkeyPatch) -> None:
 
 @found_by("finds_secrets_on_the_disk")
 def the_part_on_the_disk(patch: pytest.MonkeyPatch) -> None:
-    masked = CellContext._masked
+    masked = CellContext._mask
 
     def noted(self: CellContext, said: steps.Mask) -> steps.Vector | None:
         apply, made = CellMechanism.apply, []
@@ -392,7 +392,7 @@ def the_part_on_the_disk(patch: pytest.MonkeyPatch) -> None:
             inner.setattr(cell_context, "Stored", stored)
             return masked(self, said)
 
-    patch.setattr(CellContext, "_masked", noted)
+    patch.setattr(CellContext, "_mask", noted)
 
 
 @found_by("starts_it_anew")
@@ -404,7 +404,7 @@ def keys_from_the_name(patch: pytest.MonkeyPatch) -> None:
         number = self.__dict__["number"] = self.__dict__.get("number", -1) + 1
         return sha256(f"{self._owner} {number % 3}".encode()).digest()
 
-    patch.setattr(Member, "_drawn", derived)
+    patch.setattr(Member, "_random_seed", derived)
 
 
 @found_by("wraps_around")
@@ -475,7 +475,7 @@ def vectors_passed_on_unseen(patch: pytest.MonkeyPatch) -> None:
 
 @found_by("reports_another_sum")
 def secrets_of_openings_not_compared(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(opening, "_cheated", lambda *_: ())
+    patch.setattr(opening, "_find_cheaters", lambda *_: ())
 
 
 @found_by("sends_another_vector")

@@ -323,12 +323,12 @@ def with_another_seed(vault: Vault) -> Vault:
     member = vault._cell.member
     join = member.join
 
-    def joined(said: steps.Join) -> steps.Sealed:
+    def joined(request: steps.Join) -> steps.Sealed:
         secrets = member._secrets
         assert secrets is not None
         assert secrets.keys is not None
         secrets.keys = replace(secrets.keys, seed=bytes(32))
-        return join(said)
+        return join(request)
 
     member.join = joined  # type: ignore[method-assign]
     return vault

@@ -72,7 +72,7 @@ def test_a_device_that_starts_without_room_waits_for_it(disk: Path, tmp_path: Pa
 def _every_release_is_charged(device: Device, slots: int) -> int:
     ledger = Ledger.read(device.ledger)
     try:
-        stored = [ledger.stored(Query("clipd2p", "gradient", slot, np.zeros(0)).id) for slot in range(slots)]
+        stored = [ledger.stored_release(Query("clipd2p", "gradient", slot, np.zeros(0)).id) for slot in range(slots)]
     finally:
         ledger.close()
     assert all(len(release.value) == 8 * kernel().size for release in stored if release is not None)

@@ -162,7 +162,7 @@ def _keeps(image: Image, directory: Path, owed: Owed, rng: random.Random) -> Non
         assert spending.epsilon <= life.EPSILON
         queries = list(owed.released)
         for query in {*queries[-LOOKED_UP // 2 :], *rng.sample(queries, min(left, LOOKED_UP // 2))}:
-            stored = ledger.stored(query)
+            stored = ledger.stored_release(query)
             assert stored is not None, "a release that left the device is not in its ledger"
             assert stored.value == owed.released[query]
     finally:

@@ -100,7 +100,7 @@ def query(number: int) -> bytes:
 
 
 def answered(ledger: Ledger) -> Books:
-    return Books(ledger.spending(), {query(n): ledger.stored(query(n)) for n in range(CHARGES)}, ledger.head())
+    return Books(ledger.spending(), {query(n): ledger.stored_release(query(n)) for n in range(CHARGES)}, ledger.head())
 
 
 def opened(path: Path) -> Ledger | None:

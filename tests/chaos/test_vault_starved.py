@@ -24,7 +24,7 @@ from tests.support.waiting import PATIENCE, until
 STEPS = 20
 SECONDS = 3.0
 LINES = 20
-QUESTION = protocol.framed(protocol.encoded(protocol.Introduce()))
+QUESTION = protocol.frame(protocol.encode(protocol.Introduce()))
 
 
 def separate(directory: Path) -> Device:

@@ -333,9 +333,9 @@ def numbered_by_place(patch: pytest.MonkeyPatch) -> None:
         del ledger
         return replace(records, units=np.arange(len(records), dtype=np.int64))
 
-    patch.setattr(gradients, "numbered", hashed)
+    patch.setattr(gradients, "number_by_hash", hashed)
     for module in (chains, rooms_records):
-        patch.setattr(module, "enrolled", enrolled)
+        patch.setattr(module, "enrol_records", enrolled)
 
 
 def read_as_planned(patch: pytest.MonkeyPatch) -> None:
@@ -385,11 +385,11 @@ def seeded_noise(patch: pytest.MonkeyPatch) -> None:
 
 def points_not_rounded(patch: pytest.MonkeyPatch) -> None:
     """A point of the sphere leaves with 24 bits more than its grid has."""
-    on_sphere = record_mechanism._on_sphere
+    on_sphere = record_mechanism._draw_on_sphere
     patch.setattr(record_mechanism.RecordMechanism, "exponent", property(lambda self: self.scheme.exponent - 24))
     patch.setattr(
         record_mechanism,
-        "_on_sphere",
+        "_draw_on_sphere",
         lambda cap, exponent, row, offset, noise: on_sphere(cap, exponent - 24, row, offset, noise),
     )
 

@@ -187,11 +187,11 @@ class World:
         except PrivacyError:  # a step of a secure sum was refused
             self.seen.refused = "step"
         self.crash = None
-        self.seen.charged, self.seen.words = self.ledger.charged(query.id), self.noise.given
+        self.seen.charged, self.seen.words = self.ledger.charged_event(query.id), self.noise.given
         if self.vault._cell is not None and len(self.charges()) > before:
             self.seen.charged = event_of(self.charges()[-1][1])
         if self.seen.plan is not None:
-            earlier = [self.ledger.charged(id_) for id_ in self.seen.plan.shared]
+            earlier = [self.ledger.charged_event(id_) for id_ in self.seen.plan.shared]
             self.seen.shared = [event for event in earlier if event is not None]
         if self.units is not None:
             self.seen.units = frozenset(

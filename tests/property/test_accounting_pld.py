@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from sottovoce.accounting.accountant import composed_delta, composed_epsilon
 from sottovoce.accounting.gaussian import gaussian_epsilon
 from sottovoce.accounting.pairs import Added, FixedSize, Gaussian, Laplace, Pair, Removed, Replaced
-from sottovoce.accounting.sampled import SampledGaussian, affordable, sampled_epsilon
+from sottovoce.accounting.sampled import SampledGaussian, is_affordable, sampled_epsilon
 
 rates = st.floats(-3, 0).map(lambda power: 10**power)
 noises = st.floats(0.4, 20)
@@ -88,4 +88,4 @@ def test_affordable_is_what_it_costs(count: int, mu_squared: float, pure: float,
     charge = {SampledGaussian(2**24, 2**12, "poisson", 1, 50, "add-remove"): count}
     cost = sampled_epsilon(mu_squared, pure, charge, 1e-5)
     if abs(cost - budget) > 1e-5:
-        assert affordable(budget, mu_squared, pure, charge, 1e-5) == (cost <= budget)
+        assert is_affordable(budget, mu_squared, pure, charge, 1e-5) == (cost <= budget)

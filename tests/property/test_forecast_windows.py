@@ -9,7 +9,7 @@ from sottovoce.data.forecast import HALF_HOURS, LAGS, forecast_dataset
 from sottovoce.door import Query, Refused
 from sottovoce.kernels.least_squares import LeastSquares
 from sottovoce.vault import Budget, Ledger, SeededNoise, build
-from sottovoce.vault.clipped_sum import exact
+from sottovoce.vault.clipped_sum import exact_sum
 from sottovoce.vault.terms.gradients import GradientTerms
 
 from tests.support.loads import half_hours
@@ -77,7 +77,7 @@ def test_without_a_days_readings_a_sum_moves_by_the_clip_at_most(place: int, len
     without = wh.copy()
     without[:, begin:end] = -1
     point = np.random.default_rng(seed).normal(size=9) * 3
-    bound = exact(clip=CLIP, size=1).clip_squared
+    bound = exact_sum(clip=CLIP, size=1).clip_squared
     assert bound is not None
     moved = total(records_of(wh).records, point) - total(records_of(without).records, point)
     assert sum(int(number) ** 2 for number in moved) <= bound

@@ -8,7 +8,7 @@ from sottovoce.data import Records
 from sottovoce.door import Query, Refused
 from sottovoce.kernels.softmax import Softmax
 from sottovoce.vault import Budget, Ledger, SeededNoise, build
-from sottovoce.vault.clipped_sum import exact
+from sottovoce.vault.clipped_sum import exact_sum
 from sottovoce.vault.terms.gradients import GradientTerms
 
 CLIP = 0.7
@@ -23,7 +23,7 @@ def total(records: Records, kernel: Softmax, point: NDArray[np.float64]) -> NDAr
     answer = vault.answer(Query("clipd2p", "gradient", 0, point))
     vault.close()
     assert not isinstance(answer, Refused)
-    assert answer.step == exact(clip=CLIP, size=1).step
+    assert answer.step == exact_sum(clip=CLIP, size=1).step
     return answer.value
 
 
@@ -41,7 +41,7 @@ def test_one_record_moves_the_sum_by_its_own_clipped_gradient(
     rng = np.random.default_rng(seed)
     kernel, point = Softmax(features, classes), rng.normal(size=features * classes)
     records = Records(rng.normal(size=(count, features)) * scale, rng.integers(0, classes, count))
-    bound = exact(clip=CLIP, size=1).clip_squared
+    bound = exact_sum(clip=CLIP, size=1).clip_squared
     assert bound is not None
     whole = total(records, kernel, point)
     for gone in {0, count // 2, count - 1}:
@@ -58,7 +58,7 @@ def test_a_long_gradient_moves_the_sum_by_almost_the_bound(seed: int) -> None:
     rng = np.random.default_rng(seed)
     kernel = Softmax(5, 3)
     records = Records(rng.normal(size=(1, 5)) * 1e3, rng.integers(0, 3, 1))
-    bound = exact(clip=CLIP, size=1).clip_squared
+    bound = exact_sum(clip=CLIP, size=1).clip_squared
     assert bound is not None
     moved = total(records, kernel, np.zeros(15))
     assert 0.9999 * bound <= sum(int(number) ** 2 for number in moved) <= bound

@@ -109,7 +109,7 @@ def _number_twice(shipped: Any, core: Any, send: Any) -> Any:
     return shipped(core, send)
 
 
-@_planted(Ledger, "stored")
+@_planted(Ledger, "stored_release")
 def _never_stored(shipped: Any, ledger: Any, query: bytes) -> None:
     """A question that is asked again gets new noise."""
 

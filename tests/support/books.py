@@ -97,7 +97,7 @@ def _contributed(device: Device, steps: int) -> NDArray[np.int64]:
     ledger = Ledger.read(device.ledger)
     try:
         for slot in range(steps):
-            stored = ledger.stored(Query(schedule.learner, "gradient", slot, np.zeros(0)).id)
+            stored = ledger.stored_release(Query(schedule.learner, "gradient", slot, np.zeros(0)).id)
             assert stored is not None, "what was applied is in the ledger"
             asking = LearnerState(total, WEIGHT_ONE, step=slot)
             total += contribution(schedule, asking, np.frombuffer(stored.value, dtype="<i8"), 2.0**stored.exponent)

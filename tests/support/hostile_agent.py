@@ -179,7 +179,7 @@ def flood(vault: RemoteVault) -> dict[str, Any]:
 
 def frames(vault: RemoteVault, place: Path) -> dict[str, int]:
     """Send frames other than queries over connections; count the replies, and the replies that were answers."""
-    rng, whole = random.Random(2), protocol.encoded(protocol.Ask(vault._fingerprint, "z", "gradient", 77, bytes(120)))
+    rng, whole = random.Random(2), protocol.encode(protocol.Ask(vault._fingerprint, "z", "gradient", 77, bytes(120)))
     replies = answers = 0
     for turn in range(600):
         body = bytearray(whole if turn % 3 else rng.randbytes(rng.randrange(500)))

@@ -57,11 +57,11 @@ def _of(file: Path) -> Iterator[LogLine]:
 
 
 def _level_and_text(file: Path, called: ast.Attribute, arguments: list[ast.expr]) -> tuple[str, ast.expr] | None:
-    """Read `_log.warning(text, …)`, `….say(logging.WARNING, cause, text, …)` or the vault server's `_note(text, …)`."""
+    """Read `_log.warning(text, …)`, `….say(logging.WARNING, cause, text, …)` or the vault server's `_log_event(…)`."""
     if called.attr in _LEVELS and isinstance(called.value, ast.Name) and called.value.id == "_log":
         return called.attr, arguments[0]
     if called.attr == "say" and len(arguments) >= 3 and isinstance(arguments[0], ast.Attribute):
         return arguments[0].attr.lower(), arguments[2]
-    if called.attr == "_note" and file.match("vault/server.py"):
+    if called.attr == "_log_event" and file.match("vault/server.py"):
         return "warning", arguments[0]
     return None

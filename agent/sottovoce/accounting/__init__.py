@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from sottovoce.accounting.composition import Composed as Composed
     from sottovoce.accounting.release_notation import compose as compose
 
-_PLACES = {
+_EXPORTS = {
     "Calibrated": ("calibration", "Calibrated"),
     "Composed": ("composition", "Composed"),
     "calibrate": ("calibration", "calibrated"),
@@ -25,7 +25,7 @@ __all__ = ["Calibrated", "Composed", "calibrate", "compose"]
 
 def __getattr__(name: str) -> Any:
     """Import one of the accountant's public names on first use."""
-    if name not in _PLACES:
+    if name not in _EXPORTS:
         raise AttributeError(f"module 'sottovoce.accounting' has no attribute '{name}'")
-    module, own = _PLACES[name]
-    return getattr(import_module(f"sottovoce.accounting.{module}"), own)
+    module, attribute = _EXPORTS[name]
+    return getattr(import_module(f"sottovoce.accounting.{module}"), attribute)

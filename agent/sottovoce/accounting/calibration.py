@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from sottovoce.accounting.accountant import composed_epsilon
-from sottovoce.accounting.discrete import LARGEST_SUMMED, discrete_gaussian_delta
+from sottovoce.accounting.discrete import MAX_SUMMED_SIGMA, discrete_gaussian_delta
 from sottovoce.accounting.events import SMOOTHING_VARIANCE
 from sottovoce.accounting.gaussian import gaussian_mu
 from sottovoce.accounting.pairs import MIN_NOISE, Added, Laplace, Pair, Removed, Replaced
@@ -19,12 +19,12 @@ Mechanism = Literal["gaussian", "laplace", "discrete-gaussian", "discrete-laplac
 Neighbouring = Literal["add-remove", "replace-one"]
 
 _PRECISION = 1e-9  # relative precision of the bisection
-_MAX = 2.0**60
+_MAX_NOISE = 2.0**60
 
 
 @dataclass(frozen=True, slots=True)
 class Calibrated:
-    """The least noise that fits a budget.
+    """The least noise that fits a budget, as found by the accountant.
 
     Attributes:
         noise: σ, or the Laplace scale, in the units of the sensitivity.
@@ -95,24 +95,26 @@ def _laplace(epsilon: float, delta: float, distance: float, releases: int) -> Ca
     pure = distance * releases / epsilon
     if releases == 1 or delta == 0:
         return Calibrated(pure, "pure: sensitivity / scale")
-    found = _least(lambda scale: composed_epsilon({Laplace(distance / scale): releases}, delta) <= epsilon, pure)
-    return Calibrated(min(pure, found), "privacy loss distribution")
+    bisected = _least_noise(
+        lambda scale: composed_epsilon({Laplace(distance / scale): releases}, delta) <= epsilon, pure
+    )
+    return Calibrated(min(pure, bisected), "privacy loss distribution")
 
 
 def _discrete_gaussian(
     epsilon: float, delta: float, distance: int, releases: int, dimensions: int, mu: float
 ) -> Calibrated:
     bound = math.sqrt((distance / mu) ** 2 * releases + SMOOTHING_VARIANCE) * (1 + 2.0**-48)
-    if dimensions != 1 or releases > 1 or bound > LARGEST_SUMMED:
+    if dimensions != 1 or releases > 1 or bound > MAX_SUMMED_SIGMA:
         return Calibrated(bound, "continuous Gaussian at variance σ² - 16 (decision 0003)")
-    found = _least(lambda sigma: discrete_gaussian_delta(epsilon, sigma, distance) <= delta, bound)
-    return Calibrated(found, "summed discrete Gaussian")
+    summed = _least_noise(lambda sigma: discrete_gaussian_delta(epsilon, sigma, distance) <= delta, bound)
+    return Calibrated(summed, "summed discrete Gaussian")
 
 
 def _sampled(
     epsilon: float, delta: float, sensitivity: float, neighbouring: Neighbouring, releases: int, rate: float
 ) -> Calibrated:
-    def within(noise: float) -> bool:
+    def is_within_budget(noise: float) -> bool:
         if noise < MIN_NOISE:
             return False
         pairs: list[Pair] = (
@@ -120,24 +122,26 @@ def _sampled(
         )
         return all(composed_epsilon({pair: releases}, delta) <= epsilon for pair in pairs)
 
-    return Calibrated(sensitivity * _least(within, 1.0, 1e-7), "privacy loss distribution, Poisson-sampled Gaussian")
+    return Calibrated(
+        sensitivity * _least_noise(is_within_budget, 1.0, 1e-7), "privacy loss distribution, Poisson-sampled Gaussian"
+    )
 
 
-def _least(within: Callable[[float], bool], guess: float, precision: float = _PRECISION) -> float:
+def _least_noise(is_within_budget: Callable[[float], bool], guess: float, precision: float = _PRECISION) -> float:
     """Return the least noise within the budget, found by bisection to `precision` and rounded up."""
     high = guess
-    while not within(high):
+    while not is_within_budget(high):
         high *= 2
-        if high > _MAX:
+        if high > _MAX_NOISE:
             raise PrivacyError(
                 "no noise scale keeps this many releases within the budget; make fewer releases, or set a larger ε or δ"
             )
     low = high / 2
-    while within(low):
+    while is_within_budget(low):
         low, high = low / 2, low
-        if low < 1 / _MAX:
+        if low < 1 / _MAX_NOISE:
             return high
     while high - low > precision * high:
         middle = (low + high) / 2
-        low, high = (low, middle) if within(middle) else (middle, high)
+        low, high = (low, middle) if is_within_budget(middle) else (middle, high)
     return high

@@ -40,7 +40,7 @@ class Composed:
     accountant: str
 
 
-NOTHING = Release(pure=math.inf)
+NO_GUARANTEE = Release(pure=math.inf)
 
 
 def release_of(event: Event) -> Release:
@@ -50,9 +50,9 @@ def release_of(event: Event) -> Release:
         PrivacyError: if the event kind is unknown.
     """
     if isinstance(event, Unproved) or math.isinf(event.mu_squared) or math.isinf(event.epsilon):
-        return NOTHING
+        return NO_GUARANTEE
     if isinstance(event, SampledGaussian):
-        return NOTHING if event.pairs is None else Release(pairs=event.pairs)
+        return NO_GUARANTEE if event.pairs is None else Release(pairs=event.pairs)
     if event.mu_squared > 0:
         return Release(mu_squared=event.mu_squared)
     if event.epsilon > 0:
@@ -61,7 +61,7 @@ def release_of(event: Event) -> Release:
 
 
 def compose(releases: Mapping[Release, int], delta: float) -> Composed:
-    """Return ε at δ for all releases, each made as many times as its count, rounded up.
+    """Return ε at δ for all releases, each repeated as often as its count says, rounded up.
 
     Raises:
         PrivacyError: if δ is not in (0, 1).
@@ -75,14 +75,14 @@ def compose(releases: Mapping[Release, int], delta: float) -> Composed:
         return Composed(
             sum_epsilons(gaussian_epsilon(mu, delta), *([pure] if pure else [])), delta, _describe_closed_form(mu, pure)
         )
-    found = max(composed_epsilon(direction, delta) for direction in directions)
-    if _has_closed_form(releases) and (simple := sum_epsilons(gaussian_epsilon(mu, delta), pure)) <= found:
-        return Composed(simple, delta, _describe_closed_form(mu, pure))
-    return Composed(found, delta, "privacy loss distribution")
+    epsilon = max(composed_epsilon(direction, delta) for direction in directions)
+    if _has_closed_form(releases) and (closed_form := sum_epsilons(gaussian_epsilon(mu, delta), pure)) <= epsilon:
+        return Composed(closed_form, delta, _describe_closed_form(mu, pure))
+    return Composed(epsilon, delta, "privacy loss distribution")
 
 
 def compose_delta(releases: Mapping[Release, int], epsilon: float) -> Composed:
-    """Return δ at ε for all releases, each made as many times as its count, rounded up.
+    """Return δ at ε for all releases, each repeated as often as its count says, rounded up.
 
     Raises:
         PrivacyError: if ε is negative or not finite.
@@ -93,12 +93,14 @@ def compose_delta(releases: Mapping[Release, int], epsilon: float) -> Composed:
     if math.isinf(pure) or math.isinf(mu):
         return Composed(epsilon, 1.0, "none: there is no guarantee")
     if directions is None:
-        left = math.nextafter(epsilon - pure, -math.inf) if mu else epsilon - pure
-        return Composed(epsilon, gaussian_delta(left, mu) if left >= 0 else 1.0, _describe_closed_form(mu, pure))
-    found = max(composed_delta(direction, epsilon) for direction in directions)
+        remaining = math.nextafter(epsilon - pure, -math.inf) if mu else epsilon - pure
+        return Composed(
+            epsilon, gaussian_delta(remaining, mu) if remaining >= 0 else 1.0, _describe_closed_form(mu, pure)
+        )
+    delta = max(composed_delta(direction, epsilon) for direction in directions)
     if _has_closed_form(releases) and mu == 0 and pure <= epsilon:
         return Composed(epsilon, 0.0, _describe_closed_form(mu, pure))
-    return Composed(epsilon, found, "privacy loss distribution")
+    return Composed(epsilon, delta, "privacy loss distribution")
 
 
 def _split_releases(
@@ -107,11 +109,11 @@ def _split_releases(
     """Return the total Gaussian μ, the total pure ε, and the pairs in both directions if those two do not suffice."""
     mu = math.sqrt(math.fsum(release.mu_squared * count for release, count in releases.items())) * (1 + 2.0**-50)
     pure = math.fsum(release.pure * count for release, count in releases.items()) if releases else 0.0
-    rest = {release: count for release, count in releases.items() if release.pairs is not None and count > 0}
-    if not math.isfinite(mu + pure) or not rest or (mu == 0 and sum(rest.values()) == 1 and pure > 0):
+    paired = {release: count for release, count in releases.items() if release.pairs is not None and count > 0}
+    if not math.isfinite(mu + pure) or not paired or (mu == 0 and sum(paired.values()) == 1 and pure > 0):
         return mu, pure, None
     directions: tuple[dict[Pair, int], dict[Pair, int]] = {}, {}
-    for release, count in rest.items():
+    for release, count in paired.items():
         for direction, pair in zip(directions, release.pairs or (), strict=True):
             direction[pair] = direction.get(pair, 0) + count
     for direction in directions:

@@ -20,8 +20,8 @@ import numpy as np
 from sottovoce.accounting.pairs import Vector
 from sottovoce.accounting.pld import Losses
 
-LONGEST = 2**19  # largest number of nodes in a window
-_FARTHEST_UNTILT = 300.0  # logarithm of the largest factor that undoing a tilt may apply
+MAX_NODES = 2**19  # largest number of nodes in a window
+_MAX_UNTILT = 300.0  # logarithm of the largest factor that undoing a tilt may apply
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -49,35 +49,34 @@ class Curve:
         node = max(0, math.ceil((epsilon - self.low) / self.step))
         if node >= len(self.above):
             return min(1.0, self.lost)
-        scale = math.exp(min(max(epsilon, self.low) - self.centre, _FARTHEST_UNTILT))
-        held = float(self.above[node]) - scale * float(self.below[node]) * (1 - 2.0**-40)
-        return min(1.0, max(0.0, held) + self.lost) if epsilon >= self.low else 1.0
+        scale = math.exp(min(max(epsilon, self.low) - self.centre, _MAX_UNTILT))
+        remaining = float(self.above[node]) - scale * float(self.below[node]) * (1 - 2.0**-40)
+        return min(1.0, max(0.0, remaining) + self.lost) if epsilon >= self.low else 1.0
 
     def epsilon(self, delta: float) -> float:
         """Return the least ε ≥ 0 with δ(ε) ≤ delta, rounded up; infinite if there is none."""
-        wanted = delta - self.lost
-        if wanted <= 0:
+        target = delta - self.lost
+        if target <= 0:
             return math.inf
         nodes = self.low + np.arange(len(self.above)) * self.step
-        enough = (
-            self.above - np.exp(np.minimum(nodes - self.centre, _FARTHEST_UNTILT)) * self.below * (1 - 2.0**-40)
-            <= wanted
+        sufficient = (
+            self.above - np.exp(np.minimum(nodes - self.centre, _MAX_UNTILT)) * self.below * (1 - 2.0**-40) <= target
         )
-        if not enough.any():
+        if not sufficient.any():
             return math.inf
-        node = int(np.argmax(enough))
-        share = (float(self.above[node]) - wanted) / max(float(self.below[node]), 5e-324)
+        node = int(np.argmax(sufficient))
+        share = (float(self.above[node]) - target) / max(float(self.below[node]), 5e-324)
         if node == 0 or share <= 0:
-            exact = nodes[node] if node == 0 else nodes[node - 1]
+            epsilon = nodes[node] if node == 0 else nodes[node - 1]
         else:
-            exact = min(nodes[node], max(nodes[node - 1], self.centre + math.log(share) + 2.0**-38))
-        return max(0.0, float(exact))
+            epsilon = min(nodes[node], max(nodes[node - 1], self.centre + math.log(share) + 2.0**-38))
+        return max(0.0, float(epsilon))
 
 
-def convolved(
-    parts: Sequence[tuple[Losses, int]], order: float, centre: float, low: float, high: float, far: float
+def convolve(
+    parts: Sequence[tuple[Losses, int]], order: float, centre: float, low: float, high: float, far_order: float
 ) -> Curve:
-    """Return the curve for the composition of all losses, each repeated as often as it occurs.
+    """Return the curve for the composition of all losses, each with its number of occurrences.
 
     Args:
         parts: losses with a common grid step, and how often each occurs.
@@ -85,51 +84,51 @@ def convolved(
         centre: approximately the requested ε.
         low: start of the window, at most 0.
         high: lower bound on the end of the window.
-        far: a larger θ, for the bound on the mass above the window.
+        far_order: a larger θ, for the bound on the mass above the window.
     """
     step = parts[0][0].step
     start = math.floor(low / step)
-    length = min(LONGEST, 2 ** math.ceil(math.log2(max(64, math.ceil(high / step) - start + 2))))
+    length = min(MAX_NODES, 2 ** math.ceil(math.log2(max(64, math.ceil(high / step) - start + 2))))
     top = (start + length) * step
-    once = 2.0**-53 * (8 * math.log2(length) + 16)  # rounding error of the transform of masses that add up to 1
+    rounding_error = 2.0**-53 * (8 * math.log2(length) + 16)  # for masses that add up to 1
 
     logs, gaps, uppers = np.zeros(length // 2 + 1, np.complex128), np.zeros(length // 2 + 1), np.zeros(length // 2 + 1)
-    log_total, off, beyond, lost = 0.0, 0.0, -far * top, 0.0
-    for part, count in parts:
-        law, log_sum, wrong = part.tilted(order)
+    log_total, tilt_error, log_beyond, lost = 0.0, 0.0, -far_order * top, 0.0
+    for loss, count in parts:
+        masses, log_sum, part_error = loss.tilted(order)
         log_total += count * log_sum
-        off += count * wrong
-        beyond += count * part.tilted(far)[1]
-        lost += count * part.infinite
-        places = (part.first + np.arange(len(law))) % length
-        transform = np.fft.rfft(np.bincount(places, law, length))
-        size = np.maximum(np.abs(transform), 1e-300)
+        tilt_error += count * part_error
+        log_beyond += count * loss.tilted(far_order)[1]
+        lost += count * loss.infinite
+        indices = (loss.first + np.arange(len(masses))) % length
+        transform = np.fft.rfft(np.bincount(indices, masses, length))
+        magnitude = np.maximum(np.abs(transform), 1e-300)
         logs += count * np.log(np.where(transform == 0, 1e-300, transform))
-        uppers += count * np.log(size + once)
-        gaps += count * np.log1p(once / size)
+        uppers += count * np.log(magnitude + rounding_error)
+        gaps += count * np.log1p(rounding_error / magnitude)
     powers = np.exp(logs)
-    noise = float((np.exp(uppers) * -np.expm1(-gaps)).sum() + once * np.abs(powers).sum()) * 2 / length
+    noise = float((np.exp(uppers) * -np.expm1(-gaps)).sum() + rounding_error * np.abs(powers).sum()) * 2 / length
     del logs, gaps, uppers  # each array can take megabytes
-    law = np.roll(np.fft.irfft(powers, length), -(start % length))
+    masses = np.roll(np.fft.irfft(powers, length), -(start % length))
 
     values = (start + np.arange(length)) * step
-    kept = values >= max(low, centre - _FARTHEST_UNTILT / max(order, 1.0))
-    if not kept.any():
+    mask = values >= max(low, centre - _MAX_UNTILT / max(order, 1.0))
+    if not mask.any():
         return Curve(low, step, centre, np.ones(1), np.zeros(1), 1.0)
-    values, law = values[kept], law[kept]
+    values, masses = values[mask], masses[mask]
     untilt = np.exp(order * (centre - values))
-    exponent = log_total - order * centre + 2 * off + 2.0**-48 * (abs(log_total) + order * centre)
-    if exponent > _FARTHEST_UNTILT:  # this tilt yields no useful bound
+    exponent = log_total - order * centre + 2 * tilt_error + 2.0**-48 * (abs(log_total) + order * centre)
+    if exponent > _MAX_UNTILT:  # this tilt yields no useful bound
         return Curve(low, step, centre, np.ones(1), np.zeros(1), 1.0)
     scale = math.exp(exponent)
     slack = 1 + length * 2.0**-51 + 2.0**-40
-    above = _suffix_sums((np.maximum(law, 0) + noise) * untilt) * scale * slack
-    below = _suffix_sums(np.maximum(law - noise, 0) * untilt * np.exp(centre - values)) * (scale / slack)
-    lost += math.exp(min(0.0, max(-700.0, beyond + 4 * off)))
+    above = _suffix_sums((np.maximum(masses, 0) + noise) * untilt) * scale * slack
+    below = _suffix_sums(np.maximum(masses - noise, 0) * untilt * np.exp(centre - values)) * (scale / slack)
+    lost += math.exp(min(0.0, max(-700.0, log_beyond + 4 * tilt_error)))
     return Curve(float(values[0]), step, centre, above, below, lost * (1 + 2.0**-40))
 
 
 def _suffix_sums(terms: Vector) -> Vector:
-    """Return, at each position, the sum of that term and all later terms."""
-    found: Vector = np.cumsum(terms[::-1])[::-1]
-    return found
+    """Return the sum of each term and all later terms."""
+    sums: Vector = np.cumsum(terms[::-1])[::-1]
+    return sums

@@ -16,8 +16,8 @@ from sottovoce.accounting.gaussian import gaussian_delta
 from sottovoce.accounting.pairs import Vector, symmetric_profile
 from sottovoce.errors import PrivacyError
 
-LARGEST_SUMMED = 2.0**14  # above this σ, the bound is as good as the sum, since 16 is only 6 parts in 10⁸ of σ²
-_REACH = 40.0  # standard deviations that the sum covers; the remainder is less than 10⁻³⁴⁰ of it
+MAX_SUMMED_SIGMA = 2.0**14  # above this σ, the bound is as good as the sum, since 16 is only 6 parts in 10⁸ of σ²
+_SUMMED_DEVIATIONS = 40.0  # standard deviations that the sum covers; the remainder is less than 10⁻³⁴⁰ of it
 
 
 def discrete_gaussian_delta(epsilon: float, sigma: float, sensitivity: int) -> float:
@@ -31,15 +31,15 @@ def discrete_gaussian_delta(epsilon: float, sigma: float, sensitivity: int) -> f
     """
     if not 0 < sigma < math.inf or sensitivity < 1:
         raise PrivacyError("the discrete Gaussian requires a positive σ and a positive whole-number sensitivity")
-    if sigma > LARGEST_SUMMED:
+    if sigma > MAX_SUMMED_SIGMA:
         return vector_delta(epsilon, sigma, sensitivity)
     # P[k ≥ m] grows with the distance for every m, so the largest distance is the worst case.
     double = 2 * sigma * sigma
     first = math.floor(epsilon * sigma * sigma / sensitivity + sensitivity / 2)
-    k = np.arange(first, first + math.ceil(_REACH * sigma) + 3, dtype=np.float64)
+    k = np.arange(first, first + math.ceil(_SUMMED_DEVIATIONS * sigma) + 3, dtype=np.float64)
     loss = (2 * k - sensitivity) * sensitivity / double
     terms = np.exp(-((k - sensitivity) ** 2) / double) * np.maximum(0.0, -np.expm1(epsilon - loss))
-    half = np.arange(1, math.ceil(_REACH * sigma) + 1, dtype=np.float64)
+    half = np.arange(1, math.ceil(_SUMMED_DEVIATIONS * sigma) + 1, dtype=np.float64)
     total = 1 + 2 * math.fsum(np.exp(-(half**2) / double))
     return min(1.0, math.fsum(terms) / total * (1 + 2.0**-36) + 1e-320)
 
@@ -61,7 +61,7 @@ def discrete_laplace_epsilon(sensitivity: int, scale: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class DiscreteGaussian:
-    """Dominating pair for one draw, with σ ≤ LARGEST_SUMMED, added to an integer that changes by `sensitivity`."""
+    """Dominating pair for one draw, with σ ≤ MAX_SUMMED_SIGMA, added to an integer that changes by `sensitivity`."""
 
     sigma: float
     sensitivity: int
@@ -71,12 +71,12 @@ class DiscreteGaussian:
         return symmetric_profile(self._above, epsilon)
 
     def _above(self, epsilon: Vector) -> tuple[Vector, Vector]:
-        reach = math.ceil(_REACH * self.sigma) + self.sensitivity
+        reach = math.ceil(_SUMMED_DEVIATIONS * self.sigma) + self.sensitivity
         k = np.arange(-reach, reach + 1, dtype=np.float64)
-        law = np.exp(-(k**2) / (2 * self.sigma**2))
-        beyond = np.append(np.cumsum((law / law.sum())[::-1])[::-1], 0.0)  # P[k ≥ place - reach]
+        masses = np.exp(-(k**2) / (2 * self.sigma**2))
+        tail = np.append(np.cumsum((masses / masses.sum())[::-1])[::-1], 0.0)  # P[k ≥ index - reach]
         first = np.floor(np.minimum(epsilon * self.sigma**2 / self.sensitivity + self.sensitivity / 2, reach)) + 1
-        place = first.astype(np.int64) + reach
-        above = beyond[np.maximum(place - self.sensitivity, 0)]
-        below = beyond[np.minimum(place, len(k))]
+        index = first.astype(np.int64) + reach
+        above = tail[np.maximum(index - self.sensitivity, 0)]
+        below = tail[np.minimum(index, len(k))]
         return above - np.exp(epsilon) * below, above * (len(k) * 2.0**-52 + 2.0**-36)

@@ -78,7 +78,7 @@ class GaussianSum:
     def terms(self) -> str:
         """See Event.terms."""
         noise = {"sensitivity_squared": self.sensitivity_squared, "sigma": self.sigma}
-        return _canonical("gaussian-sum", {**noise, "units": {"spans": self.units.spans}})
+        return _canonical_json("gaussian-sum", {**noise, "units": {"spans": self.units.spans}})
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +88,7 @@ class CellSum:
     Attributes:
         sensitivity_squared: squared L2 sensitivity, in squared grid units; positive.
         share: σ of one member's share, in grid units; too little noise is charged as infinite.
-        honest: number of shares in every sum that can be opened that only their own members know; positive.
+        honest: number of shares known only to their own members in any sum that can be opened; positive.
         units: units in the sum.
     """
 
@@ -109,8 +109,8 @@ class CellSum:
     def mu_squared(self) -> float:
         """Return μ² of one discrete Gaussian with the total variance of the honest shares."""
         variance = self.honest * self.share * self.share - SMOOTHING_VARIANCE
-        enough = self.share * self.share > SMOOTHING_VARIANCE
-        return math.nextafter(self.sensitivity_squared / variance, math.inf) if enough else math.inf
+        is_sufficient = self.share * self.share > SMOOTHING_VARIANCE
+        return math.nextafter(self.sensitivity_squared / variance, math.inf) if is_sufficient else math.inf
 
     @property
     def if_others_collude(self) -> "CellSum":
@@ -126,7 +126,7 @@ class CellSum:
     def terms(self) -> str:
         """See Event.terms."""
         noise = {"sensitivity_squared": self.sensitivity_squared, "share": self.share, "honest": self.honest}
-        return _canonical("cell-sum", {**noise, "units": {"spans": self.units.spans}})
+        return _canonical_json("cell-sum", {**noise, "units": {"spans": self.units.spans}})
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +138,7 @@ class RecordReleased:
         scheme: name of the scheme.
         features: d of the scheme.
         classes: c of the scheme.
-        epsilon: pure ε under replace-one; infinite without noise.
+        epsilon: pure ε under replace-one; infinite if there is no noise.
     """
 
     record: int
@@ -165,7 +165,7 @@ class RecordReleased:
     @property
     def terms(self) -> str:
         """See Event.terms; a float's shortest decimal identifies it exactly."""
-        return _canonical("record", {**asdict(self), "epsilon": repr(self.epsilon)})
+        return _canonical_json("record", {**asdict(self), "epsilon": repr(self.epsilon)})
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +173,7 @@ class PureRelease:
     """A sum over units with noise that provides pure ε.
 
     Attributes:
-        law: name of the noise distribution; `none` for no noise.
+        law: name of the noise distribution, or `none`.
         copies: number of one-vs-all copies in the sum.
         features: number of values in a copy.
         sensitivity: sensitivity in the norm of the noise distribution, in grid units; positive.
@@ -205,15 +205,15 @@ class PureRelease:
     @property
     def terms(self) -> str:
         """See Event.terms; a float's shortest decimal identifies it exactly."""
-        return _canonical("pure-sum", {**asdict(self), "epsilon": repr(self.epsilon)})
+        return _canonical_json("pure-sum", {**asdict(self), "epsilon": repr(self.epsilon)})
 
 
 @dataclass(frozen=True, slots=True)
 class Unproved:
-    """A release without a proven guarantee: either without noise, or by a mechanism whose claim does not hold.
+    """A release without a proven guarantee: either noise-free, or by a mechanism whose claim does not hold.
 
     Attributes:
-        mechanism: name of the mechanism; `none` for a sum without noise.
+        mechanism: name of the mechanism; `none` for a noise-free sum.
         units: units from which the release is computed.
     """
 
@@ -233,7 +233,7 @@ class Unproved:
     @property
     def terms(self) -> str:
         """See Event.terms."""
-        return _canonical("unproved", {"mechanism": self.mechanism, "units": {"spans": self.units.spans}})
+        return _canonical_json("unproved", {"mechanism": self.mechanism, "units": {"spans": self.units.spans}})
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,7 +248,7 @@ class Moved:
 
     @property
     def units(self) -> Units:
-        """Return all units, at no cost."""
+        """Return all units, which the move affects at no cost."""
         return EVERY
 
     @property
@@ -264,7 +264,7 @@ class Moved:
     @property
     def terms(self) -> str:
         """See Event.terms."""
-        return _canonical("moved", {"nonce": self.nonce})
+        return _canonical_json("moved", {"nonce": self.nonce})
 
 
 def with_units(event: Event, units: Units) -> Event:
@@ -274,10 +274,10 @@ def with_units(event: Event, units: Units) -> Event:
     return replace(event, units=units)  # type: ignore[type-var]
 
 
-def same_but_units(one: Event, other: Event) -> bool:
+def equal_except_units(first: Event, second: Event) -> bool:
     """Return whether two events are equal except for the units that they touch."""
-    return with_units(one, EVERY).terms == with_units(other, EVERY).terms
+    return with_units(first, EVERY).terms == with_units(second, EVERY).terms
 
 
-def _canonical(kind: str, fields: dict[str, object]) -> str:
+def _canonical_json(kind: str, fields: dict[str, object]) -> str:
     return json.dumps({"event": kind, **fields}, sort_keys=True, separators=(",", ":"))

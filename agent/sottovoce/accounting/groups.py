@@ -1,8 +1,8 @@
 """Compute the cost for a person who contributes several units, since an ε covers only one unit.
 
 Units may be in the same releases, such as the records of one device in its sums. A release can then change by up to k
-times as much. Alternatively, each unit may be in separate releases, such as days that pay one after another. In that
-case, their costs compose.
+times as much. Alternatively, each unit may be in separate releases, such as days that are charged one after another. In
+that case, their costs compose.
 """
 
 import math
@@ -55,7 +55,7 @@ def epsilon_together(charges: Mapping[Event, int], units: int, delta: float) -> 
 def _epsilon_without_sampling(charges: Mapping[Event, int], units: int, delta: float) -> float:
     """Return ε as if every unit were included in every sampled release; never an underestimate."""
     mu_squared, pure = _closed_form_sums(
-        {event: n for event, n in charges.items() if not isinstance(event, SampledGaussian)}
+        {event: repeats for event, repeats in charges.items() if not isinstance(event, SampledGaussian)}
     )
     for event, count in charges.items():
         if isinstance(event, SampledGaussian):

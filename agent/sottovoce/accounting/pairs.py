@@ -43,8 +43,8 @@ class Gaussian:
     def profile(self, epsilon: Vector) -> tuple[Vector, Vector]:
         """See Pair; computed as in Balle & Wang 2018, Theorem 8."""
         far, near = epsilon / self.mu + self.mu / 2, epsilon / self.mu - self.mu / 2
-        above = _upper_tail(near)
-        return _capped(above - np.exp(epsilon) * _upper_tail(far), epsilon), _error(above, near, far)
+        tail = _upper_tail(near)
+        return _clip(tail - np.exp(epsilon) * _upper_tail(far), epsilon), _error_bound(tail, near, far)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,9 +61,9 @@ class Removed:
         with np.errstate(divide="ignore"):
             t = np.where(excess > 0, z * z * (np.log(np.maximum(excess, 0)) - math.log(q)) + 0.5, -np.inf)
         near, far = (t - 1) / z, t / z
-        hit, missed = _upper_tail(near), _upper_tail(far)
-        above = q * hit + (1 - q) * missed
-        return _capped(q * hit - excess * missed, epsilon), _error(above, near, far)
+        p_present, p_absent = _upper_tail(near), _upper_tail(far)
+        above = q * p_present + (1 - q) * p_absent
+        return _clip(q * p_present - excess * p_absent, epsilon), _error_bound(above, near, far)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +81,8 @@ class Added:
             t = np.where(excess > 0, z * z * (np.log(np.maximum(excess, 0)) - math.log(q)) + 0.5, -np.inf)
         near, far = -t / z, (1 - t) / z
         above = _upper_tail(near)
-        rest = np.exp(epsilon)
-        return _capped(rest * (excess * above - q * _upper_tail(far)), epsilon), _error(above, near, far)
+        scale = np.exp(epsilon)
+        return _clip(scale * (excess * above - q * _upper_tail(far)), epsilon), _error_bound(above, near, far)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,9 +103,9 @@ class Replaced:
         y = a + np.hypot(a, 2 * np.exp(log_b + epsilon / 2))  # y / 2b is the root of b y² - (1 - q)(e^ε - 1) y - b e^ε
         t = np.where(epsilon > 0, z * z * (np.log(y) - math.log(2) - log_b), 0.0)
         near, middle, far = (t - 1) / z, t / z, (t + 1) / z
-        hit, missed = _upper_tail(near), _upper_tail(middle)
-        above = q * hit + (1 - q) * missed
-        return q * hit - a * missed - q * np.exp(epsilon) * _upper_tail(far), _error(above, near, far)
+        p_present, p_absent = _upper_tail(near), _upper_tail(middle)
+        above = q * p_present + (1 - q) * p_absent
+        return q * p_present - a * p_absent - q * np.exp(epsilon) * _upper_tail(far), _error_bound(above, near, far)
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,25 +153,23 @@ class Pure:
         return delta, delta * 2.0**-50
 
 
-class _Half(Protocol):
+class _HalfProfile(Protocol):
     def __call__(self, epsilon: Vector, /) -> tuple[Vector, Vector]: ...
 
 
-def symmetric_profile(above: _Half, epsilon: Vector) -> tuple[Vector, Vector]:
+def symmetric_profile(above: _HalfProfile, epsilon: Vector) -> tuple[Vector, Vector]:
     """Return the profile of a symmetric pair from its values at ε ≥ 0, by δ(-ε) = 1 - e^-ε + e^-ε δ(ε)."""
     delta, error = above(np.abs(epsilon))
     scale = np.exp(np.minimum(epsilon, 0.0))
-    return _capped(scale * delta - np.expm1(np.minimum(epsilon, 0.0)), epsilon), scale * error + 2.0**-50 * (
-        epsilon < 0
-    )
+    return _clip(scale * delta - np.expm1(np.minimum(epsilon, 0.0)), epsilon), scale * error + 2.0**-50 * (epsilon < 0)
 
 
-def _capped(delta: Vector, epsilon: Vector) -> Vector:
+def _clip(delta: Vector, epsilon: Vector) -> Vector:
     """Clip values to the range of a valid profile: at least 0, at least 1 - e^ε and at most 1."""
     return np.clip(delta, np.maximum(0.0, -np.expm1(np.minimum(epsilon, 0.0))), 1.0)
 
 
-def _error(above: Vector, near: Vector, far: Vector) -> Vector:
+def _error_bound(above: Vector, near: Vector, far: Vector) -> Vector:
     """Return an error bound for P(S) - e^ε Q(S), given P(S).
 
     For x > 1, an error of one part in 2^53 in x changes Φ(-x) by x² such parts. An error in t matters only to second

@@ -20,10 +20,10 @@ import numpy as np
 from sottovoce.accounting.pairs import Pair, Vector
 
 TAIL = 2.0**-70  # largest probability of a loss above the grid
-FARTHEST = 650.0  # no grid extends farther, since floats overflow above e^709
-FINEST = 2.0**-22  # no grid is finer, since its error in ε is already negligible
+MAX_LOSS = 650.0  # no grid extends farther, since floats overflow above e^709
+MIN_STEP = 2.0**-22  # no grid is finer, since its error in ε is already negligible
 ORDERS = np.concatenate([-np.geomspace(1e7, 1e-3, 128), [0.0], np.geomspace(1e-3, 1e7, 128)])  # θ in E[e^θL]
-_ROUGH = FARTHEST * np.sinh(np.linspace(-17, 17, 4201)) / math.sinh(17)
+_OUTLINE_NODES = MAX_LOSS * np.sinh(np.linspace(-17, 17, 4201)) / math.sinh(17)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -50,12 +50,12 @@ class Losses:
     def tilted(self, order: float) -> tuple[Vector, float, float]:
         """Return masses · e^(order · loss) scaled to sum to 1, the logarithm of the original sum, and the error."""
         exponents = np.log(np.maximum(self.masses, 1e-320)) + order * self.values
-        most = float(exponents.max())
-        weights = np.exp(exponents - most)
+        largest = float(exponents.max())
+        weights = np.exp(exponents - largest)
         total = float(weights.sum())
         return (
             weights / total,
-            most + math.log(total),
+            largest + math.log(total),
             float(2.0**-50 * (np.abs(exponents).max() + 800 + len(weights) / 16)),
         )
 
@@ -79,14 +79,14 @@ class Outline:
     @property
     def step(self) -> float:
         """Return a power of two between 1/16 and 1/8 of the spread; this adds less than 1 % to the variance."""
-        return min(16.0, max(FINEST, 2.0 ** math.floor(math.log2(self.spread / 8))))
+        return min(16.0, max(MIN_STEP, 2.0 ** math.floor(math.log2(self.spread / 8))))
 
 
 @lru_cache(maxsize=256)
 def outline(pair: Pair) -> Outline:
     """Return the outline of a pair, computed from 4,201 points that are densest near 0."""
-    survival = _survival(pair, _ROUGH)
-    nodes = _ROUGH[1:]
+    survival = _survival(pair, _OUTLINE_NODES)
+    nodes = _OUTLINE_NODES[1:]
     low = max(0, int(np.searchsorted(-survival, -(1 - 1e-12))) - 1)
     high = min(len(nodes) - 1, int(np.searchsorted(-survival, -TAIL)))
     masses = np.append(survival[low:high] - survival[low + 1 : high + 1], survival[high])
@@ -97,22 +97,22 @@ def outline(pair: Pair) -> Outline:
         exponents = np.log(masses)
     logs = np.array([_log_sum(exponents + order * values) for order in ORDERS])
     spread = math.sqrt(float(masses @ (values - mean) ** 2))
-    return Outline(float(nodes[low]), float(nodes[high]), max(spread, FINEST), logs)
+    return Outline(float(nodes[low]), float(nodes[high]), max(spread, MIN_STEP), logs)
 
 
 @lru_cache(maxsize=16)
 def losses(pair: Pair, step: float) -> Losses:
-    """Return the pair's loss on a grid; `step` is a power of two."""
-    ends = outline(pair)
-    first, last = math.floor(ends.low / step), math.ceil(ends.high / step)
+    """Return the pair's loss on a grid whose step is a power of two."""
+    bounds = outline(pair)
+    first, last = math.floor(bounds.low / step), math.ceil(bounds.high / step)
     survival = _survival(pair, np.arange(first - 1, last + 2, dtype=np.float64) * step)
     survival[0] = 1.0
     return Losses(step, first, survival[:-1] - survival[1:], float(survival[-1]))
 
 
 def _log_sum(exponents: Vector) -> float:
-    most = float(exponents.max())
-    return most + math.log(float(np.exp(exponents - most).sum()))
+    largest = float(exponents.max())
+    return largest + math.log(float(np.exp(exponents - largest).sum()))
 
 
 def _survival(pair: Pair, nodes: Vector) -> Vector:

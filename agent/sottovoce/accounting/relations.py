@@ -1,8 +1,8 @@
 """Convert a release's cost from its own unit and neighbouring relation to those of the ledger.
 
-A device may run some tasks that hide a whole device and others that hide one record, but its ledger makes one promise
-for all releases. Each charge is therefore converted to the ledger's unit and relation by one of the rules below, or
-refused.
+A device may run some tasks that hide a whole device and others that hide one record, but its ledger makes a single
+promise for all releases. Each charge is therefore converted to the ledger's unit and relation by one of the rules
+below, or refused.
 
 - A release that hides whether the whole device is present, or which data it has, also hides any single record or
   window of that device.
@@ -40,38 +40,41 @@ class Promise:
     neighbouring: str
 
 
-def charged_as(event: Event, made: Promise, kept: Promise) -> tuple[Event, int]:
+def convert_charge(event: Event, release_promise: Promise, ledger_promise: Promise) -> tuple[Event, int]:
     """Return the cost of an event in terms of the ledger's unit and neighbouring relation.
 
     Args:
         event: the event as calibrated.
-        made: the release's guarantee.
-        kept: the ledger's guarantee.
+        release_promise: the release's guarantee.
+        ledger_promise: the ledger's guarantee.
 
     Returns:
-        The event expressed in the ledger's units, and how many `made` steps separate two `kept` neighbours: 1 or 2.
+        The event in the ledger's units, and the number of changes, in the release's sense, that separate two neighbours
+        in the ledger's sense: 1 or 2.
 
     Raises:
         TaskRefused: if no bound on the number of steps has been proved for this case.
     """
-    if made == kept or isinstance(event, Moved | Unproved):
+    if release_promise == ledger_promise or isinstance(event, Moved | Unproved):
         return event, 1
-    larger = made.unit == "device" and kept.unit in ("record", "window")
-    if made.unit != kept.unit and not larger:
+    is_larger = release_promise.unit == "device" and ledger_promise.unit in ("record", "window")
+    if release_promise.unit != ledger_promise.unit and not is_larger:
         raise TaskRefused(
-            f"a release that protects one {made.unit} does not protect one {kept.unit}, the privacy unit of this "
-            f"device's ledger; use a task with privacy.unit = {_allowed_units(kept.unit)}"
+            f"a release that protects one {release_promise.unit} does not protect one {ledger_promise.unit}, the "
+            "privacy unit of this device's ledger; use a task with privacy.unit = "
+            f"{_allowed_units(ledger_promise.unit)}"
         )
-    event = with_units(event, EVERY) if larger and kept.unit != "window" else event  # it may touch only past windows
-    if made.neighbouring == REPLACE:
-        if kept.neighbouring == REPLACE or larger:
+    if is_larger and ledger_promise.unit != "window":  # an event in windows may touch only past ones
+        event = with_units(event, EVERY)
+    if release_promise.neighbouring == REPLACE:
+        if ledger_promise.neighbouring == REPLACE or is_larger:
             return event, 1
         raise TaskRefused(
             "a release that hides only the content of a record (replace-one) may reveal the number of records, "
             "but this device's ledger promises to hide whether a record is present (add-remove); run such tasks "
             "on a device that joined with --neighbouring replace-one"
         )
-    return event, 1 if kept.neighbouring == ADD and not larger else 2
+    return event, 1 if ledger_promise.neighbouring == ADD and not is_larger else 2
 
 
 def _allowed_units(unit: str) -> str:

@@ -22,9 +22,9 @@ from sottovoce.errors import PrivacyError
 if TYPE_CHECKING:
     from sottovoce.accounting.pairs import Pair
 
-_SIGNIFICANT = (3, 6, 9, 12)  # significant bits of the rounded counts that `affordable` tries first
-_MAX = 64  # maximum number of distinct events that are composed individually
-_FINEST_BITS = 8
+_SIGNIFICANT_BITS = (3, 6, 9, 12)  # significant bits of the rounded counts that `is_affordable` tries first
+_MAX_EVENTS = 64  # maximum number of distinct events that are composed individually
+_MAX_GRID_BITS = 8
 _UNITS = 2**30  # scale of a rounded event's integers; the cost of this rounding is negligible
 _AGREEMENT = 1e-6  # bound on the relative difference between two answers that are each exact on their own grid
 
@@ -81,19 +81,19 @@ class SampledGaussian:
     @property
     def terms(self) -> str:
         """See Event.terms."""
-        return _canonical({"event": "sampled-gaussian", **asdict(self)})
+        return _canonical_json({"event": "sampled-gaussian", **asdict(self)})
 
     @property
     def cost_key(self) -> str:
         """Return the inputs to the cost as canonical JSON; charges that differ only in their units have equal keys."""
         multiplier = Fraction(self._variance, self.sensitivity_squared)
         rate = Fraction(self.batch, self.of)
-        words = {"neighbouring": self.neighbouring, "sampling": self.sampling}
-        return _canonical({"multiplier_squared": str(multiplier), "rate": str(rate), **words})
+        relation = {"neighbouring": self.neighbouring, "sampling": self.sampling}
+        return _canonical_json({"multiplier_squared": str(multiplier), "rate": str(rate), **relation})
 
     @property
     def noise(self) -> float:
-        """Return the noise multiplier of the continuous Gaussian behind this release, rounded down; 0 for none."""
+        """Return the noise multiplier of the continuous Gaussian behind this release, rounded down; 0 if noise-free."""
         ratio = max(0, self._variance) / self.sensitivity_squared
         return max(0.0, math.sqrt(ratio) * (1 - 2.0**-50))
 
@@ -110,14 +110,14 @@ class SampledGaussian:
         if self.noise < MIN_NOISE:
             return None
         rate = min(1.0, math.nextafter(self.batch / self.of, math.inf))
-        both: Pair
+        pair: Pair
         if self.sampling == "without-replacement":
-            both = FixedSize(rate, self.noise)
+            pair = FixedSize(rate, self.noise)
         elif self.neighbouring == "replace-one":
-            both = Replaced(rate, self.noise)
+            pair = Replaced(rate, self.noise)
         else:
             return Removed(rate, self.noise), Added(rate, self.noise)
-        return both, both
+        return pair, pair
 
     @property
     def _variance(self) -> int:
@@ -145,7 +145,7 @@ def sampled_epsilon(mu_squared: float, pure: float, sampled: Mapping[SampledGaus
     return sum_epsilons(_epsilon(mu_squared, tuple(counts[key] for key in sorted(counts)), delta), pure)
 
 
-def affordable(
+def is_affordable(
     epsilon: float, mu_squared: float, pure: float, sampled: Mapping[SampledGaussian, int], delta: float
 ) -> bool:
     """Return whether `sampled_epsilon` of these charges is at most ε.
@@ -157,12 +157,12 @@ def affordable(
     Raises:
         PrivacyError: if the charges use both neighbouring relations.
     """
-    for bits in _SIGNIFICANT:
-        above = {event: _rounded(count, bits) for event, count in sampled.items()}
-        if sampled_epsilon(_rounded_float(mu_squared, bits), pure, above, delta) <= epsilon * (1 - _AGREEMENT):
+    for bits in _SIGNIFICANT_BITS:
+        above = {event: _round_up(count, bits) for event, count in sampled.items()}
+        if sampled_epsilon(_round_float_up(mu_squared, bits), pure, above, delta) <= epsilon * (1 - _AGREEMENT):
             return True
-        below = {event: -_rounded(-count, bits) for event, count in sampled.items()}
-        if sampled_epsilon(-_rounded_float(-mu_squared, bits), pure, below, delta) > epsilon * (1 + _AGREEMENT):
+        below = {event: -_round_up(-count, bits) for event, count in sampled.items()}
+        if sampled_epsilon(-_round_float_up(-mu_squared, bits), pure, below, delta) > epsilon * (1 + _AGREEMENT):
             return False
     return sampled_epsilon(mu_squared, pure, sampled, delta) <= epsilon
 
@@ -180,33 +180,33 @@ def _epsilon(mu_squared: float, counts: tuple[tuple[SampledGaussian, int], ...],
         return math.inf
     gaussian: dict[Pair, int] = {Gaussian(math.nextafter(math.sqrt(mu_squared), math.inf)): 1} if mu_squared > 0 else {}
     directions: tuple[dict[Pair, int], dict[Pair, int]] = {**gaussian}, {**gaussian}
-    whole = mu_squared  # cost as if every record were in every sum; never an underestimate
+    total_mu_squared = mu_squared  # cost as if every record were in every sum; never an underestimate
     for event, count in merge_events(counts):
         pairs = event.pairs
         if pairs is None:
             return math.inf
         for direction, pair in zip(directions, pairs, strict=True):
             direction[pair] = direction.get(pair, 0) + count
-        whole += count * (event.distance / event.noise) ** 2 * (1 + 2.0**-50)
+        total_mu_squared += count * (event.distance / event.noise) ** 2 * (1 + 2.0**-50)
     sampled = max(composed_epsilon(direction, delta) for direction in directions)
-    return min(sampled, gaussian_epsilon(math.sqrt(whole * (1 + 2.0**-40)), delta))
+    return min(sampled, gaussian_epsilon(math.sqrt(total_mu_squared * (1 + 2.0**-40)), delta))
 
 
 def merge_events(counts: tuple[tuple[SampledGaussian, int], ...]) -> tuple[tuple[SampledGaussian, int], ...]:
-    """Merge events into at most _MAX distinct ones, without lowering their total cost.
+    """Merge events into at most _MAX_EVENTS distinct ones, without lowering their total cost.
 
-    If there are more than _MAX, rates are rounded up and noise is rounded down on grids of 2^(k / 2^b), for the largest
-    b that leaves few enough distinct events. Each of these grids is a subset of the finer ones, so an additional event
-    never makes another cheaper. With b = 6, neither rates nor noise change by more than 1.1 %.
+    If there are more than _MAX_EVENTS, rates are rounded up and noise is rounded down on grids of 2^(k / 2^b), for the
+    largest b that leaves few enough distinct events. Each of these grids is a subset of the finer ones, so an
+    additional event never makes another cheaper. With b = 6, neither rates nor noise change by more than 1.1 %.
     """
-    if len(counts) <= _MAX:
+    if len(counts) <= _MAX_EVENTS:
         return counts
     coarse: Counter[SampledGaussian] = Counter()
-    for bits in range(_FINEST_BITS, -1, -1):
+    for bits in range(_MAX_GRID_BITS, -1, -1):
         coarse.clear()
         for event, count in counts:
             coarse[_coarsen(event, bits)] += count
-        if len(coarse) <= _MAX:
+        if len(coarse) <= _MAX_EVENTS:
             break
     return tuple(sorted(coarse.items(), key=lambda item: item[0].cost_key))
 
@@ -230,16 +230,16 @@ def _coarsen(event: SampledGaussian, bits: int) -> SampledGaussian:
     )
 
 
-def _rounded(count: int, bits: int) -> int:
+def _round_up(count: int, bits: int) -> int:
     """Round a count up to `bits` significant bits; negative counts are rounded towards zero."""
     unit = max(0, abs(count).bit_length() - bits)
     return -((-count >> unit) << unit)
 
 
-def _rounded_float(value: float, bits: int) -> float:
+def _round_float_up(value: float, bits: int) -> float:
     mantissa, exponent = math.frexp(value)
     return math.ldexp(math.ceil(math.ldexp(mantissa, bits)), exponent - bits) if math.isfinite(value) else value
 
 
-def _canonical(fields: dict[str, object]) -> str:
+def _canonical_json(fields: dict[str, object]) -> str:
     return json.dumps(fields, sort_keys=True, separators=(",", ":"))

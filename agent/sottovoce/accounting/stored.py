@@ -20,17 +20,17 @@ def event_of(terms: str) -> Event:
         PrivacyError: if they are not the canonical terms of any known event, because its cost is then unknown.
     """
     try:
-        found = json.loads(terms)
-        kind = found.pop("event")
-        if "epsilon" in found:
-            found["epsilon"] = float(found["epsilon"])
-        if "units" in found:
-            spans = found["units"]["spans"]
-            found["units"] = Units(tuple((int(first), int(last)) for first, last in spans))
+        fields = json.loads(terms)
+        kind = fields.pop("event")
+        if "epsilon" in fields:
+            fields["epsilon"] = float(fields["epsilon"])
+        if "units" in fields:
+            spans = fields["units"]["spans"]
+            fields["units"] = Units(tuple((int(first), int(last)) for first, last in spans))
         if kind == "sampled-gaussian":  # imported on demand, since few ledgers contain such events
-            event: Event = _sampled(found)
+            event: Event = _sampled_event(fields)
         else:
-            event = _KINDS[kind](**found)
+            event = _KINDS[kind](**fields)
         if event.terms != terms:
             raise ValueError("not canonical")
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
@@ -41,7 +41,7 @@ def event_of(terms: str) -> Event:
     return event
 
 
-def _sampled(found: dict[str, Any]) -> Event:
+def _sampled_event(fields: dict[str, Any]) -> Event:
     from sottovoce.accounting.sampled import SampledGaussian  # most ledgers contain no such event
 
-    return SampledGaussian(**found)
+    return SampledGaussian(**fields)

@@ -34,21 +34,21 @@ def coefficients(kind: Kind, band: int, bits: int = UNIT_BITS) -> tuple[int, ...
         return (1 << bits,)
     if kind != "square-root":
         raise PrivacyError(f"unknown factorisation {kind}; use independent or square-root")
-    found, exact = [], 1 << (bits + _GUARD_BITS)
+    values, exact = [], 1 << (bits + _GUARD_BITS)
     for k in range(band):
         exact = exact * (2 * k - 1) // (2 * k) if k else exact
-        found.append(exact >> _GUARD_BITS)
-    return tuple(found)
+        values.append(exact >> _GUARD_BITS)
+    return tuple(values)
 
 
-def decode(released: Sequence[int], whole: Sequence[int]) -> NDArray[np.float64]:
+def decode(released: Sequence[int], coefficients: Sequence[int]) -> NDArray[np.float64]:
     """Return the prefix sums in the units of the readings, float64[T], from y = C x + z.
 
     The function solves C x̂ = y by forward substitution; the running sums of x̂ are B y.
     """
-    c = np.asarray(whole[1:], dtype=np.float64)
-    guessed = np.zeros(len(released))
+    c = np.asarray(coefficients[1:], dtype=np.float64)
+    estimates = np.zeros(len(released))
     for t, value in enumerate(released):
-        known = guessed[max(0, t - len(c)) : t][::-1]
-        guessed[t] = (value - float(c[: len(known)] @ known)) / whole[0]
-    return np.cumsum(guessed)
+        earlier = estimates[max(0, t - len(c)) : t][::-1]
+        estimates[t] = (value - float(c[: len(earlier)] @ earlier)) / coefficients[0]
+    return np.cumsum(estimates)

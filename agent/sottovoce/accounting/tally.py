@@ -25,7 +25,7 @@ Part = tuple[float, float, "SampledGaussian | None"]  # μ² of the closed form,
 Parts = frozenset[tuple[Part, int]]
 """All charges to one unit, and how often each was made."""
 
-_NOTHING: Parts = frozenset()
+_NO_PARTS: Parts = frozenset()
 
 
 class Tally:
@@ -41,11 +41,11 @@ class Tally:
     def __init__(self, delta: float) -> None:
         self._delta = delta
         self._starts = [0]  # first units of the runs, ascending; each run ends where the next begins
-        self._runs = [_NOTHING]
+        self._runs = [_NO_PARTS]
         self._single: dict[int, Parts] = {}
 
     def add(self, event: Event, changes: int = 1) -> None:
-        """Charge an event to the units that it touches, for the number of changes that `charged_as` returns.
+        """Charge an event to the units that it touches, for the number of changes that `convert_charge` returns.
 
         Raises:
             TaskRefused: if the cost is unknown because the event was not calibrated for `changes` changes.
@@ -53,38 +53,38 @@ class Tally:
         part = part_of(event, changes)
         for first, last in event.units.spans:
             if first == last:
-                self._single[first] = _add_part(self._single.get(first, _NOTHING), part)
+                self._single[first] = _add_part(self._single.get(first, _NO_PARTS), part)
                 continue
-            for place in range(
-                self._split_run_at(first), self._split_run_at(last + 1) if last < LAST else len(self._runs)
-            ):
-                self._runs[place] = _add_part(self._runs[place], part)
+            begin = self._split_run_at(first)
+            end = self._split_run_at(last + 1) if last < LAST else len(self._runs)
+            for index in range(begin, end):
+                self._runs[index] = _add_part(self._runs[index], part)
 
     def epsilon(self, units: Units = EVERY, event: Event | None = None) -> float:
-        """Return the largest ε among `units`, including `event`; rounded up, infinite without a guarantee."""
-        seen = {parts for first, last in units.spans for parts in self._distinct_parts(first, last)}
+        """Return the largest ε among `units`, including `event`; rounded up, infinite if there is no guarantee."""
+        distinct = {parts for first, last in units.spans for parts in self._distinct_parts(first, last)}
         if event is not None:
-            seen = {_add_part(parts, part_of(event)) for parts in seen}
-        return max(_unit_epsilon(parts, self._delta) for parts in seen)
+            distinct = {_add_part(parts, part_of(event)) for parts in distinct}
+        return max(_unit_epsilon(parts, self._delta) for parts in distinct)
 
     def payable(self, event: Event, epsilon: float, changes: int = 1) -> Units | None:
         """Return the units of `event` that can pay for it from a budget of `epsilon`; None if there are none.
 
-        An event that touches every unit is paid for by all units or not at all.
+        An event that touches every unit must be paid for by all of them.
 
         Raises:
             TaskRefused: see `add`.
         """
         part = part_of(event, changes)
 
-        def pays(parts: Parts) -> bool:
+        def can_pay(parts: Parts) -> bool:
             return _is_affordable(_add_part(parts, part), epsilon, self._delta)
 
         if event.units == EVERY:
-            return EVERY if all(pays(parts) for parts in self._distinct_parts(0, LAST)) else None
+            return EVERY if all(can_pay(parts) for parts in self._distinct_parts(0, LAST)) else None
         spans: list[tuple[int, int]] = []
         for first, last in self._uniform_runs(event.units):
-            if not pays(self._parts_of_unit(first)):
+            if not can_pay(self._parts_of_unit(first)):
                 continue
             if spans and spans[-1][1] == first - 1:
                 first = spans.pop()[0]
@@ -98,37 +98,37 @@ class Tally:
         """
         return min(_affordable_repeats(parts, epsilon, self._delta) for parts in self._distinct_parts(0, LAST))
 
-    def renumbered(self) -> "Tally":
-        """Return a tally for renumbered units, which charges every unit the most that any unit was charged."""
-        most = Counter[Part]()
+    def renumber(self) -> "Tally":
+        """Return a tally for renumbered units, in which each unit is charged as much as any was before."""
+        largest_counts = Counter[Part]()
         for parts in {*self._runs, *(self._parts_of_unit(unit) for unit in self._single)}:
-            most |= Counter(dict(parts))
+            largest_counts |= Counter(dict(parts))
         tally = Tally(self._delta)
-        tally._runs = [frozenset(most.items())]
+        tally._runs = [frozenset(largest_counts.items())]
         return tally
 
     def _split_run_at(self, unit: int) -> int:
         """Return the index of the run that begins at `unit`, splitting the run that contains it if necessary."""
-        place = bisect_left(self._starts, unit)
-        if place == len(self._starts) or self._starts[place] != unit:
-            self._starts.insert(place, unit)
-            self._runs.insert(place, self._runs[place - 1])
-        return place
+        index = bisect_left(self._starts, unit)
+        if index == len(self._starts) or self._starts[index] != unit:
+            self._starts.insert(index, unit)
+            self._runs.insert(index, self._runs[index - 1])
+        return index
 
     def _parts_of_unit(self, unit: int) -> Parts:
         """Return all charges to one unit."""
-        return _merge_parts(self._runs[bisect_right(self._starts, unit) - 1], self._single.get(unit, _NOTHING))
+        return _merge_parts(self._runs[bisect_right(self._starts, unit) - 1], self._single.get(unit, _NO_PARTS))
 
     def _distinct_parts(self, first: int, last: int) -> set[Parts]:
-        """Return the charges of the units from `first` to `last`, each distinct charge at least once."""
+        """Return a set that contains all distinct charges of the units from `first` to `last`."""
         begin, end = bisect_right(self._starts, first) - 1, bisect_right(self._starts, last)
-        found = set(self._runs[begin:end])
+        distinct = set(self._runs[begin:end])
         if first == last:
             return {self._parts_of_unit(first)}
         if end - begin == 1:  # in a single run, units with equal individual charges have equal total charges
-            alike = {parts for unit, parts in self._single.items() if first <= unit <= last}
-            return found | {_merge_parts(self._runs[begin], parts) for parts in alike}
-        return found | {self._parts_of_unit(unit) for unit in self._single if first <= unit <= last}
+            individual = {parts for unit, parts in self._single.items() if first <= unit <= last}
+            return distinct | {_merge_parts(self._runs[begin], parts) for parts in individual}
+        return distinct | {self._parts_of_unit(unit) for unit in self._single if first <= unit <= last}
 
     def _uniform_runs(self, units: Units) -> Iterator[tuple[int, int]]:
         """Yield the first and last unit of each run in `units`; all units in a run have equal charges."""
@@ -143,29 +143,29 @@ class Tally:
 
 @lru_cache(maxsize=4096)
 def _add_part(parts: Parts, part: Part) -> Parts:
-    counted = dict(parts)
-    counted[part] = counted.get(part, 0) + 1
-    return frozenset(counted.items())
+    counts = dict(parts)
+    counts[part] = counts.get(part, 0) + 1
+    return frozenset(counts.items())
 
 
 @lru_cache(maxsize=4096)
-def _merge_parts(one: Parts, other: Parts) -> Parts:
-    return frozenset((Counter(dict(one)) + Counter(dict(other))).items())
+def _merge_parts(first: Parts, second: Parts) -> Parts:
+    return frozenset((Counter(dict(first)) + Counter(dict(second))).items())
 
 
 def part_of(event: Event, changes: int = 1) -> Part:
-    """Return the part of an event that composition needs, for data sets that are `changes` changes apart.
+    """Return the parts of an event's cost that composition needs, for data sets that are `changes` changes apart.
 
     Raises:
-        TaskRefused: if the event is sampled and `changes` is above 1, since there is no closed form for that case.
+        TaskRefused: if the event is sampled and `changes` is above 1, because that case has no closed form.
     """
-    closed = event.mu_squared > 0 or event.epsilon > 0 or isinstance(event, Moved)
-    if not closed and changes > 1:
+    has_closed_form = event.mu_squared > 0 or event.epsilon > 0 or isinstance(event, Moved)
+    if not has_closed_form and changes > 1:
         raise TaskRefused(
             "the cost of a sampled release for two changes is unknown; use a task with the ledger's "
             "neighbouring relation"
         )
-    sampled = None if closed else cast("SampledGaussian", with_units(event, EVERY))
+    sampled = None if has_closed_form else cast("SampledGaussian", with_units(event, EVERY))
     return changes * changes * event.mu_squared, changes * event.epsilon, sampled
 
 
@@ -183,17 +183,17 @@ def _unit_epsilon(parts: Parts, delta: float) -> float:
 @lru_cache(maxsize=1024)
 def _is_affordable(parts: Parts, epsilon: float, delta: float) -> bool:
     """Return whether the unit's cost at δ is at most ε; this is also fast for sampled releases."""
-    return _costs_at_most(epsilon, *_cost_sums(parts), delta)
+    return _is_cost_at_most(epsilon, *_cost_sums(parts), delta)
 
 
-def _costs_at_most(
+def _is_cost_at_most(
     epsilon: float, mu_squared: float, pure: float, sampled: "dict[SampledGaussian, int]", delta: float
 ) -> bool:
     if not sampled or math.isinf(pure):
         return sum_epsilons(gaussian_epsilon(math.sqrt(mu_squared), delta), pure) <= epsilon
-    from sottovoce.accounting.sampled import affordable
+    from sottovoce.accounting.sampled import is_affordable
 
-    return affordable(epsilon, mu_squared, pure, sampled, delta)
+    return is_affordable(epsilon, mu_squared, pure, sampled, delta)
 
 
 @lru_cache(maxsize=256)
@@ -205,7 +205,7 @@ def _affordable_repeats(parts: Parts, epsilon: float, delta: float) -> float:
         middle = math.sqrt(low * high)
         mu_squared, pure, sampled = _cost_sums(parts)
         counts = {event: max(1, round(count * middle)) for event, count in sampled.items()}
-        if _costs_at_most(epsilon, middle * mu_squared, middle * pure, counts, delta):
+        if _is_cost_at_most(epsilon, middle * mu_squared, middle * pure, counts, delta):
             low = middle
         else:
             high = middle

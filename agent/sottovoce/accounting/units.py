@@ -24,14 +24,14 @@ class Units:
 
     def __post_init__(self) -> None:
         """Raise PrivacyError if the spans are not a set of units, or if the set is empty."""
-        after = -1
+        adjacent = -1
         for first, last in self.spans:
-            if not after < first <= last <= LAST:
+            if not adjacent < first <= last <= LAST:
                 raise PrivacyError(
                     "the unit runs of a charge must be in ascending order with gaps between them; this is a "
                     "bug; please report it"
                 )
-            after = last + 1
+            adjacent = last + 1
         if not self.spans:
             raise PrivacyError(
                 "a charge must cover at least one unit, because every result computed from records has a cost"
@@ -44,7 +44,7 @@ class Units:
 
     @classmethod
     def of(cls, numbers: Iterable[int]) -> Self:
-        """Return the set of units with these numbers.
+        """Return the set of units with the given numbers.
 
         Raises:
             PrivacyError: if `numbers` is empty.
@@ -61,10 +61,10 @@ class Units:
 EVERY = Units(((0, LAST),))
 
 
-def overlap(one: Units, other: Units) -> Units | None:
+def overlap(left: Units, right: Units) -> Units | None:
     """Return the intersection of two sets; None if it is empty."""
-    both = ((max(a, c), min(b, d)) for a, b in one.spans for c, d in other.spans)
-    spans = tuple(sorted((first, last) for first, last in both if first <= last))
+    intersections = ((max(a, c), min(b, d)) for a, b in left.spans for c, d in right.spans)
+    spans = tuple(sorted((first, last) for first, last in intersections if first <= last))
     return Units(spans) if spans else None
 
 

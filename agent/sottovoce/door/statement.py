@@ -44,5 +44,7 @@ class PrivacyStatement:
 
     def as_dict(self) -> dict[str, str | float | None]:
         """Return the statement as a JSON-ready dictionary."""
-        said = {**asdict(self), "status": self.status.value}
-        return said if self.epsilon_alone is not None else {key: said[key] for key in said if key != "epsilon_alone"}
+        fields = {**asdict(self), "status": self.status.value}
+        if self.epsilon_alone is None:
+            del fields["epsilon_alone"]
+        return fields

@@ -17,7 +17,7 @@ class Query:
     Attributes:
         learner: name of the learner that sends the query.
         kind: kind of release; `gradient` is a sum of clipped per-example gradients, `record` one perturbed record.
-        slot: the position in the learner's public schedule, or the record index, from 0.
+        slot: position in the learner's public schedule, or the record index, from 0.
         point: float64[P], the already public point at which the gradient is computed; empty for a record.
     """
 

@@ -18,12 +18,12 @@ import numpy as np
 MAX_EPSILON = 500.0
 MIN_EPSILON = 2.0**-16
 PROBABILITY_BITS = 128  # p and 1 - p are multiples of 2^-128
-_ALL = 1 << PROBABILITY_BITS
+_PROBABILITY_UNITS = 1 << PROBABILITY_BITS
 
 # p is rounded down until its odds are this far below the limit for ε; `_tail` errs by at most 2^-28 up to D = 2^20.
 _SLACK = 2.0**-24
 # A γ closer to 1 would exhaust a float's precision, and the error is already below 10⁻⁶.
-_LARGEST_GAMMA = 1 - 2.0**-20
+_MAX_GAMMA = 1 - 2.0**-20
 _BISECTIONS = 60
 _TERMS = 4096
 
@@ -72,8 +72,8 @@ def best_cap(dimension: int, epsilon: float) -> Cap:
     """
     if dimension == 1:
         inside = _scaled_probability(epsilon, 0.5)
-        return Cap(1, 1.0, inside, math.ldexp(2 * inside - _ALL, -PROBABILITY_BITS))
-    low, high = 0.0, _LARGEST_GAMMA
+        return Cap(1, 1.0, inside, math.ldexp(2 * inside - _PROBABILITY_UNITS, -PROBABILITY_BITS))
+    low, high = 0.0, _MAX_GAMMA
     for _ in range(_BISECTIONS):
         middle = (low + high) / 2
         q, moment = _tail(dimension, middle)
@@ -81,15 +81,15 @@ def best_cap(dimension: int, epsilon: float) -> Cap:
         low, high = (middle, high) if moment * growth > middle * (1 + growth * q) else (low, middle)
     q, moment = _tail(dimension, low)
     inside = _scaled_probability(epsilon, q)
-    p, rest = math.ldexp(inside, -PROBABILITY_BITS), math.ldexp(_ALL - inside, -PROBABILITY_BITS)
-    return Cap(dimension, low, inside, moment * (p / q - rest / (1 - q)))
+    p, complement = math.ldexp(inside, -PROBABILITY_BITS), math.ldexp(_PROBABILITY_UNITS - inside, -PROBABILITY_BITS)
+    return Cap(dimension, low, inside, moment * (p / q - complement / (1 - q)))
 
 
 def _scaled_probability(epsilon: float, q: float) -> int:
     """Return ⌊p 2^128⌋ or less, where p is the largest with p/(1 - p) ≤ e^ε q/(1 - q)."""
     odds = math.exp(epsilon) * q / (1 - q) * (1 - _SLACK)
     outside = int(math.ldexp(1 / (1 + odds), PROBABILITY_BITS)) + 1
-    return _ALL - outside
+    return _PROBABILITY_UNITS - outside
 
 
 def _tail(dimension: int, gamma: float) -> tuple[float, float]:
@@ -112,8 +112,8 @@ def _series(top: float, bottom: float, x: float) -> float:
     """Return Σ_n (top)_n/(bottom)_n xⁿ, all terms positive, 0 ≤ x < 1; relative error below 2^-51 per term added."""
     total, term, n = 1.0, 1.0, 0
     while True:
-        places = np.arange(n, n + _TERMS, dtype=np.float64)
-        ratios = (top + places) / (bottom + places) * x
+        indices = np.arange(n, n + _TERMS, dtype=np.float64)
+        ratios = (top + indices) / (bottom + indices) * x
         terms = term * np.cumprod(ratios)
         total += float(terms.sum())
         term, n = float(terms[-1]), n + _TERMS

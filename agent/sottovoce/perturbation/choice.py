@@ -19,8 +19,8 @@ _SCHEMES: dict[str, Callable[[int, int, float], Scheme]] = {
 }
 OWN = (*_SCHEMES, "best", "exact")
 """Reserved names, which other packages must not use."""
-_BROUGHT: dict[str, Callable[[int, int, float], Scheme]] = {}
-"""Schemes from other packages that this device uses; its peers also perturb their records with them."""
+_REGISTERED: dict[str, Callable[[int, int, float], Scheme]] = {}
+"""Schemes that other packages have registered on this device; its peers also use them to perturb their records."""
 _SOUND = ("laplace", "privunit", "krr-privunit")
 
 
@@ -48,7 +48,7 @@ def scheme(name: str, features: int, classes: int, epsilon: float | None) -> Sch
         )
     if epsilon is None:
         return _check_width(Exact(features, classes))
-    make = _SCHEMES.get(name) or _BROUGHT.get(name)
+    make = _SCHEMES.get(name) or _REGISTERED.get(name)
     if make is None:
         raise PrivacyError(f"unknown scheme `{name}`; use one of {', '.join(_SCHEMES)}, or exact")
     if not MIN_EPSILON <= epsilon <= MAX_EPSILON:
@@ -60,13 +60,13 @@ def scheme(name: str, features: int, classes: int, epsilon: float | None) -> Sch
 
 def register_scheme(name: str, make: Callable[[int, int, float], Scheme]) -> None:
     """Register another package's scheme under `name`; `make` creates it for (features, classes, epsilon)."""
-    _BROUGHT[name] = make
+    _REGISTERED[name] = make
 
 
 def best(features: int, classes: int, epsilon: float | None) -> Scheme:
     """Return the scheme with the least predicted error (`Scheme.error`), which depends only on public d, c and ε.
 
-    At small ε, this is PrivUnit on the tensor; at larger ε, randomised response with PrivUnit; without ε, `exact`.
+    At small ε, this is PrivUnit on the tensor; at larger ε, randomised response with PrivUnit; for None, `exact`.
 
     Raises:
         PrivacyError: see `scheme`.

@@ -1,4 +1,4 @@
-"""A scheme without noise, which serves as a baseline for comparison."""
+"""A noise-free scheme that serves as a baseline for comparison."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -11,7 +11,7 @@ from sottovoce.perturbation.scheme import Floats, Moments, Values, copies_of, la
 
 @dataclass(frozen=True, slots=True)
 class Exact:
-    """A scheme that releases the label and x at L2 length 1, rounded to a fine grid, so anyone can read the record.
+    """A scheme that releases the label and x, scaled to L2 length 1 and rounded to a fine grid; it hides nothing.
 
     Attributes:
         features: d.

@@ -36,7 +36,7 @@ class LaplaceCopies:
 
     def __post_init__(self) -> None:
         """Raise PrivacyError if the noise exceeds the range of the grid."""
-        _check(self.scale, self.epsilon)
+        _check_scale(self.scale, self.epsilon)
 
     @property
     def copies(self) -> int:
@@ -78,7 +78,7 @@ class LaplaceCopies:
         return _is_plausible(self, values)
 
     def decode(self, values: Values) -> Floats:
-        """Return each copy as released, rescaled to the units of x. See Scheme.decode."""
+        """Return each released copy, rescaled to the units of x. See Scheme.decode."""
         return scaled(values, 2.0**self.exponent, self.features)
 
     def moments(self, values: Values) -> Moments:
@@ -108,7 +108,7 @@ class Laplace:
 
     def __post_init__(self) -> None:
         """Raise PrivacyError if the noise exceeds the range of the grid."""
-        _check(self.scale, self.epsilon)
+        _check_scale(self.scale, self.epsilon)
 
     @property
     def copies(self) -> int:
@@ -154,7 +154,7 @@ class Laplace:
         return from_tensor(scaled(values, 2.0**self.exponent, self.features))
 
     def moments(self, values: Values) -> Moments:
-        """Return Σ_k T_k T_kᵀ, which is xxᵀ without noise, minus the noise variance per block. See Scheme.moments."""
+        """Return Σ_k T_k T_kᵀ, an estimate of xxᵀ, minus the noise variance per block. See Scheme.moments."""
         first, second = sums(values, self.features)
         step = 2.0**self.exponent
         second *= step * step
@@ -172,8 +172,8 @@ def _is_plausible(scheme: "LaplaceCopies | Laplace", values: Values) -> bool:
 
     The sum exceeds D + √(2Dt) + t scales with probability at most e^-t.
     """
-    noise = scheme.width + math.sqrt(2 * scheme.width * _TAIL) + _TAIL
-    return float(np.abs(values.astype(np.float64)).sum()) <= scheme.unit * scheme.copies + noise * scheme.scale
+    noise_bound = scheme.width + math.sqrt(2 * scheme.width * _TAIL) + _TAIL
+    return float(np.abs(values.astype(np.float64)).sum()) <= scheme.unit * scheme.copies + noise_bound * scheme.scale
 
 
 def _noise_variance(scheme: LaplaceCopies | Laplace) -> float:
@@ -187,7 +187,7 @@ def _dense_norm_ratio(features: int) -> float:
     return max(1.0, 2 * features / math.pi)
 
 
-def _check(scale: int, epsilon: float) -> None:
+def _check_scale(scale: int, epsilon: float) -> None:
     if scale > _MAX_SCALE:
         raise PrivacyError(
             f"ε = {epsilon:g} for a record requires more noise than the grid allows; increase privacy.epsilon"

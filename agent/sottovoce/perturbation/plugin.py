@@ -26,7 +26,7 @@ class ReleasingScheme(Scheme, Protocol):
 
         Args:
             row: float64[d], the transformed record, which the mechanism must scale to length 1 in `norm`.
-            label: label, counted from 0.
+            label: the record's label, counted from 0.
             words: the only source of randomness to use.
 
         Returns:

@@ -61,10 +61,10 @@ class PrivUnit:
         """See Scheme.moments; uses E Σ_k V_k V_kᵀ = copies (1 - γm)/D · I + γm · xxᵀ, where copies/D = 1/d."""
         cap, step = self.cap, 2.0**self.exponent
         first, second = sums(values, self.features)
-        return Moments(from_tensor(first * (step / cap.mean)), debiased(second, cap, step, len(values)), len(values))
+        return Moments(from_tensor(first * (step / cap.mean)), debias(second, cap, step, len(values)), len(values))
 
 
-def debiased(second: Floats, cap: Cap, step: float, count: int) -> Floats:
+def debias(second: Floats, cap: Cap, step: float, count: int) -> Floats:
     """Return an estimate of Σ xxᵀ, float64[d, d], from Σ VVᵀ over all blocks of `count` releases, in grid steps."""
     features = len(second)
     estimate: Floats = second * (step * step / cap.share)

@@ -40,9 +40,9 @@ class RandomisedLabel:
     @property
     def error(self) -> float:
         """Return 4 Var q_k, the variance of 2 q_k - 1 with expectation ±1, averaged over k."""
-        true, other = self.true_weight / self.total, self.other_weight / self.total
-        variance = (true * (1 - true) + (self.classes - 1) * other * (1 - other)) / self.classes
-        return 4 * variance / (true - other) ** 2
+        p_true, p_other = self.true_weight / self.total, self.other_weight / self.total
+        variance = (p_true * (1 - p_true) + (self.classes - 1) * p_other * (1 - p_other)) / self.classes
+        return 4 * variance / (p_true - p_other) ** 2
 
     def decode(self, labels: Values) -> Floats:
         """Return the unbiased estimates 2 q_k - 1 of y⁽ᵏ⁾, with q_k = (1[label = k] - p_other)/(p_true - p_other).

@@ -55,7 +55,7 @@ class Scheme(Protocol):
 
     @property
     def epsilon(self) -> float | None:
-        """Return the ε of one release: pure, replace-one, for the whole record with its label; None without noise."""
+        """Return the ε of one release: pure, replace-one, for the whole record with its label; None if noise-free."""
         ...
 
     @property
@@ -124,8 +124,8 @@ def copies_of(classes: int) -> int:
 
 def label_signs(labels: Values, classes: int) -> Floats:
     """Return y⁽ᵏ⁾ = ±1, float64[n, copies], for labels int64[n]."""
-    compared = np.array([1]) if classes == 2 else np.arange(classes)
-    return np.where(labels[:, np.newaxis] == compared, 1.0, -1.0)
+    positive_labels = np.array([1]) if classes == 2 else np.arange(classes)
+    return np.where(labels[:, np.newaxis] == positive_labels, 1.0, -1.0)
 
 
 def from_tensor(tensor: Floats) -> Floats:

@@ -7,7 +7,7 @@ import numpy as np
 
 from sottovoce.perturbation.cap import Cap, best_cap
 from sottovoce.perturbation.grid import length, slack, sphere_exponent
-from sottovoce.perturbation.priv_unit import debiased
+from sottovoce.perturbation.priv_unit import debias
 from sottovoce.perturbation.randomised_response import RandomisedLabel
 from sottovoce.perturbation.scheme import Floats, Moments, Values, copies_of, scaled, sums
 
@@ -60,8 +60,8 @@ class LabelledPrivUnit:
 
     def emits(self, values: Values) -> bool:
         """Return whether the values are a label and a rounded point on the sphere. See Scheme.emits."""
-        off = abs(length(values[1:], self.exponent) - 1)
-        return 0 <= values[0] < self.classes and off <= slack(self.features, self.exponent)
+        deviation = abs(length(values[1:], self.exponent) - 1)
+        return 0 <= values[0] < self.classes and deviation <= slack(self.features, self.exponent)
 
     def decode(self, values: Values) -> Floats:
         """Return (2 q_k - 1) z. See Scheme.decode."""
@@ -74,4 +74,4 @@ class LabelledPrivUnit:
         signs = self.label.decode(values[:, 0])
         vectors = scaled(values[:, 1:], step / cap.mean, self.features)[:, 0]
         _, second = sums(values[:, 1:], self.features)
-        return Moments(signs.T @ vectors, debiased(second, cap, step, len(values)), len(values))
+        return Moments(signs.T @ vectors, debias(second, cap, step, len(values)), len(values))

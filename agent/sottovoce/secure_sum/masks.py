@@ -15,8 +15,8 @@ from sottovoce.errors import MessageRefused
 WIDTHS = (2, 3, 4, 6, 8)
 """Possible numbers of bytes per value; the smallest that can represent the sum is used."""
 
-_ROOM = 10  # standard deviations
-_ANY = X25519PrivateKey.from_private_bytes(bytes([1]) * 32)  # used only to test keys; protects nothing
+_TAIL_DEVIATIONS = 10  # noise beyond this number of standard deviations is neglected
+_TEST_KEY = X25519PrivateKey.from_private_bytes(bytes([1]) * 32)  # used only to test keys; protects nothing
 _NONCE = bytes(16)  # each key masks one vector
 
 
@@ -28,7 +28,7 @@ def width_of(members: int, reach: int, share: int) -> int:
         reach: the largest magnitude of a value in one vector, in grid units.
         share: σ of one member's noise share, in grid units.
     """
-    largest = members * reach + _ROOM * share * (math.isqrt(members) + 1)
+    largest = members * reach + _TAIL_DEVIATIONS * share * (math.isqrt(members) + 1)
     return next((width for width in WIDTHS if 2 * largest < 2 ** (8 * width)), WIDTHS[-1])
 
 
@@ -41,39 +41,41 @@ def own_mask(seed: bytes, h: bytes, size: int, width: int) -> NDArray[np.uint64]
         size: vector length.
         width: bytes per value.
     """
-    return _stream(_derived(seed, h, b"sottovoce/secure-sum/own-mask/v1"), size, width)
+    return _key_stream(_derive_key(seed, h, b"sottovoce/secure-sum/own-mask/v1"), size, width)
 
 
 def pair_mask(
-    own: X25519PrivateKey, other: bytes, h: bytes, pair: tuple[int, int], size: int, width: int
+    private_key: X25519PrivateKey, public_key: bytes, h: bytes, pair: tuple[int, int], size: int, width: int
 ) -> NDArray[np.uint64]:
     """Return the mask that two members share, uint64[size]; the first member adds it and the second subtracts it.
 
-    The mask's key is bound to the two places, so a device that offers a copy of another member's key gains nothing.
+    The mask's key is bound to the two roster indices, so a device that offers a copy of another member's key gains
+    nothing.
 
     Args:
-        own: private key of one member.
-        other: public key of the other member.
+        private_key: private key of one member.
+        public_key: public key of the other member.
         h: round hash.
-        pair: the two members' places in the roster, in any order.
+        pair: the two members' roster indices, in any order.
         size: vector length.
         width: bytes per value.
 
     Raises:
-        MessageRefused: for `malformed`, if `other` is not a valid key.
+        MessageRefused: for `malformed`, if `public_key` is not a valid key.
     """
-    places = b"".join(place.to_bytes(2, "big") for place in sorted(pair))
-    return _stream(_derived(shared_secret(own, other), h, b"sottovoce/secure-sum/pair-mask/v1" + places), size, width)
+    indices = b"".join(index.to_bytes(2, "big") for index in sorted(pair))
+    secret = shared_secret(private_key, public_key)
+    return _key_stream(_derive_key(secret, h, b"sottovoce/secure-sum/pair-mask/v1" + indices), size, width)
 
 
-def shared_secret(own: X25519PrivateKey, other: bytes) -> bytes:
+def shared_secret(private_key: X25519PrivateKey, public_key: bytes) -> bytes:
     """Return the X25519 shared secret of two keys, 32 bytes.
 
     Raises:
-        MessageRefused: for `malformed`, if `other` is not a valid key.
+        MessageRefused: for `malformed`, if `public_key` is not a valid key.
     """
     try:
-        return own.exchange(X25519PublicKey.from_public_bytes(other))
+        return private_key.exchange(X25519PublicKey.from_public_bytes(public_key))
     except ValueError as error:
         raise MessageRefused("malformed", "a cell member offered an invalid key") from error
 
@@ -85,7 +87,7 @@ def check_keys(*keys: bytes) -> None:
         MessageRefused: for `malformed`, if one of the keys is invalid or yields the same secret with every key.
     """
     for key in keys:
-        shared_secret(_ANY, key)
+        shared_secret(_TEST_KEY, key)
 
 
 def packed(vector: NDArray[np.uint64], width: int) -> bytes:
@@ -94,21 +96,21 @@ def packed(vector: NDArray[np.uint64], width: int) -> bytes:
 
 
 def unpacked(raw: bytes, width: int) -> NDArray[np.uint64]:
-    """Return values from their packed form, uint64; the inverse of `packed`."""
-    whole = np.zeros((len(raw) // width, 8), dtype=np.uint8)
-    whole[:, :width] = np.frombuffer(raw, dtype=np.uint8).reshape(-1, width)
-    return whole.view("<u8").ravel().astype(np.uint64)
+    """Unpack values packed by `packed`, as uint64."""
+    padded = np.zeros((len(raw) // width, 8), dtype=np.uint8)
+    padded[:, :width] = np.frombuffer(raw, dtype=np.uint8).reshape(-1, width)
+    return padded.view("<u8").ravel().astype(np.uint64)
 
 
 def centred(vector: NDArray[np.uint64], width: int) -> NDArray[np.int64]:
-    """Return the representatives nearest to 0 of numbers modulo 2^(8 width), int64."""
+    """Map numbers modulo 2^(8 width) to their representatives nearest to 0, int64."""
     shift = np.uint64(64 - 8 * width)
     return (vector << shift).view(np.int64) >> np.int64(shift)
 
 
-def _derived(secret: bytes, h: bytes, purpose: bytes) -> bytes:
+def _derive_key(secret: bytes, h: bytes, purpose: bytes) -> bytes:
     return HKDF(algorithm=SHA256(), length=32, salt=h, info=purpose).derive(secret)
 
 
-def _stream(key: bytes, size: int, width: int) -> NDArray[np.uint64]:
+def _key_stream(key: bytes, size: int, width: int) -> NDArray[np.uint64]:
     return unpacked(Cipher(ChaCha20(key, _NONCE), mode=None).encryptor().update(bytes(size * width)), width)

@@ -44,9 +44,9 @@ class Secrets:
     """The secrets that open a sum.
 
     Attributes:
-        seeds: seeds of the survivors' own masks, in ascending order of place.
-        mask_keys: private mask keys of the members that dropped out, in ascending order of place.
-        cheated: places of members whose shares do not match their offers; if there are any, the sum cannot be opened.
+        seeds: seeds of the survivors' own masks, in roster order.
+        mask_keys: private mask keys of the members that dropped out, in roster order.
+        cheated: roster indices of members whose shares do not match their offers; if any, the sum cannot be opened.
     """
 
     seeds: tuple[bytes, ...]
@@ -61,18 +61,21 @@ def recover_secrets(
 
     Args:
         roster: the roster.
-        members: places of the members that dealt shares to all others.
-        survivors: places of the survivors, ascending.
-        revealed: the shares that each member revealed for these survivors, from as many members as the threshold
-            requires.
+        members: roster indices of the members that dealt shares to all others.
+        survivors: roster indices of the survivors, ascending.
+        revealed: each member's revealed shares for these survivors, from as many members as the threshold requires.
     """
-    gone = [place for place in members if place not in survivors]
+    dropouts = [index for index in members if index not in survivors]
     combiner = Combiner(tuple(sorted(revealed)))
     seeds = [
-        combiner.secret({one: said.seeds[i].share for one, said in revealed.items()}) for i in range(len(survivors))
+        combiner.secret({index: shares.seeds[position].share for index, shares in revealed.items()})
+        for position in range(len(survivors))
     ]
-    keys = [combiner.secret({one: said.mask_keys[i].share for one, said in revealed.items()}) for i in range(len(gone))]
-    return Secrets(tuple(seeds), tuple(keys), _cheated(roster, survivors, gone, seeds, keys))
+    mask_keys = [
+        combiner.secret({index: shares.mask_keys[position].share for index, shares in revealed.items()})
+        for position in range(len(dropouts))
+    ]
+    return Secrets(tuple(seeds), tuple(mask_keys), _find_cheaters(roster, survivors, dropouts, seeds, mask_keys))
 
 
 def is_seed(seed: bytes, offer: Offer) -> bool:
@@ -85,13 +88,19 @@ def is_mask_key(key: bytes, offer: Offer) -> bool:
     return X25519PrivateKey.from_private_bytes(key).public_key().public_bytes_raw() == offer.mask_key
 
 
-def _cheated(
-    roster: Roster, survivors: Sequence[int], gone: Sequence[int], seeds: Sequence[bytes], keys: Sequence[bytes]
+def _find_cheaters(
+    roster: Roster,
+    survivors: Sequence[int],
+    dropouts: Sequence[int],
+    seeds: Sequence[bytes],
+    mask_keys: Sequence[bytes],
 ) -> tuple[int, ...]:
     wrong_seeds = [
-        place for place, seed in zip(survivors, seeds, strict=True) if not is_seed(seed, roster.offers[place])
+        index for index, seed in zip(survivors, seeds, strict=True) if not is_seed(seed, roster.offers[index])
     ]
-    wrong_keys = [place for place, key in zip(gone, keys, strict=True) if not is_mask_key(key, roster.offers[place])]
+    wrong_keys = [
+        index for index, key in zip(dropouts, mask_keys, strict=True) if not is_mask_key(key, roster.offers[index])
+    ]
     return (*wrong_seeds, *wrong_keys)
 
 
@@ -103,32 +112,32 @@ def total_of(
     Args:
         roster: the roster.
         h: round hash.
-        members: places of the members that dealt shares to all others.
-        vectors: masked vectors of all survivors, by place.
+        members: roster indices of the members that dealt shares to all others.
+        vectors: masked vectors of all survivors, by roster index.
         secrets: the secrets from `recover_secrets`, with an empty `cheated`.
         size: vector length.
 
     Raises:
-        MessageRefused: for `shape`, if the vectors do not all have the same length, or one that fits `size`.
+        MessageRefused: for `shape`, if the vectors do not all have the same length, or that length does not fit `size`.
     """
     survivors = sorted(vectors)
-    width, rest = divmod(len(vectors[survivors[0]]), size)
-    if rest or len({len(raw) for raw in vectors.values()}) != 1:
+    width, remainder = divmod(len(vectors[survivors[0]]), size)
+    if remainder or len({len(raw) for raw in vectors.values()}) != 1:
         raise MessageRefused("shape", "the masked vectors of a cell do not all have the same length")
-    gone = [place for place in members if place not in vectors]
+    dropouts = [index for index in members if index not in vectors]
     total = np.zeros(size, dtype=np.uint64)
-    for place, seed in zip(survivors, secrets.seeds, strict=True):
-        total += unpacked(vectors[place], width) - own_mask(seed, h, size, width)
-    for place, key in zip(gone, secrets.mask_keys, strict=True):
+    for index, seed in zip(survivors, secrets.seeds, strict=True):
+        total += unpacked(vectors[index], width) - own_mask(seed, h, size, width)
+    for index, key in zip(dropouts, secrets.mask_keys, strict=True):
         private = X25519PrivateKey.from_private_bytes(key)
-        for other in survivors:
-            mask = pair_mask(private, roster.offers[other].mask_key, h, (place, other), size, width)
-            total = total + mask if place < other else total - mask
+        for survivor in survivors:
+            mask = pair_mask(private, roster.offers[survivor].mask_key, h, (index, survivor), size, width)
+            total = total + mask if index < survivor else total - mask
     return centred(total, width)
 
 
 class Lie(MessageRefused):
-    """Raised for a false statement that no honest device could have made."""
+    """Raised for a false statement that no honest device would make."""
 
 
 class Opening(Struct, frozen=True, forbid_unknown_fields=True, array_like=True):
@@ -136,7 +145,7 @@ class Opening(Struct, frozen=True, forbid_unknown_fields=True, array_like=True):
 
     Attributes:
         roster: signed offers, ordered by owner.
-        members: places of the members that dealt shares to all others.
+        members: roster indices of the members that dealt shares to all others.
         roots: the commitments of these members to their shares.
         stands: signed confirmations of the same survivors, from as many survivors as the threshold requires.
         seeds: see Secrets.
@@ -159,7 +168,7 @@ class Verified:
         opening: the opening.
         roster: the opening's roster.
         round: round digest h.
-        survivors: places of the survivors, ascending.
+        survivors: roster indices of the survivors, ascending.
     """
 
     opening: Opening
@@ -175,15 +184,16 @@ class Verified:
 
 
 def verify_opening(
-    opening: Opening, cell: Cell, belongs: Callable[[Statement], None], refused: Callable[[str], bool]
+    opening: Opening, cell: Cell, verify_signature: Callable[[Statement], None], is_revoked: Callable[[str], bool]
 ) -> Verified:
     """Check every statement in an opening.
 
     Args:
         opening: an opening from an untrusted source.
         cell: the cell's rule.
-        belongs: raises MessageRefused if a statement was not signed by its owner or the owner is not in this fleet.
-        refused: returns whether the fleet has revoked a device; the confirmations of revoked devices do not count.
+        verify_signature: raises MessageRefused if a statement was not signed by its owner or the owner is not in this
+            fleet.
+        is_revoked: returns whether the fleet has revoked a device; the confirmations of revoked devices do not count.
 
     Raises:
         Lie: if the opening contains a false statement.
@@ -193,8 +203,8 @@ def verify_opening(
     if not cell.least <= len(roster) <= cell.most:
         raise _invalid_opening("the roster size is not allowed in this task")
     for statement in roster.statements:
-        belongs(statement)
-    members, needed = opening.members, cell.opens_at(len(roster))
+        verify_signature(statement)
+    members, threshold = opening.members, cell.opens_at(len(roster))
     if list(members) != sorted(set(members)) or not members or members[-1] >= len(roster):
         raise _invalid_opening("the members are not valid roster positions")
     if len(opening.roots) != len(members) or not opening.stands:
@@ -204,21 +214,22 @@ def verify_opening(
     survivors = stand.survivors
     if stand.round != h or list(survivors) != sorted(set(survivors)) or not {*survivors} <= {*members}:
         raise _invalid_opening("the survivors are not members of the round")
-    credentials = {roster.owners[place]: roster.statements[place].credential for place in survivors}
-    for one in opening.stands:
-        if one.owner not in credentials or body_of(one, Stand) != stand:
+    credentials = {roster.owners[index]: roster.statements[index].credential for index in survivors}
+    for confirmation in opening.stands:
+        owner = confirmation.owner
+        if owner not in credentials or body_of(confirmation, Stand) != stand:
             raise _invalid_opening("a device that did not survive confirmed the survivors, or the confirmations differ")
-        belongs(Statement(one.owner, one.body, credentials[one.owner], one.signature))
-    signers = {one.owner for one in opening.stands if not refused(one.owner)}
-    if min(len(signers), len(survivors)) < needed:
+        verify_signature(Statement(owner, confirmation.body, credentials[owner], confirmation.signature))
+    signers = {confirmation.owner for confirmation in opening.stands if not is_revoked(confirmation.owner)}
+    if min(len(signers), len(survivors)) < threshold:
         raise MessageRefused("cell", "too few devices confirmed the survivors of an opened sum")
-    gone = [place for place in members if place not in survivors]
-    if (len(opening.seeds), len(opening.mask_keys)) != (len(survivors), len(gone)):
+    dropouts = [index for index in members if index not in survivors]
+    if (len(opening.seeds), len(opening.mask_keys)) != (len(survivors), len(dropouts)):
         raise _invalid_opening("the opening has the wrong number of secrets")
-    if _cheated(roster, survivors, gone, opening.seeds, opening.mask_keys):
+    if _find_cheaters(roster, survivors, dropouts, opening.seeds, opening.mask_keys):
         raise _invalid_opening("a secret does not match its owner's offer")
     return Verified(opening, roster, h, survivors)
 
 
-def _invalid_opening(why: str) -> Lie:
-    return Lie("cell", f"an opened sum is invalid: {why}")
+def _invalid_opening(reason: str) -> Lie:
+    return Lie("cell", f"an opened sum is invalid: {reason}")

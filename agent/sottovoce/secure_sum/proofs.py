@@ -36,7 +36,7 @@ SignatureVerifier = Callable[[Statement], None]
 
 
 class Equivocation(Struct, frozen=True, forbid_unknown_fields=True, array_like=True, tag="equivocation"):
-    """Proof that a device signed two statements of a kind of which it may sign only one."""
+    """Proof that a device signed two conflicting statements of a kind that it may sign only once per round."""
 
     first: Statement
     second: Statement
@@ -49,7 +49,7 @@ class WorthlessShares(Struct, frozen=True, forbid_unknown_fields=True, array_lik
         offer: the member's offer.
         deal: the member's deal, for a roster with this offer.
         of_mask_key: whether the secret is the mask key; otherwise it is the seed.
-        recipients: places of as many recipients as the threshold requires.
+        recipients: roster indices of the recipients, as many as the threshold requires.
         shares: the recipients' shares.
     """
 
@@ -67,7 +67,7 @@ class FalseShare(Struct, frozen=True, forbid_unknown_fields=True, array_like=Tru
         shown: the member's statement.
         revealed: all shares that the member revealed.
         roster: roster digest.
-        members: places of the members of the round.
+        members: roster indices of the round's members.
         roots: the members' roots.
     """
 
@@ -81,26 +81,26 @@ class FalseShare(Struct, frozen=True, forbid_unknown_fields=True, array_like=Tru
 Proof = Equivocation | WorthlessShares | FalseShare
 
 
-def false_share(place: Place, revealed: Revealed, members: Places, roots: Roots) -> int | None:
+def false_share(recipient: Place, revealed: Revealed, members: Places, roots: Roots) -> int | None:
     """Return the dealer of the first share that does not match its root; None if all shares match.
 
     Args:
-        place: place of the member that revealed the shares.
+        recipient: roster index of the member that revealed the shares.
         revealed: the shares.
-        members: places of the members of the round.
+        members: roster indices of the round's members.
         roots: the members' roots.
     """
-    by_dealer = dict(zip(members, roots, strict=True))
-    for one, of_mask_key in _all_shares(revealed):
-        if root_of(one, place, of_mask_key=of_mask_key) != by_dealer.get(one.dealer):
-            return one.dealer
+    root_by_dealer = dict(zip(members, roots, strict=True))
+    for share, of_mask_key in _all_shares(revealed):
+        if root_of(share, recipient, of_mask_key=of_mask_key) != root_by_dealer.get(share.dealer):
+            return share.dealer
     return None
 
 
 def root_of(share: RevealedShare, recipient: Place, *, of_mask_key: bool) -> bytes:
     """Return the root that a share's dealer must have signed."""
-    own = mask_key_leaf(recipient, share.share) if of_mask_key else seed_leaf(recipient, share.share)
-    seed, mask_key = (share.other, own) if of_mask_key else (own, share.other)
+    leaf = mask_key_leaf(recipient, share.share) if of_mask_key else seed_leaf(recipient, share.share)
+    seed, mask_key = (share.other, leaf) if of_mask_key else (leaf, share.other)
     return root_at(recipient, seed, mask_key, share.path)
 
 
@@ -109,86 +109,89 @@ def digest_of(revealed: Revealed) -> bytes:
     return sha256(msgpack.encode(revealed)).digest()
 
 
-def judge_proof(proof: Proof, cell: Cell, belongs: SignatureVerifier) -> tuple[str, str]:
-    """Return the node id of the device that cheated, and a description of how it did.
+def judge_proof(proof: Proof, cell: Cell, verify_signature: SignatureVerifier) -> tuple[str, str]:
+    """Return the node id of the device that cheated, and a description of how it cheated.
 
     Args:
         proof: a proof from an untrusted source.
         cell: the cell's rule.
-        belongs: raises MessageRefused if a statement was not signed by its owner or the owner is not in this fleet.
+        verify_signature: raises MessageRefused if a statement was not signed by its owner or the owner is not in this
+            fleet.
 
     Raises:
         MessageRefused: if the proof is not valid.
     """
     match proof:
         case Equivocation():
-            return _judge_equivocation(proof, belongs)
+            return _judge_equivocation(proof, verify_signature)
         case WorthlessShares():
-            return _judge_worthless_shares(proof, cell, belongs)
+            return _judge_worthless_shares(proof, cell, verify_signature)
         case FalseShare():
-            return _judge_false_share(proof, belongs)
+            return _judge_false_share(proof, verify_signature)
 
 
-def _judge_equivocation(proof: Equivocation, belongs: SignatureVerifier) -> tuple[str, str]:
+def _judge_equivocation(proof: Equivocation, verify_signature: SignatureVerifier) -> tuple[str, str]:
     first, second = proof.first, proof.second
     bodies = any_body_of(first), any_body_of(second)
     if first.owner != second.owner or bodies[0] == bodies[1] or _statement_key(bodies[0]) != _statement_key(bodies[1]):
         raise _worthless_proof()
-    belongs(first)
-    belongs(second)
+    verify_signature(first)
+    verify_signature(second)
     return first.owner, f"signed two statements of the kind {type(bodies[0]).__name__.lower()} in one round"
 
 
 def _statement_key(body: Body) -> tuple[type, bytes]:
     """Return the statement's key; a device may sign only one statement per key."""
     match body:
-        case Deal(roster=of) | Lead(roster=of) | Ready(roster=of):
-            return type(body), of
-        case Masked(round=of) | Named(round=of) | Stand(round=of):
-            return type(body), of
+        case Deal(roster=digest) | Lead(roster=digest) | Ready(roster=digest):
+            return type(body), digest
+        case Masked(round=digest) | Named(round=digest) | Stand(round=digest):
+            return type(body), digest
         case _:
             raise _worthless_proof()
 
 
-def _judge_worthless_shares(proof: WorthlessShares, cell: Cell, belongs: SignatureVerifier) -> tuple[str, str]:
+def _judge_worthless_shares(proof: WorthlessShares, cell: Cell, verify_signature: SignatureVerifier) -> tuple[str, str]:
     offer, deal = body_of(proof.offer, Offer), body_of(proof.deal, Deal)
     recipients = proof.recipients
-    right = (
+    is_consistent = (
         proof.offer.owner == proof.deal.owner
         and deal.offer == sha256(proof.offer.body).digest()
         and len(recipients) == len(proof.shares) == cell.opens_at(deal.size)
         and list(recipients) == sorted(set(recipients))
         and recipients[-1] < deal.size
         and all(
-            len(one.path) == path_bytes(deal.size) and root_of(one, at, of_mask_key=proof.of_mask_key) == deal.root
-            for at, one in zip(recipients, proof.shares, strict=True)
+            len(share.path) == path_bytes(deal.size)
+            and root_of(share, recipient, of_mask_key=proof.of_mask_key) == deal.root
+            for recipient, share in zip(recipients, proof.shares, strict=True)
         )
     )
-    if not right:
+    if not is_consistent:
         raise _worthless_proof()
-    secret = Combiner(recipients).secret(dict(zip(recipients, (one.share for one in proof.shares), strict=True)))
+    shares = {recipient: share.share for recipient, share in zip(recipients, proof.shares, strict=True)}
+    secret = Combiner(recipients).secret(shares)
     if is_mask_key(secret, offer) if proof.of_mask_key else is_seed(secret, offer):
         raise _worthless_proof()
-    belongs(proof.offer)
-    belongs(proof.deal)
+    verify_signature(proof.offer)
+    verify_signature(proof.deal)
     return proof.deal.owner, "dealt shares of a secret other than the one it offered"
 
 
-def _judge_false_share(proof: FalseShare, belongs: SignatureVerifier) -> tuple[str, str]:
+def _judge_false_share(proof: FalseShare, verify_signature: SignatureVerifier) -> tuple[str, str]:
     shown, members = body_of(proof.shown, Shown), proof.members
-    right = (
+    is_consistent = (
         len(members) == len(proof.roots)
         and shown.revealed == digest_of(proof.revealed)
         and shown.round == round_digest(proof.roster, members, proof.roots)
     )
-    if not right or false_share(shown.place, proof.revealed, members, proof.roots) is None:
+    if not is_consistent or false_share(shown.place, proof.revealed, members, proof.roots) is None:
         raise _worthless_proof()
-    belongs(proof.shown)
+    verify_signature(proof.shown)
     return proof.shown.owner, "revealed a share that no dealer had sent it"
 
 
 def _all_shares(revealed: Revealed) -> list[tuple[RevealedShare, bool]]:
-    return [*((one, False) for one in revealed.seeds), *((one, True) for one in revealed.mask_keys)]
+    return [*((share, False) for share in revealed.seeds), *((share, True) for share in revealed.mask_keys)]
 
 
 def _worthless_proof() -> MessageRefused:

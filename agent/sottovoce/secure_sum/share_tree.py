@@ -44,12 +44,12 @@ class ShareTree:
     """
 
     def __init__(self, leaves: Sequence[bytes]) -> None:
-        pairs = [_node(leaves[at], leaves[at + 1]) for at in range(0, len(leaves), 2)]
+        pairs = [_node(leaves[index], leaves[index + 1]) for index in range(0, len(leaves), 2)]
         self._levels = [pairs]
         while len(self._levels[-1]) > 1:
             level = self._levels[-1]
             padded = level if len(level) % 2 == 0 else [*level, bytes(HASH_BYTES)]
-            self._levels.append([_node(padded[at], padded[at + 1]) for at in range(0, len(padded), 2)])
+            self._levels.append([_node(padded[index], padded[index + 1]) for index in range(0, len(padded), 2)])
 
     @property
     def root(self) -> bytes:
@@ -58,29 +58,29 @@ class ShareTree:
 
     def path(self, recipient: int) -> bytes:
         """Return the sibling hashes on the path from a recipient's two leaves to the root."""
-        found, at = [], recipient
+        hashes, index = [], recipient
         for level in self._levels[:-1]:
-            beside = at ^ 1
-            found.append(level[beside] if beside < len(level) else bytes(HASH_BYTES))
-            at //= 2
-        return b"".join(found)
+            sibling = index ^ 1
+            hashes.append(level[sibling] if sibling < len(level) else bytes(HASH_BYTES))
+            index //= 2
+        return b"".join(hashes)
 
 
 def root_at(recipient: int, seed: bytes, mask_key: bytes, path: bytes) -> bytes:
     """Return the root that follows from two leaves and a path.
 
     Args:
-        recipient: the recipient's place.
+        recipient: the recipient's roster index.
         seed: the recipient's leaf for the seed.
         mask_key: the recipient's leaf for the mask key.
         path: see ShareTree.path.
     """
-    found = _node(seed, mask_key)
-    for at in range(0, len(path), HASH_BYTES):
-        beside = path[at : at + HASH_BYTES]
-        found = _node(beside, found) if recipient & 1 else _node(found, beside)
+    node = _node(seed, mask_key)
+    for offset in range(0, len(path), HASH_BYTES):
+        sibling = path[offset : offset + HASH_BYTES]
+        node = _node(sibling, node) if recipient & 1 else _node(node, sibling)
         recipient //= 2
-    return found
+    return node
 
 
 def path_bytes(members: int) -> int:

@@ -1,8 +1,8 @@
 """Shamir shares of a member's two secrets, and their encryption for the other members.
 
 A library splits the secrets, but this module reconstructs them. A leader reconstructs the secrets of all cell members
-at the same places, and the library would invert the same numbers for each member. At that point, these values are no
-longer secret.
+from shares at the same indices, and the library would repeat the same modular inversions for each member. At that
+point, these values are no longer secret.
 """
 
 from collections.abc import Mapping
@@ -31,7 +31,7 @@ class Shares:
     """One recipient's shares of a dealer's two secrets, SHARE_BYTES each.
 
     Attributes:
-        seed: share of the seed of the dealer's own mask.
+        seed: share of the seed for the dealer's own mask.
         mask_key: share of the private key for the dealer's pair masks.
     """
 
@@ -40,23 +40,23 @@ class Shares:
 
 
 def split_secret(secret: bytes, members: int, threshold: int) -> list[bytes]:
-    """Split a 32-byte secret into one share per member, of which any `threshold` shares determine the secret."""
+    """Split a 32-byte secret into one share per member, such that any `threshold` shares determine it."""
     from shamirs import shares  # not needed on devices without a cell
 
-    found = shares(int.from_bytes(secret, "big"), members, modulus=PRIME, threshold=threshold)
-    return [one.value.to_bytes(SHARE_BYTES, "big") for one in found]
+    points = shares(int.from_bytes(secret, "big"), members, modulus=PRIME, threshold=threshold)
+    return [point.value.to_bytes(SHARE_BYTES, "big") for point in points]
 
 
 class Combiner:
-    """Reconstructs secrets from shares at fixed places.
+    """Reconstructs secrets from the shares of a fixed set of members.
 
     Args:
         places: places of the members whose shares are available, from 0; as many as the threshold requires.
     """
 
-    def __init__(self, places: tuple[int, ...]) -> None:
-        self._places = places
-        self._weights = [_weight(place + 1, [other + 1 for other in places if other != place]) for place in places]
+    def __init__(self, indices: tuple[int, ...]) -> None:
+        self._indices = indices
+        self._weights = [_weight(index + 1, [other + 1 for other in indices if other != index]) for index in indices]
 
     def secret(self, shares: Mapping[int, bytes]) -> bytes:
         """Reconstruct a 32-byte secret.
@@ -64,51 +64,53 @@ class Combiner:
         The result is arbitrary if a share is wrong, so compare it with the commitment.
 
         Args:
-            shares: shares by place.
+            shares: shares by roster index.
         """
-        numbers = (int.from_bytes(shares[place], "big") for place in self._places)
-        whole = sum(weight * number for weight, number in zip(self._weights, numbers, strict=True)) % PRIME
-        return (whole % 2**256).to_bytes(32, "big")
+        numbers = (int.from_bytes(shares[index], "big") for index in self._indices)
+        secret = sum(weight * number for weight, number in zip(self._weights, numbers, strict=True)) % PRIME
+        return (secret % 2**256).to_bytes(32, "big")
 
 
 def _weight(x: int, others: list[int]) -> int:
     """Return the Lagrange weight, at 0, of the share at x."""
-    above = below = 1
+    numerator = denominator = 1
     for other in others:
-        above = above * other % PRIME
-        below = below * (other - x) % PRIME
-    return above * pow(below, -1, PRIME) % PRIME
+        numerator = numerator * other % PRIME
+        denominator = denominator * (other - x) % PRIME
+    return numerator * pow(denominator, -1, PRIME) % PRIME
 
 
 def seal_shares(
-    own: X25519PrivateKey, other: bytes, roster: bytes, sender: int, recipient: int, shares: Shares
+    private_key: X25519PrivateKey, public_key: bytes, roster: bytes, sender: int, recipient: int, shares: Shares
 ) -> bytes:
     """Seal shares so that only one other member of this roster can open them.
 
     Args:
-        own: the sender's private share key.
-        other: the recipient's public share key.
+        private_key: the sender's private share key.
+        public_key: the recipient's public share key.
         roster: roster digest.
-        sender: the sender's place.
-        recipient: the recipient's place.
+        sender: the sender's roster index.
+        recipient: the recipient's roster index.
         shares: shares of the sender's secrets.
 
     Raises:
-        MessageRefused: for `malformed`, if `other` is not a valid key.
+        MessageRefused: for `malformed`, if `public_key` is not a valid key.
     """
-    cipher, names = _cipher(own, other, roster, sender, recipient)
-    return cipher.encrypt(_NONCE, shares.seed + shares.mask_key, names)
+    cipher, context = _cipher(private_key, public_key, roster, sender, recipient)
+    return cipher.encrypt(_NONCE, shares.seed + shares.mask_key, context)
 
 
-def open_shares(own: X25519PrivateKey, other: bytes, roster: bytes, sender: int, recipient: int, raw: bytes) -> Shares:
-    """Open shares sealed by `seal_shares`; `own` is the recipient's private key and `other` the sender's public key.
+def open_shares(
+    private_key: X25519PrivateKey, public_key: bytes, roster: bytes, sender: int, recipient: int, raw: bytes
+) -> Shares:
+    """Open shares sealed by `seal_shares`, with the recipient's private key and the sender's public key.
 
     Raises:
         MessageRefused: for `cell`, if the sender did not seal valid shares for this recipient.
     """
-    cipher, names = _cipher(own, other, roster, sender, recipient)
+    cipher, context = _cipher(private_key, public_key, roster, sender, recipient)
     try:
-        plain = cipher.decrypt(_NONCE, raw, names)
+        plain = cipher.decrypt(_NONCE, raw, context)
     except InvalidTag as error:
         raise MessageRefused("cell", "a cell member did not seal its shares for this device") from error
     parts = plain[:SHARE_BYTES], plain[SHARE_BYTES:]
@@ -118,8 +120,8 @@ def open_shares(own: X25519PrivateKey, other: bytes, roster: bytes, sender: int,
 
 
 def _cipher(
-    own: X25519PrivateKey, other: bytes, roster: bytes, sender: int, recipient: int
+    private_key: X25519PrivateKey, public_key: bytes, roster: bytes, sender: int, recipient: int
 ) -> tuple[ChaCha20Poly1305, bytes]:
-    names = b"sottovoce/secure-sum/shares/v1" + sender.to_bytes(2, "big") + recipient.to_bytes(2, "big") + roster
-    key = HKDF(algorithm=SHA256(), length=32, salt=roster, info=names).derive(shared_secret(own, other))
-    return ChaCha20Poly1305(key), names
+    context = b"sottovoce/secure-sum/shares/v1" + sender.to_bytes(2, "big") + recipient.to_bytes(2, "big") + roster
+    key = HKDF(algorithm=SHA256(), length=32, salt=roster, info=context).derive(shared_secret(private_key, public_key))
+    return ChaCha20Poly1305(key), context

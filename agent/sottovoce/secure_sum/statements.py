@@ -23,7 +23,7 @@ _STATEMENT = b"sottovoce/secure-sum/statement/v1"
 
 
 class Offer(Struct, frozen=True, forbid_unknown_fields=True, array_like=True, tag="offer"):
-    """A device's offer to take part in one sum; it is valid for only one roster, since its keys are used only once.
+    """A device's offer to take part in one sum; it is valid for a single roster because its keys are used only once.
 
     Attributes:
         slot: number of the sum within the task.
@@ -57,7 +57,7 @@ class Deal(Struct, frozen=True, forbid_unknown_fields=True, array_like=True, tag
 
 
 class Lead(Struct, frozen=True, forbid_unknown_fields=True, array_like=True, tag="lead"):
-    """Statement by which a leader proposes one round for a roster.
+    """Statement in which a leader proposes one round for a roster.
 
     Attributes:
         roster: roster digest.
@@ -97,7 +97,7 @@ class Named(Struct, frozen=True, forbid_unknown_fields=True, array_like=True, ta
 
     Attributes:
         round: see `round_digest`.
-        survivors: places in the roster, ascending.
+        survivors: roster indices, ascending.
     """
 
     round: Digest
@@ -109,7 +109,7 @@ class Stand(Struct, frozen=True, forbid_unknown_fields=True, array_like=True, ta
 
     Attributes:
         round: see `round_digest`.
-        survivors: places in the roster, ascending.
+        survivors: roster indices, ascending.
     """
 
     round: Digest
@@ -121,7 +121,7 @@ class Shown(Struct, frozen=True, forbid_unknown_fields=True, array_like=True, ta
 
     Attributes:
         round: see `round_digest`.
-        place: the member's place.
+        place: the member's roster index.
         revealed: SHA-256 of the encoded shares.
     """
 
@@ -167,7 +167,7 @@ class Statement:
 
     Attributes:
         owner: the owner's node id.
-        body: encoded body of any kind above.
+        body: encoded body, of any kind in `Body`.
         credential: the owner's certificate, DER; empty if it is already in the roster.
         signature: the owner's signature.
     """
@@ -237,13 +237,13 @@ class Roster:
     @cached_property
     def digest(self) -> bytes:
         """Return the 32-byte digest that identifies the offers and their owners."""
-        fields = (field for one in self.statements for field in (one.owner.encode(), one.body))
+        fields = (field for statement in self.statements for field in (statement.owner.encode(), statement.body))
         return sha256(framed(b"sottovoce/secure-sum/roster/v1", fields)).digest()
 
     @cached_property
     def owners(self) -> tuple[str, ...]:
         """Return the members' node ids."""
-        return tuple(one.owner for one in self.statements)
+        return tuple(statement.owner for statement in self.statements)
 
 
 def roster_of(statements: Sequence[Statement]) -> Roster:
@@ -266,8 +266,8 @@ def round_digest(roster: bytes, members: Sequence[int], roots: Sequence[bytes]) 
 
     Args:
         roster: roster digest.
-        members: places of the members that dealt shares to all others.
+        members: roster indices of the members that dealt shares to all others.
         roots: these members' commitments to their shares, in the same order.
     """
-    places = b"".join(place.to_bytes(2, "big") for place in members)
-    return sha256(framed(b"sottovoce/secure-sum/round/v1", (roster, places, *roots))).digest()
+    indices = b"".join(index.to_bytes(2, "big") for index in members)
+    return sha256(framed(b"sottovoce/secure-sum/round/v1", (roster, indices, *roots))).digest()

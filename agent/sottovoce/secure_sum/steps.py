@@ -1,7 +1,7 @@
 """Steps of a round: questions to a member's vault and the vault's answers, all of which are public.
 
-The answer to Begin is Offer, to Join is Sealed, to Agree is Ready or Unfit, to Mask is Vector, to Survive is Stand, to
-Reveal is Revealed, and to End is Ended.
+The vault answers Begin with Offer, Join with Sealed, Agree with Ready or Unfit, Mask with Vector, Survive with Stand,
+Reveal with Revealed, and End with Ended.
 """
 
 from typing import Annotated, TypeVar
@@ -85,7 +85,7 @@ class Mask(Step, frozen=True):
 
 
 class Vector(Step, frozen=True):
-    """The packed masked vector, and the statement `said` for the device to sign."""
+    """The packed masked vector, and the statement about it that the device must sign."""
 
     vector: bytes
     said: Masked
@@ -107,7 +107,7 @@ class RevealedShare(Struct, frozen=True, forbid_unknown_fields=True, array_like=
     """A share of one of a member's secrets, with proof that the member dealt this share.
 
     Attributes:
-        dealer: the member's place.
+        dealer: the member's roster index.
         share: share of the member's seed or mask key.
         other: leaf for the share of the member's other secret.
         path: see ShareTree.path.

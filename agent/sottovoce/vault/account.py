@@ -1,4 +1,4 @@
-"""Ledger accounts: all that a third party needs to recompute the spending, without any information about records."""
+"""Ledger accounts, from which third parties can recompute the spending without learning anything about the records."""
 
 from collections.abc import Iterable
 from typing import Annotated
@@ -10,7 +10,7 @@ from sottovoce.errors import LedgerError, PrivacyError
 from sottovoce.vault.budget import Budget, Spending
 from sottovoce.vault.chain import Head, first_link, next_link
 from sottovoce.vault.ledger import Ledger
-from sottovoce.vault.spent import Spent
+from sottovoce.vault.spent import ChargeTotals
 
 Hex = Annotated[str, Meta(pattern=r"^([0-9a-f]{2})*$")]
 
@@ -28,7 +28,7 @@ class Account(Struct, frozen=True, forbid_unknown_fields=True):
 
     Attributes:
         owner: the owner's node id.
-        epsilon: the budget's ε; None if the budget promises nothing.
+        epsilon: the budget's ε; None if the budget has no guarantee.
         delta: the budget's δ.
         unit: the budget's privacy unit (`record`, `window` or `device`).
         neighbouring: the budget's neighbouring relation.
@@ -77,7 +77,7 @@ def audit_account(account: Account) -> tuple[Spending, Head]:
     """
     try:
         budget = Budget(account.epsilon, account.delta, account.unit, account.neighbouring)
-        spent = Spent(budget, None)
+        spent = ChargeTotals(budget, None)
         link = _extend_chain(
             first_link(budget.canonical_json(account.owner), bytes.fromhex(account.nonce)), account.charges, spent
         )
@@ -92,23 +92,23 @@ def audit_account(account: Account) -> tuple[Spending, Head]:
     if not 0 <= account.releases <= len(account.charges):
         raise LedgerError("this account reports more releases than charges")
     spending = Spending(spent.epsilon(), len(account.charges), account.releases)
-    if budget.epsilon is not None and (most := spent.largest_period_epsilon()) > budget.epsilon:
-        raise LedgerError(f"this account has spent ε = {most:g}, which exceeds its budget of {budget.epsilon:g}")
+    if budget.epsilon is not None and (largest := spent.largest_period_epsilon()) > budget.epsilon:
+        raise LedgerError(f"this account has spent ε = {largest:g}, which exceeds its budget of {budget.epsilon:g}")
     return spending, Head(len(account.charges), link)
 
 
 def epsilon_history(ledger: Ledger, points: int) -> tuple[tuple[int, float], ...]:
     """Return pairs of charge count and ε at about `points` evenly spaced counts, from 0 to the current count."""
     charges = [(terms, stamp) for _, terms, stamp in ledger.charges()]
-    step, spent, found = -(-len(charges) // points) or 1, Spent(ledger.own_budget, None), [(0, 0.0)]
+    step, spent, history = -(-len(charges) // points) or 1, ChargeTotals(ledger.own_budget, None), [(0, 0.0)]
     for number, (terms, stamp) in enumerate(charges, start=1):
         spent.add(event_of(terms), stamp)
         if number % step == 0 or number == len(charges):
-            found.append((number, spent.epsilon()))
-    return tuple(found)
+            history.append((number, spent.epsilon()))
+    return tuple(history)
 
 
-def _extend_chain(link: bytes, charges: Iterable[Charge], spent: Spent) -> bytes:
+def _extend_chain(link: bytes, charges: Iterable[Charge], spent: ChargeTotals) -> bytes:
     for charge in charges:
         spent.add(event_of(charge.terms), charge.stamp)
         link = next_link(link, bytes.fromhex(charge.query), charge.terms + charge.stamp)

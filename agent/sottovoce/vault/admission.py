@@ -1,4 +1,4 @@
-"""Admission to a separate vault: other users' connections are refused immediately, even while the vault is busy.
+"""Admission to a separate vault, which refuses other users' connections immediately, even while the vault is busy.
 
 The kernel queues a few connections until they are accepted. While the vault computes, any local user could fill that
 queue. A separate thread therefore empties it, checks which user is connecting, and keeps only the agent's connections.
@@ -14,8 +14,8 @@ from contextlib import contextmanager
 from sottovoce.threads import Background
 
 _CREDENTIALS = struct.Struct("iII")  # struct ucred: process, user, group
-_MAX = 16  # connections that may wait for an answer; an agent has one or two
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.01, 1.0  # seconds to wait before retrying when the system refuses a connection
+_MAX_WAITING = 16  # connections that may wait for an answer; an agent has one or two
+_FIRST_PAUSE, _MAX_PAUSE = 0.01, 1.0  # seconds to wait before retrying when the system refuses a connection
 
 
 class Admission:
@@ -26,8 +26,8 @@ class Admission:
         user: numeric id of the only admitted user.
         turn_away: called for any other user, with the connection and the user id. It must not block. The connection is
             closed afterwards.
-        refused: called when the system refuses a connection, for lack of a descriptor or memory. The connection is
-            retried.
+        on_refusal: called when the system refuses a connection because descriptors or memory are exhausted. The
+            connection is retried.
     """
 
     def __init__(
@@ -35,23 +35,23 @@ class Admission:
         listener: socket.socket,
         user: int,
         turn_away: Callable[[socket.socket, int], None],
-        refused: Callable[[OSError | MemoryError], None],
+        on_refusal: Callable[[OSError | MemoryError], None],
     ) -> None:
         self._listener = listener
         self._user = user
         self._turn_away = turn_away
-        self._refused = refused
+        self._on_refusal = on_refusal
         self._defect: BaseException | None = None
         self._waiting: deque[socket.socket] = deque()
-        self._bell, self.waiting = socket.socketpair()
+        self._wakeup, self.waiting = socket.socketpair()
         """`waiting` is readable while a connection is waiting; see `next`."""
         self._stop, self._stopped = socket.socketpair()
-        for end in (self._bell, self.waiting):
+        for end in (self._wakeup, self.waiting):
             end.setblocking(False)
 
     @contextmanager
     def open(self) -> Iterator[None]:
-        """Admit connections for the duration of the context, and then close any that are still waiting.
+        """Admit connections for the duration of the context, and then close all that are still waiting.
 
         Raises:
             MemoryError, RuntimeError: if no thread can be started.
@@ -66,13 +66,13 @@ class Admission:
                 thread.join()
             while self._waiting:
                 self._waiting.popleft().close()
-            for end in (self._bell, self.waiting, self._stop, self._stopped):
+            for end in (self._wakeup, self.waiting, self._stop, self._stopped):
                 end.close()
 
     def next(self) -> socket.socket | None:
         """Return the connection that has waited longest, or None if there is none.
 
-        If the admission thread has failed, raise its error here, so that the failure does not go unnoticed.
+        If the admission thread has failed, this method raises its error, so the failure does not go unnoticed.
         """
         self.waiting.recv(1)
         if self._defect is not None:
@@ -85,7 +85,7 @@ class Admission:
                 self._admit_all(selector)
         except BaseException as defect:  # noqa: BLE001 - raised by `next`
             self._defect = defect
-            self._bell.send(b"!")
+            self._wakeup.send(b"!")
 
     def _admit_all(self, selector: selectors.BaseSelector) -> None:
         pause = 0.0
@@ -98,30 +98,30 @@ class Admission:
             selector.unregister(self._listener)
             if self._stopped in readable:
                 return
-            pause = self._let_in(pause)
+            pause = self._admit_one(pause)
 
-    def _let_in(self, refused: float) -> float:
+    def _admit_one(self, previous_pause: float) -> float:
         """Admit one connection; return the seconds to wait before the next one.
 
         Args:
-            refused: the previous wait, in seconds. The wait doubles each time the system refuses, up to a limit.
+            previous_pause: the previous wait, in seconds. It doubles with each refusal by the system, up to a limit.
         """
         try:
             connection, _ = self._listener.accept()
-            with _closed_on_failure(connection):
+            with _close_on_failure(connection):
                 self._check_peer(connection)
         except ConnectionError:  # the client has disconnected
             return 0.0
         except (OSError, MemoryError) as error:
-            self._refused(error)
-            return min(_LONGEST_PAUSE, 2 * refused or _FIRST_PAUSE)
+            self._on_refusal(error)
+            return min(_MAX_PAUSE, 2 * previous_pause or _FIRST_PAUSE)
         return 0.0
 
     def _check_peer(self, connection: socket.socket) -> None:
         user = peer_user_id(connection)
-        if user == self._user and len(self._waiting) < _MAX:
+        if user == self._user and len(self._waiting) < _MAX_WAITING:
             self._waiting.append(connection)
-            self._bell.send(b"!")
+            self._wakeup.send(b"!")
             return
         with connection:
             if user != self._user:
@@ -130,7 +130,7 @@ class Admission:
 
 
 @contextmanager
-def _closed_on_failure(connection: socket.socket) -> Iterator[None]:
+def _close_on_failure(connection: socket.socket) -> Iterator[None]:
     try:
         yield
     except BaseException:

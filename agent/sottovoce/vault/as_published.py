@@ -17,13 +17,13 @@ from sottovoce.vault.discrete_gaussian import DiscreteGaussianSampler
 from sottovoce.vault.noise import NoiseSource
 
 _EXPONENT = -40  # finer than any comparison with a paper requires; sums reach 2^20
-_FINE = 2**20  # σ of the only sampler; its draws are rescaled to the requested σ
-_LARGEST = 2.0**60
+_SAMPLER_SIGMA = 2**20  # σ of the only sampler; its draws are rescaled to the requested σ
+_MAX_VALUE = 2.0**60
 
 
 @dataclass(frozen=True, slots=True)
 class PublishedGaussian:
-    """Mechanism that releases B · (ḡ + N) for a batch's mean gradient ḡ; the learner divides by B, as always.
+    """Mechanism that releases B · (ḡ + N) for a batch's mean gradient ḡ; the learner then divides by B.
 
     Attributes:
         size: number of values in a release, P.
@@ -45,7 +45,7 @@ class PublishedGaussian:
 
     @property
     def clips_examples(self) -> bool:
-        """Whether each example's gradient is clipped, which requires one row per example instead of their sum."""
+        """Whether each example's gradient is clipped, which requires one row per example rather than their sum."""
         return self.clip is not None and self.clipped == "example"
 
     def apply(self, raw: Batches, noise: NoiseSource) -> NDArray[np.int64]:
@@ -53,22 +53,22 @@ class PublishedGaussian:
         total = np.zeros(self.size)
         with np.errstate(over="ignore", invalid="ignore"):  # a warning would reveal something about a record
             for rows in raw:
-                kept = _clip_rows(rows, self.clip) if self.clips_examples else rows
-                total += np.add.reduce(np.nan_to_num(kept), axis=0)
+                clipped = _clip_rows(rows, self.clip) if self.clips_examples else rows
+                total += np.add.reduce(np.nan_to_num(clipped), axis=0)
             mean = total / self.batch
             if self.clipped == "batch":
                 mean = _clip_rows(mean[np.newaxis], self.clip)[0]
         units: NDArray[np.int64] = np.rint(
-            np.clip(np.ldexp(mean * self.batch, -self.exponent), -_LARGEST, _LARGEST)
+            np.clip(np.ldexp(mean * self.batch, -self.exponent), -_MAX_VALUE, _MAX_VALUE)
         ).astype(np.int64)
         scale = self.sigma * (float(np.linalg.norm(mean)) if self.scaled else 1.0) * self.batch
-        sigma = min(math.ldexp(scale, -self.exponent), _LARGEST)
+        sigma = min(math.ldexp(scale, -self.exponent), _MAX_VALUE)
         if sigma == 0:
             return units
-        drawn = DiscreteGaussianSampler(_FINE, noise).draw(self.size)  # a fixed σ, because each σ needs a costly table
-        released: NDArray[np.int64] = units + np.rint(np.clip(drawn * (sigma / _FINE), -_LARGEST, _LARGEST)).astype(
-            "i8"
-        )
+        # The sampler has a fixed σ because each σ requires a costly table.
+        draws = DiscreteGaussianSampler(_SAMPLER_SIGMA, noise).draw(self.size)
+        noise_units = np.rint(np.clip(draws * (sigma / _SAMPLER_SIGMA), -_MAX_VALUE, _MAX_VALUE))
+        released: NDArray[np.int64] = units + noise_units.astype(np.int64)
         return released
 
 
@@ -77,5 +77,5 @@ def _clip_rows(rows: NDArray[np.float64], clip: float | None) -> NDArray[np.floa
     if clip is None:
         return rows
     norms = np.sqrt(np.add.reduce(rows * rows, axis=1, keepdims=True))
-    shortened: NDArray[np.float64] = rows * np.minimum(1.0, clip / np.maximum(norms, clip))
-    return shortened
+    clipped: NDArray[np.float64] = rows * np.minimum(1.0, clip / np.maximum(norms, clip))
+    return clipped

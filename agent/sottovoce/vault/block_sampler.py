@@ -6,9 +6,10 @@ distribution. A position within the block is then drawn uniformly and accepted w
 value there divided by its value at the left end. Finally, a random sign is drawn, and minus zero is rejected (Canonne,
 Kamath & Steinke 2020, Algorithms 2 and 3, use the same sign step).
 
-Every comparison of a uniform number with a real number uses the first bits if they are sufficient, and otherwise more
-and more bits. The sampled law is therefore exact, not an approximation. About one in 2^47 draws needs the slow path.
-The fast path assumes that exp() in float64 has a relative error of at most 2^-49, which is 8 units in the last place.
+Every comparison of a uniform number with a real number uses the first bits if they are sufficient, and otherwise
+progressively more bits. The sampled law is therefore exact, not an approximation. About one in 2^47 draws needs the
+slow path. The fast path assumes that exp() in float64 has a relative error of at most 2^-49, which is 8 units in the
+last place.
 """
 
 from abc import ABC, abstractmethod
@@ -33,7 +34,7 @@ class BlockSampler(ABC):
         block_bits: m.
         table_bits: number of bits compared first when drawing a block. Fewer bits only make the slow path more common,
             which is useful in tests.
-        accept_bits: number of bits compared first when accepting a position. Fewer bits have the same effect.
+        accept_bits: number of bits compared first when accepting a position. Fewer bits have the same effect as above.
     """
 
     def __init__(self, noise: NoiseSource, *, block_bits: int, table_bits: int, accept_bits: int) -> None:
@@ -61,27 +62,27 @@ class BlockSampler(ABC):
 
     def draw(self, count: int) -> NDArray[np.int64]:
         """Return independent draws, int64[count]."""
-        kept: list[NDArray[np.int64]] = []
+        batches: list[NDArray[np.int64]] = []
         missing = count
         while missing > 0:
             batch = self._attempt(missing + missing // 64 + 8)[:missing]
-            kept.append(batch)
+            batches.append(batch)
             missing -= len(batch)
-        return np.concatenate(kept) if kept else np.empty(0, dtype=np.int64)
+        return np.concatenate(batches) if batches else np.empty(0, dtype=np.int64)
 
     def _attempt(self, count: int) -> NDArray[np.int64]:
-        """Return up to `count` draws: those that were accepted, in order."""
-        block = self._blocks(count)
+        """Draw `count` candidates and return the accepted ones, in order."""
+        block = self._draw_blocks(count)
         offset = (self._noise.words(count) & np.uint64((1 << self._block_bits) - 1)).astype(np.int64)
         left = block << self._block_bits
         words = self._noise.words(count)
-        kept = self._accept(words >> np.uint64(64 - self._accept_bits), self._numerators(left, offset))
+        accepted = self._accept(words >> np.uint64(64 - self._accept_bits), self._numerators(left, offset))
         magnitude = left + offset
         negative = (words & np.uint64(1)).astype(bool)
-        kept &= ~(negative & (magnitude == 0))
-        return np.where(negative, -magnitude, magnitude)[kept]
+        accepted &= ~(negative & (magnitude == 0))
+        return np.where(negative, -magnitude, magnitude)[accepted]
 
-    def _blocks(self, count: int) -> NDArray[np.int64]:
+    def _draw_blocks(self, count: int) -> NDArray[np.int64]:
         prefix = self._noise.words(count) >> np.uint64(64 - self._table_bits)
         block = np.searchsorted(self._table, prefix, side="left").astype(np.int64)
         for i in np.flatnonzero(self._table[block] == prefix):
@@ -101,10 +102,10 @@ class BlockSampler(ABC):
         """Draw from Bernoulli(exp(-numerator/denominator)), given the first bits of uniform numbers."""
         unit = 2.0**self._accept_bits
         threshold = np.exp(numerator / -float(self._denominator)) * unit
-        doubt = unit * 2.0**-49
-        below = prefix.astype(np.float64)
-        accept = below + 1.0 <= threshold - doubt
-        for i in np.flatnonzero(~accept & (below < threshold + doubt)):
+        margin = unit * 2.0**-49
+        lower = prefix.astype(np.float64)
+        accept = lower + 1.0 <= threshold - margin
+        for i in np.flatnonzero(~accept & (lower < threshold + margin)):
             accept[i] = self._resolve_accept(int(prefix[i]), int(numerator[i]))
         return accept
 

@@ -13,12 +13,12 @@ from sottovoce.vault.clipped_sum import min_sigma
 from sottovoce.vault.discrete_gaussian import MAX_SIGMA, DiscreteGaussianSampler
 from sottovoce.vault.noise import NoiseSource
 
-_LARGEST = 2.0**15  # largest magnitude of a released value before noise
+_MAX_VALUE = 2.0**15  # largest magnitude of a released value before noise
 
 
 @dataclass(frozen=True, slots=True)
 class BoundedPoint:
-    """Mechanism that releases a float64[P] whose values for two neighbours differ by at most a known distance.
+    """Mechanism that releases a float64[P] vector whose values for neighbours differ by at most a known distance.
 
     Attributes:
         size: P, number of values in a release.
@@ -37,7 +37,7 @@ class BoundedPoint:
         return GaussianSum(self.sensitivity_squared, self.sigma, units)
 
     def apply(self, raw: NDArray[np.float64], noise: NoiseSource) -> NDArray[np.int64]:
-        """See Mechanism.apply. Rounding moves each value by at most half a unit, and the sensitivity includes this."""
+        """See Mechanism.apply. Rounding moves each value by at most half a unit, which the sensitivity includes."""
         units = np.rint(np.ldexp(raw, -self.exponent)).astype(np.int64)
         return units + DiscreteGaussianSampler(self.sigma, noise).draw(self.size)
 
@@ -60,7 +60,7 @@ def calibrate_point(*, distance: float, size: int, releases: int, epsilon: float
     exponent = math.floor(math.log2(distance / (2**10 * math.sqrt(size))))
     sensitivity = math.ceil(math.ldexp(distance, -exponent) + math.sqrt(size))
     sigma = min_sigma(sensitivity * sensitivity, releases, epsilon, delta)
-    if sigma > MAX_SIGMA or math.ldexp(_LARGEST, -exponent) > 2**52:
+    if sigma > MAX_SIGMA or math.ldexp(_MAX_VALUE, -exponent) > 2**52:
         raise PrivacyError(
             f"ε = {epsilon:g} over {releases} releases of {size} numbers requires more noise than the grid "
             "allows; increase privacy.epsilon, or use fewer, larger batches"

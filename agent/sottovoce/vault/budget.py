@@ -14,7 +14,7 @@ class Budget:
     """The total budget of one privacy unit.
 
     Attributes:
-        epsilon: total ε; None for the noiseless baseline, which promises nothing.
+        epsilon: total ε; None for the noise-free baseline, which has no guarantee.
         delta: total δ.
         unit: `record`, `window` or `device`.
         neighbouring: `add-remove` or `replace-one`.
@@ -26,7 +26,7 @@ class Budget:
     neighbouring: str
 
     def __post_init__(self) -> None:
-        """Raise PrivacyError for a budget that promises nothing, unless ε is None."""
+        """Raise PrivacyError if the budget is invalid."""
         allowed_mu(MAX_EPSILON if self.epsilon is None else self.epsilon, self.delta)
 
     @property
@@ -45,8 +45,8 @@ class Budget:
         """Return whether this budget covers at least as large a unit, under the same relation, at no higher ε and δ."""
         if self.epsilon is None or self.neighbouring != other.neighbouring:
             return False
-        larger = _UNITS.index(self.unit) >= _UNITS.index(other.unit)
-        return larger and self.delta <= other.delta and (other.epsilon is None or self.epsilon <= other.epsilon)
+        covers_unit = _UNITS.index(self.unit) >= _UNITS.index(other.unit)
+        return covers_unit and self.delta <= other.delta and (other.epsilon is None or self.epsilon <= other.epsilon)
 
     def canonical_json(self, owner: str) -> str:
         """Return the owner and budget as canonical JSON; the shortest decimal of a float identifies it exactly."""
@@ -69,7 +69,7 @@ class TaskSpending:
 
     @property
     def promised_epsilon(self) -> float | None:
-        """Promised ε, or None if it is infinite and therefore promises nothing."""
+        """Promised ε, or None if it is infinite and therefore guarantees nothing."""
         return self.epsilon if math.isfinite(self.epsilon) else None
 
 
@@ -125,14 +125,14 @@ class Spending:
     """The spending according to the ledger.
 
     Attributes:
-        epsilon: ε charged so far to the unit charged most, at the budget's δ; infinite if anything was released
-            without noise.
+        epsilon: ε charged so far to the unit charged most, at the budget's δ; infinite if any release was
+            noise-free.
         charges: number of releases paid for.
         releases: number of releases made; never more than `charges`.
         written_today: upper bound on the bytes that the ledger has written since midnight UTC, or since it was opened.
         of_task: spending of the current task, if the fleet has signed one.
         of_period: spending of the current period, if the budget is per period.
-        alone: value of `epsilon` if all other devices collude; None if it does not depend on them.
+        alone: value of `epsilon` if all other devices collude; None if ε does not depend on them.
         of_limits: spending under each of the owner's limits.
         lasts: seconds until the budget or a limit is spent, at the average rate of spending so far; infinite if nothing
             was charged, None if it cannot be determined.
@@ -160,7 +160,7 @@ class Spending:
 
     @property
     def promised_epsilon(self) -> float | None:
-        """Promised ε, or None if it is infinite and therefore promises nothing."""
+        """Promised ε, or None if it is infinite and therefore guarantees nothing."""
         return self.epsilon if math.isfinite(self.epsilon) else None
 
     @property

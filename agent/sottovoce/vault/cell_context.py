@@ -1,4 +1,4 @@
-"""The steps of a secure sum, in the guaranteed order: begin, charge, compute, add noise, mask, store, return."""
+"""Steps of a secure sum, in the guaranteed order: check, charge, compute, add noise, mask, store, return."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -49,9 +49,9 @@ class CellContext:
         points: length of the point at which a sum is computed.
         raw: computes the rows to clip and sum from the records, at a point float64[points].
         records: the private records.
-        ledger: the ledger, opened for charging.
+        ledger: the ledger, open for charging.
         noise: the source of randomness.
-        units: units of the ledger that pay; for a feed, the days that have ended.
+        units: the ledger's units that pay; for a feed, the days that have ended.
     """
 
     learner: str
@@ -75,14 +75,14 @@ class CellContext:
             LedgerError: if the ledger failed; nothing was released.
         """
         try:
-            said = decode_question(query.said)
+            question = decode_question(query.said)
             if query.learner != self.learner:
                 raise MessageRefused("cell", "this vault takes part in a different learner's sums")
-            answer = self._answered(said)
-        except MessageRefused as refused:
-            return Refused(query.id, "query", str(refused))
-        except TaskRefused as refused:
-            return Refused(query.id, "task", str(refused))
+            answer = self._dispatch(question)
+        except MessageRefused as refusal:
+            return Refused(query.id, "query", str(refusal))
+        except TaskRefused as refusal:
+            return Refused(query.id, "task", str(refusal))
         return None if answer is None else CellAnswer(query.id, encoded(answer), self.noise.simulated)
 
     @property
@@ -90,21 +90,21 @@ class CellContext:
         """The largest possible cost of a sum."""
         return with_units(self.mechanism.event(self.mechanism.cell.least), self.units)
 
-    def _answered(self, said: Question) -> Answer | None:
-        match said:
+    def _dispatch(self, question: Question) -> Answer | None:
+        match question:
             case Begin(slot=slot, point=point):
                 self._read(point)
                 return None if self.ledger.payable(self.event) != self.units else self.member.begin(slot, point)
             case Join():
-                return self.member.join(said)
+                return self.member.join(question)
             case Agree():
-                return self.member.agree(said)
+                return self.member.agree(question)
             case Mask():
-                return self._masked(said)
+                return self._mask(question)
             case Survive():
-                return self.member.survive(said)
+                return self.member.survive(question)
             case Reveal():
-                return self.member.reveal(said)
+                return self.member.reveal(question)
             case End(slot=slot):
                 self.member.end(slot)
                 return Ended()
@@ -115,8 +115,8 @@ class CellContext:
             raise MessageRefused("cell", "the point of the requested sum is invalid")
         return point
 
-    def _masked(self, said: Mask) -> Vector | None:
-        members, h = self.member.begun(said)
+    def _mask(self, request: Mask) -> Vector | None:
+        members, h = self.member.check_ready(request)
         charge, mechanism = sha256(_CHARGE + h).digest(), self.mechanism
         if not self.ledger.charge(charge, with_units(mechanism.event(members), self.units)):
             return None

@@ -1,4 +1,4 @@
-"""The privacy statement for a cell's sums: ε if at most a stated number of devices collude, and ε if all others do."""
+"""Privacy statement for a cell's sums, with ε for a stated number of colluding devices and ε if all others collude."""
 
 import math
 
@@ -9,7 +9,7 @@ from sottovoce.vault.guarantee import no_guarantee
 
 NO_PROTECTION = "no protection"
 MAX_ALONE = 5.0
-"""The largest ε, if all others collude, for which a statement does not add `no protection`."""
+"""Largest ε under collusion of all other devices for which a statement does not add `no protection`."""
 
 
 def cell_guarantee(budget: Budget, mechanism: CellMechanism, clip: float) -> PrivacyStatement:
@@ -18,7 +18,7 @@ def cell_guarantee(budget: Budget, mechanism: CellMechanism, clip: float) -> Pri
     if mechanism.sigma == 0:
         return no_guarantee(budget, f"exact sums over cells, of vectors clipped at {clip:g}")
     alone = mechanism.epsilon_alone(budget.delta)
-    most = "no ε holds" if math.isinf(alone) else f"ε = {alone:.3g}"
+    collusion_bound = "no ε holds" if math.isinf(alone) else f"ε = {alone:.3g}"
     return PrivacyStatement(
         unit=budget.unit,
         neighbouring=budget.neighbouring,
@@ -32,7 +32,7 @@ def cell_guarantee(budget: Budget, mechanism: CellMechanism, clip: float) -> Pri
         delta=budget.delta,
         threat_model=(
             f"anyone who reads every message and knows all that at most {cell.colluding} other fleet devices know; "
-            f"computational security. If all others collude, {most}"
+            f"computational security. If all others collude, {collusion_bound}"
             + (f": {NO_PROTECTION}" if alone > MAX_ALONE else "")
         ),
         status=Status.PROVED,

@@ -2,7 +2,8 @@
 
 Every request comes from an agent that may be compromised, and, through it, from a leader and members that may be
 dishonest. The secrets belong to one offer, which is valid for one roster, one masked vector and one set of survivors,
-and they exist only in memory. A vault that restarts has lost its secrets, so it refuses all further steps of the round.
+and they exist only in memory. A vault that restarts loses its secrets and therefore refuses all further steps of the
+round.
 """
 
 import contextlib
@@ -62,13 +63,13 @@ class _Keys:
 
 
 @dataclass(frozen=True, slots=True)
-class _HeldShares:
+class _ReceivedShares:
     """The shares that a member dealt to this device, and their path to the root that the member signed."""
 
     shares: Shares
     path: bytes
 
-    def fits(self, recipient: int, root: bytes, size: int) -> bool:
+    def matches(self, recipient: int, root: bytes, size: int) -> bool:
         """Return whether the shares match the dealer's commitment, given the roster size."""
         seed, mask_key = seed_leaf(recipient, self.shares.seed), mask_key_leaf(recipient, self.shares.mask_key)
         return len(self.path) == path_bytes(size) and root_at(recipient, seed, mask_key, self.path) == root
@@ -90,10 +91,10 @@ class _Secrets:
     point: bytes
     keys: _Keys | None
     roster: Roster | None = None
-    place: int = -1
-    own: _HeldShares | None = None
+    index: int = -1
+    own_shares: _ReceivedShares | None = None
     root: bytes = b""
-    held: dict[int, _HeldShares] = field(default_factory=dict)
+    received: dict[int, _ReceivedShares] = field(default_factory=dict)
     members: tuple[int, ...] = ()
     h: bytes = b""
     masked: bool = False
@@ -106,12 +107,12 @@ class Member:
     Args:
         owner: the device's node id.
         cell: the cell's rule.
-        belongs: checks the signer of a statement.
+        verify_signature: checks the signer of a statement.
         noise: the source of randomness.
     """
 
-    def __init__(self, owner: str, cell: Cell, belongs: SignatureVerifier, noise: NoiseSource) -> None:
-        self._owner, self._cell, self._belongs, self._noise = owner, cell, belongs, noise
+    def __init__(self, owner: str, cell: Cell, verify_signature: SignatureVerifier, noise: NoiseSource) -> None:
+        self._owner, self._cell, self._verify_signature, self._noise = owner, cell, verify_signature, noise
         self._secrets: _Secrets | None = None
 
     @property
@@ -121,7 +122,7 @@ class Member:
 
     def begin(self, slot: int, point: bytes) -> Offer:
         """Make a new offer for a sum at this point, and delete the secrets of any earlier offer."""
-        seed, mask_key, share_key = self._drawn(), self._key(), self._key()
+        seed, mask_key, share_key = self._random_seed(), self._key(), self._key()
         publics = (mask_key.public_key().public_bytes_raw(), share_key.public_key().public_bytes_raw())
         offer = Offer(slot, sha256(point).digest(), *publics, commitment(seed))
         self._secrets = _Secrets(offer, point, _Keys(seed, mask_key, share_key))
@@ -132,8 +133,8 @@ class Member:
         if self._secrets is not None and self._secrets.offer.slot <= slot:
             self._secrets = None
 
-    def join(self, said: Join) -> Sealed:
-        """Deal shares of the secrets to a roster that contains this device's offer; only one roster may contain it.
+    def join(self, request: Join) -> Sealed:
+        """Deal shares of the secrets to a roster that contains this device's offer; only one such roster is accepted.
 
         Raises:
             MessageRefused: if the roster is not valid; nothing changed.
@@ -141,36 +142,38 @@ class Member:
         secrets = self._current_secrets()
         if secrets.roster is not None:
             raise _refusal("this device's offer is already in a different roster")
-        if not self._cell.least <= len(said.roster) <= self._cell.most:
-            raise _refusal(f"a roster of {len(said.roster)} devices does not have a size that this task allows")
-        roster = roster_of(said.roster)
+        if not self._cell.least <= len(request.roster) <= self._cell.most:
+            raise _refusal(f"a roster of {len(request.roster)} devices does not have a size that this task allows")
+        roster = roster_of(request.roster)
         if self._owner not in roster.owners:
             raise _refusal("the roster does not include this device")
-        place = roster.owners.index(self._owner)
-        if roster.offers[place] != secrets.offer:
+        index = roster.owners.index(self._owner)
+        if roster.offers[index] != secrets.offer:
             raise _refusal("this device's offer in the roster is not its latest offer")
         for statement, offer in zip(roster.statements, roster.offers, strict=True):
-            self._belongs(statement)
+            self._verify_signature(statement)
             check_keys(offer.mask_key, offer.share_key)
         threshold, keys = self._cell.opens_at(len(roster)), self._keys(secrets)
         seeds = split_secret(keys.seed, len(roster), threshold)
         mask_keys = split_secret(keys.mask_key.private_bytes_raw(), len(roster), threshold)
-        dealt = [Shares(*both) for both in zip(seeds, mask_keys, strict=True)]
+        dealt = [Shares(*pair) for pair in zip(seeds, mask_keys, strict=True)]
         bundle = tuple(
-            b"" if one == place else seal_shares(keys.share_key, offer.share_key, roster.digest, place, one, dealt[one])
-            for one, offer in enumerate(roster.offers)
+            b""
+            if recipient == index
+            else seal_shares(keys.share_key, offer.share_key, roster.digest, index, recipient, dealt[recipient])
+            for recipient, offer in enumerate(roster.offers)
         )
         leaves = leaves_of(dealt)
         tree = ShareTree(leaves)
-        secrets.roster, secrets.place = roster, place
-        secrets.own, secrets.root = _HeldShares(dealt[place], tree.path(place)), tree.root
+        secrets.roster, secrets.index = roster, index
+        secrets.own_shares, secrets.root = _ReceivedShares(dealt[index], tree.path(index)), tree.root
         return Sealed(bundle, leaves)
 
-    def agree(self, said: Agree) -> Ready | Unfit:
-        """Agree on the members that take part; this happens only once, before anything is charged.
+    def agree(self, request: Agree) -> Ready | Unfit:
+        """Agree on the members that take part; this is possible only once, before anything is charged.
 
         Returns:
-            Ready, or Unfit with the members whose shares do not match their signatures; in that case, nothing changed.
+            Ready, or Unfit with the members whose shares do not match their signed roots; if Unfit, nothing changed.
 
         Raises:
             MessageRefused: if some members dealt no shares, or too few members are left; nothing changed.
@@ -178,52 +181,56 @@ class Member:
         secrets, roster = self._secrets_and_roster()
         if secrets.h:
             raise _refusal("this device has already agreed on the members of this round")
-        members = said.members
+        members = request.members
         if list(members) != sorted(set(members)) or not members or members[-1] >= len(roster):
             raise _refusal("the round's members are not valid positions in its roster")
-        if secrets.place not in members or len(members) < self._cell.opens_at(len(roster)):
+        if secrets.index not in members or len(members) < self._cell.opens_at(len(roster)):
             raise _refusal("the round has too few members, or does not include this device")
-        if not len(members) == len(said.sealed) == len(said.paths) == len(said.roots):
+        if not len(members) == len(request.sealed) == len(request.paths) == len(request.roots):
             raise _refusal("some members of the round have not dealt their shares")
-        if said.roots[members.index(secrets.place)] != secrets.root:
+        if request.roots[members.index(secrets.index)] != secrets.root:
             raise _refusal("the shares sent to the other members are not those that this device dealt")
-        assert secrets.own is not None  # noqa: S101 - set together with the roster
-        held, unfit = {secrets.place: secrets.own}, []
-        for member, raw, path, root in zip(members, said.sealed, said.paths, said.roots, strict=True):
-            if member != secrets.place:
-                found = self._unseal(secrets, roster, member, raw, path)
-                if found is None or not found.fits(secrets.place, root, len(roster)):
+        assert secrets.own_shares is not None  # noqa: S101 - set together with the roster
+        received, unfit = {secrets.index: secrets.own_shares}, []
+        for member, raw, path, root in zip(members, request.sealed, request.paths, request.roots, strict=True):
+            if member != secrets.index:
+                unsealed = self._unseal(secrets, roster, member, raw, path)
+                if unsealed is None or not unsealed.matches(secrets.index, root, len(roster)):
                     unfit.append(member)
                 else:
-                    held[member] = found
+                    received[member] = unsealed
         if unfit:
             return Unfit(tuple(unfit))
-        secrets.held, secrets.members = held, members
-        secrets.h = round_digest(roster.digest, members, said.roots)
+        secrets.received, secrets.members = received, members
+        secrets.h = round_digest(roster.digest, members, request.roots)
         return Ready(roster.digest, secrets.h)
 
-    def _unseal(self, secrets: _Secrets, roster: Roster, member: int, raw: bytes, path: bytes) -> _HeldShares | None:
+    def _unseal(
+        self, secrets: _Secrets, roster: Roster, member: int, raw: bytes, path: bytes
+    ) -> _ReceivedShares | None:
         """Return the shares that a member sealed for this device, or None if they are invalid."""
-        key, other = self._keys(secrets).share_key, roster.offers[member].share_key
+        private_key, public_key = self._keys(secrets).share_key, roster.offers[member].share_key
         try:
-            return _HeldShares(open_shares(key, other, roster.digest, member, secrets.place, raw), path)
+            return _ReceivedShares(
+                open_shares(private_key, public_key, roster.digest, member, secrets.index, raw), path
+            )
         except MessageRefused:
             return None
 
-    def begun(self, said: Mask) -> tuple[int, bytes]:
+    def check_ready(self, request: Mask) -> tuple[int, bytes]:
         """Check that enough members are ready for the round that this device agreed on; it may then be charged.
 
         Returns:
             The roster size, and h.
 
         Raises:
-            MessageRefused: if too few are ready, or this device has already masked its part; nothing changed.
+            MessageRefused: if too few members are ready, or this device has already masked its part; nothing changed.
         """
         secrets, roster = self._secrets_and_roster()
         if not secrets.h or secrets.masked:
             raise _refusal("a part may be masked only once, after this device has agreed on the members")
         ready = Ready(roster.digest, secrets.h)
-        self._check_signed(said.readies, Ready, ready, {roster.owners[place] for place in secrets.members})
+        self._check_signed(request.readies, Ready, ready, {roster.owners[index] for index in secrets.members})
         return len(roster), secrets.h
 
     def mask(self, part: NDArray[np.int64], width: int) -> Vector:
@@ -239,25 +246,25 @@ class Member:
         keys = self._keys(secrets)
         secrets.masked, secrets.keys = True, None
         vector = part.astype(np.uint64) + own_mask(keys.seed, secrets.h, len(part), width)
-        for other in secrets.members:
-            if other != secrets.place:
-                pair, key = (secrets.place, other), roster.offers[other].mask_key
+        for member in secrets.members:
+            if member != secrets.index:
+                pair, key = (secrets.index, member), roster.offers[member].mask_key
                 mask = pair_mask(keys.mask_key, key, secrets.h, pair, len(part), width)
-                vector = vector + mask if secrets.place < other else vector - mask
+                vector = vector + mask if secrets.index < member else vector - mask
         raw = packed(vector, width)
         return Vector(raw, Masked(secrets.h, sha256(raw).digest()))
 
-    def survive(self, said: Survive) -> Stand:
+    def survive(self, request: Survive) -> Stand:
         """Confirm a set of survivors; only one set is ever confirmed.
 
         Raises:
             MessageRefused: if this device may not confirm the set, or has confirmed another one.
         """
         secrets, roster = self._secrets_and_roster()
-        survivors = said.survivors
+        survivors = request.survivors
         if not secrets.masked or list(survivors) != sorted(set(survivors)) or not {*survivors} <= {*secrets.members}:
             raise _refusal("this device has not masked its part yet, or some survivors are not members of this round")
-        if secrets.place not in survivors or len(survivors) < self._cell.opens_at(len(roster)):
+        if secrets.index not in survivors or len(survivors) < self._cell.opens_at(len(roster)):
             raise _refusal("there are too few survivors, or they do not include this device")
         stand = Stand(secrets.h, survivors)
         if secrets.stand not in (None, stand):
@@ -265,8 +272,8 @@ class Member:
         secrets.stand = stand
         return stand
 
-    def reveal(self, said: Reveal) -> Revealed:
-        """Reveal the shares that open only the sum over the survivors.
+    def reveal(self, request: Reveal) -> Revealed:
+        """Reveal the shares that open the sum over the survivors and no other sum.
 
         Raises:
             MessageRefused: if too few members have confirmed the survivors that this device has confirmed.
@@ -275,15 +282,15 @@ class Member:
         stand = secrets.stand
         if stand is None:
             raise _refusal("this device has not confirmed any survivors")
-        self._check_signed(said.stands, Stand, stand, {roster.owners[place] for place in stand.survivors})
-        gone = [place for place in secrets.members if place not in stand.survivors]
+        self._check_signed(request.stands, Stand, stand, {roster.owners[index] for index in stand.survivors})
+        dropouts = [index for index in secrets.members if index not in stand.survivors]
         return Revealed(
-            tuple(secrets.held[place].seed_share(place, secrets.place) for place in stand.survivors),
-            tuple(secrets.held[place].mask_key_share(place, secrets.place) for place in gone),
+            tuple(secrets.received[index].seed_share(index, secrets.index) for index in stand.survivors),
+            tuple(secrets.received[index].mask_key_share(index, secrets.index) for index in dropouts),
         )
 
     def _check_signed(self, statements: Sequence[Statement], kind: type[B], body: B, allowed: Collection[str]) -> None:
-        """Check that enough of the allowed members, according to the threshold, have signed this body.
+        """Check that at least the threshold number of allowed members have signed this body.
 
         Raises:
             MessageRefused: if too few members have signed, if one signed twice or signed a different body, or if one is
@@ -299,8 +306,8 @@ class Member:
             if body_of(statement, kind) != body:
                 raise _refusal("a member signed a different statement")
             credential = credentials[statement.owner]
-            with contextlib.suppress(MessageRefused):  # a member revoked in the meantime does not count
-                self._belongs(Statement(statement.owner, statement.body, credential, statement.signature))
+            with contextlib.suppress(MessageRefused):  # a member that has been revoked does not count
+                self._verify_signature(Statement(statement.owner, statement.body, credential, statement.signature))
                 signers += 1
         if signers < self._cell.opens_at(len(roster)):
             raise _refusal("too few members have signed")
@@ -322,12 +329,12 @@ class Member:
             raise _refusal("this device is not in any roster")
         return secrets, secrets.roster
 
-    def _drawn(self) -> bytes:
+    def _random_seed(self) -> bytes:
         return self._noise.words(4).tobytes()
 
     def _key(self) -> X25519PrivateKey:
-        return X25519PrivateKey.from_private_bytes(self._drawn())
+        return X25519PrivateKey.from_private_bytes(self._random_seed())
 
 
-def _refusal(why: str) -> MessageRefused:
-    return MessageRefused("cell", why)
+def _refusal(reason: str) -> MessageRefused:
+    return MessageRefused("cell", reason)

@@ -16,7 +16,7 @@ from sottovoce.vault.clipped_sum import (
     DISTANCES,
     MAX_SQUARED_UNITS,
     Batches,
-    exact,
+    exact_sum,
     min_sigma,
     reach_squared,
     sum_clipped_rows,
@@ -24,7 +24,7 @@ from sottovoce.vault.clipped_sum import (
 from sottovoce.vault.discrete_gaussian import MAX_SIGMA, DiscreteGaussianSampler
 from sottovoce.vault.noise import NoiseSource
 
-_FINE = 2.0**8  # the grid step is finer than a share's σ, and than the clip per coordinate, by at least this factor
+_MIN_STEPS = 2.0**8  # smallest number of grid steps in a share's σ, and in the clip norm per coordinate
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +38,8 @@ class CellMechanism:
         exponent: the grid step is 2**exponent.
         clip_squared: the largest squared L2 norm of a device's vector, in squared units.
         sensitivity_squared: squared sensitivity of a cell's sum, in squared units.
-        sigma: σ of the noise, unknown to all other devices, in every sum that can be opened; 0 for no noise.
-        summed: whether the kernel clips and sums; if so, the only row that arrives here is the sum.
+        sigma: σ of the honest members' total noise in any sum that can be opened; 0 for no noise.
+        summed: whether the kernel clips and sums; if so, the mechanism receives their sum as its only row.
         rows: public upper bound on the number of rows of one device, which determines the width of a sum's values.
     """
 
@@ -60,11 +60,11 @@ class CellMechanism:
 
     @property
     def bound(self) -> int | None:
-        """Squared clip norm that is applied to rows here; None if rows arrive already clipped."""
+        """Squared clip norm to apply to rows; None if the kernel has already clipped them."""
         return None if self.summed else self.clip_squared
 
     def share(self, members: int) -> int:
-        """Return σ of each member's share, in units, for a roster with this number of members."""
+        """Return σ of each member's share for this roster size, in units."""
         honest = self.cell.honest_shares(members)
         return 0 if self.sigma == 0 else math.isqrt((self.sigma**2 - 1) // honest) + 1
 
@@ -74,11 +74,11 @@ class CellMechanism:
         return (math.isqrt(self.clip_squared) + 1) * self.rows
 
     def width(self, members: int) -> int:
-        """Return the bytes per value in a sum over a roster with this number of members."""
+        """Return the number of bytes per value in a sum for this roster size."""
         return width_of(members, self.reach, self.share(members))
 
     def event(self, members: int) -> CellSum | Unproved:
-        """Return the cost of one sum over a roster with this number of members."""
+        """Return the cost of one sum for this roster size."""
         if self.sigma == 0:
             return Unproved("none")
         return CellSum(self.sensitivity_squared, self.share(members), self.cell.honest_shares(members))
@@ -86,10 +86,12 @@ class CellMechanism:
     def epsilon_alone(self, delta: float) -> float:
         """Return ε of all rounds together if all other devices collude; infinite if no bound is known."""
         events = (self.event(members) for members in range(self.cell.least, self.cell.most + 1))
-        dearest = max(
+        largest_mu_squared = max(
             event.if_others_collude.mu_squared if isinstance(event, CellSum) else math.inf for event in events
         )
-        return math.inf if math.isinf(dearest) else gaussian_epsilon(math.sqrt(self.rounds * dearest), delta)
+        if math.isinf(largest_mu_squared):
+            return math.inf
+        return gaussian_epsilon(math.sqrt(self.rounds * largest_mu_squared), delta)
 
     def apply(self, raw: Batches, members: int, noise: NoiseSource) -> NDArray[np.int64]:
         """Return this device's part, int64[size]; it must not leave the vault unmasked.
@@ -99,9 +101,8 @@ class CellMechanism:
             members: number of members in the roster.
             noise: the source of randomness.
         """
-        part = np.clip(
-            sum_clipped_rows(self, raw), -self.reach, self.reach
-        )  # clipping never increases the distance between two parts
+        # Clipping never increases the distance between two parts.
+        part = np.clip(sum_clipped_rows(self, raw), -self.reach, self.reach)
         if self.sigma == 0:
             return part
         return part + DiscreteGaussianSampler(self.share(members), noise).draw(self.size)
@@ -129,8 +130,8 @@ def calibrate_cell(
         epsilon: total ε; None for no noise.
         delta: total δ.
         neighbouring: `add-remove` (sensitivity C) or `replace-one` (2C).
-        sum_error: rounding error of a kernel that clips and sums, as a multiple of the clip norm; None if rows are
-            clipped here. See Kernel.sum_error.
+        sum_error: rounding error of a kernel that clips and sums, as a multiple of the clip norm; None if this
+            mechanism clips the rows. See Kernel.sum_error.
         rows: largest number of rows that one device is assumed to have.
 
     Raises:
@@ -142,21 +143,23 @@ def calibrate_cell(
         )
     if sums < 1:
         raise PrivacyError("a privacy budget must cover at least one sum; set learner.steps to at least 1")
-    distance, rounds, clips = DISTANCES[neighbouring], sums + cell.spare, sum_error is not None
+    distance, rounds, is_summed = DISTANCES[neighbouring], sums + cell.spare, sum_error is not None
     if epsilon is None:
-        exponent = exact(clip=clip, size=size).exponent
-        squared = reach_squared(clip, exponent, size, sum_error)
-        return CellMechanism(cell, rounds, size, exponent, squared, distance**2 * squared, 0, clips, rows)
+        exponent = exact_sum(clip=clip, size=size).exponent
+        exact_clip_squared = reach_squared(clip, exponent, size, sum_error)
+        return CellMechanism(
+            cell, rounds, size, exponent, exact_clip_squared, distance**2 * exact_clip_squared, 0, is_summed, rows
+        )
     mu = allowed_mu(epsilon, delta) / math.sqrt(rounds)
     min_share = distance * clip / mu / math.sqrt(max(map(cell.honest_shares, range(cell.least, cell.most + 1))))
-    exponent = math.floor(math.log2(min(min_share, clip / math.sqrt(size)) / _FINE))
+    exponent = math.floor(math.log2(min(min_share, clip / math.sqrt(size)) / _MIN_STEPS))
     clip_squared = reach_squared(clip, exponent, size, sum_error)
     sensitivity_squared = distance**2 * clip_squared
     sigma = min_sigma(sensitivity_squared, rounds, epsilon, delta)
-    found = CellMechanism(cell, rounds, size, exponent, clip_squared, sensitivity_squared, sigma, clips, rows)
+    mechanism = CellMechanism(cell, rounds, size, exponent, clip_squared, sensitivity_squared, sigma, is_summed, rows)
     if sigma > MAX_SIGMA or clip_squared > MAX_SQUARED_UNITS:
         raise PrivacyError(
             f"ε = {epsilon:g} for sums of {size} numbers requires more noise than the grid allows; increase "
             "privacy.epsilon"
         )
-    return found
+    return mechanism

@@ -25,8 +25,7 @@ class Tip:
         charges: number of charges in the ledger.
         released: number of the newest charge with a stored release; 0 if there is none.
         mark: hash over the link of the last charge and the newest release, 32 bytes. Two copies of a ledger may make
-            the same charges, but never the same releases: their marks differ from the first release that each of them
-            makes.
+            the same charges but never the same releases, so their marks differ as soon as each has made a release.
     """
 
     charges: int
@@ -34,14 +33,14 @@ class Tip:
     mark: bytes
 
 
-def first_link(made_for: str, nonce: bytes) -> bytes:
+def first_link(budget_json: str, nonce: bytes) -> bytes:
     """Return the link before a ledger's first charge.
 
     Args:
-        made_for: the ledger's owner and budget in canonical form.
+        budget_json: the ledger's owner and budget in canonical form.
         nonce: the ledger's nonce.
     """
-    return hashlib.sha256(b"sottovoce/ledger/v3|" + nonce + made_for.encode()).digest()
+    return hashlib.sha256(b"sottovoce/ledger/v3|" + nonce + budget_json.encode()).digest()
 
 
 def next_link(link: bytes, query: bytes, terms: str) -> bytes:

@@ -33,7 +33,7 @@ class DiscreteGaussian:
         clip_squared: the largest squared L2 norm of one example's contribution, in squared units.
         sensitivity_squared: squared L2 sensitivity of the sum, in squared units.
         sigma: standard deviation parameter of the noise, in units.
-        summed: whether the kernel clips and sums; if so, the only row that arrives here is the sum.
+        summed: whether the kernel clips and sums; if so, the mechanism receives their sum as its only row.
     """
 
     size: int
@@ -50,7 +50,7 @@ class DiscreteGaussian:
 
     @property
     def bound(self) -> int | None:
-        """Squared clip norm that is applied to rows here; None if rows arrive already clipped."""
+        """Squared clip norm to apply to rows; None if the kernel has already clipped them."""
         return None if self.summed else self.clip_squared
 
     @property
@@ -65,12 +65,12 @@ class DiscreteGaussian:
 
 @dataclass(frozen=True, slots=True)
 class Exact:
-    """Mechanism that releases a sum without noise, on a fine grid: the noiseless baseline. Charged as infinite.
+    """Mechanism of the noise-free baseline, which releases an exact sum on a fine grid and is charged as infinite.
 
     Attributes:
         size: number of coordinates in a release, P.
         exponent: the grid step is 2**exponent.
-        clip_squared: see DiscreteGaussian; None if nothing is clipped here.
+        clip_squared: see DiscreteGaussian; None if this mechanism does not clip.
     """
 
     size: int
@@ -84,7 +84,7 @@ class Exact:
 
     @property
     def bound(self) -> int | None:
-        """Squared clip norm that is applied to rows here; None for no clipping."""
+        """Squared clip norm to apply to rows; None for no clipping."""
         return self.clip_squared
 
     @property
@@ -119,8 +119,8 @@ def calibrate(
         epsilon: total ε.
         delta: total δ.
         neighbouring: `add-remove` (sensitivity C) or `replace-one` (2C).
-        sum_error: rounding error of a kernel that clips and sums, as a multiple of the clip norm; None if rows are
-            clipped here. See Kernel.sum_error.
+        sum_error: rounding error of a kernel that clips and sums, as a multiple of the clip norm; None if the
+            mechanism clips the rows. See Kernel.sum_error.
 
     Raises:
         PrivacyError: if the budget, the relation or the clip norm is invalid, or outside the grid's range.
@@ -165,7 +165,7 @@ def grid_exponent(noise: float, clip: float, size: int, sum_error: float | None)
 
 
 def reach_squared(clip: float, exponent: int, size: int, sum_error: float | None) -> int:
-    """Return the squared distance by which one record moves a sum on the grid, in squared units.
+    """Return the squared distance by which one record can move a sum on the grid, in squared units.
 
     Rows that are clipped on the grid have at most the clip norm. A kernel's sum is exact up to `sum_error` for each of
     two neighbours. Each value is then rounded toward zero, which increases the distance between two values by less than
@@ -173,8 +173,8 @@ def reach_squared(clip: float, exponent: int, size: int, sum_error: float | None
     """
     if sum_error is None:
         return squared_units(clip, exponent)
-    moved = Fraction(clip) * (1 + 2 * Fraction(sum_error)) / Fraction(2) ** exponent + math.isqrt(size) + 1
-    return math.ceil(moved) ** 2
+    distance = Fraction(clip) * (1 + 2 * Fraction(sum_error)) / Fraction(2) ** exponent + math.isqrt(size) + 1
+    return math.ceil(distance) ** 2
 
 
 def min_sigma(sensitivity_squared: int, releases: int, epsilon: float, delta: float) -> int:
@@ -186,8 +186,8 @@ def min_sigma(sensitivity_squared: int, releases: int, epsilon: float, delta: fl
     return sigma
 
 
-def exact(*, clip: float | None, size: int, sum_error: float | None = None) -> Exact:
-    """Return the noiseless baseline for sums of `size` values.
+def exact_sum(*, clip: float | None, size: int, sum_error: float | None = None) -> Exact:
+    """Return the noise-free baseline for sums of `size` values.
 
     Args:
         clip: per-example L2 clip norm C; None for no clipping.
@@ -226,10 +226,10 @@ class Bounded(Protocol):
         ...
 
 
-def sum_clipped_rows(how: Bounded, batches: Batches) -> NDArray[np.int64]:
+def sum_clipped_rows(bounds: Bounded, batches: Batches) -> NDArray[np.int64]:
     """Return the exact sum of the clipped rows in grid units: every partial sum is an integer below 2^53."""
-    total = np.zeros(how.size, dtype=np.int64)
+    total = np.zeros(bounds.size, dtype=np.int64)
     for rows in batches:
-        units = clipped_units(rows, how.step, how.bound)
+        units = clipped_units(rows, bounds.step, bounds.bound)
         total += np.add.reduce(units, axis=0).astype(np.int64)
     return total

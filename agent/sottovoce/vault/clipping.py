@@ -1,8 +1,8 @@
 """Per-example clipping on the grid: one example moves the sum by at most the bound, in exact arithmetic.
 
 A row is scaled to the clip norm and rounded toward zero, which never increases its norm. Its integer norm is then
-compared with the bound in exact arithmetic. The result for a row depends only on that row, to the last bit. If removing
-one record changed the other terms of the sum, the sensitivity would be different.
+compared with the bound in exact arithmetic. The result for a row depends only on that row, to the last bit; otherwise,
+removing one record could change the other terms of the sum, and the bound would not hold.
 """
 
 import math
@@ -25,7 +25,7 @@ def clipped_units(rows: Rows, step: float, clip_squared: int | None) -> Rows:
     Returns:
         float64[n, P] with integer values; the squared norm of each row is at most `clip_squared`.
     """
-    units = np.ascontiguousarray(rows) / step  # contiguous: the values of each row are then summed in the same order
+    units = np.ascontiguousarray(rows) / step  # contiguous, so that the values of each row are summed in the same order
     squared = np.add.reduce(units * units, axis=1)
     units[~np.isfinite(squared)] = 0.0
     if clip_squared is None:
@@ -34,6 +34,6 @@ def clipped_units(rows: Rows, step: float, clip_squared: int | None) -> Rows:
     norms = np.sqrt(np.where(np.isfinite(squared), squared, 0.0))
     units *= np.minimum(1.0, threshold / np.maximum(norms, threshold))[:, np.newaxis]
     np.trunc(units, out=units)
-    while len(long := np.flatnonzero(np.add.reduce(units * units, axis=1) > clip_squared)):
-        units[long] = np.trunc(units[long] * (1.0 - 2.0**-20))
+    while len(too_long := np.flatnonzero(np.add.reduce(units * units, axis=1) > clip_squared)):
+        units[too_long] = np.trunc(units[too_long] * (1.0 - 2.0**-20))
     return units

@@ -39,15 +39,15 @@ def forbid_network() -> bool:
     """Prevent this process and its children from opening sockets other than Unix sockets.
 
     Returns:
-        False on a machine whose system-call numbers are not in the table; in that case, nothing is prevented.
+        False on a machine whose system-call numbers are not in the table, where nothing is prevented.
 
     Raises:
         ConfigError: if the kernel refuses.
     """
-    known = _MACHINES.get(os.uname().machine)
-    if known is None:
+    machine = _MACHINES.get(os.uname().machine)
+    if machine is None:
         return False
-    architecture, socket = known
+    architecture, socket = machine
     program = [
         (_LOAD, 0, 0, _ARCHITECTURE),
         (_IF_EQUAL, 1, 0, architecture),

@@ -1,4 +1,4 @@
-"""Function that builds a working vault from plain values."""
+"""Construction of a vault from its records, terms and ledger."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -15,7 +15,7 @@ from sottovoce.vault.observer import Observer
 from sottovoce.vault.terms.base import Terms, unit_records
 from sottovoce.vault.vault import Vault
 
-if TYPE_CHECKING:  # imported late: only devices in a cell need it
+if TYPE_CHECKING:  # only devices in a cell need this import
     from sottovoce.vault.cell_member import SignatureVerifier
 
 
@@ -37,7 +37,7 @@ def build(
         records: the private records.
         kernel: the model to differentiate; None if the terms fully define the queries.
         terms: terms of all future queries.
-        ledger: the ledger, opened for charging.
+        ledger: the ledger, open for charging.
         noise: the source of randomness.
         observer: observer of a simulation, whose noise is seeded.
         followed: the source of `records`, if it grows window by window; the unit is then a window or the device.
@@ -48,20 +48,20 @@ def build(
         PrivacyError: if the terms have no guarantee under this budget, or if the noise cannot be calibrated.
         DataError: if the records do not have the shape that the terms declare.
     """
-    made = terms.context(_as_read(records, kernel), kernel, ledger, noise)
-    context = replace(made, observer=observer, closed=closed, belongs=belongs)
+    built = terms.context(_in_kernel_precision(records, kernel), kernel, ledger, noise)
+    context = replace(built, observer=observer, closed=closed, belongs=belongs)
     if followed is None:
         return Vault(context)
 
     pays = "window" if ledger.own_budget.unit == "window" else ledger.budget.unit
 
     def read() -> Records:
-        return unit_records(_as_read(followed.read(), kernel), pays)
+        return unit_records(_in_kernel_precision(followed.read(), kernel), pays)
 
     return Vault(replace(context, followed=replace(followed, read=read)))
 
 
-def _as_read(records: Records, kernel: Kernel | None) -> Records:
+def _in_kernel_precision(records: Records, kernel: Kernel | None) -> Records:
     """Return the records with features in the kernel's precision."""
     if kernel is None:
         return records

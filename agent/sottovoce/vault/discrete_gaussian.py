@@ -68,13 +68,13 @@ def _cumulative(sigma: int, block_bits: int, bits: int) -> tuple[int, ...]:
         ratio = ratio * square >> scale
     table: list[int] = []
     for partial in sums:
-        value, rest = divmod(partial << bits, sums[-1])
-        # Truncation makes weight h < 2^16 too small by less than 2h² + 2h units, hence every sum by less than 2^48, of
-        # a total above 2^scale: 2^-80 of a unit of `value`. Closer to an integer than that, the floor would be a guess.
-        # Hardly any of the possible tables should come that close.
+        value, remainder = divmod(partial << bits, sums[-1])
+        # Truncation makes weight h < 2^16 too small by less than 2h² + 2h units, and therefore every sum by less than
+        # 2^48, out of a total above 2^scale. This is less than 2^-80 of a unit of `value`. If the quotient were closer
+        # to an integer than that, the floor would be uncertain, which is possible only for very few tables.
         margin = sums[-1] >> (_GUARD_BITS - 50)
-        last = value >= (1 << bits) - 1
-        if partial != sums[-1] and (rest <= margin or (rest >= sums[-1] - margin and not last)):
+        is_last = value >= (1 << bits) - 1
+        if partial != sums[-1] and (remainder <= margin or (remainder >= sums[-1] - margin and not is_last)):
             raise ArithmeticError(f"the cumulative table of sigma {sigma} needs more guard bits")
         table.append(min(value, (1 << bits) - 1))
         if table[-1] == (1 << bits) - 1:

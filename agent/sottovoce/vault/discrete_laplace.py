@@ -59,6 +59,6 @@ def _cumulative(scale: int, block_bits: int, bits: int) -> tuple[int, ...]:
     """Return floor(2^bits (1 - r^(h+1))) with r = exp(-2^m/s); r^(h+1) is irrational, so there is never a tie."""
     table: list[int] = []
     while not table or table[-1] < (1 << bits) - 1:
-        rest = floor_scaled_exp((len(table) + 1) << block_bits, scale, bits)
-        table.append((1 << bits) - 1 - rest)
+        survival = floor_scaled_exp((len(table) + 1) << block_bits, scale, bits)
+        table.append((1 << bits) - 1 - survival)
     return tuple(table)

@@ -1,6 +1,6 @@
-"""Counting of the bytes that a ledger writes to disk per day.
+"""Count the bytes that a ledger writes to disk per day.
 
-Flash memory wears out, and a device needs a writable ledger. The count is derived from SQLite's write-ahead log
+Flash memory wears out, but a device needs a writable ledger. The count is derived from SQLite's write-ahead log
 (https://sqlite.org/walformat.html), without querying the storage device. Every page is written at most twice: to the
 log, and to the database file at a checkpoint. Additional writes by the file system are not counted.
 """

@@ -1,4 +1,4 @@
-"""Interface of a vault, whether it runs in this process or behind a socket in another process."""
+"""Interface of a vault, which may run in this process or behind a socket in another process."""
 
 from typing import Protocol
 

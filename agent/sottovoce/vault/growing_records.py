@@ -11,7 +11,7 @@ _DAY_0 = date(1970, 1, 1).toordinal()
 
 @dataclass(frozen=True, slots=True)
 class GrowingRecords:
-    """A source that is read again for each release; only windows that have ended are charged.
+    """A source of records that is read again for each release; only windows that have ended are charged.
 
     The clock determines which windows have ended, whether or not they contain records.
 
@@ -27,7 +27,7 @@ class GrowingRecords:
 
     @property
     def waiting_reason(self) -> str | None:
-        """The reason why a release has to wait; None if it does not have to."""
+        """The reason why a release has to wait, or None if it need not wait."""
         over = None if self.until is None else self.over()
         if self.until is None or (over is not None and over >= self.until):
             return None

@@ -1,4 +1,4 @@
-"""The privacy statement for a run of gradient sums, and the parts that all statements share."""
+"""Privacy statement for a run of gradient sums, and the parts that all statements share."""
 
 from typing import Literal
 
@@ -14,8 +14,8 @@ THREAT_MODEL = (
     "its disk and the fact that it takes part are not hidden"
 )
 REFUTED = (
-    "refuted: features were scaled by the smallest and largest values of all training records, a query on private data "
-    "without noise. An outlier that raises a feature's largest value from 5 to 250 changes every other record's 2.5 "
+    "refuted: features were scaled by the smallest and largest values of all training records, a noise-free query on "
+    "private data. An outlier that raises a feature's largest value from 5 to 250 changes every other record's 2.5 "
     "from 0.5 to 0.01, so the outlier is detected with certainty at any ε; docs/explanation/privacy-model.md"
 )
 
@@ -42,7 +42,7 @@ def guarantee(budget: Budget, mechanism: ClippedSum, clip: float | None, samplin
         clip: L2 clip norm of one unit's part; None if nothing is clipped.
         sampling: how the records in a sum are chosen: `full`, `poisson` or `blocks`.
     """
-    over, composition = _BATCHES[sampling]
+    batches, composition = _BATCHES[sampling]
     if not isinstance(mechanism, DiscreteGaussian):
         return no_guarantee(
             budget, "exact sums" + ("" if clip is None else f" of gradients clipped per example at {clip:g}")
@@ -52,7 +52,7 @@ def guarantee(budget: Budget, mechanism: ClippedSum, clip: float | None, samplin
         neighbouring=budget.neighbouring,
         mechanism=(
             f"exact discrete Gaussian on the grid 2^{mechanism.exponent}, σ = {mechanism.sigma * mechanism.step:.6g}, "
-            f"on {over} sums of gradients clipped per {_CLIPPED[budget.unit]} at {clip:g}"
+            f"on {batches} sums of gradients clipped per {_CLIPPED[budget.unit]} at {clip:g}"
         ),
         composition=(
             composition + ("; each window pays for the releases that include it" if budget.unit == "window" else "")
@@ -65,12 +65,12 @@ def guarantee(budget: Budget, mechanism: ClippedSum, clip: float | None, samplin
     )
 
 
-def no_guarantee(budget: Budget, what: str) -> PrivacyStatement:
-    """Return the statement for the noiseless baseline."""
+def no_guarantee(budget: Budget, description: str) -> PrivacyStatement:
+    """Return the statement for the noise-free baseline."""
     return PrivacyStatement(
         unit=budget.unit,
         neighbouring=budget.neighbouring,
-        mechanism=f"none: {what}",
+        mechanism=f"none: {description}",
         composition="none",
         epsilon=None,
         delta=None,

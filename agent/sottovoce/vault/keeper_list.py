@@ -18,8 +18,8 @@ class KeeperList:
         writing: opens the ledger's file for one transaction.
     """
 
-    def __init__(self, reading: Access, writing: Access) -> None:
-        self._reading, self._writing = reading, writing
+    def __init__(self, read_access: Access, write_access: Access) -> None:
+        self._read_access, self._write_access = read_access, write_access
 
     def newest(self) -> tuple[Keeper, ...]:
         """Return the keepers that were appointed last.
@@ -27,7 +27,7 @@ class KeeperList:
         Raises:
             LedgerError: if the ledger file cannot be read.
         """
-        with self._reading() as connection:
+        with self._read_access() as connection:
             row = connection.execute("SELECT named FROM keepers ORDER BY number DESC LIMIT 1").fetchone()
             try:
                 return () if row is None else parse_keepers(row[0])
@@ -40,5 +40,5 @@ class KeeperList:
         Raises:
             LedgerError: if the ledger file cannot be written.
         """
-        with self._writing() as connection:
+        with self._write_access() as connection:
             connection.execute("INSERT INTO keepers (named) VALUES (?)", (encode_keepers(keepers),))

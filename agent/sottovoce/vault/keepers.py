@@ -28,12 +28,12 @@ def parse_keepers(text: str) -> tuple[Keeper, ...]:
     Raises:
         ValueError: if the text is not in this form.
     """
-    found = json.loads(text)
-    if not isinstance(found, list) or not all(_is_keeper(one) for one in found):
+    entries = json.loads(text)
+    if not isinstance(entries, list) or not all(_is_keeper(entry) for entry in entries):
         raise ValueError("not a keeper list")
-    return tuple(Keeper(node, tuple(endpoints)) for node, *endpoints in found)
+    return tuple(Keeper(node, tuple(endpoints)) for node, *endpoints in entries)
 
 
-def _is_keeper(found: object) -> bool:
-    """Return whether a value is a list of a node id and at least one endpoint."""
-    return isinstance(found, list) and len(found) > 1 and all(isinstance(part, str) for part in found)
+def _is_keeper(entry: object) -> bool:
+    """Return whether the entry is a list of a node id and at least one endpoint."""
+    return isinstance(entry, list) and len(entry) > 1 and all(isinstance(part, str) for part in entry)

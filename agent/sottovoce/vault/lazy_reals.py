@@ -1,4 +1,4 @@
-"""Exact draws that are functions of real uniform numbers, although every computation has finite precision.
+"""Exact draws computed from uniform real numbers, although every computation has finite precision.
 
 A draw is a program that reads uniform real numbers from a tape and makes decisions: accept or reject, round down or up.
 The program computes with the first bits of these numbers, in decimals. Every computed value lies within a margin of the
@@ -20,9 +20,9 @@ T = TypeVar("T")
 
 _WORDS = 3  # 64-bit words per number and level
 _DIGITS = 64  # digits of precision per level; 3 words are 57.8 digits
-_MARGIN = 30  # decimals to which a computed quantity is correct, per level
-_SMALL = 8  # a number that is zero to this many decimals per level is too small to divide by
-_FETCHED = 64  # numbers fetched from the noise source at a time
+_MARGIN_DECIMALS = 30  # decimals to which a computed quantity is correct, per level
+_DIVISOR_DECIMALS = 8  # a number that is zero to this many decimals per level is too small to divide by
+_BATCH_NUMBERS = 64  # numbers fetched from the noise source at a time
 
 
 class Undecided(Exception):
@@ -30,47 +30,47 @@ class Undecided(Exception):
 
 
 class Tape:
-    """A tape of independent uniform real numbers in (0, 1), each known to as many bits as have been needed so far."""
+    """A tape of independent uniform real numbers in (0, 1), of which only the bits needed so far have been drawn."""
 
     def __init__(self, noise: NoiseSource) -> None:
         self._noise = noise
-        self._known: list[tuple[int, int]] = []  # the first bits of each number, and their count
-        self._place = 0
+        self._numbers: list[tuple[int, int]] = []  # the first bits of each number, and their count
+        self._index = 0
         self.level = 1
 
     @property
     def margin(self) -> Decimal:
         """The distance from a threshold within which a decision is undecided."""
-        return Decimal(10) ** (-_MARGIN * self.level)
+        return Decimal(10) ** (-_MARGIN_DECIMALS * self.level)
 
     def uniform(self) -> Decimal:
         """Return the next number: the midpoint of the interval of length 2^(-192 level) that is known to contain it."""
-        if self._place == len(self._known):
-            self._known += [(number, 64 * _WORDS) for number in self._fetched(_WORDS, _FETCHED)]
-        number, bits = self._known[self._place]
+        if self._index == len(self._numbers):
+            self._numbers += [(number, 64 * _WORDS) for number in self._fetch(_WORDS, _BATCH_NUMBERS)]
+        number, bits = self._numbers[self._index]
         if bits < 64 * _WORDS * self.level:
-            more = _WORDS * self.level - bits // 64
-            number, bits = number << 64 * more | self._fetched(more, 1)[0], bits + 64 * more
-            self._known[self._place] = number, bits
-        self._place += 1
+            missing = _WORDS * self.level - bits // 64
+            number, bits = number << 64 * missing | self._fetch(missing, 1)[0], bits + 64 * missing
+            self._numbers[self._index] = number, bits
+        self._index += 1
         return (2 * Decimal(number) + 1) / (1 << bits + 1)
 
-    def is_below(self, number: Decimal, edge: Decimal) -> bool:
+    def is_below(self, number: Decimal, threshold: Decimal) -> bool:
         """Return whether number < edge; raise Undecided if they are too close."""
-        if abs(number - edge) <= self.margin:
+        if abs(number - threshold) <= self.margin:
             raise Undecided
-        return number < edge
+        return number < threshold
 
     def divisor(self, number: Decimal) -> Decimal:
-        """Return a non-negative number if it is large enough to divide by, or to take its root or logarithm.
+        """Return a non-negative number if it is large enough to be a divisor or the argument of a root or logarithm.
 
         Otherwise, raise Undecided.
         """
-        if number < Decimal(10) ** (-_SMALL * self.level):
+        if number < Decimal(10) ** (-_DIVISOR_DECIMALS * self.level):
             raise Undecided
         return number
 
-    def rounded(self, number: Decimal, exponent: int) -> int:
+    def round_to_grid(self, number: Decimal, exponent: int) -> int:
         """Return number / 2^exponent, rounded to the nearest integer, for exponent ≤ 0; raise Undecided near a tie."""
         steps = number * (1 << -exponent)
         nearest = steps.to_integral_value(ROUND_HALF_EVEN)
@@ -80,10 +80,10 @@ class Tape:
 
     def rewind(self) -> None:
         """Restart the tape from its first number, with more bits of each number."""
-        self._place = 0
+        self._index = 0
         self.level += 1
 
-    def _fetched(self, words: int, count: int) -> list[int]:
+    def _fetch(self, words: int, count: int) -> list[int]:
         raw = self._noise.words(words * count).astype("<u8").tobytes()
         return [int.from_bytes(raw[i : i + 8 * words], "little") for i in range(0, len(raw), 8 * words)]
 

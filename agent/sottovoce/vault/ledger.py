@@ -1,8 +1,8 @@
 """The privacy ledger: a charge is on disk before the noise that it pays for is drawn.
 
-A device has a single SQLite file, in write-ahead mode with synchronous=FULL. Charges and releases are only ever
-appended, and each charge's link is a hash over all earlier charges. The file is created once, by `sottovoce fleet join`
-or the testbed, for one identity and one budget; opening it never creates it.
+A device has a single SQLite file, in write-ahead mode with synchronous=FULL. Charges and releases can only be appended,
+and each charge's link is a hash over all earlier charges. The file is created once, by `sottovoce fleet join` or the
+testbed, for one identity and one budget; opening it never creates it.
 """
 
 import os
@@ -27,26 +27,26 @@ from sottovoce.vault.ledger_binding import check_budget, check_ledger_exists, ch
 from sottovoce.vault.ledger_file import (
     KEY_BYTES,
     acquire_lock,
+    check_log_present,
     check_releases,
     connect,
     create_tables,
     log_is_damaged,
     read_verified_header,
-    refuse_without_log,
     translate_errors,
     upgrade,
 )
 from sottovoce.vault.life import DAY, Life, uptime
-from sottovoce.vault.limits import Limit, Span, limits_in, note_span_start
+from sottovoce.vault.limits import Limit, Span, note_span_start, read_limits
 from sottovoce.vault.mandate import Mandate
 from sottovoce.vault.mandate_list import MandateList
 from sottovoce.vault.periods import Periods
 from sottovoce.vault.record_numbers import RecordNumbers
-from sottovoce.vault.spent import Spent
+from sottovoce.vault.spent import ChargeTotals
 
 
 class Ledger:
-    """An open ledger. Call `create` once in a device's lifetime, and `open` from then on.
+    """An open ledger. Call `create` once in a device's lifetime, and `open` afterwards.
 
     Args:
         connection: connection to an intact database.
@@ -54,7 +54,7 @@ class Ledger:
         path: path to the file; None for a ledger in memory.
 
     Attributes:
-        mandate: the task that was accepted last; None before the first one.
+        mandate: the task accepted last; None if no task has been accepted.
         life: running time of the ledger's vault.
 
     Raises:
@@ -65,16 +65,16 @@ class Ledger:
         self._path = path
         self._connection = connection
         self._lock = lock
-        self._wear: DiskWriteCounter | None = None
+        self._disk_writes: DiskWriteCounter | None = None
         self._head: Head
-        self._spent: Spent
+        self._spent: ChargeTotals
         self.owner, self.own_budget, self.nonce = read_verified_header(connection)
-        self.numbers = RecordNumbers(self._reading, self._transaction)
-        self.keepers = KeeperList(self._reading, self._transaction)
-        self._mandates = MandateList(self._reading, self._transaction)
-        self.mandate, self.life = self._mandates.newest(), Life(self._reading)
-        self.periods = Periods(self._reading, self.life)
-        self._tally(())
+        self.numbers = RecordNumbers(self._read_access, self._transaction)
+        self.keepers = KeeperList(self._read_access, self._transaction)
+        self._mandates = MandateList(self._read_access, self._transaction)
+        self.mandate, self.life = self._mandates.newest(), Life(self._read_access)
+        self.periods = Periods(self._read_access, self.life)
+        self._tally_charges(())
         check_releases(connection)
 
     @classmethod
@@ -95,7 +95,7 @@ class Ledger:
                 draft.unlink(missing_ok=True)
                 with closing(sqlite3.connect(draft, isolation_level=None)) as connection:
                     connection.execute(f"PRAGMA page_size = {PAGE_BYTES}")
-                    connection.execute("PRAGMA journal_mode = WAL")  # so that there is never a rollback journal
+                    connection.execute("PRAGMA journal_mode = WAL")  # ensures that there is never a rollback journal
                     create_tables(connection, owner, budget, os.urandom(KEY_BYTES))
                 draft.chmod(0o600)
                 rename(draft, path)
@@ -104,7 +104,7 @@ class Ledger:
 
     @classmethod
     def in_memory(cls, owner: str, budget: Budget, connection: sqlite3.Connection | None = None) -> Self:
-        """Return a ledger for a simulated device; it exists only as long as the object. Its key is equal in every run.
+        """Return a ledger for a simulated device, which exists only as long as the object. Its key never changes.
 
         Args:
             owner: the device's node id.
@@ -120,19 +120,19 @@ class Ledger:
         """Open and lock `owner`'s ledger for charging.
 
         Raises:
-            LedgerError: if it is missing, damaged, in use, or was created for another device or budget.
+            LedgerError: if the ledger is missing, corrupt, in use, or was created for another device or budget.
         """
         with translate_errors(path), ExitStack() as stack:
             check_ledger_exists(path)
             lock = acquire_lock(path)
             stack.callback(os.close, lock)
-            refuse_without_log(path)
+            check_log_present(path)
             upgrade(path)
-            checking = stack.enter_context(closing(connect(path, "ro")))  # leaves a refused file unchanged
-            ledger = cls(checking, lock, path)
-            if (moved := ledger.ending_move()) is not None:
+            reader = stack.enter_context(closing(connect(path, "ro")))  # leaves a refused file unchanged
+            ledger = cls(reader, lock, path)
+            if (move := ledger.ending_move()) is not None:
                 raise LedgerError(
-                    f"{path}: this ledger was moved to {moved[1]} and has ended here for good; run the device "
+                    f"{path}: this ledger was moved to {move[1]} and has ended here for good; run the device "
                     "there instead"
                 )
             if log_is_damaged(path):
@@ -141,12 +141,12 @@ class Ledger:
             check_budget(path, ledger.own_budget, budget)
             # Closing a file releases all of the process's locks on it, and the log's index was read above. The
             # remaining connection therefore acquires the locks again.
-            checking.close()
+            reader.close()
             ledger._connection = stack.enter_context(closing(connect(path, "rw")))
             ledger._connection.execute("PRAGMA synchronous = FULL")
             ledger._connection.execute("PRAGMA journal_mode = WAL")
-            real = path.resolve()
-            ledger._wear = DiskWriteCounter(real.with_name(real.name + "-wal"))
+            resolved = path.resolve()
+            ledger._disk_writes = DiskWriteCounter(resolved.with_name(resolved.name + "-wal"))
             stack.pop_all()
             return ledger
 
@@ -155,14 +155,14 @@ class Ledger:
         """Open any ledger read-only, even while its agent is running.
 
         Raises:
-            LedgerError: if the ledger is missing or damaged.
+            LedgerError: if the ledger is missing or corrupt.
         """
         with translate_errors(path), ExitStack() as stack:
             if not path.is_file():
                 raise LedgerError(
                     f"{path}: there is no ledger here; give the state directory made by `sottovoce fleet join`"
                 )
-            refuse_without_log(path)
+            check_log_present(path)
             ledger = cls(stack.enter_context(closing(connect(path, "ro"))), None, path)
             stack.pop_all()
             return ledger
@@ -178,7 +178,7 @@ class Ledger:
 
     def ending_move(self) -> tuple[str, str] | None:
         """Return the nonce and target of the move that ended this ledger, or None if the ledger has not ended."""
-        with self._reading() as connection:
+        with self._read_access() as connection:
             row = connection.execute("SELECT nonce, target FROM ended").fetchone()
         return None if row is None else (str(row[0]), str(row[1]))
 
@@ -188,13 +188,13 @@ class Ledger:
         Raises:
             LedgerError: if the ledger cannot be copied.
         """
-        with translate_errors(path), closing(sqlite3.connect(path, isolation_level=None)) as other:
-            self._connection.backup(other)
-            other.execute("PRAGMA journal_mode = WAL")
+        with translate_errors(path), closing(sqlite3.connect(path, isolation_level=None)) as copy:
+            self._connection.backup(copy)
+            copy.execute("PRAGMA journal_mode = WAL")
         path.chmod(0o600)
 
     def end(self, nonce: str, target: str) -> None:
-        """End the ledger, because it moves elsewhere; it never charges anything again.
+        """End the ledger because it moves elsewhere; it accepts no further charges.
 
         Args:
             nonce: nonce of the move.
@@ -211,7 +211,7 @@ class Ledger:
 
         Args:
             query: id of the query.
-            event: cost of its release; an infinite cost, as for a release without noise, needs an unlimited budget.
+            event: cost of its release; an infinite cost, as of a noise-free release, requires an unlimited budget.
 
         Returns:
             True if the query is charged, now or earlier; False if the budget cannot pay for it, and nothing changed.
@@ -231,11 +231,11 @@ class Ledger:
                 return True
             if self.payable(event) != event.units:
                 return False
-            head, known = self.head(), self._id_of(query)
+            head, query_key = self.head(), self._query_key(query)
             stamp = "" if self.mandate is None else self.mandate.stamp(self.periods.number)
             connection.execute(
                 "INSERT INTO charge VALUES (?, ?, ?, ?, ?)",
-                (head.charges + 1, known, event.terms, next_link(head.link, known, event.terms + stamp), stamp),
+                (head.charges + 1, query_key, event.terms, next_link(head.link, query_key, event.terms + stamp), stamp),
             )
         return True
 
@@ -257,7 +257,7 @@ class Ledger:
         """
         with self._transaction() as connection:
             row = connection.execute(
-                "SELECT number, link FROM charge WHERE query = ?", (self._id_of(query),)
+                "SELECT number, link FROM charge WHERE query = ?", (self._query_key(query),)
             ).fetchone()
             if row is None:
                 raise LedgerError("a release was about to be stored without its charge, so nothing has left the device")
@@ -267,16 +267,16 @@ class Ledger:
                 (row[0], release.exponent, release.value, release.simulated, digest),
             )
 
-    def stored(self, query: bytes) -> Stored | None:
+    def stored_release(self, query: bytes) -> Stored | None:
         """Return the stored release for this query, or None if it has not been answered yet."""
         with translate_errors(self._path):
             row = self._connection.execute(
                 "SELECT exponent, value, simulated FROM release JOIN charge USING (number) WHERE query = ?",
-                (self._id_of(query),),
+                (self._query_key(query),),
             ).fetchone()
         return None if row is None else Stored(int(row[0]), bytes(row[1]), bool(row[2]))
 
-    def charged(self, query: bytes) -> Event | None:
+    def charged_event(self, query: bytes) -> Event | None:
         """Return the charge for this query, or None if there is none."""
         return None if (terms := self._terms(query)) is None else event_of(terms)
 
@@ -284,17 +284,20 @@ class Ledger:
         """Return the spending so far, without changing anything."""
         with translate_errors(self._path):
             count = "SELECT count(*) FROM release WHERE number > ?"
-            releases, of_task = (self._connection.execute(count, (n,)).fetchone()[0] for n in (0, self._spent.before))
+            releases, of_task = (
+                self._connection.execute(count, (first,)).fetchone()[0]
+                for first in (0, self._spent.charges_before_task)
+            )
             # Read after the releases, because the agent may be running.
             charges = self.head().charges
         task = None if self.mandate is None else TaskSpending(self.mandate.epoch, self._spent.task_epsilon(), of_task)
-        period, spent, lived = self.periods.present_period(self.mandate), self._spent, self.life.seconds
+        period, spent, lived = self.periods.current_period(self.mandate), self._spent, self.life.seconds
         of_period = None if period is None else PeriodSpending(period, spent.period_epsilon())
         return Spending(
             spent.epsilon(),
             charges,
             releases,
-            self._wear.bytes_today if self._wear else 0,
+            self._disk_writes.bytes_today if self._disk_writes else 0,
             task,
             of_period,
             spent.epsilon_alone(),
@@ -325,10 +328,10 @@ class Ledger:
         charges = self.head().charges
         with translate_errors(self._path):
             released = self._connection.execute("SELECT ifnull(max(number), 0) FROM release").fetchone()[0]
-        found = self.mark(charges, released)
-        if found is None:
+        mark = self.mark(charges, released)
+        if mark is None:
             raise LedgerError("the privacy ledger lost a charge while it was being read: nothing was released")
-        return Tip(charges, released, found)
+        return Tip(charges, released, mark)
 
     def mark(self, charges: int, released: int) -> bytes | None:
         """Return the ledger's mark at this newest charge and newest release, or None if one of them never existed."""
@@ -353,10 +356,12 @@ class Ledger:
 
     def _terms(self, query: bytes) -> str | None:
         with translate_errors(self._path):
-            row = self._connection.execute("SELECT terms FROM charge WHERE query = ?", (self._id_of(query),)).fetchone()
+            row = self._connection.execute(
+                "SELECT terms FROM charge WHERE query = ?", (self._query_key(query),)
+            ).fetchone()
         return None if row is None else str(row[0])
 
-    def _id_of(self, query: bytes) -> bytes:
+    def _query_key(self, query: bytes) -> bytes:
         return query if self.mandate is None else self.mandate.query_key(query)
 
     def _catch_up(self) -> None:
@@ -391,10 +396,10 @@ class Ledger:
             self._spent.check(event, mandate.budget)
 
     def take_up(self, mandate: Mandate) -> None:
-        """Accept this task durably: from now on, all charges are for it, and none are for an earlier task.
+        """Accept this task durably; all further charges are for it rather than for an earlier task.
 
         Raises:
-            LedgerError: if its epoch is not above all earlier epochs, or if the ledger file cannot be written.
+            LedgerError: if the task's epoch is not above all earlier epochs, or if the ledger file cannot be written.
         """
         self._catch_up()
         if mandate.epoch <= self._spent.epoch:
@@ -406,16 +411,16 @@ class Ledger:
         self._spent.begin(mandate)
         self.record_life()
 
-    def limit(self, most: "Mapping[Span, float]") -> None:
+    def limit(self, epsilons: "Mapping[Span, float]") -> None:
         """Also enforce these limits on ε per span, over all tasks together. See sottovoce.vault.limits.
 
         Raises:
             LedgerError: if the ledger file cannot be written.
         """
-        self._tally(limits_in(self._reading, most, self.own_budget.delta))
+        self._tally_charges(read_limits(self._read_access, epsilons, self.own_budget.delta))
 
     def start_counting(self, clock: Callable[[], float] = uptime) -> None:
-        """Start counting the vault's running time now, using a clock that returns seconds."""
+        """Start counting the vault's running time with a clock that returns seconds."""
         self.life.start_counting(clock)
 
     def record_life(self, *, ending: bool = False) -> None:
@@ -427,40 +432,40 @@ class Ledger:
         Raises:
             LedgerError: if the ledger file cannot be written.
         """
-        if not self.life.counting:
+        if not self.life.is_counting:
             return
         lived, mandate, charges = self.life.seconds, self.mandate, self.head().charges
-        opens = None if mandate is None or not self.periods.due(mandate) else mandate.period
-        begin = [limit for limit in self._spent.limits if limit.began < 0 or limit.seconds_left(lived) <= 0]
-        if not (begin or ending or self.life.due or opens is not None):
+        next_period = None if mandate is None or not self.periods.is_due(mandate) else mandate.period
+        due_limits = [limit for limit in self._spent.limits if limit.began < 0 or limit.seconds_left(lived) <= 0]
+        if not (due_limits or ending or self.life.is_due or next_period is not None):
             return
         with self._transaction() as connection:
-            lived = self.life.note(connection)
-            for limit in begin:
+            lived = self.life.record(connection)
+            for limit in due_limits:
                 note_span_start(connection, limit, lived, 0 if limit.began < 0 else charges)
-            if opens is not None:
-                self.periods.note(connection, opens, lived)
-        self.life.noted(lived)
-        for limit in begin:
+            if next_period is not None:
+                self.periods.record(connection, next_period, lived)
+        self.life.mark_recorded(lived)
+        for limit in due_limits:
             self._spent.renew(limit, lived)
-        if opens is not None:
-            self.periods.open(opens, lived)
-            self._spent.open(opens)
+        if next_period is not None:
+            self.periods.open(next_period, lived)
+            self._spent.open(next_period)
 
     def blocking_limit(self, event: Event) -> Limit | None:
         """Return the limit that prevents this event from being paid, or None if there is none."""
         return self._spent.blocking_limit(event)
 
-    def _tally(self, limits: Iterable[Limit]) -> None:
+    def _tally_charges(self, limits: Iterable[Limit]) -> None:
         """Verify and tally the chain from its first link, with these limits."""
         self._head = Head(0, first_link(self.own_budget.canonical_json(self.owner), self.nonce))
-        self._spent = Spent(self.own_budget, self.mandate, tuple(limits))
+        self._spent = ChargeTotals(self.own_budget, self.mandate, tuple(limits))
         self._catch_up()
         self._spent.begin(self.mandate)
         self._spent.open(self.periods.number)
 
     @contextmanager
-    def _reading(self) -> Iterator[sqlite3.Connection]:
+    def _read_access(self) -> Iterator[sqlite3.Connection]:
         with translate_errors(self._path):
             yield self._connection
 
@@ -471,9 +476,9 @@ class Ledger:
             try:
                 yield self._connection
                 self._connection.execute("COMMIT")
-                if self._wear is not None:
-                    self._wear.count()
-                    refuse_without_log(self._path)
+                if self._disk_writes is not None:
+                    self._disk_writes.count()
+                    check_log_present(self._path)
             except BaseException:
                 if self._connection.in_transaction:
                     self._connection.execute("ROLLBACK")

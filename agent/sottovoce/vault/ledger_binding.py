@@ -1,4 +1,4 @@
-"""Checks of a ledger's owner and budget; an agent refuses to start if they are not its own."""
+"""Checks of a ledger's owner and budget, which must match the agent's before it starts."""
 
 from pathlib import Path
 
@@ -20,34 +20,34 @@ def check_ledger_exists(path: Path) -> None:
         )
 
 
-def check_owner(path: Path, found: str, device: str) -> None:
+def check_owner(path: Path, owner: str, device: str) -> None:
     """Check that the ledger belongs to this device.
 
     Raises:
         LedgerError: if it belongs to another device.
     """
-    if found != device:
-        raise LedgerError(f"{path}: this ledger belongs to device {found}, not to {device}")
+    if owner != device:
+        raise LedgerError(f"{path}: this ledger belongs to device {owner}, not to {device}")
 
 
-def check_budget(path: Path, found: Budget, wanted: Budget) -> None:
+def check_budget(path: Path, ledger_budget: Budget, configured: Budget) -> None:
     """Check that the ledger was created for the configured budget.
 
     Raises:
         LedgerError: if the budgets differ.
     """
-    if found != wanted:
+    if ledger_budget != configured:
         raise LedgerError(
-            f"{path}: the ledger was created for {found.words}, but the configuration specifies {wanted.words}; "
-            f"{_remedy(found, wanted)}"
+            f"{path}: the ledger was created for {ledger_budget.words}, but the configuration specifies "
+            f"{configured.words}; {_remedy(ledger_budget, configured)}"
         )
 
 
-def _remedy(found: Budget, wanted: Budget) -> str:
+def _remedy(ledger_budget: Budget, configured: Budget) -> str:
     """Return a remedy that never promises less than the configuration does."""
-    if found.is_at_least_as_strict_as(wanted):
+    if ledger_budget.is_at_least_as_strict_as(configured):
         return "set the ledger's values under [privacy]"
     return (
         "the ledger's budget would promise less, and a ledger's budget never changes; enrol a new device with "
-        f"`sottovoce fleet join {wanted.options}`"
+        f"`sottovoce fleet join {configured.options}`"
     )

@@ -76,11 +76,11 @@ _SCHEMA = _OLD_TABLES + "".join(_STEPS.values()) + _TRIGGERS
 
 _LOG_HEAD, _FRAME_HEAD, _INDEX_HEAD = 32, 24, 100  # bytes
 
-_DISK = {sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR}
+_DISK_CODES = {sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR}
 _DISK_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS}
 _DESCRIPTOR_ERRORS = {errno.EMFILE, errno.ENFILE}
-_ACCESS = {sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM}
-_BUSY = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
+_ACCESS_CODES = {sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM}
+_BUSY_CODES = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
 
 
 def create_tables(connection: sqlite3.Connection, owner: str, budget: Budget, key: bytes) -> None:
@@ -108,10 +108,10 @@ def read_verified_header(connection: sqlite3.Connection) -> tuple[str, Budget, b
         raise LedgerError(_version_message(version))
     try:
         verdict = connection.execute("PRAGMA integrity_check").fetchone()[0]
-    except MemoryError as error:  # a damaged file may request any amount
+    except MemoryError as error:  # a corrupt file may request any amount
         raise LedgerUnwritable(
             "there is not enough memory to check the privacy ledger: nothing was released. Remedy: free some memory; "
-            "if there is plenty, the file is damaged: restore it from the device itself or retire this identity"
+            "if there is enough, the file is corrupt: restore it from the device itself or retire this identity"
         ) from error
     if verdict != "ok":
         raise sqlite3.DatabaseError(str(verdict))
@@ -142,19 +142,19 @@ def upgrade(path: Path) -> None:
         LedgerError: if a file from version 0.1 contains charges for single records. Such charges identify records by
             their position in the data file, so these records can no longer be identified.
     """
-    with closing(connect(path, "ro")) as looked:  # leaves any other file unchanged, to the byte
-        if looked.execute("PRAGMA application_id").fetchone()[0] != _APPLICATION_ID:
+    with closing(connect(path, "ro")) as reader:  # leaves any other file unchanged, to the byte
+        if reader.execute("PRAGMA application_id").fetchone()[0] != _APPLICATION_ID:
             return
-        version = looked.execute("PRAGMA user_version").fetchone()[0]
+        version = reader.execute("PRAGMA user_version").fetchone()[0]
         if version not in _STEPS:
             return
-        unit = looked.execute("SELECT unit FROM budget").fetchone()[0]
-        terms = [event_of(row[0]) for row in looked.execute("SELECT DISTINCT terms FROM charge")]
+        unit = reader.execute("SELECT unit FROM budget").fetchone()[0]
+        terms = [event_of(row[0]) for row in reader.execute("SELECT DISTINCT terms FROM charge")]
         if version == _VERSION_0_1 and unit == "record" and any(event.units != EVERY for event in terms):
             raise LedgerError(
                 f"{path}: this ledger was created by version 0.1 of the program and contains charges for single "
                 "records, identified by their position in the file: the cost to each record is no longer known, so "
-                "nothing can be released. Use version 0.1 to access earlier releases, or let a new device join"
+                "nothing can be released. Use version 0.1 to access earlier releases, or enrol a new device"
             )
     steps = "".join(_STEPS[step] for step in range(version, _SCHEMA_VERSION))
     secret = f"INSERT INTO secret VALUES (x'{os.urandom(KEY_BYTES).hex()}');" if version == _VERSION_0_1 else ""  # noqa: S608 - hex
@@ -167,8 +167,8 @@ def upgrade(path: Path) -> None:
 
 def _version_message(version: int) -> str:
     if version in _STEPS:
-        which = "version 0.1" if version == _VERSION_0_1 else "an earlier version"
-        return f"this ledger is from {which} of the program: the device's next start upgrades it without losing data"
+        origin = "version 0.1" if version == _VERSION_0_1 else "an earlier version"
+        return f"this ledger is from {origin} of the program: the device's next start upgrades it without losing data"
     if version > _SCHEMA_VERSION:
         return (
             f"this ledger is from a newer version of the program (schema {version}; this version writes "
@@ -183,8 +183,8 @@ def acquire_lock(path: Path) -> int:
     Raises:
         LedgerError: if another process has locked the ledger.
     """
-    real = path.resolve()
-    lock = os.open(real.with_name(real.name + ".lock"), os.O_RDWR | os.O_CREAT, 0o600)
+    resolved = path.resolve()
+    lock = os.open(resolved.with_name(resolved.name + ".lock"), os.O_RDWR | os.O_CREAT, 0o600)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
@@ -210,8 +210,8 @@ def log_is_damaged(path: Path) -> bool:
     is open, because opening one creates the log's index. For the formats, see "WAL-mode File Format" in SQLite's
     documentation.
     """
-    real = path.resolve()
-    log, index = (real.with_name(real.name + suffix) for suffix in ("-wal", "-shm"))
+    resolved = path.resolve()
+    log, index = (resolved.with_name(resolved.name + suffix) for suffix in ("-wal", "-shm"))
     if not (log.exists() and index.exists()):
         return False
     with log.open("rb") as file:
@@ -219,23 +219,23 @@ def log_is_damaged(path: Path) -> bool:
         if len(head) < _LOG_HEAD:
             return False
         page, salt = int.from_bytes(head[8:12], "big"), head[16:24]
-        with index.open("rb") as indexed:
-            read = int.from_bytes(indexed.read(20)[16:], sys.byteorder)
-        behind = 0
-        for number in range(read, (log.stat().st_size - _LOG_HEAD) // (_FRAME_HEAD + page)):
+        with index.open("rb") as index_file:
+            frames_read = int.from_bytes(index_file.read(20)[16:], sys.byteorder)
+        unread_commits = 0
+        for number in range(frames_read, (log.stat().st_size - _LOG_HEAD) // (_FRAME_HEAD + page)):
             file.seek(_LOG_HEAD + number * (_FRAME_HEAD + page))
             frame = file.read(_FRAME_HEAD)
-            behind += frame[8:16] == salt and frame[4:8] != bytes(4)  # the last frame of a commit
-        return behind > 1 and (_has_valid_checksum(head) or not _is_checkpointed(file, real, page, salt))
+            unread_commits += frame[8:16] == salt and frame[4:8] != bytes(4)  # the last frame of a commit
+        return unread_commits > 1 and (_has_valid_checksum(head) or not _is_checkpointed(file, resolved, page, salt))
 
 
 def _has_valid_checksum(head: bytes) -> bool:
     """Return whether the checksum in a log's head is correct."""
     order: Literal["big", "little"] = "big" if head[3] & 1 else "little"
     first = second = 0
-    for at in range(0, _LOG_HEAD - 8, 8):
-        first = (first + int.from_bytes(head[at : at + 4], order) + second) % 2**32
-        second = (second + int.from_bytes(head[at + 4 : at + 8], order) + first) % 2**32
+    for offset in range(0, _LOG_HEAD - 8, 8):
+        first = (first + int.from_bytes(head[offset : offset + 4], order) + second) % 2**32
+        second = (second + int.from_bytes(head[offset + 4 : offset + 8], order) + first) % 2**32
     return (first, second) == (int.from_bytes(head[24:28], "big"), int.from_bytes(head[28:32], "big"))
 
 
@@ -243,40 +243,40 @@ def _is_checkpointed(log: BinaryIO, ledger: Path, page: int, salt: bytes) -> boo
     """Return whether the database contains the newest frame of each page, among the commits with this salt."""
     newest: dict[int, int] = {}
     commit: dict[int, int] = {}
-    at = _LOG_HEAD
-    log.seek(at)
+    offset = _LOG_HEAD
+    log.seek(offset)
     while len(frame := log.read(_FRAME_HEAD)) == _FRAME_HEAD and frame[8:16] == salt:
-        commit[int.from_bytes(frame[:4], "big")] = at + _FRAME_HEAD
+        commit[int.from_bytes(frame[:4], "big")] = offset + _FRAME_HEAD
         if frame[4:8] != bytes(4):
             newest.update(commit)
             commit.clear()
-        at += _FRAME_HEAD + page
-        log.seek(at)
+        offset += _FRAME_HEAD + page
+        log.seek(offset)
     with ledger.open("rb") as database:
-        for number, place in newest.items():
-            log.seek(place)
+        for number, newest_offset in newest.items():
+            log.seek(newest_offset)
             database.seek((number - 1) * page)
             if log.read(page) != database.read(page):
                 return False
     return True
 
 
-def log_is_gone(path: Path) -> bool:
+def is_log_missing(path: Path) -> bool:
     """Return whether the log was removed although its index counts charges that are not yet in the database file.
 
     The index contains the number of the last valid frame and the number of frames copied to the database file; see
     "WAL-Index Format" in SQLite's documentation.
     """
-    real = path.resolve()
-    log, index = (real.with_name(real.name + suffix) for suffix in ("-wal", "-shm"))
+    resolved = path.resolve()
+    log, index = (resolved.with_name(resolved.name + suffix) for suffix in ("-wal", "-shm"))
     if log.exists() or not index.exists():
         return False
     with index.open("rb") as file:
-        counted = file.read(_INDEX_HEAD)
-    if len(counted) < _INDEX_HEAD:
+        head = file.read(_INDEX_HEAD)
+    if len(head) < _INDEX_HEAD:
         return False
-    frames, folded = (int.from_bytes(counted[at : at + 4], sys.byteorder) for at in (16, 96))
-    return frames > folded
+    frames, checkpointed = (int.from_bytes(head[offset : offset + 4], sys.byteorder) for offset in (16, 96))
+    return frames > checkpointed
 
 
 @contextmanager
@@ -284,15 +284,15 @@ def translate_errors(path: Path | None = None) -> Iterator[None]:
     """Translate errors from SQLite and the file system into an error that specifies the ledger and the remedy."""
     try:
         yield
-    except (sqlite3.Error, OSError, UnicodeError) as error:  # a damaged name in the schema may not be valid text
-        where = f"{path}: the privacy ledger" if path else "the privacy ledger"
+    except (sqlite3.Error, OSError, UnicodeError) as error:  # a corrupt name in the schema may not be valid text
+        subject = f"{path}: the privacy ledger" if path else "the privacy ledger"
         raise (LedgerUnwritable if _is_disk_error(error) else LedgerError)(
-            f"{where} cannot be used ({' '.join(str(error).split())}): nothing was released. Remedy: {_remedy(error)}"
+            f"{subject} cannot be used ({' '.join(str(error).split())}): nothing was released. Remedy: {_remedy(error)}"
         ) from error
 
 
 def _is_disk_error(error: Exception) -> bool:
-    return sqlite_code(error) in _DISK or getattr(error, "errno", None) in _DISK_ERRORS
+    return sqlite_code(error) in _DISK_CODES or getattr(error, "errno", None) in _DISK_ERRORS
 
 
 def _remedy(error: Exception) -> str:
@@ -301,20 +301,20 @@ def _remedy(error: Exception) -> str:
         return "free up disk space, or replace the disk"
     if getattr(error, "errno", None) in _DESCRIPTOR_ERRORS:
         return "raise this process's file descriptor limit"
-    if code in _ACCESS or isinstance(error, OSError):
+    if code in _ACCESS_CODES or isinstance(error, OSError):
         return "give only the agent's user write access to the ledger and its directory"
-    if code in _BUSY:
+    if code in _BUSY_CODES:
         return "stop the other program that has the ledger open"
     return "restore the ledger from the device itself or retire this identity; an empty ledger never replaces it"
 
 
-def refuse_without_log(path: Path | None) -> None:
+def check_log_present(path: Path | None) -> None:
     """Check that the ledger's log was not removed while it contained charges.
 
     Raises:
         LedgerError: if the log was removed.
     """
-    if path is not None and log_is_gone(path):
+    if path is not None and is_log_missing(path):
         raise LedgerError(
             f"{path}: the ledger's log, {path.name}-wal, was removed while it contained charges that are stored "
             "nowhere else: nothing was released. Remedy: if an agent has the ledger open, stop the agent with SIGTERM, "

@@ -1,10 +1,10 @@
-"""Sensitivities that follow from a published lemma. The vault checks the lemma's conditions; its result cannot be set.
+"""Sensitivities that follow from a published lemma. The vault checks its conditions, and no setting changes its result.
 
 **Chains** (Jin, He & Dai 2023, Lemma 4). A device starts from public weights w, takes steps w ← w - 2η ∇f_D(w) on
 disjoint batches D of b records each, and ends with (w_global + w)/2 - η ∇f_D(w_global) on a further batch. If the loss
 is convex, L-Lipschitz and μ-smooth, and η ≤ 1/(2μ), a step never increases the distance between two points. Replacing a
 record changes either a local step, by 2η · 2L/b, which the last step halves, or the last step, by η · 2L/b. The end
-therefore moves by 2ηL/b in L2 norm, regardless of the chain's length.
+therefore moves by at most 2ηL/b in L2 norm, regardless of the chain's length.
 
 **Two additions.** A regulariser (λ/2)‖w‖² adds λ to the smoothness but does not change the sensitivity: it does not
 depend on the records, so L remains the Lipschitz constant of the loss without it. If no step is longer than the first,
@@ -22,13 +22,13 @@ from sottovoce.kernels import Kernel
 from sottovoce.kernels.one_vs_all import copies
 from sottovoce.kernels.softmax import Softmax
 
-LARGEST = 2.0**12  # largest magnitude of a weight from which a chain may start
+MAX_WEIGHT = 2.0**12  # largest magnitude of a weight from which a chain may start
 MAX_STEPS = 2**12
-_FARTHEST = 2.0**15  # largest magnitude that a chain may reach; BoundedPoint's grid cannot represent larger values
+_MAX_REACH = 2.0**15  # largest magnitude that a chain may reach; BoundedPoint's grid cannot represent larger values
 
 
 @dataclass(frozen=True, slots=True)
-class Smooth:
+class SmoothLoss:
     """A convex loss over records in the unit ball.
 
     Attributes:
@@ -39,22 +39,22 @@ class Smooth:
     lipschitz: float
     smoothness: float
 
-    def regularised(self, strength: float) -> "Smooth":
+    def regularised(self, strength: float) -> "SmoothLoss":
         """Return the constants with (λ/2)‖w‖² added to the loss: μ grows by λ.
 
         L is unchanged, because the added term does not depend on the records.
         """
-        return Smooth(self.lipschitz, self.smoothness + strength)
+        return SmoothLoss(self.lipschitz, self.smoothness + strength)
 
 
-_SOFTMAX = Smooth(math.nextafter(math.sqrt(2), 2), 0.5)
+_SOFTMAX = SmoothLoss(math.nextafter(math.sqrt(2), 2), 0.5)
 
 
-def smoothness_of(kernel: Kernel) -> Smooth:
+def smoothness_of(kernel: Kernel) -> SmoothLoss:
     """Return the constants of a kernel's loss.
 
     Raises:
-        PrivacyError: if no constants are proved here for this kernel.
+        PrivacyError: if no constants have been proved for this kernel.
     """
     if type(kernel) is Softmax:
         # ‖x ⊗ (p - e_y)‖ = ‖x‖ ‖p - e_y‖ ≤ √2; the Hessian is xx' ⊗ (diag p - pp'), with eigenvalues of at most 1/2.
@@ -63,13 +63,13 @@ def smoothness_of(kernel: Kernel) -> Smooth:
 
     if type(kernel) is Logistic:
         # Model k of c adds s_k x with |s_k| < 1: ‖s‖ ‖x‖ ≤ √c. The Hessian is xx' ⊗ diag s_k(1 - s_k), at most 1/4.
-        return Smooth(math.nextafter(math.sqrt(copies(kernel.classes)), math.inf), 0.25)
+        return SmoothLoss(math.nextafter(math.sqrt(copies(kernel.classes)), math.inf), 0.25)
     raise PrivacyError(
         f"no bound is proved for the loss of {type(kernel).__name__}; use softmax or logistic regression with chains"
     )
 
 
-def chain_sensitivity(loss: Smooth, *, step_size: float, batch: int, steps: int, neighbouring: str) -> float:
+def chain_sensitivity(loss: SmoothLoss, *, step_size: float, batch: int, steps: int, neighbouring: str) -> float:
     """Return 2ηL/b, the L2 distance by which the end of a chain moves if one record is replaced.
 
     Args:
@@ -93,9 +93,9 @@ def chain_sensitivity(loss: Smooth, *, step_size: float, batch: int, steps: int,
         )
     if batch < 1 or not 1 <= steps <= MAX_STEPS:
         raise PrivacyError(f"a chain must have 1 to {MAX_STEPS} steps of at least one record; correct the schedule")
-    if LARGEST + steps * 2 * step_size * loss.lipschitz > _FARTHEST:
+    if MAX_WEIGHT + steps * 2 * step_size * loss.lipschitz > _MAX_REACH:
         raise PrivacyError(
-            f"weights in a chain of {steps} steps could exceed {_FARTHEST:g}; use a smaller step size or a "
+            f"weights in a chain of {steps} steps could exceed {_MAX_REACH:g}; use a smaller step size or a "
             "shorter period"
         )
     return 2 * step_size * loss.lipschitz / batch
@@ -108,12 +108,12 @@ def rounding_distance(
     step_size: float,
     batch: int,
     steps: int,
-    loss: Smooth = _SOFTMAX,
+    loss: SmoothLoss = _SOFTMAX,
     regularised: bool = False,
 ) -> float:
     """Return the L2 distance that float64 rounding may add to the lemma's bound on two neighbours' ends.
 
-    The error of one operation is u = 2⁻⁵³. Weights stay below W = LARGEST + steps · 2ηL. A logit is a sum of d
+    The error of one operation is u = 2⁻⁵³. Weights stay below W = MAX_WEIGHT + steps · 2ηL. A logit is a sum of d
     products, so its error is at most (d + 2) u √d W. The error of a probability is at most twice that, plus (c + 8) 4u
     for the exponentials and their sum; the error of c logistic slopes is at most √c/4 of that. A mean gradient adds an
     error of b · 4u, and the weights add 2u W in each of P numbers. The error of a regulariser's λw is 2u λW, where
@@ -130,7 +130,7 @@ def rounding_distance(
         loss: constants of the loss.
         regularised: whether there is a regulariser, and a projection after each step.
     """
-    unit, weight, size = 2.0**-53, LARGEST + steps * max(3.0, 2 * step_size * loss.lipschitz), features * classes
+    unit, weight, size = 2.0**-53, MAX_WEIGHT + steps * max(3.0, 2 * step_size * loss.lipschitz), features * classes
     gradient = 8 * (features + 8) * math.sqrt(features) * weight * unit + 16 * (classes + batch + 16) * unit
     gradient *= max(1.0, loss.lipschitz / _SOFTMAX.lipschitz)
     step = 4 * weight * math.sqrt(size) * unit + 2 * step_size * gradient

@@ -11,8 +11,8 @@ from collections.abc import Callable
 
 from sottovoce.vault.keeper_list import Access
 
-NOTED_SECONDS = 3_600.0
-"""The most seconds of running time that may go unrecorded if the vault is killed."""
+RECORD_INTERVAL = 3_600.0
+"""Largest number of seconds of running time that remain unrecorded if the vault is killed."""
 
 DAY = 86_400.0
 
@@ -29,42 +29,42 @@ class Life:
         reading: opens the ledger's file for reading.
     """
 
-    def __init__(self, reading: Access) -> None:
-        with reading() as connection:
-            self._noted = float(connection.execute("SELECT ifnull(max(seconds), 0.0) FROM lived").fetchone()[0])
+    def __init__(self, read_access: Access) -> None:
+        with read_access() as connection:
+            self._recorded = float(connection.execute("SELECT ifnull(max(seconds), 0.0) FROM lived").fetchone()[0])
         self._clock: Callable[[], float] | None = None
-        self._since = 0.0
+        self._start = 0.0
 
     def start_counting(self, clock: Callable[[], float] = uptime) -> None:
         """Start counting now, using a clock that returns seconds."""
-        self._clock, self._since = clock, clock()
+        self._clock, self._start = clock, clock()
 
     @property
-    def counting(self) -> bool:
+    def is_counting(self) -> bool:
         """Whether time is being counted."""
         return self._clock is not None
 
     @property
     def seconds(self) -> float:
         """The total running time in seconds."""
-        return self._noted + (0.0 if self._clock is None else max(0.0, self._clock() - self._since))
+        return self._recorded + (0.0 if self._clock is None else max(0.0, self._clock() - self._start))
 
     @property
-    def due(self) -> bool:
+    def is_due(self) -> bool:
         """Whether the running time should be recorded now."""
-        return self.seconds - self._noted >= NOTED_SECONDS
+        return self.seconds - self._recorded >= RECORD_INTERVAL
 
-    def note(self, connection: sqlite3.Connection) -> float:
+    def record(self, connection: sqlite3.Connection) -> float:
         """Write the running time to the ledger, in a transaction that the caller has begun.
 
         Returns:
-            The seconds written; pass them to `noted` once the transaction is committed.
+            The seconds written; pass them to `mark_recorded` once the transaction is committed.
         """
         seconds = self.seconds
         connection.execute("INSERT OR REPLACE INTO lived VALUES (1, ?)", (seconds,))
         return seconds
 
-    def noted(self, seconds: float) -> None:
+    def mark_recorded(self, seconds: float) -> None:
         """Record that this running time, in seconds, is on disk."""
         if self._clock is not None:
-            self._noted, self._since = seconds, self._clock()
+            self._recorded, self._start = seconds, self._clock()

@@ -1,4 +1,4 @@
-"""Limits that a device's owner sets for all tasks together, per month and per year, in addition to the ledger's budget.
+"""Monthly and yearly limits that a device's owner sets for all tasks together, in addition to the ledger's budget.
 
 A month is 30 days and a year is 365 days of the vault's running time, and spans follow one another without gaps. See
 sottovoce.vault.life.
@@ -25,14 +25,14 @@ class Limit:
         span: the span of time to which the limit applies.
         epsilon: largest cost of one unit in a span, in the ledger's own terms.
         began: start of the current span, in seconds of the vault's running time.
-        before: number of charges made before the current span.
+        charges_before: number of charges made before the current span.
         tally: tally of all charges in the current span.
     """
 
     span: Span
     epsilon: float
     began: float
-    before: int
+    charges_before: int
     tally: Tally
 
     def seconds_left(self, lived: float) -> float:
@@ -40,15 +40,15 @@ class Limit:
         return self.began + SECONDS[self.span] - lived
 
 
-def limits_in(reading: Access, most: Mapping[Span, float], delta: float) -> list[Limit]:
-    """Return limits with these ε, with span starts from the ledger and empty tallies.
+def read_limits(read_access: Access, epsilons: Mapping[Span, float], delta: float) -> list[Limit]:
+    """Return limits with the given ε, the span starts from the ledger, and empty tallies.
 
-    A new limit starts now, and all earlier charges count towards it, because their times are not known.
+    A new limit starts now, and all earlier charges count towards it because their times are unknown.
     """
-    with reading() as connection:
+    with read_access() as connection:
         rows = connection.execute("SELECT span, began, charges FROM span").fetchall()
-    noted = {name: (float(began), int(charges)) for name, began, charges in rows}
-    return [Limit(span, epsilon, *noted.get(span, (-1.0, 0)), Tally(delta)) for span, epsilon in most.items()]
+    starts = {name: (float(began), int(charges)) for name, began, charges in rows}
+    return [Limit(span, epsilon, *starts.get(span, (-1.0, 0)), Tally(delta)) for span, epsilon in epsilons.items()]
 
 
 def note_span_start(connection: sqlite3.Connection, limit: Limit, lived: float, charges: int) -> None:

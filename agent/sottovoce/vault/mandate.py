@@ -1,4 +1,4 @@
-"""The mandate for a ledger's charges: a task that the fleet has signed and the device has accepted."""
+"""Mandate for a ledger's charges: a task that the fleet has signed and the device has accepted."""
 
 import json
 from dataclasses import dataclass
@@ -57,28 +57,31 @@ class Stamp:
     @property
     def text(self) -> str:
         """The stamp as canonical JSON; period 0 is omitted."""
-        found = {"epoch": self.epoch, "neighbouring": self.promise.neighbouring, "unit": self.promise.unit}
-        later = {"period": self.period} if self.period else {}
-        return json.dumps({**found, **later}, sort_keys=True, separators=(",", ":"))
+        fields = {"epoch": self.epoch, "neighbouring": self.promise.neighbouring, "unit": self.promise.unit}
+        period = {"period": self.period} if self.period else {}
+        return json.dumps({**fields, **period}, sort_keys=True, separators=(",", ":"))
 
 
-def read_stamp(stamp: str, own: Promise) -> Stamp:
-    """Parse the stamp of a charge; return a stamp with `own` and epoch 0 if the text is empty.
+def read_stamp(stamp: str, default: Promise) -> Stamp:
+    """Parse the stamp of a charge; return a stamp with promise `default` and epoch 0 if the text is empty.
 
     Raises:
         PrivacyError: if the text is not a valid stamp.
     """
     if not stamp:
-        return Stamp(0, own)
+        return Stamp(0, default)
     try:
-        found = json.loads(stamp)
-        promise = Promise(str(found["unit"]), str(found["neighbouring"]))
-        read = Stamp(int(found["epoch"]), promise, int(found.get("period", 0)))
-        known = promise.unit in ("record", "window", "device") and promise.neighbouring in ("add-remove", "replace-one")
-        if read.epoch < 1 or read.period < 0 or not known or read.text != stamp:
+        fields = json.loads(stamp)
+        promise = Promise(str(fields["unit"]), str(fields["neighbouring"]))
+        parsed = Stamp(int(fields["epoch"]), promise, int(fields.get("period", 0)))
+        is_valid = promise.unit in ("record", "window", "device") and promise.neighbouring in (
+            "add-remove",
+            "replace-one",
+        )
+        if parsed.epoch < 1 or parsed.period < 0 or not is_valid or parsed.text != stamp:
             raise ValueError("not canonical")
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
         raise PrivacyError(
             f"a charge has an unknown stamp, `{stamp[:80]}`; use the program version that wrote it"
         ) from error
-    return read
+    return parsed

@@ -13,11 +13,11 @@ class MandateList:
         writing: opens the ledger's file for one transaction.
     """
 
-    def __init__(self, reading: Access, writing: Access) -> None:
-        self._reading, self._writing = reading, writing
+    def __init__(self, read_access: Access, write_access: Access) -> None:
+        self._read_access, self._write_access = read_access, write_access
 
     def newest(self) -> Mandate | None:
-        """Return the task that was accepted last, or None before the first one.
+        """Return the task accepted last, or None if no task has been accepted.
 
         Raises:
             LedgerError: if the ledger file cannot be read.
@@ -25,7 +25,7 @@ class MandateList:
         query = (
             "SELECT epoch, epsilon, delta, unit, neighbouring, document, period FROM task ORDER BY epoch DESC LIMIT 1"
         )
-        with self._reading() as connection:
+        with self._read_access() as connection:
             row = connection.execute(query).fetchone()
         return None if row is None else Mandate(row[0], Budget(*row[1:5]), row[5], row[6])
 
@@ -37,7 +37,7 @@ class MandateList:
         """
         budget = mandate.budget
         terms = (budget.epsilon, budget.delta, budget.unit, budget.neighbouring)
-        with self._writing() as connection:
+        with self._write_access() as connection:
             connection.execute(
                 "INSERT INTO task VALUES (?, ?, ?, ?, ?, ?, ?)",
                 (mandate.epoch, *terms, mandate.document, mandate.period),

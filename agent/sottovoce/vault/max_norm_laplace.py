@@ -36,25 +36,25 @@ class MaxNormLaplaceSampler:
 
     def draw(self, count: int) -> NDArray[np.int64]:
         """Return independent vectors, int64[count, length]."""
-        kept: list[NDArray[np.int64]] = []
+        batches: list[NDArray[np.int64]] = []
         missing = count
         while missing > 0:
             batch = self._attempt(missing)
-            kept.append(batch)
+            batches.append(batch)
             missing -= len(batch)
-        return np.concatenate(kept) if kept else np.empty((0, self.length), dtype=np.int64)
+        return np.concatenate(batches) if batches else np.empty((0, self.length), dtype=np.int64)
 
     def _attempt(self, count: int) -> NDArray[np.int64]:
-        """Return up to `count` vectors: those that were accepted, in order."""
+        """Draw `count` candidate vectors and return the accepted ones, in order."""
         radius = self._geometric(count * (self.length + 1)).reshape(count, -1).sum(axis=1, keepdims=True)
-        places = _uniform_below(2 * (radius + np.arange(1, self.length + 1)), self._noise)
-        vectors: NDArray[np.int64] = (places - radius)[(places <= 2 * radius).all(axis=1)]
+        candidates = _uniform_below(2 * (radius + np.arange(1, self.length + 1)), self._noise)
+        vectors: NDArray[np.int64] = (candidates - radius)[(candidates <= 2 * radius).all(axis=1)]
         return vectors
 
     def _geometric(self, count: int) -> NDArray[np.int64]:
         """Return draws with P[g] ∝ exp(-g/s), g = 0, 1, …: a Laplace draw x if it is not negative, otherwise -x - 1."""
-        drawn = self._laplace.draw(count)
-        return np.where(drawn < 0, ~drawn, drawn)
+        draws = self._laplace.draw(count)
+        return np.where(draws < 0, ~draws, draws)
 
 
 def max_scale(length: int) -> int:
@@ -65,11 +65,11 @@ def max_scale(length: int) -> int:
 def _uniform_below(limits: NDArray[np.int64], noise: NoiseSource) -> NDArray[np.int64]:
     """Return a uniform number on 0 … limit - 1 for each positive limit; words below 2^64 mod limit are redrawn."""
     bounds = limits.ravel().astype(np.uint64)
-    drawn = np.empty_like(bounds)
+    draws = np.empty_like(bounds)
     missing = np.arange(bounds.size)
     while missing.size:
         words, bound = noise.words(missing.size), bounds[missing]
-        kept = words >= (~bound + np.uint64(1)) % bound
-        drawn[missing[kept]] = words[kept] % bound[kept]
-        missing = missing[~kept]
-    return drawn.astype(np.int64).reshape(limits.shape)
+        accepted = words >= (~bound + np.uint64(1)) % bound
+        draws[missing[accepted]] = words[accepted] % bound[accepted]
+        missing = missing[~accepted]
+    return draws.astype(np.int64).reshape(limits.shape)

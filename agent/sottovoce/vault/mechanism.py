@@ -11,7 +11,7 @@ Raw = TypeVar("Raw", contravariant=True)
 
 
 class Mechanism(Protocol[Raw]):
-    """The bound and noise of a release. Its law is public; the release is charged before the mechanism is applied."""
+    """The bound and noise of a release. Its law is public, and a release is charged before the mechanism is applied."""
 
     @property
     def size(self) -> int:

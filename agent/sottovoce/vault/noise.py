@@ -12,7 +12,7 @@ class NoiseSource(Protocol):
 
     @property
     def simulated(self) -> bool:
-        """Whether the stream is predictable; noise from a predictable stream does not protect anyone."""
+        """Whether the stream is predictable; noise from a predictable stream protects no one."""
         ...
 
     def words(self, count: int) -> NDArray[np.uint64]:

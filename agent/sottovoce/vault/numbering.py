@@ -2,17 +2,17 @@
 
 A number is durable and does not depend on the record's position in the file at a later start.
 
-- **Hashed** (`numbered`): the number is a keyed hash of the record, one of 2³² (`SPACE`). It depends only on that
+- **Hashed** (`number_by_hash`): the number is a keyed hash of the record, one of 2³² (`SPACE`). It depends only on that
   record: adding, removing or replacing one record does not change the numbers of the other records. Equal records
   share a number and therefore pay for each other. Records may be added, removed, reordered or edited between starts; an
   edited record counts as a different record.
-- **Enrolled** (`enrolled`), for programs that reveal the number of records or need batches of a fixed size: a record's
-  number is its position in the file at the task's first start. The ledger stores these records, and later files are
-  not read: the vault could not determine which of two equal records was removed, and the difference would be visible
-  (docs/decisions/0043-enrolled-records.md).
+- **Enrolled** (`enrol_records`), for programs that reveal the number of records or need batches of a fixed size: a
+  record's number is its position in the file at the task's first start. The ledger stores these records, and later
+  files are not read, because the vault could not determine which of two equal records was removed, and the difference
+  would be visible (docs/decisions/0043-enrolled-records.md).
 
 A ledger uses only one of these methods; otherwise, there would be no rule for the cost of each record. After a signed
-task changes the learner, each record counts as the record that has paid most.
+task changes the learner, each record is charged as much as any record was before.
 """
 
 import zlib
@@ -30,11 +30,11 @@ from sottovoce.vault.ledger import Ledger
 from sottovoce.vault.record_numbers import Enrolled
 
 SPACE = 2**32
-"""Size of the number space under add-remove. Records that share a number by chance, one pair in 2³², pay for each
-other."""
+"""Size of the number space under add-remove. Two records share a number by chance with probability 2⁻³² and then pay
+for each other."""
 
 
-def numbered(records: Records, ledger: Ledger) -> Records:
+def number_by_hash(records: Records, ledger: Ledger) -> Records:
     """Return the records with hashed numbers, under the ledger's key for record numbers.
 
     Raises:
@@ -43,21 +43,21 @@ def numbered(records: Records, ledger: Ledger) -> Records:
     ledger.numbers.use("hashed", ledger.mandate)
     key = ledger.numbers.key
     hashes = (blake2b(row, digest_size=4, key=key).digest() for row in _identities(records))
-    units = np.fromiter((int.from_bytes(of, "big") for of in hashes), dtype=np.int64, count=len(records))
+    units = np.fromiter((int.from_bytes(digest, "big") for digest in hashes), dtype=np.int64, count=len(records))
     return replace(records, units=units)
 
 
 def any_number(_: int) -> None:
-    """Accept any number of records; the default check of `enrolled`."""
+    """Accept any number of records; the default check of `enrol_records`."""
 
 
-def enrolled(records: Records, ledger: Ledger, check: Callable[[int], None] = any_number) -> Records:
-    """Return the records of the task's first start, numbered by position; at that start, these are `records`.
+def enrol_records(records: Records, ledger: Ledger, check: Callable[[int], None] = any_number) -> Records:
+    """Return the records of the task's first start, numbered by position; at the first start, enrol `records`.
 
     Args:
         records: the current records. They are enrolled if the task has no enrolled records yet, and ignored otherwise.
         ledger: the ledger that stores the enrolled records.
-        check: raises DataError if this number of records is too small; in that case, no records are enrolled.
+        check: raises DataError if there are too few records, in which case none are enrolled.
 
     Raises:
         DataError: if the check fails.
@@ -67,33 +67,33 @@ def enrolled(records: Records, ledger: Ledger, check: Callable[[int], None] = an
     """
     ledger.numbers.use("enrolled", ledger.mandate)
     epoch = 0 if ledger.mandate is None else ledger.mandate.epoch
-    if (held := ledger.numbers.enrolled_records(epoch)) is None:
+    if (stored := ledger.numbers.enrolled_records(epoch)) is None:
         check(len(records))
-        held = _packed(records)
-        ledger.numbers.enrol(epoch, held)
-    check(held.records)
-    if (held.prepared, held.features) != (records.prepared, features := records.features.shape[1]):
+        stored = _pack(records)
+        ledger.numbers.enrol(epoch, stored)
+    check(stored.records)
+    if (stored.prepared, stored.features) != (records.prepared, features := records.features.shape[1]):
         raise PrivacyError(
-            f"this ledger enrolled its records as {held.prepared or 'they were'} with {held.features} features, but "
-            f"the configuration says {records.prepared or 'as they are'} with {features}: restore [data], or let the "
-            "fleet sign a new task"
+            f"this ledger enrolled its records as {stored.prepared or 'they were'} with {stored.features} features, "
+            f"but the configuration says {records.prepared or 'as they are'} with {features}: restore [data], or have "
+            "the fleet sign a new task"
         )
-    return _unpacked(held, records.features.dtype)
+    return _unpack(stored, records.features.dtype)
 
 
-def _packed(records: Records) -> Enrolled:
+def _pack(records: Records) -> Enrolled:
     features = np.ascontiguousarray(records.features, dtype="<f8")
     value = zlib.compress(features.tobytes() + records.labels.astype("<i8").tobytes(), 1)
     return Enrolled(records.prepared, len(records), features.shape[1], value)
 
 
-def _unpacked(held: Enrolled, dtype: np.dtype[np.floating[Any]]) -> Records:
-    raw, split = zlib.decompress(held.value), 8 * held.records * held.features
+def _unpack(stored: Enrolled, dtype: np.dtype[np.floating[Any]]) -> Records:
+    raw, split = zlib.decompress(stored.value), 8 * stored.records * stored.features
     return Records(
-        np.frombuffer(raw[:split], dtype="<f8").reshape(held.records, held.features).astype(dtype),
+        np.frombuffer(raw[:split], dtype="<f8").reshape(stored.records, stored.features).astype(dtype),
         np.frombuffer(raw[split:], dtype="<i8").astype(np.int64),
-        units=np.arange(held.records, dtype=np.int64),
-        prepared=held.prepared,
+        units=np.arange(stored.records, dtype=np.int64),
+        prepared=stored.prepared,
     )
 
 
@@ -108,5 +108,5 @@ def blocks_of(count: int) -> NDArray[np.int64]:
 
 
 def _identities(records: Records) -> list[bytes]:
-    known = identified(records).identities
-    return [] if known is None else [row.tobytes() for row in known]
+    identities = identified(records).identities
+    return [] if identities is None else [row.tobytes() for row in identities]

@@ -1,6 +1,6 @@
 """Observation of simulated vaults, for comparing a learner step by step with its paper; devices have no observer.
 
-An observer sees private data, such as the records in a batch or a model without noise. It may be attached only to a
+An observer sees private data, such as the records in a batch or a noise-free model. It may be attached only to a
 vault with seeded noise, whose releases the wire layer refuses.
 """
 
@@ -13,7 +13,7 @@ class Observer(Protocol):
     """Interface of an object that receives a simulated vault's intermediate results."""
 
     def computed(self, query: Query, facts: dict[str, Any]) -> None:
-        """Receive the facts about a release that was made for a query.
+        """Receive the facts about the release for a query.
 
         Args:
             query: the query.

@@ -1,4 +1,4 @@
-"""Periods of a device's budget: a new period needs both the fleet's order *and* enough running time of the vault.
+"""Periods of a device's budget: a new period requires the fleet's order *and* enough of the vault's running time.
 
 The fleet's order is a signed task for a later period. For the running time, see sottovoce.vault.life.
 """
@@ -15,7 +15,7 @@ Renews = Literal["never", "year"]
 """Interval at which the ledger's budget is renewed, according to the owner's policy."""
 
 MIN_DAYS: dict[Renews, int] = {"year": 365}
-"""Days for which a vault has to run before the next period may begin."""
+"""Minimum number of days for which a vault must run before the next period may begin."""
 
 
 class Periods:
@@ -29,51 +29,51 @@ class Periods:
         number: number of the current period.
     """
 
-    def __init__(self, reading: Access, life: Life) -> None:
-        self._life, self._least = life, float("inf")
-        with reading() as connection:
+    def __init__(self, read_access: Access, life: Life) -> None:
+        self._life, self._min_seconds = life, float("inf")
+        with read_access() as connection:
             row = connection.execute("SELECT number, opened FROM period ORDER BY number DESC LIMIT 1").fetchone()
         self.number, self._opened = (0, 0.0) if row is None else (int(row[0]), float(row[1]))
 
     def allow_renewal(self, renews: Renews) -> None:
         """Allow the budget to be renewed in later periods, unless `renews` is `never`."""
         if renews != "never":
-            self._least = MIN_DAYS[renews] * DAY
+            self._min_seconds = MIN_DAYS[renews] * DAY
 
     @property
     def words(self) -> str:
         """The privacy statement's text about periods; empty if the budget is never renewed."""
-        if not self.renewing and not self.number:
+        if not self.is_renewable and not self.number:
             return ""
-        least = f", which lasts at least {self._least / DAY:.0f} days" if self.renewing else ""
-        return f"ε is for one budget period{least}; the ε of all periods add up to the total in the ledger"
+        minimum = f", which lasts at least {self._min_seconds / DAY:.0f} days" if self.is_renewable else ""
+        return f"ε is for one budget period{minimum}; the ε of all periods add up to the total in the ledger"
 
     @property
-    def renewing(self) -> bool:
+    def is_renewable(self) -> bool:
         """Whether the budget is ever renewed."""
-        return self._least < float("inf")
+        return self._min_seconds < float("inf")
 
     @property
     def lived(self) -> float:
         """Seconds for which the vault has run in the current period."""
         return self._life.seconds - self._opened
 
-    def present_period(self, mandate: Mandate | None) -> Period | None:
-        """Return the current period under this task; None if the budget has no periods."""
-        if not self.renewing and not self.number:
+    def current_period(self, mandate: Mandate | None) -> Period | None:
+        """Return the current period under this task, or None if the budget has no periods."""
+        if not self.is_renewable and not self.number:
             return None
-        waiting = self.renewing and mandate is not None and mandate.period > self.number
-        return Period(self.number, self.lived, self._least, waiting)
+        waiting = self.is_renewable and mandate is not None and mandate.period > self.number
+        return Period(self.number, self.lived, self._min_seconds, waiting)
 
-    def due(self, mandate: Mandate | None) -> bool:
+    def is_due(self, mandate: Mandate | None) -> bool:
         """Return whether the next period may open: enough time has passed, and the fleet has ordered it."""
-        present = self.present_period(mandate)
-        return present is not None and present.waiting and present.lived >= present.least
+        period = self.current_period(mandate)
+        return period is not None and period.waiting and period.lived >= period.least
 
-    def note(self, connection: sqlite3.Connection, number: int, lived: float) -> None:
+    def record(self, connection: sqlite3.Connection, number: int, lived: float) -> None:
         """Write to the ledger that this period opens now, in a transaction that the caller has begun."""
         connection.execute("INSERT INTO period VALUES (?, ?)", (number, lived))
 
     def open(self, number: int, lived: float) -> None:
-        """Open this period in memory, after `note`; it opened at `lived` seconds of the vault's running time."""
+        """Open this period in memory, after `record`, at `lived` seconds of the vault's running time."""
         self.number, self._opened = number, lived

@@ -19,17 +19,17 @@ class Policy(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """The owner's policy, read from `policy.toml`. Without a policy, every task within the ledger's budget is allowed.
 
     Attributes:
-        approve: with `ask`, a task waits until the owner approves it; with `auto`, it does not. This key is required,
-            so that an incomplete file is not a valid policy.
+        approve: with `ask`, a task waits until the owner approves it; with `auto`, it does not. The key is required,
+            so an incomplete file is not a valid policy.
         algorithms: names of the allowed algorithms.
-        units: privacy units for which a task may make a promise.
+        units: privacy units that a task may promise to protect.
         purposes: the allowed purposes, word for word; if set, a task without a purpose is refused.
-        epsilon: the most that one task may spend; a task that requests more is limited to this amount.
+        epsilon: largest ε that one task may spend; a task that requests more is limited to this amount.
         smallest_cell: tasks whose devices share their noise in secure sums are allowed if each sum includes at least
             this number of devices; without this key, no such task is allowed.
         colluding: smallest number of colluding devices that such a task must tolerate.
-        epsilon_per_month: the most that all tasks together may spend in 30 days of the vault's running time.
-        epsilon_per_year: the most that all tasks together may spend in 365 days of the vault's running time.
+        epsilon_per_month: largest ε that all tasks together may spend in 30 days of the vault's running time.
+        epsilon_per_year: largest ε that all tasks together may spend in 365 days of the vault's running time.
         renews: with `year`, the ledger's budget is renewed in each period that the fleet's tasks open, at least a year
             of running time apart; with `never`, it is not renewed.
     """
@@ -48,8 +48,8 @@ class Policy(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     @property
     def limits(self) -> dict[Span, float]:
         """ε that all tasks together may spend in each span of time."""
-        found: dict[Span, float | None] = {"month": self.epsilon_per_month, "year": self.epsilon_per_year}
-        return {span: epsilon for span, epsilon in found.items() if epsilon is not None}
+        limits: dict[Span, float | None] = {"month": self.epsilon_per_month, "year": self.epsilon_per_year}
+        return {span: epsilon for span, epsilon in limits.items() if epsilon is not None}
 
     def check(self, *, algorithm: str, unit: str, purpose: str, cell: Cell | None) -> None:
         """Check that the owner's policy allows a task.
@@ -57,15 +57,15 @@ class Policy(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         Raises:
             TaskRefused: if the policy does not allow the task.
         """
-        for what, allowed, found in (
+        for name, allowed, value in (
             ("algorithms", self.algorithms, algorithm),
             ("units", self.units, unit),
             ("purposes", self.purposes, purpose),
         ):
-            if allowed is not None and found not in allowed:
+            if allowed is not None and value not in allowed:
                 raise TaskRefused(
-                    f"the owner's policy allows the {what} {', '.join(allowed) or 'none'}, but this task's is "
-                    f"{found or 'not named'}"
+                    f"the owner's policy allows the {name} {', '.join(allowed) or 'none'}, but this task's is "
+                    f"{value or 'not named'}"
                 )
         if cell is not None:
             self._check_cell(cell)
@@ -99,5 +99,5 @@ def read_policy(path: Path | None) -> Policy:
             f"vault.policy: {path}: cannot read the file ({error.strerror}); specify a readable file"
         ) from error
     except (UnicodeDecodeError, tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
-        known = ", ".join(Policy.__struct_fields__)
-        raise ConfigError(f"vault.policy: {path}: {error}; the keys of a policy are {known}") from error
+        keys = ", ".join(Policy.__struct_fields__)
+        raise ConfigError(f"vault.policy: {path}: {error}; the keys of a policy are {keys}") from error

@@ -42,7 +42,7 @@ class Introduction(Message, frozen=True):
     """A vault's owner, budget and privacy statement, and the declared facts about its records.
 
     `ranges` contains the declared feature ranges, `follows` states whether records are added while the vault serves,
-    and `task` is the document of the task that was accepted last, as signed by the fleet.
+    and `task` is the document of the task accepted last, as signed by the fleet.
     """
 
     owner: str
@@ -105,7 +105,7 @@ class Appoint(Message, frozen=True):
 
 
 class TakeUp(Message, frozen=True):
-    """A request to accept this task, which the fleet has signed, and to answer queries for it from now on."""
+    """A request to accept this task, which the fleet has signed, and to answer further queries under it."""
 
     vault: Link
     document: Annotated[bytes, Meta(max_length=LARGEST_SIGNED)]
@@ -185,7 +185,7 @@ def fingerprint(introduction: bytes) -> bytes:
     return hashlib.sha256(introduction).digest()
 
 
-def encoded(message: Message) -> bytes:
+def encode(message: Message) -> bytes:
     """Encode a message, without a frame."""
     return msgspec.msgpack.encode(message)
 
@@ -214,8 +214,8 @@ def decode_reply(raw: bytes) -> Reply:
         raise MalformedError(f"the message is not a reply in this protocol: {error}") from error
 
 
-def framed(raw: bytes) -> bytes:
-    """Return an encoded message with its frame header."""
+def frame(raw: bytes) -> bytes:
+    """Prepend the frame header to an encoded message."""
     return _HEADER.pack(_MARK, VERSION, len(raw)) + raw
 
 
@@ -226,38 +226,38 @@ def send(connection: socket.socket, raw: bytes, seconds: float) -> None:
         OSError: if the other side has closed the connection, or does not read the frame within `seconds`.
     """
     connection.settimeout(seconds)
-    connection.sendall(framed(raw))
+    connection.sendall(frame(raw))
 
 
-def receive(connection: socket.socket, most: int, seconds: float) -> bytes:
-    """Receive one complete frame with a payload of at most `most` bytes, within `seconds`.
+def receive(connection: socket.socket, max_bytes: int, seconds: float) -> bytes:
+    """Receive one complete frame with a payload of at most `max_bytes` bytes, within `seconds`.
 
     Raises:
         MalformedError: if the data is not a frame of this protocol and version, or the payload is longer.
         OSError: if the other side has closed the connection, or takes too long.
     """
-    until = time.monotonic() + seconds
-    mark, version, length = _HEADER.unpack(_receive_exactly(connection, _HEADER.size, until))
+    deadline = time.monotonic() + seconds
+    mark, version, length = _HEADER.unpack(_receive_exactly(connection, _HEADER.size, deadline))
     if mark != _MARK:
         raise MalformedError("the data is not a message in this protocol")
     if version != VERSION:
         raise MalformedError(
             f"the other side uses version {version} of the protocol, not {VERSION}: install the same release on both"
         )
-    if length > most:
-        raise MalformedError(f"a message of {length} bytes exceeds the limit of {most}")
-    return _receive_exactly(connection, length, until)
+    if length > max_bytes:
+        raise MalformedError(f"a message of {length} bytes exceeds the limit of {max_bytes}")
+    return _receive_exactly(connection, length, deadline)
 
 
-def _receive_exactly(connection: socket.socket, count: int, until: float) -> bytes:
+def _receive_exactly(connection: socket.socket, count: int, deadline: float) -> bytes:
     received = bytearray()
     while len(received) < count:
-        left = until - time.monotonic()
-        if left <= 0:
+        remaining = deadline - time.monotonic()
+        if remaining <= 0:
             raise TimeoutError("the other side took too long")
-        connection.settimeout(left)
-        part = connection.recv(min(count - len(received), 2**18))
-        if not part:
+        connection.settimeout(remaining)
+        chunk = connection.recv(min(count - len(received), 2**18))
+        if not chunk:
             raise ConnectionError("the other side closed the connection")
-        received += part
+        received += chunk
     return bytes(received)

@@ -13,8 +13,8 @@ A record x of L1 norm 1 with label y has the gradient v_k = -s_k y⁽ᵏ⁾ x in
   where c = 1.
 
 Rows are rounded toward zero on the grid, which never increases a norm, and the integers are limited to
-Σ_j max_k |v_kj| ≤ 1, from which both sensitivities follow. The sum is a sum of integers; the noise is exact, and is
-added regardless of the sum.
+Σ_j max_k |v_kj| ≤ 1, from which both sensitivities follow. The sum consists of integers, and the noise is exact and
+independent of the sum.
 """
 
 import math
@@ -44,7 +44,7 @@ _MIN_EPSILON = 2.0**-60
 class PureSum:
     """Mechanism that releases a gradient sum together with the number of records in the sum.
 
-    The number of records is public: under replace-one, it is equal for all neighbours.
+    The number of records is public because, under replace-one, it is equal for all neighbours.
 
     Attributes:
         copies: c, number of one-vs-all models.
@@ -53,7 +53,7 @@ class PureSum:
         law: `copies` for discrete Laplace noise; `joint` for the noise of max_norm_laplace.py, over the copies of each
             feature; `none` for no noise.
         scale: noise scale, in grid units; 0 for no noise.
-        epsilon: charge per release; infinite if nothing is promised.
+        epsilon: charge per release; infinite if there is no guarantee.
     """
 
     copies: int
@@ -139,14 +139,14 @@ def bounded_units(rows: Rows, exponent: int) -> NDArray[np.int64]:
     unit = 2.0**-exponent
     with np.errstate(over="ignore", invalid="ignore"):  # a warning would reveal something about a record
         units = np.trunc(rows * unit)
-        units[~np.isfinite(_lengths(units))] = 0.0
-        while len(long := np.flatnonzero(_lengths(units) > unit)):
-            shrunk = unit / _lengths(units[long]) * (1.0 - 2.0**-40)
-            units[long] = np.trunc(units[long] * shrunk[:, np.newaxis, np.newaxis])
+        units[~np.isfinite(_joint_norms(units))] = 0.0
+        while len(too_long := np.flatnonzero(_joint_norms(units) > unit)):
+            factors = unit / _joint_norms(units[too_long]) * (1.0 - 2.0**-40)
+            units[too_long] = np.trunc(units[too_long] * factors[:, np.newaxis, np.newaxis])
     return units.astype(np.int64)
 
 
-def _lengths(units: Rows) -> NDArray[np.float64]:
+def _joint_norms(units: Rows) -> NDArray[np.float64]:
     """Return Σ_j max_k |v_kj| of each row, float64[n]; exact below 2^53, which covers every accepted length."""
     lengths: NDArray[np.float64] = np.add.reduce(np.ascontiguousarray(np.abs(units).max(axis=1)), axis=1)
     return lengths

@@ -1,4 +1,4 @@
-"""The mechanism for each scheme, which draws the release of one record exactly."""
+"""Mechanism that draws the release of one record exactly, for each scheme."""
 
 from dataclasses import dataclass
 from decimal import Decimal
@@ -31,7 +31,7 @@ Values = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class RecordMechanism:
-    """Mechanism that releases one record by `scheme`. It is ε-DP under replace-one, with the scheme's ε and δ = 0.
+    """Mechanism that releases one record by `scheme`; ε-DP under replace-one, with the scheme's ε and δ = 0.
 
     Attributes:
         scheme: scheme that defines the release.
@@ -63,16 +63,16 @@ class RecordMechanism:
         row, label = raw.features[0], int(raw.labels[0])
         match scheme:
             case LaplaceCopies():
-                return _laplace(scheme, row, _signs(scheme.classes, label), noise)
+                return _add_laplace(scheme, row, _label_signs(scheme.classes, label), noise)
             case Laplace():
-                return _laplace(scheme, row, _block(scheme.classes, label), noise)
+                return _add_laplace(scheme, row, _label_vector(scheme.classes, label), noise)
             case PrivUnit():
-                signs = _block(scheme.classes, label)
+                signs = _label_vector(scheme.classes, label)
                 block = int(np.flatnonzero(signs)[0])
-                return _on_sphere(scheme.cap, scheme.exponent, signs[block] * row, block * scheme.features, noise)
+                return _draw_on_sphere(scheme.cap, scheme.exponent, signs[block] * row, block * scheme.features, noise)
             case LabelledPrivUnit():
-                answer = _answer(scheme.label, label, noise)
-                return np.concatenate([[answer], _on_sphere(scheme.cap, scheme.exponent, row, 0, noise)])
+                answer = _randomise_label(scheme.label, label, noise)
+                return np.concatenate([[answer], _draw_on_sphere(scheme.cap, scheme.exponent, row, 0, noise)])
             case ReleasingScheme():
                 return scheme.release(row, label, noise.words)
             case Exact():
@@ -81,45 +81,45 @@ class RecordMechanism:
         raise InternalError(f"there is no mechanism for scheme `{scheme.name}`: this is a bug; please report it")
 
 
-def _signs(classes: int, label: int) -> Values:
+def _label_signs(classes: int, label: int) -> Values:
     """Return the label sign y⁽ᵏ⁾ for each copy, int64[copies]."""
     if classes == 2:
         return np.array([2 * label - 1])
     return np.where(np.arange(classes) == label, 1, -1)
 
 
-def _block(classes: int, label: int) -> Values:
+def _label_vector(classes: int, label: int) -> Values:
     """Return e_y, int64[classes]; for two classes, return ±1, int64[1]."""
-    return _signs(classes, label) if classes == 2 else (np.arange(classes) == label).astype(np.int64)
+    return _label_signs(classes, label) if classes == 2 else (np.arange(classes) == label).astype(np.int64)
 
 
-def _laplace(scheme: LaplaceCopies | Laplace, row: Row, factors: Values, noise: NoiseSource) -> Values:
+def _add_laplace(scheme: LaplaceCopies | Laplace, row: Row, factors: Values, noise: NoiseSource) -> Values:
     units = np.array(l1_units(row, scheme.unit), dtype=np.int64)
     return np.outer(factors, units).ravel() + DiscreteLaplaceSampler(scheme.scale, noise).draw(scheme.width)
 
 
-def _on_sphere(cap: Cap, exponent: int, row: Row, offset: int, noise: NoiseSource) -> Values:
-    """Return PrivUnit on a unit vector: scaled `row` from `offset` on, 0 elsewhere. Uniform if the row is zero."""
+def _draw_on_sphere(cap: Cap, exponent: int, row: Row, offset: int, noise: NoiseSource) -> Values:
+    """Draw PrivUnit for a unit vector that contains the scaled `row` at `offset`; draw uniformly if the row is zero."""
     inside = _uniform_bits(PROBABILITY_BITS, noise) < cap.inside
 
     def draw(tape: Tape) -> list[int]:
         unit = l2_unit(row)
         v = draw_uniform_point(cap.dimension, tape) if unit is None else draw_point(cap, unit, offset, inside, tape)
-        return [tape.rounded(number, exponent) for number in v]
+        return [tape.round_to_grid(number, exponent) for number in v]
 
     return np.array(draw_exactly(draw, noise), dtype=np.int64)
 
 
-def _answer(law: RandomisedLabel, label: int, noise: NoiseSource) -> int:
+def _randomise_label(law: RandomisedLabel, label: int, noise: NoiseSource) -> int:
     """Draw the true label or another label, according to integer weights."""
-    most = 2**64 - 2**64 % law.total
-    while (drawn := _uniform_bits(64, noise)) >= most:
+    limit = 2**64 - 2**64 % law.total
+    while (draw := _uniform_bits(64, noise)) >= limit:
         pass
-    drawn %= law.total
-    if drawn < law.true_weight:
+    draw %= law.total
+    if draw < law.true_weight:
         return label
-    other = (drawn - law.true_weight) // law.other_weight
-    return other + (other >= label)
+    wrong_label = (draw - law.true_weight) // law.other_weight
+    return wrong_label + (wrong_label >= label)
 
 
 def _uniform_bits(bits: int, noise: NoiseSource) -> int:

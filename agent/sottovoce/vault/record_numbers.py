@@ -1,4 +1,4 @@
-"""Storage for the meaning of record numbers in a ledger's charges; sottovoce.vault.numbering assigns the numbers."""
+"""Storage for the records to which a ledger's charges refer; sottovoce.vault.numbering assigns their numbers."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -10,7 +10,9 @@ from sottovoce.errors import PrivacyError
 from sottovoce.vault.keeper_list import Access
 from sottovoce.vault.mandate import Mandate, read_stamp
 
-_ANY = Promise("record", "replace-one")  # the promise of a charge without a stamp is irrelevant here
+_UNUSED_PROMISE = Promise(
+    "record", "replace-one"
+)  # charges without a stamp also need a promise, but its value is not used
 Numbering = Literal["hashed", "enrolled"]
 
 
@@ -22,35 +24,35 @@ class RecordNumbers:
         writing: opens the ledger's file for one transaction.
     """
 
-    def __init__(self, reading: Access, writing: Access) -> None:
-        self._reading, self._writing = reading, writing
+    def __init__(self, read_access: Access, write_access: Access) -> None:
+        self._read_access, self._write_access = read_access, write_access
 
     @property
     def key(self) -> bytes:
         """The key with which records are hashed. It never leaves the vault."""
-        with self._reading() as connection:
+        with self._read_access() as connection:
             return bytes(connection.execute("SELECT key FROM secret").fetchone()[0])
 
     def use(self, numbering: Numbering, mandate: Mandate | None) -> None:
-        """Set the numbering that charges use from now on. Within a task, do nothing: each task has its own numbering.
+        """Set the numbering for future charges. Within a task, do nothing: each task has its own numbering.
 
         Raises:
             PrivacyError: if existing charges for single records use the other numbering.
         """
         if mandate is not None:
             return
-        with self._reading() as connection:
+        with self._read_access() as connection:
             row = connection.execute("SELECT kind FROM numbering ORDER BY number DESC LIMIT 1").fetchone()
         if row == (numbering,):
             return
-        with self._writing() as connection:
-            before = row[0] if row else "hashed"  # a file without this row is from an earlier version
-            terms = connection.execute("SELECT DISTINCT terms FROM charge")
-            if before != numbering and any(event_of(one[0]).units != EVERY for one in terms):
+        with self._write_access() as connection:
+            previous = row[0] if row else "hashed"  # a file without this row is from an earlier version
+            charges = connection.execute("SELECT DISTINCT terms FROM charge")
+            if previous != numbering and any(event_of(charge[0]).units != EVERY for charge in charges):
                 raise PrivacyError(
                     "this ledger has charged single records for a learner that numbers them differently, so the "
-                    "charges for each record are unknown: restore learner.name, or let the fleet sign a task with this "
-                    "learner"
+                    "charges for each record are unknown: restore learner.name, or have the fleet sign a task with "
+                    "this learner"
                 )
             connection.execute("INSERT INTO numbering (kind) VALUES (?)", (numbering,))
 
@@ -64,12 +66,12 @@ class RecordNumbers:
         Raises:
             PrivacyError: if charges for this task refer to records that an earlier version enrolled but did not store.
         """
-        with self._writing() as connection:
+        with self._write_access() as connection:
             for terms, stamp in connection.execute("SELECT DISTINCT terms, stamp FROM charge"):
-                if event_of(terms).units != EVERY and read_stamp(stamp, _ANY).epoch == epoch:
+                if event_of(terms).units != EVERY and read_stamp(stamp, _UNUSED_PROMISE).epoch == epoch:
                     raise PrivacyError(
                         "this ledger has charged single records in a file that an earlier version of the program did "
-                        "not store, so nothing more can be released about these records: let the fleet sign a new "
+                        "not store, so nothing more can be released about these records: have the fleet sign a new "
                         "task, or join as a new device"
                     )
             connection.execute(
@@ -79,7 +81,7 @@ class RecordNumbers:
 
     def enrolled_records(self, epoch: int) -> "Enrolled | None":
         """Return the records to which this task's charges refer; None before the task's first start."""
-        with self._reading() as connection:
+        with self._read_access() as connection:
             columns = "SELECT prepared, records, features, value FROM enrolled WHERE epoch = ?"
             row = connection.execute(columns, (epoch,)).fetchone()
         return None if row is None else Enrolled(*row)
@@ -87,7 +89,7 @@ class RecordNumbers:
 
 @dataclass(frozen=True, slots=True)
 class Enrolled:
-    """The records with which a task began, in file order.
+    """The records of a task's first start, in file order.
 
     Attributes:
         prepared: see Records.

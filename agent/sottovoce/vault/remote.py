@@ -1,4 +1,4 @@
-"""Client for a vault in another process, over a Unix socket; it answers like a local vault."""
+"""Client for a vault in another process, over a Unix socket, with the same interface as a local vault."""
 
 import asyncio
 import contextlib
@@ -34,9 +34,9 @@ from sottovoce.vault.release import SealedRelease
 
 _log = logging.getLogger(__name__)
 _ANSWER_SECONDS = 240.0  # timeout for an answer; a large model over many records takes a long time
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 5.0
-_MEETING_SECONDS = 1.0  # an agent that has not contacted its vault yet reports the wait, and retries
-_LARGEST_REPLY = 2**26
+_FIRST_PAUSE, _MAX_PAUSE = 0.05, 5.0
+_FIRST_CONTACT_SECONDS = 1.0  # an agent whose first contact fails reports the wait and retries
+_MAX_REPLY_BYTES = 2**26
 _WAIT = "vault-process"
 
 
@@ -67,7 +67,7 @@ class RemoteVault:
     Attributes:
         ranges: the declared public ranges of the features, as text; see sottovoce.agent.own_task.
         follows: whether records are added while the vault serves.
-        task: the document of the task that was accepted last; empty before the first one.
+        task: the document of the task accepted last; empty if no task has been accepted.
 
     Raises:
         PrivacyError: if there is no vault, if it is not for this device and budget, or if it refuses this user.
@@ -76,20 +76,20 @@ class RemoteVault:
     def __init__(self, path: Path, *, owner: str, budget: Budget, patience: float, waits: Waiting) -> None:
         self._path, self._patience, self._waits = path, patience, waits
         self._closed = threading.Event()
-        self._open: set[socket.socket] = set()
+        self._connections: set[socket.socket] = set()
         self._thread = Threads(1)
-        self._met = self._changing = False
-        raw, met = self._exchange(protocol.Introduce(), min(patience, _MEETING_SECONDS))
-        if not isinstance(met, Introduction):
-            self._raise_unexpected(met)
-        if met.owner != owner:
-            raise LedgerError(f"{path}: this vault belongs to device {met.owner}, not to {owner}")
-        check_budget(path, met.budget, budget)
+        self._has_connected = self._changing = False
+        raw, introduction = self._exchange(protocol.Introduce(), min(patience, _FIRST_CONTACT_SECONDS))
+        if not isinstance(introduction, Introduction):
+            self._raise_unexpected(introduction)
+        if introduction.owner != owner:
+            raise LedgerError(f"{path}: this vault belongs to device {introduction.owner}, not to {owner}")
+        check_budget(path, introduction.budget, budget)
         self._fingerprint = protocol.fingerprint(raw)
-        self._statement = met.statement
-        self.ranges = met.ranges
-        self.follows, self.task = met.follows, met.task
-        self._met = True
+        self._statement = introduction.statement
+        self.ranges = introduction.ranges
+        self.follows, self.task = introduction.follows, introduction.task
+        self._has_connected = True
 
     @property
     def statement(self) -> PrivacyStatement:
@@ -130,9 +130,9 @@ class RemoteVault:
         """
         self._changing = True
         reply = self._exchange(protocol.TakeUp(self._fingerprint, document), self._patience)[1]
-        if isinstance(reply, Failed) and reply.kind == "anew":  # a repeated question: the first answer was lost
-            met = self._exchange(protocol.Introduce(), self._patience)[1]
-            if isinstance(met, Introduction) and met.task == document:
+        if isinstance(reply, Failed) and reply.kind == "anew":  # the question was repeated after a lost answer
+            introduction = self._exchange(protocol.Introduce(), self._patience)[1]
+            if isinstance(introduction, Introduction) and introduction.task == document:
                 return
         if not isinstance(reply, protocol.TakenUp):
             self._changing = False
@@ -183,7 +183,7 @@ class RemoteVault:
     def close(self) -> None:
         """Stop waiting for the vault. The vault still stores the answer in progress."""
         self._closed.set()
-        for connection in list(self._open):
+        for connection in list(self._connections):
             with contextlib.suppress(OSError):  # the exchange has already ended
                 connection.shutdown(socket.SHUT_RDWR)
         self._thread.shutdown(wait=True)
@@ -191,12 +191,12 @@ class RemoteVault:
     def _ask(self, question: Question) -> Reply:
         reply = self._exchange(question, self._patience)[1]
         if self._changing and isinstance(reply, Failed) and reply.kind == "anew":
-            raise asyncio.CancelledError  # another task has begun, and the agent is about to stop for it
+            raise asyncio.CancelledError  # another task has begun, and the agent is about to stop because of it
         return reply
 
     def _exchange(self, question: Question, patience: float) -> tuple[bytes, Reply]:
         """Send a question until a vault replies; return the reply as bytes and as a message."""
-        raw, pause, until = protocol.encoded(question), _FIRST_PAUSE, None
+        raw, pause, deadline = protocol.encode(question), _FIRST_PAUSE, None
         try:
             while not self._closed.is_set():
                 try:
@@ -212,42 +212,42 @@ class RemoteVault:
                         "to the socket's directory"
                     ) from error
                 except OSError as error:
-                    until = until or self._note_away(error, patience)
-                    if time.monotonic() > until:
+                    deadline = deadline or self._report_away(error, patience)
+                    if time.monotonic() > deadline:
                         raise VaultAway(
                             f"{self._path}: no vault has answered for {patience:g} s ({error}); start it with "
                             "`sottovoce vault run --config FILE`"
                         ) from error
                 self._closed.wait(pause * random.uniform(0.5, 1))  # noqa: S311 - the time of a retry is not secret
-                pause = min(2 * pause, _LONGEST_PAUSE, patience)
+                pause = min(2 * pause, _MAX_PAUSE, patience)
         finally:
-            if until is not None:
+            if deadline is not None:
                 self._waits.end(_WAIT)
-        raise asyncio.CancelledError  # the agent is stopping; it asks again after its next start
+        raise asyncio.CancelledError  # the agent is stopping and asks again after its next start
 
-    def _note_away(self, error: OSError, patience: float) -> float:
-        """Report that the vault is unavailable, and warn if it was contacted before; return the wait's deadline."""
-        if self._met:
+    def _report_away(self, error: OSError, patience: float) -> float:
+        """Report that the vault is unavailable, with a warning if it has answered before; return the deadline."""
+        if self._has_connected:
             _log.warning("vault-away %s: %s", self._path, error)
         self._waits.begin(_WAIT, f"the vault's process to answer at {self._path}", patience)
         return time.monotonic() + patience
 
     def _exchange_once(self, raw: bytes) -> tuple[bytes, Reply]:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
-            self._open.add(connection)
+            self._connections.add(connection)
             try:
                 connection.settimeout(_ANSWER_SECONDS)
                 connection.connect(str(self._path))
                 with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # the vault replied before reading
                     protocol.send(connection, raw, _ANSWER_SECONDS)
-                received = protocol.receive(connection, _LARGEST_REPLY, _ANSWER_SECONDS)
+                received = protocol.receive(connection, _MAX_REPLY_BYTES, _ANSWER_SECONDS)
                 return received, protocol.decode_reply(received)
             except MalformedError as error:
                 raise PrivacyError(
                     f"{self._path}: the program listening on this socket is not a vault from this release: {error}"
                 ) from error
             finally:
-                self._open.discard(connection)
+                self._connections.discard(connection)
 
     def _raise_unexpected(self, reply: Reply) -> NoReturn:
         """Raise the error that corresponds to a failure or to a reply to a different question."""

@@ -1,4 +1,4 @@
-"""Calibration of clipped sums over random batches: the least noise with which all sums together are within budget."""
+"""Calibration of clipped sums over random batches, with the least noise that keeps all sums within the budget."""
 
 import math
 from functools import lru_cache
@@ -17,7 +17,7 @@ from sottovoce.vault.clipped_sum import (
 from sottovoce.vault.discrete_gaussian import MAX_SIGMA
 
 _STEPS = 40
-_CLOSE = 1.002
+_TOLERANCE = 1.002
 
 
 def calibrate_sampled(
@@ -77,8 +77,10 @@ def calibrate_sampled(
     while sampled_epsilon(0.0, 0.0, {event: releases}, delta) > epsilon:
         sigma += max(1, sigma // 1000)
         event = SampledGaussian(clip_squared, sigma, "poisson", batch, of, relation)
-    squared = DISTANCES[neighbouring] ** 2 * clip_squared
-    return DiscreteGaussian(size, exponent, clip_squared, squared, sigma, summed=sum_error is not None), event
+    sensitivity_squared = DISTANCES[neighbouring] ** 2 * clip_squared
+    return DiscreteGaussian(
+        size, exponent, clip_squared, sensitivity_squared, sigma, summed=sum_error is not None
+    ), event
 
 
 @lru_cache(maxsize=64)
@@ -90,22 +92,23 @@ def min_multiplier(
     batch: int,
     of: int,
 ) -> float:
-    """Return the noise multiplier, at most 0.2 % above the minimum, by bisection: more noise never costs more."""
+    """Return a noise multiplier at most 0.2 % above the minimum, by bisection, since more noise never costs more."""
 
-    def within(multiplier: float) -> bool:
+    def is_within_budget(multiplier: float) -> bool:
         units = 2**20
         event = SampledGaussian(units * units, math.ceil(multiplier * units), "poisson", batch, of, neighbouring)
         return sampled_epsilon(0.0, 0.0, {event: releases}, delta) <= epsilon
 
-    high = DISTANCES[neighbouring] * math.sqrt(releases) / allowed_mu(epsilon, delta) * 1.01  # enough without sampling
+    # The first multiplier is sufficient even without sampling.
+    high = DISTANCES[neighbouring] * math.sqrt(releases) / allowed_mu(epsilon, delta) * 1.01
     low = high
-    while within(low):
+    while is_within_budget(low):
         high, low = low, low / 2
         if low < 2.0**-10:
             break
     for _ in range(_STEPS):
-        if high <= low * _CLOSE:
+        if high <= low * _TOLERANCE:
             break
         middle = math.sqrt(low * high)
-        low, high = (low, middle) if within(middle) else (middle, high)
+        low, high = (low, middle) if is_within_budget(middle) else (middle, high)
     return high

@@ -1,6 +1,6 @@
-"""Sampling of a release's records. The vault samples them secretly after the charge, with its own randomness.
+"""Sampling of a release's records, which the vault draws secretly after the charge, with its own randomness.
 
-Sample rates are fractions of public integers, so sampling is exact and the charge applies to exactly this sampling.
+Sample rates are fractions of public integers, so the sampling is exactly the one that is charged.
 """
 
 from dataclasses import dataclass
@@ -11,14 +11,14 @@ from numpy.typing import NDArray
 
 from sottovoce.vault.noise import NoiseSource
 
-Places = NDArray[np.int64]
+Positions = NDArray[np.int64]
 _WORDS = 2**64
 
 
 class Sampling(Protocol):
     """A distribution over batches."""
 
-    def draw(self, count: int, noise: NoiseSource) -> Places:
+    def draw(self, count: int, noise: NoiseSource) -> Positions:
         """Sample the positions of a batch among `count` records, int64[b], ascending except in `WithReplacement`."""
         ...
 
@@ -35,11 +35,11 @@ class Poisson:
     batch: int
     of: int
 
-    def draw(self, count: int, noise: NoiseSource) -> Places:
+    def draw(self, count: int, noise: NoiseSource) -> Positions:
         """See Sampling.draw. The rate is rounded down to a multiple of 2^-64, which does not increase the cost."""
         limit = np.uint64(min(_WORDS - 1, _WORDS * self.batch // self.of))
-        places = np.arange(count) if self.batch == self.of else np.flatnonzero(noise.words(count) < limit)
-        return places.astype(np.int64)
+        positions = np.arange(count) if self.batch == self.of else np.flatnonzero(noise.words(count) < limit)
+        return positions.astype(np.int64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,17 +52,19 @@ class FixedSize:
 
     batch: int
 
-    def draw(self, count: int, noise: NoiseSource) -> Places:
+    def draw(self, count: int, noise: NoiseSource) -> Positions:
         """See Sampling.draw. Choose the records with the smallest random words; ties occur at most once in 2^60."""
         if count <= self.batch:
             return np.arange(count, dtype=np.int64)
-        chosen: Places = np.sort(np.argpartition(noise.words(count), self.batch - 1)[: self.batch]).astype(np.int64)
-        return chosen
+        positions: Positions = np.sort(np.argpartition(noise.words(count), self.batch - 1)[: self.batch]).astype(
+            np.int64
+        )
+        return positions
 
 
 @dataclass(frozen=True, slots=True)
 class WithReplacement:
-    """Sampling by `batch` independent uniform draws ("i.i.d. batches" in papers). No guarantee here relies on it.
+    """Sampling by `batch` independent uniform draws ("i.i.d. batches" in papers), on which no guarantee relies.
 
     Attributes:
         batch: b, the batch size.
@@ -70,7 +72,7 @@ class WithReplacement:
 
     batch: int
 
-    def draw(self, count: int, noise: NoiseSource) -> Places:
+    def draw(self, count: int, noise: NoiseSource) -> Positions:
         """See Sampling.draw; a record may occur more than once."""
         if count == 0:
             return np.empty(0, dtype=np.int64)

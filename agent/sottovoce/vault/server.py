@@ -1,8 +1,8 @@
 """Server for a vault behind a Unix socket, which handles one connection with one question and one answer at a time.
 
 Every connection must come from the agent's user. The kernel reports the user, and all other users are refused, even
-while the vault is busy (admission.py). The process continues after any input. It waits at most a few seconds for a
-caller, and has only one question in memory at a time.
+while the vault is busy (admission.py). No input ends the process. It waits at most a few seconds for a caller
+and holds only one question in memory at a time.
 """
 
 import logging
@@ -41,7 +41,7 @@ _log = logging.getLogger(__name__)
 _PATIENCE_SECONDS = 5.0  # timeout for a caller to send a complete question, and again to read the complete answer
 _LOG_EVERY_SECONDS = 60.0
 _BACKLOG = 16
-_NAMED = (LedgerUnwritable, LedgerError, TaskRefused, PrivacyError, PluginError)
+_REPORTED_ERRORS = (LedgerUnwritable, LedgerError, TaskRefused, PrivacyError, PluginError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,13 +49,13 @@ class Served:
     """A vault, and the user whose questions it answers.
 
     Attributes:
-        vault: the vault, which must not be used by anything else at the same time.
+        vault: the vault, which must have no other users at the same time.
         owner: id of the device to which the vault belongs.
         budget: the budget of the vault's ledger.
         user: numeric id of the only user who may ask questions.
         numbers: largest length of a point.
         ranges: the declared feature ranges, as text.
-        task: the document of the task that was accepted last.
+        task: the document of the task accepted last.
         take_up: accepts another task, after which the vault is built again; None if this vault does not accept tasks.
     """
 
@@ -79,9 +79,9 @@ class VaultServer:
         )
         self._served = served
         self._introduction = introduction
-        self._fingerprint = protocol.fingerprint(protocol.encoded(introduction))
-        self._most = max(8 * served.numbers, LARGEST_SIGNED, vault.largest_step) + protocol.SLACK
-        self._over = False
+        self._fingerprint = protocol.fingerprint(protocol.encode(introduction))
+        self._max_bytes = max(8 * served.numbers, LARGEST_SIGNED, vault.largest_step) + protocol.SLACK
+        self._task_accepted = False
         self._logged: dict[str, float] = {}
 
     def run(
@@ -106,7 +106,7 @@ class VaultServer:
         Raises:
             MemoryError: if memory is short; the question was not answered, and its caller asks again.
         """
-        admission = Admission(listener, self._served.user, self._turn_away, self._note_refused)
+        admission = Admission(listener, self._served.user, self._turn_away, self._log_refused_connection)
         with admission.open(), selectors.DefaultSelector() as selector:
             selector.register(admission.waiting, selectors.EVENT_READ)
             selector.register(stop, selectors.EVENT_READ)
@@ -119,60 +119,60 @@ class VaultServer:
                 connection = admission.next() if readable else None
                 if connection is not None:
                     with connection:
-                        self._attend(connection)
-                if self._over:
+                        self._serve(connection)
+                if self._task_accepted:
                     return True
 
     def _turn_away(self, connection: socket.socket, user: int) -> None:
-        self._note("user-refused", f"uid={user}")
-        words = f"user {user} is not authorised to query this vault; see vault.agent_user in its configuration"
+        self._log_event("user-refused", f"uid={user}")
+        explanation = f"user {user} is not authorised to query this vault; see vault.agent_user in its configuration"
         with suppress(OSError):  # the caller may not read the answer
-            connection.send(protocol.framed(protocol.encoded(Failed("user", words))))
+            connection.send(protocol.frame(protocol.encode(Failed("user", explanation))))
 
-    def _note_refused(self, error: OSError | MemoryError) -> None:
-        self._note("connections-refused", f"at=the vault's socket tries again: {str(error) or 'no memory'}")
+    def _log_refused_connection(self, error: OSError | MemoryError) -> None:
+        self._log_event("connections-refused", f"at=the vault's socket tries again: {str(error) or 'no memory'}")
 
-    def _attend(self, connection: socket.socket) -> None:
-        """Answer one question. Raise MemoryError if memory is short; afterwards, only the state on disk is reliable."""
+    def _serve(self, connection: socket.socket) -> None:
+        """Answer one question. Raise MemoryError if memory is short, after which only the state on disk is reliable."""
         try:
-            reply = protocol.encoded(self._reply(connection))
+            reply = protocol.encode(self._reply(connection))
             protocol.send(connection, reply, _PATIENCE_SECONDS)
         except OSError as error:
-            self._note("connection-lost", str(error))
+            self._log_event("connection-lost", str(error))
 
     def _reply(self, connection: socket.socket) -> Reply:
         try:
-            raw = protocol.receive(connection, self._most, _PATIENCE_SECONDS)
+            raw = protocol.receive(connection, self._max_bytes, _PATIENCE_SECONDS)
             return self._answer(protocol.decode_question(raw))
         except MalformedError as error:
-            self._note("question-malformed", str(error))
+            self._log_event("question-malformed", str(error))
             return Failed("malformed", str(error))
         except DataError as error:  # the text may identify the faulty record, so it does not leave the vault
-            self._note("question-failed", str(error))
-            passes = isinstance(error.__cause__, sqlite3.OperationalError | OSError)
+            self._log_event("question-failed", str(error))
+            is_temporary = isinstance(error.__cause__, sqlite3.OperationalError | OSError)
             return Failed(
-                "VaultAway" if passes else "DataError", "the vault cannot currently read its records; see its log"
+                "VaultAway" if is_temporary else "DataError", "the vault cannot currently read its records; see its log"
             )
         except SottovoceError as error:
-            self._note("question-failed", str(error))
-            kind = next((kind for kind in _NAMED if isinstance(error, kind)), SottovoceError)
+            self._log_event("question-failed", str(error))
+            kind = next((kind for kind in _REPORTED_ERRORS if isinstance(error, kind)), SottovoceError)
             if kind is LedgerError and isinstance(error.__cause__, sqlite3.OperationalError | OSError):
                 kind = LedgerUnwritable  # the ledger was writable when this process began to serve
             return Failed(kind.__name__, str(error))
         except (OSError, MemoryError):
             raise
-        except Exception as error:  # noqa: BLE001 - a defect must not end the vault, and its text must not leave it
-            self._note("question-failed", f"defect={type(error).__name__}")
+        except Exception as error:  # noqa: BLE001 - a bug must not end the vault, and its text must not leave it
+            self._log_event("question-failed", f"defect={type(error).__name__}")
             return Failed(
                 "InternalError", "the vault failed to answer this question because of a bug; please report it"
             )
 
-    def _note(self, event: str, words: str) -> None:
-        """Log an event at most once a minute per kind, because callers could otherwise fill a disk with log lines."""
+    def _log_event(self, event: str, details: str) -> None:
+        """Log each kind of event at most once a minute; otherwise, callers could fill a disk with log lines."""
         now = time.monotonic()
         if now - self._logged.get(event, float("-inf")) >= _LOG_EVERY_SECONDS:
             self._logged[event] = now
-            _log.warning("%s %s", event, repr(words)[1:-1])
+            _log.warning("%s %s", event, repr(details)[1:-1])
 
     def _answer(self, question: Question) -> Reply:
         vault = self._served.vault
@@ -190,15 +190,15 @@ class VaultServer:
             case protocol.AskKeepers():
                 return protocol.Kept(vault.keepers())
             case protocol.Appoint(keepers=keepers):
-                if keepers != vault.keepers():  # equal if the question is repeated because its answer was lost
+                if keepers != vault.keepers():  # equal if the question was repeated after a lost answer
                     vault.appoint(keepers)
                 return protocol.Kept(keepers)
             case protocol.TakeUp(document=document):
                 return self._take_up(document)
             case protocol.Ask():
                 return self._answer_query(question)
-            case protocol.AskStep(learner=learner, said=said):
-                answer = vault.step(CellQuery(learner, said))
+            case protocol.AskStep(learner=learner, said=step):
+                answer = vault.step(CellQuery(learner, step))
                 if isinstance(answer, Refused):
                     return protocol.Denied(answer)
                 return protocol.Stepped(answer.query_id, answer.said, answer.simulated)
@@ -208,7 +208,7 @@ class VaultServer:
         if take_up is None:
             raise TaskRefused("this vault does not accept tasks")
         self._served.vault.end(lambda: take_up(document), "another task has begun")
-        self._over = True
+        self._task_accepted = True
         return protocol.TakenUp()
 
     def _answer_query(self, question: protocol.Ask) -> Reply:

@@ -16,7 +16,7 @@ def draw_point(cap: Cap, unit: Sequence[Decimal], offset: int, inside: bool, tap
 
     Args:
         cap: γ and D.
-        unit: the coordinates of u, |u| = 1, from `offset` on; all other coordinates are 0.
+        unit: the coordinates of u, |u| = 1, starting at `offset`; all other coordinates are 0.
         offset: position of `unit` in u.
         inside: drawn by the caller; true with probability p.
         tape: the source of randomness.
@@ -51,7 +51,7 @@ def draw_direction(dimension: int, tape: Tape) -> Point:
 
     A normal vector with 2m coordinates consists of m pairs. The squared lengths of the pairs, divided by their sum, are
     distributed like the spacings of m - 1 uniform numbers, and the angles are uniform and independent of the lengths,
-    so no logarithm is needed. For odd D, the last coordinate is dropped.
+    so no logarithms are needed. For odd D, the last coordinate is dropped.
     """
     cuts = sorted(tape.uniform() for _ in range((dimension + 1) // 2 - 1))
     v: Point = []

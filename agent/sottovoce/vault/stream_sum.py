@@ -13,8 +13,8 @@ from sottovoce.vault.clipping import clipped_units
 from sottovoce.vault.discrete_gaussian import MAX_SIGMA, DiscreteGaussianSampler
 from sottovoce.vault.noise import NoiseSource
 
-Lagged = tuple[int, NDArray[np.float64]]
-STREAM_BITS = 8  # bits per coefficient; more bits would leave no room for the noise on the grid
+LaggedTotal = tuple[int, NDArray[np.float64]]
+STREAM_BITS = 8  # bits per coefficient; with more bits, the noise would not fit on the grid
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class StreamSum:
         coefficients: integers c_0, c_1, …, which represent the numbers c_j / 2**bits.
         bits: number of fractional bits in a coefficient.
         clip_squared: the largest squared L2 norm of one window's total, in squared steps of 2**(exponent + bits).
-        sensitivity_squared: squared L2 sensitivity, to one window, of all releases of a stream together.
+        sensitivity_squared: squared L2 sensitivity of all of a stream's releases together to one window.
         sigma: standard deviation parameter of the noise, in units.
     """
 
@@ -39,7 +39,7 @@ class StreamSum:
     sensitivity_squared: int
     sigma: int
 
-    def apply(self, raw: Iterator[Lagged], noise: NoiseSource) -> NDArray[np.int64]:
+    def apply(self, raw: Iterator[LaggedTotal], noise: NoiseSource) -> NDArray[np.int64]:
         """See Mechanism.apply; `raw` yields each window's lag and total, float64[1, P]."""
         step = math.ldexp(1.0, self.exponent + self.bits)
         total = DiscreteGaussianSampler(self.sigma, noise).draw(self.size)
@@ -58,7 +58,7 @@ def calibrate_stream(
     delta: float,
     neighbouring: str,
 ) -> StreamSum:
-    """Return the mechanism with the least noise for which a window pays at most (epsilon, delta) for all its releases.
+    """Return the mechanism with the least noise for which a window pays at most (epsilon, delta) for all releases.
 
     Args:
         clip: L2 clip norm of a window's total.

@@ -1,6 +1,6 @@
 """The last day that has ended, according to a wall clock that is trusted only while it is steady.
 
-If the vault trusted a clock that had jumped, it could charge future days, repeatedly, until none could pay any more.
+If the vault trusted a clock that had jumped, it could charge future days, repeatedly, until none could pay anymore.
 After a jump, no day therefore counts as ended until the clock has agreed with the machine's uptime for some hours. This
 pause is the only cost of a jump. After a start, the clock is trusted immediately if it shows a day near the last
 charged day.
@@ -17,14 +17,14 @@ STEADY_SECONDS = 6 * 3600.0
 
 _log = logging.getLogger(__name__)
 _JUMP_SECONDS = 3600.0
-_AWAY_DAYS = 31
+_MAX_OFF_DAYS = 31
 """If a device was off for more than this number of days, its clock is not trusted at first, as after a jump."""
 
 
 class TrustedDays:
     """Callable that returns the last day that has ended.
 
-    Call it regularly. A jump that is reversed between two calls is not noticed, which is harmless.
+    Call it regularly. A jump that is reversed between two calls goes unnoticed, which is harmless.
 
     Args:
         clock: returns Unix time in seconds.
@@ -36,28 +36,28 @@ class TrustedDays:
         self, clock: Callable[[], float], charged: int | None, lived: Callable[[], float] | None = None
     ) -> None:
         self._clock, self._uptime = clock, lived or uptime
-        now, over = self._uptime(), last_day_over(clock())
-        self._offset, self._since = clock() - now, now
-        self._believed = over is None or charged is None or charged - 1 <= over <= charged + _AWAY_DAYS
-        if not self._believed:
+        now, last_day = self._uptime(), last_day_over(clock())
+        self._offset, self._steady_since = clock() - now, now
+        self._is_trusted = last_day is None or charged is None or charged - 1 <= last_day <= charged + _MAX_OFF_DAYS
+        if not self._is_trusted:
             self._warn("the last day that was charged is far from the current day")
 
     def __call__(self) -> int | None:
         """Return the number of the last day that has ended; None while the clock is not set or not trusted."""
         wall, now = self._clock(), self._uptime()
         if abs(wall - now - self._offset) > _JUMP_SECONDS:
-            if self._believed or now - self._since > _JUMP_SECONDS:
+            if self._is_trusted or now - self._steady_since > _JUMP_SECONDS:
                 self._warn("the clock was set")
-            self._offset, self._since, self._believed = wall - now, now, False
-        if not self._believed and now - self._since >= STEADY_SECONDS:
-            self._believed = True
+            self._offset, self._steady_since, self._is_trusted = wall - now, now, False
+        if not self._is_trusted and now - self._steady_since >= STEADY_SECONDS:
+            self._is_trusted = True
             _log.info("clock-believed")
-        return last_day_over(wall) if self._believed else None
+        return last_day_over(wall) if self._is_trusted else None
 
     @staticmethod
-    def _warn(why: str) -> None:
+    def _warn(reason: str) -> None:
         _log.warning(
             "clock-jumped %s; no day is charged until the clock has been steady for %.0f hours",
-            why,
+            reason,
             STEADY_SECONDS / 3600,
         )

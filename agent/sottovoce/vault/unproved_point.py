@@ -1,4 +1,4 @@
-"""Releases of unknown sensitivity, with the noise printed in a paper or without noise, charged as infinite."""
+"""Releases of unknown sensitivity, either with the noise printed in a paper or noise-free, charged as infinite."""
 
 import math
 from dataclasses import dataclass
@@ -12,12 +12,12 @@ from sottovoce.vault.discrete_gaussian import MAX_SIGMA, DiscreteGaussianSampler
 from sottovoce.vault.noise import NoiseSource
 
 _EXPONENT = -24
-_LARGEST = 2.0**60
+_MAX_VALUE = 2.0**60
 
 
 @dataclass(frozen=True, slots=True)
 class UnprovedPoint:
-    """Mechanism that releases a float64[P] of unknown sensitivity.
+    """Mechanism that releases a float64[P] vector of unknown sensitivity.
 
     Attributes:
         size: P, number of values in a release.
@@ -37,19 +37,19 @@ class UnprovedPoint:
 
     def apply(self, raw: NDArray[np.float64], noise: NoiseSource) -> NDArray[np.int64]:
         """See Mechanism.apply. Noise with a standard deviation of more than 2^26 steps is drawn on a coarser grid."""
-        bounded = np.clip(np.nan_to_num(np.ldexp(raw, -self.exponent)), -_LARGEST, _LARGEST)
+        bounded = np.clip(np.nan_to_num(np.ldexp(raw, -self.exponent)), -_MAX_VALUE, _MAX_VALUE)
         units: NDArray[np.int64] = np.rint(bounded).astype(np.int64)
-        sigma = round(min(math.ldexp(self.sigma, -self.exponent), _LARGEST))
+        sigma = round(min(math.ldexp(self.sigma, -self.exponent), _MAX_VALUE))
         if sigma == 0:
             return units
-        coarser = max(0, sigma.bit_length() - MAX_SIGMA.bit_length() + 1)
-        noisy: NDArray[np.int64] = units + (DiscreteGaussianSampler(sigma >> coarser, noise).draw(self.size) << coarser)
+        shift = max(0, sigma.bit_length() - MAX_SIGMA.bit_length() + 1)
+        noisy: NDArray[np.int64] = units + (DiscreteGaussianSampler(sigma >> shift, noise).draw(self.size) << shift)
         return noisy
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    """Mechanism that releases one integer without noise.
+class PublicDecision:
+    """Mechanism that releases one exact integer.
 
     Attributes:
         size: 1.

@@ -1,4 +1,4 @@
-"""The vault, which has the records and the ledger and answers queries with releases.
+"""The vault, which holds the records and the ledger and answers queries with releases.
 
 The guarantee depends on the order of its six steps.
 """
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sottovoce.accounting.events import Event, same_but_units, with_units
+from sottovoce.accounting.events import Event, equal_except_units, with_units
 from sottovoce.accounting.units import EVERY, Units, overlap, union
 from sottovoce.data import Records
 from sottovoce.door import Answer, CellAnswer, CellQuery, PrivacyStatement, Query, Refused, Release
@@ -26,13 +26,13 @@ from sottovoce.vault.chain import Tip
 from sottovoce.vault.growing_records import GrowingRecords
 from sottovoce.vault.keepers import Keeper
 from sottovoce.vault.ledger import Ledger
-from sottovoce.vault.life import DAY, NOTED_SECONDS
+from sottovoce.vault.life import DAY, RECORD_INTERVAL
 from sottovoce.vault.noise import NoiseSource
 from sottovoce.vault.observer import Observer
 from sottovoce.vault.programs.program import Plan, Program
 from sottovoce.vault.release import SealedRelease
 
-if TYPE_CHECKING:  # imported late: not needed on devices without a cell
+if TYPE_CHECKING:  # not needed on devices without a cell
     from sottovoce.vault.cell_context import CellContext
     from sottovoce.vault.cell_member import SignatureVerifier
 
@@ -46,13 +46,13 @@ class VaultContext:
     Attributes:
         records: the private records.
         program: the private half of the learner.
-        ledger: the ledger, opened for charging.
+        ledger: the ledger, open for charging.
         noise: the source of randomness.
         statement: the guarantee of the whole run.
-        lifetime: total charges to one unit, as a count per event; empty if nothing is promised.
+        lifetime: total charges to one unit, as a count per event; empty if there is no guarantee.
         observer: observer of a simulation; None on a device.
-        followed: the source of `records`, if it grows; in that case, `records` are those at the start.
-        closed: returns the reason why nothing more is released, which does not depend on the records, or None while
+        followed: the source of `records`, if it grows; in that case, `records` are the initial ones.
+        closed: returns the reason why releases have stopped, which does not depend on the records, or None while
             releases are possible.
         cell: creates the member of secure sums from a signature verifier; None if there are no secure sums.
         belongs: the signature verifier.
@@ -84,16 +84,16 @@ class Vault:
         self._cell = None if context.cell is None or context.belongs is None else context.cell(context.belongs)
         self._thread: Threads | None = None
         self._turn = threading.Lock()  # two threads must not use the SQLite connection at the same time
-        self._over_for_good: str | None = None
+        self._ended_reason: str | None = None
         self._closing = threading.Event()
-        if context.ledger.life.counting:
-            Background(self._tick_period)
+        if context.ledger.life.is_counting:
+            Background(self._record_running_time)
 
     @property
     def statement(self) -> PrivacyStatement:
         """The guarantee of the whole run or, if the budget is renewed, of one budget period."""
-        stated, renewed = self._context.statement, self._context.ledger.periods.words
-        return replace(stated, composition=f"{stated.composition}; {renewed}") if renewed else stated
+        statement, periods = self._context.statement, self._context.ledger.periods.words
+        return replace(statement, composition=f"{statement.composition}; {periods}") if periods else statement
 
     @property
     def follows(self) -> bool:
@@ -102,7 +102,7 @@ class Vault:
 
     @property
     def lifetime(self) -> Mapping[Event, int]:
-        """Total charges to one unit, as a count per event; empty if nothing is promised."""
+        """Total charges to one unit, as a count per event; empty if there is no guarantee."""
         return self._context.lifetime
 
     def spending(self) -> Spending:
@@ -130,25 +130,25 @@ class Vault:
         with self._turn:
             self._context.ledger.keepers.appoint(keepers)
 
-    def end(self, act: Callable[[], object], why: str) -> None:
-        """Call `act` between answers, then refuse all further queries with the reason `why`.
+    def end(self, action: Callable[[], object], reason: str) -> None:
+        """Call `action` between answers, then refuse all further queries with this reason.
 
-        If `act` raises an exception, the vault continues to answer queries.
+        If `action` raises an exception, the vault continues to answer queries.
         """
         with self._turn:
-            act()
-            self._over_for_good = why
+            action()
+            self._ended_reason = reason
 
     async def ask(self, query: Query) -> Answer:
         """Run `answer` in the vault's thread, so that neither computation nor the disk blocks the event loop."""
         return await asyncio.get_running_loop().run_in_executor(self._own_thread(), self.answer, query)
 
     def answer(self, query: Query) -> Answer:
-        """Plan, charge, compute, add noise, store, return: always in this order.
+        """Plan, charge, compute, add noise, store, return, always in this order.
 
         A repeated query id is answered with the same stored bytes, without new noise and without a new charge. If the
         device failed after a charge but before its release was stored, the charge pays for that release when the query
-        is asked again.
+        is repeated.
 
         Growing records are read before they are charged, so a failed read costs nothing.
 
@@ -158,22 +158,23 @@ class Vault:
         """
         query_id, context = query.id, self._context
         with self._turn:
-            if (why := self._closed_reason()) is not None:
-                return Refused(query_id, "task", why)
+            if (reason := self._closed_reason()) is not None:
+                return Refused(query_id, "task", reason)
             plan = context.program.plan(query)
             if isinstance(plan, Refused):
                 return plan
-            if (planned := self._restrict_to_ended(plan.event)) is None:
+            if (ended := self._restrict_to_ended(plan.event)) is None:
                 return Refused(query_id, "calendar", "none of the windows that may be queried has ended yet")
-            plan = replace(plan, event=planned)
-            charged, stored = context.ledger.charged(query_id), context.ledger.stored(query_id)
-            as_before = charged is not None and same_but_units(charged, plan.event)
+            plan = replace(plan, event=ended)
+            charged, stored = context.ledger.charged_event(query_id), context.ledger.stored_release(query_id)
+            has_same_terms = charged is not None and equal_except_units(charged, plan.event)
             if stored is None:
                 try:
-                    new = self._restrict_to_payable(plan.event) if charged is None else plan.event  # other terms fail
-                except TaskRefused as refused:
-                    return Refused(query_id, "task", str(refused))
-                event = charged if as_before else new
+                    # If the query was charged under other terms, `charge` fails.
+                    payable_event = self._restrict_to_payable(plan.event) if charged is None else plan.event
+                except TaskRefused as refusal:
+                    return Refused(query_id, "task", str(refusal))
+                event = charged if has_same_terms else payable_event
                 records = context.records if event is None or context.followed is None else context.followed.read()
                 if event is None or not context.ledger.charge(query_id, event):
                     return self._refuse_unpaid(query_id, plan.event)
@@ -183,16 +184,16 @@ class Vault:
                         "terms",
                         "this query was charged for different records, with a different sampling method",
                     )
-                places = self._read(records, plan, event)
-                raw = context.program.compute(query, records if places is None else records.at(places))
+                indices = self._read(records, plan, event)
+                raw = context.program.compute(query, records if indices is None else records.at(indices))
                 value = plan.mechanism.apply(raw, context.noise)
                 if context.observer is not None:
-                    shown = np.ldexp(value.astype(np.float64), plan.mechanism.exponent)
-                    self._notify_observer(query, places, shown, context.observer)
+                    released = np.ldexp(value.astype(np.float64), plan.mechanism.exponent)
+                    self._notify_observer(query, indices, released, context.observer)
                 stored = Stored(plan.mechanism.exponent, value.astype("<i8").tobytes(), context.noise.simulated)
                 context.ledger.store(query_id, stored)
                 return self._release(query_id, stored, event.units)
-            if charged is None or not as_before or len(stored.value) != 8 * plan.mechanism.size:
+            if charged is None or not has_same_terms or len(stored.value) != 8 * plan.mechanism.size:
                 return Refused(
                     query_id,
                     "terms",
@@ -202,7 +203,7 @@ class Vault:
 
     @property
     def largest_step(self) -> int:
-        """Size in bytes of the largest request for a step of a secure sum; 0 without secure sums."""
+        """Maximum size in bytes of a request in a secure sum; 0 if the vault takes part in none."""
         return 0 if self._cell is None else self._cell.mechanism.cell.most * STATEMENT_BYTES
 
     async def take_part(self, query: CellQuery) -> CellAnswer | Refused:
@@ -217,14 +218,14 @@ class Vault:
         """
         cell = self._cell
         with self._turn:
-            if (why := self._closed_reason()) is not None:
-                return Refused(query.id, "task", why)
+            if (reason := self._closed_reason()) is not None:
+                return Refused(query.id, "task", reason)
             if cell is None:
                 return Refused(query.id, "query", "this vault does not take part in secure sums")
             if self._context.followed is not None:
-                if (paid := self._restrict_to_ended(cell.event)) is None:
+                if (ended := self._restrict_to_ended(cell.event)) is None:
                     return Refused(query.id, "calendar", "none of the windows that may be queried has ended yet")
-                cell = replace(cell, records=self._context.followed.read(), units=paid.units)
+                cell = replace(cell, records=self._context.followed.read(), units=ended.units)
             answer = cell.step(query)
             return self._refuse_unpaid(query.id, cell.event) if answer is None else answer
 
@@ -237,18 +238,18 @@ class Vault:
             self._context.ledger.close()
 
     def _closed_reason(self) -> str | None:
-        """Return the reason why nothing is released at present, or None if releases are possible."""
+        """Return the reason why releases are not possible at present, or None if they are."""
         followed = self._context.followed
-        return self._over_for_good or self._context.closed() or (None if followed is None else followed.waiting_reason)
+        return self._ended_reason or self._context.closed() or (None if followed is None else followed.waiting_reason)
 
     def _own_thread(self) -> Threads:
         if self._thread is None:
             self._thread = Threads(1)
         return self._thread
 
-    def _tick_period(self) -> None:
+    def _record_running_time(self) -> None:
         """Record the vault's running time regularly, and open the budget's next period when it is due; see Periods."""
-        while not self._closing.wait(NOTED_SECONDS):
+        while not self._closing.wait(RECORD_INTERVAL):
             with self._turn:
                 if self._closing.is_set():
                     return
@@ -258,22 +259,22 @@ class Vault:
                     _log.warning("life-not-noted %s", str(error) or "no memory")
 
     def _refuse_unpaid(self, query: bytes, event: Event) -> Refused:
-        """Refuse because the budget is spent: permanently, until its next period, or until a limit's next span."""
+        """Refuse a query because the budget is spent, for good or until the next period or the next span of a limit."""
         ledger = self._context.ledger
         if (limit := ledger.blocking_limit(event)) is not None:
-            ends = math.ceil(limit.seconds_left(ledger.life.seconds) / DAY)
+            days_left = math.ceil(limit.seconds_left(ledger.life.seconds) / DAY)
             reached = f"the owner's limit of ε = {limit.epsilon:g} per {limit.span} has been reached"
-            return Refused(query, "task", f"{reached}: releases resume in {ends} days")
-        period = ledger.periods.present_period(ledger.mandate)
+            return Refused(query, "task", f"{reached}: releases resume in {days_left} days")
+        period = ledger.periods.current_period(ledger.mandate)
         if period is None or not period.waiting:
             return Refused(query, "budget", "the privacy budget is spent")
         days = math.ceil((period.least - period.lived) / DAY)
         return Refused(query, "task", f"the privacy budget is spent until its next period, which opens in {days} days")
 
     def _notify_observer(
-        self, query: Query, places: NDArray[np.int64] | None, value: NDArray[np.float64], observer: Observer
+        self, query: Query, indices: NDArray[np.int64] | None, value: NDArray[np.float64], observer: Observer
     ) -> None:
-        facts = {"batch": None if places is None else places.tolist(), "value": value.tolist()}
+        facts = {"batch": None if indices is None else indices.tolist(), "value": value.tolist()}
         trace: Callable[[], dict[str, Any]] | None = getattr(self._context.program, "traced", None)
         observer.computed(query, facts if trace is None else {**facts, **trace()})
 
@@ -303,19 +304,21 @@ class Vault:
         return None if units is None else with_units(event, units)
 
     def _read(self, records: Records, plan: Plan[Any], event: Event) -> NDArray[np.int64] | None:
-        """Return the positions of exactly the records from which a release is computed; None for all records.
+        """Return the positions of exactly those records from which a release is computed, or None for all records.
 
         These are the records of the units that `event` charged and the plan still covers, and of the units whose
         earlier charges also pay for this release. If the plan samples, the result is a random sample of these records.
         """
-        earlier = [charged for query in plan.shared if (charged := self._context.ledger.charged(query)) is not None]
-        paid = [charged.units for charged in earlier if same_but_units(charged, event)]
+        earlier = [self._context.ledger.charged_event(query) for query in plan.shared]
+        paid_units = [
+            charged.units for charged in earlier if charged is not None and equal_except_units(charged, event)
+        ]
         if (units := overlap(event.units, plan.event.units)) is not None:
-            paid.append(units)
+            paid_units.append(units)
         if plan.sampling is None:
-            return None if paid == [EVERY] else records.places(union(*paid) if paid else None)
-        places = records.places(union(*paid) if paid else None)
-        return places[plan.sampling.draw(len(places), self._context.noise)]
+            return None if paid_units == [EVERY] else records.places(union(*paid_units) if paid_units else None)
+        positions = records.places(union(*paid_units) if paid_units else None)
+        return positions[plan.sampling.draw(len(positions), self._context.noise)]
 
     def _release(self, query_id: bytes, stored: Stored, units: Units) -> Release:
         value = np.frombuffer(stored.value, dtype="<i8").astype(np.int64)

@@ -1,7 +1,7 @@
-"""Record releases for simulators: the same laws in ordinary floats, many rows at a time. Devices must not use them.
+"""Record releases for simulators, with the same laws in ordinary floats, for many rows at a time; not for devices.
 
-The low bits of a float reveal the noise that was added to it, and the generator is seeded, so this noise does not
-protect anyone.
+The low bits of a float reveal the noise that was added to it, and the generator is seeded, so this noise
+protects no one.
 """
 
 import math
@@ -27,7 +27,7 @@ _CHUNK_NUMBERS = 2**21  # values drawn at a time: 16 MiB of float64
 
 
 def simulate(scheme: Scheme, features: Rows, labels: Labels, generator: "np.random.Generator") -> Values:
-    """Make one release of each row; memory use is bounded, except for the result.
+    """Make one release of each row in bounded memory, apart from the result.
 
     Args:
         scheme: scheme by which each record is released.
@@ -41,32 +41,34 @@ def simulate(scheme: Scheme, features: Rows, labels: Labels, generator: "np.rand
     values = np.empty((len(labels), scheme.width), dtype=np.int64)
     rows = max(1, _CHUNK_NUMBERS // scheme.width)
     for start in range(0, len(labels), rows):
-        part = slice(start, start + rows)
-        values[part] = _simulate_part(scheme, features[part], labels[part], generator)
+        chunk = slice(start, start + rows)
+        values[chunk] = _simulate_part(scheme, features[chunk], labels[chunk], generator)
     return values
 
 
 def _simulate_part(scheme: Scheme, features: Rows, labels: Labels, generator: "np.random.Generator") -> Values:
     match scheme:
         case LaplaceCopies() | Laplace():
-            return _laplace(scheme, features, labels, generator)
+            return _add_laplace(scheme, features, labels, generator)
         case PrivUnit():
             blocks, signs = _blocks_and_signs(scheme.classes, labels)
-            units = _units(features) * signs[:, np.newaxis]
-            return _rounded(_on_sphere(scheme.cap, scheme.copies, units, blocks, generator), scheme.exponent)
+            units = _scale_to_unit(features) * signs[:, np.newaxis]
+            return _round_to_grid(_draw_on_sphere(scheme.cap, scheme.copies, units, blocks, generator), scheme.exponent)
         case LabelledPrivUnit():
-            points = _on_sphere(scheme.cap, 1, _units(features), np.zeros_like(labels), generator)
-            return np.hstack([_randomised_labels(scheme.label, labels, generator), _rounded(points, scheme.exponent)])
+            points = _draw_on_sphere(scheme.cap, 1, _scale_to_unit(features), np.zeros_like(labels), generator)
+            return np.hstack(
+                [_randomise_labels(scheme.label, labels, generator), _round_to_grid(points, scheme.exponent)]
+            )
         case Exact():
-            return np.hstack([labels[:, np.newaxis], _rounded(_units(features), scheme.exponent)])
+            return np.hstack([labels[:, np.newaxis], _round_to_grid(_scale_to_unit(features), scheme.exponent)])
     raise TypeError(f"there is no simulation for scheme `{scheme.name}`: add one here")
 
 
-def _laplace(
+def _add_laplace(
     scheme: LaplaceCopies | Laplace, features: Rows, labels: Labels, generator: "np.random.Generator"
 ) -> Values:
     lengths = np.abs(features).sum(axis=1, keepdims=True)
-    units = np.trunc(_divided(features, lengths) * scheme.unit)
+    units = np.trunc(_divide(features, lengths) * scheme.unit)
     noise = generator.laplace(scale=scheme.scale, size=(len(labels), scheme.copies, scheme.features))
     np.rint(noise, out=noise)
     if isinstance(scheme, LaplaceCopies) and scheme.copies > 1:
@@ -85,47 +87,49 @@ def _blocks_and_signs(classes: int, labels: Labels) -> tuple[Labels, Rows]:
     return labels, np.ones(len(labels))
 
 
-def _units(features: Rows) -> Rows:
+def _scale_to_unit(features: Rows) -> Rows:
     """Scale each row to an L2 norm of 1; zero rows stay zero."""
-    largest = _divided(features, np.abs(features).max(axis=1, keepdims=True))
-    return _divided(largest, np.sqrt((largest * largest).sum(axis=1, keepdims=True)))
+    largest = _divide(features, np.abs(features).max(axis=1, keepdims=True))
+    return _divide(largest, np.sqrt((largest * largest).sum(axis=1, keepdims=True)))
 
 
-def _divided(rows: Rows, divisors: Rows) -> Rows:
+def _divide(rows: Rows, divisors: Rows) -> Rows:
     quotients: Rows = np.divide(rows, divisors, out=np.zeros_like(rows), where=divisors > 0)
     return quotients
 
 
-def _rounded(points: NDArray[np.floating], exponent: int) -> Values:
+def _round_to_grid(points: NDArray[np.floating], exponent: int) -> Values:
     return np.rint(points * points.dtype.type(2.0**-exponent)).astype(np.int64)
 
 
-def _on_sphere(cap: Cap, blocks: int, units: Rows, at: Labels, generator: "np.random.Generator") -> NDArray[np.float32]:
-    """Return PrivUnit on each row of `units`, in block `at` of a zero vector, float32[n, D]; uniform for zero rows."""
+def _draw_on_sphere(
+    cap: Cap, blocks: int, units: Rows, block_indices: Labels, generator: "np.random.Generator"
+) -> NDArray[np.float32]:
+    """Return PrivUnit on each row of `units`, in its block of a zero vector, float32[n, D]; uniform for zero rows."""
     count, width = len(units), blocks * units.shape[1]
     rows = np.arange(count)
     points = generator.standard_normal((count, blocks, units.shape[1]), dtype=np.float32)
     squares = np.einsum("nbd,nbd->n", points, points, dtype=np.float64)
-    along = (points[rows, at] * units).sum(axis=1)
+    dot = (points[rows, block_indices] * units).sum(axis=1)
     inside = generator.random(count) < cap.probability
-    t = np.where(inside, 1.0, -1.0) if width == 1 else _heights(cap, inside, generator)
-    across = np.sqrt(np.maximum(squares - along * along, 1e-30))
-    somewhere = ~units.any(axis=1)
-    stretch = np.where(somewhere, 1 / np.sqrt(squares), np.sqrt(np.maximum(1 - t * t, 0.0)) / across)
-    points *= stretch.astype(np.float32)[:, np.newaxis, np.newaxis]
-    points[rows, at] += (np.where(somewhere, 0.0, t - stretch * along)[:, np.newaxis] * units).astype(np.float32)
+    t = np.where(inside, 1.0, -1.0) if width == 1 else _draw_heights(cap, inside, generator)
+    orthogonal = np.sqrt(np.maximum(squares - dot * dot, 1e-30))
+    is_zero = ~units.any(axis=1)
+    scale = np.where(is_zero, 1 / np.sqrt(squares), np.sqrt(np.maximum(1 - t * t, 0.0)) / orthogonal)
+    points *= scale.astype(np.float32)[:, np.newaxis, np.newaxis]
+    points[rows, block_indices] += (np.where(is_zero, 0.0, t - scale * dot)[:, np.newaxis] * units).astype(np.float32)
     return points.reshape(count, width)
 
 
-def _heights(cap: Cap, inside: NDArray[np.bool_], generator: "np.random.Generator") -> Rows:
+def _draw_heights(cap: Cap, inside: NDArray[np.bool_], generator: "np.random.Generator") -> Rows:
     """Return heights t = ⟨V, u⟩, float64[n], on the cap or off the cap, each by rejection sampling; D ≥ 2."""
     t = np.empty(len(inside))
-    for chosen, draw in ((inside, _draw_on_cap), (~inside, _draw_off_cap)):
-        places = np.flatnonzero(chosen)
-        while len(places):
-            drawn, kept = draw(cap, len(places), generator)
-            t[places[kept]] = drawn[kept]
-            places = places[~kept]
+    for mask, draw in ((inside, _draw_on_cap), (~inside, _draw_off_cap)):
+        pending = np.flatnonzero(mask)
+        while len(pending):
+            heights, accepted = draw(cap, len(pending), generator)
+            t[pending[accepted]] = heights[accepted]
+            pending = pending[~accepted]
     return t
 
 
@@ -139,13 +143,15 @@ def _draw_on_cap(cap: Cap, count: int, generator: "np.random.Generator") -> tupl
     """Return proposed heights on the cap, and whether each is accepted; see sottovoce.vault.cap_height."""
     power, touch = cap.dimension - 1, max(cap.gamma, cap.dimension**-0.5)
     v = math.atanh(cap.gamma) + generator.standard_exponential(count) / (power * touch)
-    below = power * (np.log(np.cosh(v)) + 0.5 * math.log((1 - touch) * (1 + touch)) - touch * (v - math.atanh(touch)))
-    return np.tanh(v), generator.standard_exponential(count) > below
+    threshold = power * (
+        np.log(np.cosh(v)) + 0.5 * math.log((1 - touch) * (1 + touch)) - touch * (v - math.atanh(touch))
+    )
+    return np.tanh(v), generator.standard_exponential(count) > threshold
 
 
-def _randomised_labels(label: RandomisedLabel, labels: Labels, generator: "np.random.Generator") -> Values:
+def _randomise_labels(label: RandomisedLabel, labels: Labels, generator: "np.random.Generator") -> Values:
     """Return the randomised labels, int64[n, 1]."""
-    drawn = generator.integers(0, label.total, len(labels))
-    other = (drawn - label.true_weight) // label.other_weight
-    answers = np.where(drawn < label.true_weight, labels, other + (other >= labels))
+    draws = generator.integers(0, label.total, len(labels))
+    wrong_labels = (draws - label.true_weight) // label.other_weight
+    answers = np.where(draws < label.true_weight, labels, wrong_labels + (wrong_labels >= labels))
     return answers[:, np.newaxis]

@@ -37,7 +37,7 @@ class Views:
 
     Attributes:
         local: μ² towards an observer that reads all messages of the agent.
-        seen: μ² towards the observers, who pool their knowledge.
+        seen: μ² towards the observers, which pool their knowledge.
         central: μ² towards an observer that sees only the average of all final models.
     """
 
@@ -58,7 +58,7 @@ def views(mixing: Matrix, *, rounds: int, noise: Noise, of: int, seen_by: Sequen
         rounds: T.
         noise: `fresh` for noise in every round, or `once` for noise and one contribution before the first round.
         of: the agent.
-        seen_by: observers, who pool their knowledge; must not include `of`.
+        seen_by: observers, which pool their knowledge; must not include `of`.
 
     Raises:
         PrivacyError: if an agent, an observer or the number of rounds is invalid.
@@ -70,12 +70,12 @@ def views(mixing: Matrix, *, rounds: int, noise: Noise, of: int, seen_by: Sequen
             f"agents must be numbered from 0 to {agents - 1}, the agent cannot be its own observer, and there "
             "must be at least one round"
         )
-    heard = sorted({int(j) for agent in observers for j in np.flatnonzero(mixing[agent]) if j not in observers})
+    senders = sorted({int(j) for agent in observers for j in np.flatnonzero(mixing[agent]) if j not in observers})
     if noise == "once":
-        basis = _single_noise_basis(mixing, rounds, observers, heard)
+        basis = _single_noise_basis(mixing, rounds, observers, senders)
         columns = [of]
     else:
-        basis = _fresh_noise_basis(mixing, rounds, observers, heard)
+        basis = _fresh_noise_basis(mixing, rounds, observers, senders)
         columns = [agents * t + of for t in range(rounds)]
     part = basis[:, columns]
     M = part.T @ part
@@ -115,18 +115,18 @@ def topology(name: str, agents: int) -> list[tuple[int, int]]:
     if agents < 2:
         raise PrivacyError("a network requires at least two agents")
     path = [(i, i + 1) for i in range(agents - 1)]
-    known = {
+    edges = {
         "ring": [*path, (agents - 1, 0)] if agents > 2 else path,
         "complete": [(i, j) for i in range(agents) for j in range(i)],
         "path": path,
         "star": [(0, i) for i in range(1, agents)],
     }
-    if name not in known:
+    if name not in edges:
         raise PrivacyError(f"unknown topology {name}; use ring, complete, path or star")
-    return known[name]
+    return edges[name]
 
 
-def _fresh_noise_basis(mixing: Matrix, rounds: int, observers: list[int], heard: list[int]) -> Matrix:
+def _fresh_noise_basis(mixing: Matrix, rounds: int, observers: list[int], senders: list[int]) -> Matrix:
     """Return a basis [r, rounds · agents] of the messages; column t · agents + i is for agent i's noise in round t."""
     agents = len(mixing)
     state = np.zeros((agents, rounds * agents))
@@ -134,32 +134,32 @@ def _fresh_noise_basis(mixing: Matrix, rounds: int, observers: list[int], heard:
     for t in range(rounds):
         state[np.arange(agents), t * agents + np.arange(agents)] += 1
         state[:, t * agents + np.asarray(observers)] = 0  # observers know their own noise
-        basis = _extend_basis(basis, state[heard])
+        basis = _extend_basis(basis, state[senders])
         state = mixing @ state
     return basis
 
 
-def _single_noise_basis(mixing: Matrix, rounds: int, observers: list[int], heard: list[int]) -> Matrix:
+def _single_noise_basis(mixing: Matrix, rounds: int, observers: list[int], senders: list[int]) -> Matrix:
     """Return a basis [r, agents]; each round mixes the previous round's new directions and adds them (Arnoldi)."""
     agents = len(mixing)
-    latest = np.eye(agents)[heard]
+    latest = np.eye(agents)[senders]
     basis = np.zeros((0, agents))
     for _ in range(rounds):
-        longer = _extend_basis(basis, latest)
-        basis, latest = longer, longer[len(basis) :] @ mixing
+        extended = _extend_basis(basis, latest)
+        basis, latest = extended, extended[len(basis) :] @ mixing
         latest[:, observers] = 0
     return basis
 
 
 def _extend_basis(basis: Matrix, rows: Matrix) -> Matrix:
     """Extend an orthonormal basis until it also spans the rows (Gram-Schmidt, twice)."""
-    found = list(basis)
+    vectors = list(basis)
     for row in rows:
-        rest = row.copy()
+        residual = row.copy()
         for _ in range(2):
-            for other in found:
-                rest -= (other @ rest) * other
-        size = float(np.linalg.norm(rest))
+            for vector in vectors:
+                residual -= (vector @ residual) * vector
+        size = float(np.linalg.norm(residual))
         if size > _DEPENDENT * max(float(np.linalg.norm(row)), 1e-300):
-            found.append(rest / size)
-    return np.array(found).reshape(len(found), rows.shape[1])
+            vectors.append(residual / size)
+    return np.array(vectors).reshape(len(vectors), rows.shape[1])

@@ -3,7 +3,7 @@
 import math
 
 import pytest
-from sottovoce.accounting.composition import NOTHING, Release, compose, compose_delta, release_of
+from sottovoce.accounting.composition import NO_GUARANTEE, Release, compose, compose_delta, release_of
 from sottovoce.accounting.discrete import DiscreteGaussian
 from sottovoce.accounting.events import GaussianSum, PureRelease, RecordReleased, Unproved
 from sottovoce.accounting.gaussian import gaussian_delta, gaussian_epsilon
@@ -58,18 +58,18 @@ def test_a_single_number_with_discrete_noise_is_charged_exactly() -> None:
 
 def test_a_ledgers_charges() -> None:
     assert release_of(GaussianSum(100, 50)).mu_squared == GaussianSum(100, 50).mu_squared
-    assert release_of(GaussianSum(100, 4)) == NOTHING
-    assert release_of(Unproved("none")) == NOTHING
+    assert release_of(GaussianSum(100, 4)) == NO_GUARANTEE
+    assert release_of(Unproved("none")) == NO_GUARANTEE
     assert release_of(RecordReleased(0, "privunit", 3, 4, 0.7)) == Release(pure=0.7, pairs=(Pure(0.7), Pure(0.7)))
     assert release_of(PureRelease("laplace", 1, 2, 1, 4, 0.25)).pure == 0.25
     charge = SampledGaussian(2**24, 2**12, "poisson", 10, 1000, "add-remove")
     assert compose({release_of(charge): 1000}, 1e-5).epsilon == pytest.approx(1.82824, rel=2e-3)
-    assert release_of(SampledGaussian(2**24, 4, "poisson", 10, 1000, "add-remove")) == NOTHING
+    assert release_of(SampledGaussian(2**24, 4, "poisson", 10, 1000, "add-remove")) == NO_GUARANTEE
 
 
 def test_nothing_is_promised_of_what_is_not_proved() -> None:
-    assert compose({NOTHING: 1, SAMPLED: 1}, 1e-5).epsilon == math.inf
-    assert compose_delta({NOTHING: 1}, 3.0).delta == 1.0
+    assert compose({NO_GUARANTEE: 1, SAMPLED: 1}, 1e-5).epsilon == math.inf
+    assert compose_delta({NO_GUARANTEE: 1}, 3.0).delta == 1.0
     assert compose({}, 1e-5).epsilon == 0.0
     assert gaussian_epsilon(0.0, 1e-5) == 0.0
 

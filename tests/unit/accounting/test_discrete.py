@@ -6,7 +6,7 @@ from decimal import Decimal, localcontext
 import numpy as np
 import pytest
 from sottovoce.accounting.discrete import (
-    LARGEST_SUMMED,
+    MAX_SUMMED_SIGMA,
     DiscreteGaussian,
     discrete_gaussian_delta,
     discrete_laplace_epsilon,
@@ -52,7 +52,7 @@ def test_the_bound_for_vectors_covers_one_number(sigma: float) -> None:
 
 
 def test_above_what_is_summed_the_bound_is_as_good() -> None:
-    sigma = 2 * LARGEST_SUMMED
+    sigma = 2 * MAX_SUMMED_SIGMA
     assert discrete_gaussian_delta(1e-4, sigma, 5) == pytest.approx(gaussian_delta(1e-4, 5 / sigma), rel=1e-6)
 
 

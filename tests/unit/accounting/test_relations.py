@@ -2,7 +2,7 @@
 
 import pytest
 from sottovoce.accounting.events import Event, GaussianSum, PureRelease, RecordReleased, Unproved
-from sottovoce.accounting.relations import Promise, charged_as
+from sottovoce.accounting.relations import Promise, convert_charge
 from sottovoce.accounting.tally import Tally
 from sottovoce.accounting.units import EVERY, Units
 from sottovoce.errors import TaskRefused
@@ -18,7 +18,7 @@ ONE = RecordReleased(3, "laplace", 4, 2, 0.5)
 @pytest.mark.parametrize("unit", [RECORD, WINDOW, DEVICE])
 @pytest.mark.parametrize("relation", [ADD, REPLACE])
 def test_what_is_promised_costs_what_it_says(event: Event, unit: str, relation: str) -> None:
-    assert charged_as(event, Promise(unit, relation), Promise(unit, relation)) == (event, 1)
+    assert convert_charge(event, Promise(unit, relation), Promise(unit, relation)) == (event, 1)
 
 
 @pytest.mark.parametrize(
@@ -32,7 +32,7 @@ def test_what_is_promised_costs_what_it_says(event: Event, unit: str, relation: 
     ],
 )
 def test_changes_that_lead_from_one_neighbour_to_the_other(made: Promise, kept: Promise, changes: int) -> None:
-    event, found = charged_as(GaussianSum(4, 10, SOME), made, kept)
+    event, found = convert_charge(GaussianSum(4, 10, SOME), made, kept)
     assert found == changes
     whole = made.unit == DEVICE and kept.unit == RECORD
     assert event.units == (EVERY if whole else SOME), "a device's release is of all its records, or of windows over"
@@ -52,12 +52,12 @@ def test_changes_that_lead_from_one_neighbour_to_the_other(made: Promise, kept: 
 )
 def test_what_nothing_is_proved_of_is_refused(event: Event, made: Promise, kept: Promise, words: str) -> None:
     with pytest.raises(TaskRefused, match=words):
-        charged_as(event, made, kept)
+        convert_charge(event, made, kept)
 
 
 def test_what_is_not_promised_stays_infinite() -> None:
     tally = Tally(1e-5)
-    tally.add(*charged_as(Unproved("none"), Promise(DEVICE, ADD), Promise(RECORD, ADD)))
+    tally.add(*convert_charge(Unproved("none"), Promise(DEVICE, ADD), Promise(RECORD, ADD)))
     assert tally.epsilon() == float("inf")
 
 
@@ -77,7 +77,7 @@ def test_records_of_another_numbering_have_each_paid_what_any_has() -> None:
     tally.add(RecordReleased(3, "laplace", 4, 2, 0.5))
     tally.add(RecordReleased(3, "laplace", 4, 2, 0.5))
     tally.add(RecordReleased(8, "laplace", 4, 2, 0.25))
-    again = tally.renumbered()
+    again = tally.renumber()
     assert again.epsilon(Units(((77, 77),))) == 1.25, "twice a half of one record, a quarter of another: of any both"
     assert again.payable(RecordReleased(9, "laplace", 4, 2, 0.5), 1.5) is None
     assert again.payable(RecordReleased(9, "laplace", 4, 2, 0.5), 1.75) is not None

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from sottovoce.accounting.gaussian import gaussian_epsilon
-from sottovoce.accounting.sampled import SampledGaussian, affordable, sampled_epsilon
+from sottovoce.accounting.sampled import SampledGaussian, is_affordable, sampled_epsilon
 from sottovoce.accounting.stored import event_of
 from sottovoce.accounting.units import Units
 from sottovoce.errors import PrivacyError
@@ -100,7 +100,7 @@ def test_asking_whether_the_next_charge_is_affordable(monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(accountant, "_curve", counted)
     made = 0
-    while affordable(1.5, 1e-3, 0.1, {POISSON: made + 1}, 1.1e-6):
+    while is_affordable(1.5, 1e-3, 0.1, {POISSON: made + 1}, 1.1e-6):
         made += 1
     assert made > 300
     assert asked < made / 3

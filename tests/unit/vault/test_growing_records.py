@@ -66,7 +66,7 @@ class Home:
         )
 
     def charged(self, slot: int) -> Units | None:
-        event = self.ledger.charged(query(slot).id)
+        event = self.ledger.charged_event(query(slot).id)
         return None if event is None else event.units
 
 

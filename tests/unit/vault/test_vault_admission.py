@@ -103,7 +103,7 @@ def test_a_refusal_of_the_system_is_waited_for_without_a_spin(listener: socket.s
 
 
 def test_it_ends_at_once_while_the_system_refuses(listener: socket.socket, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("_FIRST_PAUSE", "_LONGEST_PAUSE"):
+    for name in ("_FIRST_PAUSE", "_MAX_PAUSE"):
         monkeypatch.setattr(admission_module, name, 10 * PATIENCE)
     refusals: list[Exception] = []
     reluctant = Reluctant(listener, OSError(errno.EMFILE, "Too many open files"), 2)

@@ -15,7 +15,7 @@ from sottovoce.errors import LedgerError, PrivacyError
 from sottovoce.kernels.softmax import Softmax
 from sottovoce.vault import Budget, Ledger, OperatingSystemNoise, SeededNoise, Vault, build
 from sottovoce.vault.budget import Stored
-from sottovoce.vault.clipped_sum import exact
+from sottovoce.vault.clipped_sum import exact_sum
 from sottovoce.vault.guarantee import guarantee
 from sottovoce.vault.programs.gradient import GradientSum
 from sottovoce.vault.terms.gradients import GradientTerms
@@ -201,7 +201,7 @@ def test_without_noise_only_without_a_promise(records: Records, path: Path, budg
     """A vault whose mechanism adds no noise gets nothing out of a ledger with an ε, charged or not."""
     kernel = Softmax(3, 4)
     ledger = Ledger.open(path, OWNER, budget)
-    noiseless = exact(clip=1.0, size=SIZE)
+    noiseless = exact_sum(clip=1.0, size=SIZE)
     vault = Vault(
         VaultContext(
             records,
@@ -369,5 +369,5 @@ def test_a_stored_release_is_bytes_of_a_fixed_order(path: Path, make_vault: Make
     """Little-endian, so that a ledger moved to another machine still says the same."""
     vault = make_vault()
     release = released(vault.answer(question(0)))
-    stored = vault._context.ledger.stored(question(0).id)
+    stored = vault._context.ledger.stored_release(question(0).id)
     assert stored == Stored(int(math.log2(release.step)), release.value.astype("<i8").tobytes(), False)

@@ -8,7 +8,7 @@ import pytest
 from sottovoce.accounting.gaussian import gaussian_delta, gaussian_epsilon
 from sottovoce.errors import PrivacyError
 from sottovoce.vault import calibrate
-from sottovoce.vault.clipped_sum import DiscreteGaussian, exact
+from sottovoce.vault.clipped_sum import DiscreteGaussian, exact_sum
 from sottovoce.vault.discrete_gaussian import MAX_SIGMA
 
 ORDINARY: dict[str, Any] = {
@@ -104,7 +104,7 @@ def test_the_impossible_is_refused(changes: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("clip", [1e-9, 0.5, 1.0, 3.7, 1e9])
 def test_the_noiseless_grid_is_fine_and_exact(clip: float) -> None:
-    mechanism = exact(clip=clip, size=3)
+    mechanism = exact_sum(clip=clip, size=3)
     assert mechanism.step <= clip * 2.0**-24
     assert mechanism.clip_squared is not None
     assert mechanism.clip_squared <= 2**52
@@ -113,4 +113,4 @@ def test_the_noiseless_grid_is_fine_and_exact(clip: float) -> None:
 @pytest.mark.parametrize("clip", [0.0, -1.0, math.inf, math.nan, 1e300])
 def test_a_noiseless_clip_is_a_number_too(clip: float) -> None:
     with pytest.raises(PrivacyError):
-        exact(clip=clip, size=3)
+        exact_sum(clip=clip, size=3)

@@ -163,5 +163,5 @@ def test_a_share_of_the_noise_is_drawn_for_its_vector(monkeypatch: pytest.Monkey
 
 def _stored(ledger: Ledger) -> Iterator[tuple[bytes, Stored]]:
     for query, _, _ in ledger.charges():
-        if (found := ledger.stored(query)) is not None:
+        if (found := ledger.stored_release(query)) is not None:
             yield query, found

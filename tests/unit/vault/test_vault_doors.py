@@ -87,4 +87,4 @@ def test_charge_compute_noise_store_return_in_both_doors() -> None:
 def _masked() -> Callable[..., object]:
     from sottovoce.vault.cell_context import CellContext
 
-    return CellContext._masked
+    return CellContext._mask

@@ -26,7 +26,7 @@ from sottovoce.vault.discrete_laplace import DiscreteLaplaceSampler
 from sottovoce.vault.lazy_reals import Tape, draw_exactly
 from sottovoce.vault.max_norm_laplace import MaxNormLaplaceSampler
 from sottovoce.vault.pure_sum import PureSum
-from sottovoce.vault.record_mechanism import RecordMechanism, _answer, _uniform_bits
+from sottovoce.vault.record_mechanism import RecordMechanism, _randomise_label, _uniform_bits
 
 DRAWS = 1_000_000
 SEEDS = [1, 2, 3]
@@ -101,7 +101,7 @@ def test_the_max_norm_law(scale: int, length: int, seed: int) -> None:
 @pytest.mark.parametrize("seed", SEEDS[:2])
 def test_the_randomised_label(seed: int) -> None:
     law, noise = RandomisedLabel(10, 1.0), Ahead(seed)
-    counts = np.bincount([_answer(law, 3, noise) for _ in range(DRAWS)], minlength=10)
+    counts = np.bincount([_randomise_label(law, 3, noise) for _ in range(DRAWS)], minlength=10)
     weights = np.where(np.arange(10) == 3, law.true_weight, law.other_weight)
     assert p_value(counts, weights / law.total) > MIN
 
@@ -189,7 +189,8 @@ def test_every_label_is_released_whatever_the_true_one(label: int) -> None:
     law = RandomisedLabel(4, 0.5)
     edges = [0, *(law.true_weight + i * law.other_weight for i in range(4))]
     found = [
-        (_answer(law, label, Word(low)), _answer(law, label, Word(high - 1))) for low, high in itertools.pairwise(edges)
+        (_randomise_label(law, label, Word(low)), _randomise_label(law, label, Word(high - 1)))
+        for low, high in itertools.pairwise(edges)
     ]
     assert all(first == last for first, last in found)
     assert found[0][0] == label

@@ -40,8 +40,8 @@ def test_what_is_written_is_there_after_a_restart(path: Path, budget: Budget) ->
     first.store(query(1), RELEASE)
     first.close()
     second = Ledger.open(path, OWNER, budget)
-    assert second.stored(query(1)) == RELEASE
-    assert second.stored(query(2)) is None
+    assert second.stored_release(query(1)) == RELEASE
+    assert second.stored_release(query(2)) is None
     assert second.spending().charges == 1
     second.close()
 
@@ -148,7 +148,7 @@ def test_reading_changes_nothing(path: Path, budget: Budget) -> None:
     for _ in range(2):
         reader = Ledger.read(path)
         reader.spending()
-        reader.stored(query(1))
+        reader.stored_release(query(1))
         with pytest.raises(LedgerError):
             reader.charge(query(2), GaussianSum(100, 1000))
         with pytest.raises(LedgerError):
@@ -195,7 +195,7 @@ def test_a_release_needs_its_charge_and_is_stored_once(ledger: Ledger) -> None:
     ledger.store(query(1), RELEASE)
     with pytest.raises(LedgerError):
         ledger.store(query(1), Stored(-3, b"\x02" * 16, False))
-    assert ledger.stored(query(1)) == RELEASE
+    assert ledger.stored_release(query(1)) == RELEASE
 
 
 @pytest.mark.parametrize("neighbouring", ["add-remove", "replace-one"])

@@ -13,7 +13,7 @@ from sottovoce.errors import LedgerError, PrivacyError
 from sottovoce.vault import Budget, Ledger
 from sottovoce.vault.budget import Stored
 from sottovoce.vault.mandate import Mandate
-from sottovoce.vault.numbering import enrolled
+from sottovoce.vault.numbering import enrol_records
 
 from tests.support.ledgers import SCHEMA_5, SCHEMA_6
 
@@ -32,7 +32,13 @@ CREATE TABLE release (number INTEGER PRIMARY KEY REFERENCES charge (number), exp
 
 def said(ledger: Ledger) -> tuple[object, ...]:
     """All that it answers."""
-    return ledger.spending(), ledger.head(), ledger.tip(), list(ledger.charges()), ledger.stored(bytes([1]) * 32)
+    return (
+        ledger.spending(),
+        ledger.head(),
+        ledger.tip(),
+        list(ledger.charges()),
+        ledger.stored_release(bytes([1]) * 32),
+    )
 
 
 def of_version_0_1(path: Path, budget: Budget, *events: GaussianSum | RecordReleased) -> tuple[object, ...]:
@@ -86,9 +92,11 @@ def test_charges_for_records_that_were_not_kept_are_not_followed_by_others(tmp_p
     ledger = Ledger.open(path, OWNER, budget)
     assert said(ledger) == before
     with pytest.raises(PrivacyError, match="in a file that an earlier version of the program did not store"):
-        enrolled(Records(np.zeros((3, 2)), np.zeros(3, dtype=np.int64)), ledger)
+        enrol_records(Records(np.zeros((3, 2)), np.zeros(3, dtype=np.int64)), ledger)
     ledger.take_up(Mandate(1, budget, b"task"))
-    assert len(enrolled(Records(np.zeros((3, 2)), np.zeros(3, dtype=np.int64)), ledger)) == 3, "a new task enrols anew"
+    assert len(enrol_records(Records(np.zeros((3, 2)), np.zeros(3, dtype=np.int64)), ledger)) == 3, (
+        "a new task enrols anew"
+    )
     ledger.close()
 
 

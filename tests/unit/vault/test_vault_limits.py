@@ -14,7 +14,7 @@ from sottovoce.errors import ConfigError
 from sottovoce.kernels.profile import Profile
 from sottovoce.vault import Budget, Ledger, SeededNoise, build, read_policy
 from sottovoce.vault.ledger_file import connect
-from sottovoce.vault.life import DAY, NOTED_SECONDS
+from sottovoce.vault.life import DAY, RECORD_INTERVAL
 from sottovoce.vault.limits import Span
 from sottovoce.vault.mandate import Mandate
 from sottovoce.vault.terms.means import MeanTerms
@@ -49,8 +49,8 @@ class Device:
         self.start()
 
     def lives(self, days: float) -> None:
-        for _ in range(round(days * DAY / NOTED_SECONDS)):
-            self.uptime += NOTED_SECONDS
+        for _ in range(round(days * DAY / RECORD_INTERVAL)):
+            self.uptime += RECORD_INTERVAL
             self.ledger.record_life()
 
     def take_up(self, task: Budget = TASK) -> None:
@@ -145,7 +145,7 @@ def test_a_limit_outlasts_a_kill_and_is_counted_from_where_it_began(directory: P
         left.limit({"month": 0.5})
         (limit,) = left.spending().of_limits
     assert limit.epsilon == device.under("month")
-    assert limit.ends == pytest.approx(29 * DAY, abs=2 * NOTED_SECONDS)
+    assert limit.ends == pytest.approx(29 * DAY, abs=2 * RECORD_INTERVAL)
 
 
 def test_a_limit_on_records_knows_that_each_task_numbers_them_anew(directory: Path) -> None:

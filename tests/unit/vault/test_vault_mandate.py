@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from sottovoce.accounting.events import GaussianSum, RecordReleased
-from sottovoce.accounting.relations import Promise, charged_as
+from sottovoce.accounting.relations import Promise, convert_charge
 from sottovoce.accounting.units import EVERY
 from sottovoce.errors import LedgerError, TaskRefused
 from sottovoce.vault import Budget, Ledger
@@ -34,7 +34,7 @@ def test_a_task_spends_its_own_and_the_same_question_is_asked_anew(path: Path) -
     before = ledger.spending().epsilon
     ledger.take_up(Mandate(3, TASK, b"signed"))
     assert ledger.budget == TASK
-    assert ledger.stored(QUERY) is None, "no answer of another task"
+    assert ledger.stored_release(QUERY) is None, "no answer of another task"
     assert ledger.charge(QUERY, SUM)
     assert not ledger.charge(bytes([1]) * 32, SUM), "two are above .5"
     spending = ledger.spending()
@@ -127,7 +127,7 @@ def test_one_record_moves_a_release_by_no_more_than_is_charged_for_it(unit: str,
     """Releases made for adding and removing, in a ledger of records; exact, in squared units of the grid."""
     rng, clip = np.random.default_rng(3), 2.0
     mechanism = calibrate(clip=clip, size=4, releases=1, epsilon=2.0, delta=1e-5, neighbouring="add-remove")
-    event, changes = charged_as(mechanism.event, Promise(unit, "add-remove"), Promise("record", kept))
+    event, changes = convert_charge(mechanism.event, Promise(unit, "add-remove"), Promise("record", kept))
     assert event.units == EVERY
     farthest = 0
     for _ in range(60):

@@ -35,7 +35,7 @@ SIGMA, SCALE = 50_000, 30_000
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
-_NO_NOISE = {"Exact", "Told"}
+_NO_NOISE = {"Exact", "PublicDecision"}
 _CHARGED_AS_INFINITE = {"PublishedGaussian", "UnprovedPoint"}
 
 

@@ -18,7 +18,7 @@ from sottovoce.vault import Budget, Ledger, OperatingSystemNoise, build
 from sottovoce.vault.account import account_of
 from sottovoce.vault.discrete_gaussian import DiscreteGaussianSampler
 from sottovoce.vault.mandate import Mandate
-from sottovoce.vault.numbering import SPACE, blocks_of, enrolled, numbered
+from sottovoce.vault.numbering import SPACE, blocks_of, enrol_records, number_by_hash
 from sottovoce.vault.terms.chains import chain_count_check
 from sottovoce.vault.terms.gradients import GradientTerms
 from sottovoce.vault.terms.records import RecordTerms
@@ -35,7 +35,7 @@ def some(count: int, seed: int = 0) -> Records:
 def numbers(records: Records, ledger: Ledger) -> dict[bytes, int]:
     """The number of each record, by its features."""
     hashed = ledger.budget.neighbouring == "add-remove"
-    units = (numbered(records, ledger) if hashed else enrolled(records, ledger)).units
+    units = (number_by_hash(records, ledger) if hashed else enrol_records(records, ledger)).units
     assert units is not None
     return {row.tobytes(): int(unit) for row, unit in zip(records.features, units, strict=True)}
 
@@ -82,17 +82,17 @@ def test_an_edited_record_is_another_one_and_returns_to_its_number(path: Path) -
 
 def test_a_later_transform_changes_no_number(path: Path) -> None:
     ledger, raw = opened(path), some(12)
-    as_it_was = [numbered(records_of(raw, name, None), ledger).units for name in ("none", "centred-unit", "unit")]
+    as_it_was = [number_by_hash(records_of(raw, name, None), ledger).units for name in ("none", "centred-unit", "unit")]
     assert all((units == as_it_was[0]).all() for units in as_it_was)  # type: ignore[union-attr]
     ledger.close()
 
 
 def test_equal_records_share_a_number_or_are_told_apart() -> None:
     twins = joined(some(2), some(2))
-    hashed = numbered(twins, Ledger.in_memory("meter-17", ADD_REMOVE)).units
+    hashed = number_by_hash(twins, Ledger.in_memory("meter-17", ADD_REMOVE)).units
     assert hashed is not None
     assert hashed[:2].tolist() == hashed[2:].tolist()
-    counted = enrolled(twins, Ledger.in_memory("meter-17", REPLACE_ONE)).units
+    counted = enrol_records(twins, Ledger.in_memory("meter-17", REPLACE_ONE)).units
     assert counted is not None
     assert counted.tolist() == [0, 1, 2, 3]
 
@@ -125,7 +125,7 @@ def test_numbers_follow_from_the_ledgers_own_key(tmp_path: Path) -> None:
 def test_a_record_is_in_each_block_as_often_as_in_another() -> None:
     """Over ledgers' keys: within 6 standard deviations in every block."""
     held, edges = some(4000), blocks_of(7)
-    units = numbered(held, Ledger.in_memory("meter-17", ADD_REMOVE)).units
+    units = number_by_hash(held, Ledger.in_memory("meter-17", ADD_REMOVE)).units
     assert units is not None
     assert 0 <= units.min() <= units.max() < SPACE
     counts = np.histogram(units, bins=edges)[0]
@@ -139,9 +139,9 @@ def rows(records: Records) -> list[bytes]:
 
 def test_enrolled_records_are_those_of_the_first_start_whatever_the_file_holds_later() -> None:
     ledger, first = Ledger.in_memory("meter-17", REPLACE_ONE), some(6)
-    assert rows(enrolled(first, ledger)) == rows(first)
+    assert rows(enrol_records(first, ledger)) == rows(first)
     for later in (first.at(np.array([3, 1])), joined(some(9, seed=8), first), some(0), some(6, seed=2)):
-        held = enrolled(later, ledger)
+        held = enrol_records(later, ledger)
         assert rows(held) == rows(first)
         assert held.labels.tolist() == first.labels.tolist()
         assert held.units is not None
@@ -154,8 +154,8 @@ def test_twins_do_not_tell_which_of_them_is_gone() -> None:
     found = []
     for first in (joined(v, w), joined(w, w)):
         ledger = Ledger.in_memory("meter-17", REPLACE_ONE)
-        enrolled(first, ledger)
-        found.append(rows(enrolled(later, ledger)))
+        enrol_records(first, ledger)
+        found.append(rows(enrol_records(later, ledger)))
     assert found[0][1:] == found[1][1:]
     assert len(found[0]) == len(found[1])
 
@@ -164,20 +164,20 @@ def test_a_start_that_is_refused_enrols_nothing() -> None:
     """A chain of two batches of three needs six records: four are refused, and six take their place later."""
     ledger, check = Ledger.in_memory("meter-17", REPLACE_ONE), chain_count_check("without-replacement", 3, 2)
     with pytest.raises(DataError, match="4 records are too few for a chain of 2 batches of 3"):
-        enrolled(some(4), ledger, check)
+        enrol_records(some(4), ledger, check)
     assert ledger.numbers.enrolled_records(0) is None
-    assert rows(enrolled(some(6, seed=2), ledger, check)) == rows(some(6, seed=2))
+    assert rows(enrol_records(some(6, seed=2), ledger, check)) == rows(some(6, seed=2))
     with pytest.raises(DataError, match="6 records are too few for a chain of 2 batches of 4"):
-        enrolled(some(8), ledger, chain_count_check("without-replacement", 4, 2))
+        enrol_records(some(8), ledger, chain_count_check("without-replacement", 4, 2))
 
 
 def test_enrolled_records_outlive_a_restart_in_the_precision_they_are_read_in(path: Path) -> None:
     held = replace(some(5), features=some(5).features.astype(np.float32))
     ledger = opened(path)
-    enrolled(held, ledger)
+    enrol_records(held, ledger)
     ledger.close()
     ledger = opened(path)
-    again = enrolled(replace(some(2), features=some(2).features.astype(np.float32)), ledger)
+    again = enrol_records(replace(some(2), features=some(2).features.astype(np.float32)), ledger)
     assert again.features.dtype == np.float32
     assert rows(again) == rows(held)
     ledger.close()
@@ -185,17 +185,17 @@ def test_enrolled_records_outlive_a_restart_in_the_precision_they_are_read_in(pa
 
 def test_records_that_are_prepared_otherwise_are_refused() -> None:
     ledger = Ledger.in_memory("meter-17", REPLACE_ONE)
-    enrolled(replace(some(3), prepared="transform none"), ledger)
+    enrol_records(replace(some(3), prepared="transform none"), ledger)
     for other in (replace(some(3), prepared="transform unit"), Records(np.zeros((3, 9)), np.zeros(3, dtype=int))):
         with pytest.raises(
             PrivacyError, match=r"enrolled its records as transform none with 4 features.*restore \[data\]"
         ):
-            enrolled(other, ledger)
+            enrol_records(other, ledger)
 
 
 def test_the_key_and_the_list_stay_in_the_ledger(path: Path) -> None:
     ledger = opened(path)
-    enrolled(some(5), ledger)
+    enrol_records(some(5), ledger)
     document = repr(account_of(ledger))
     assert ledger.numbers.key.hex() not in document
     for (value,) in sqlite3.connect(path).execute("SELECT value FROM enrolled"):
@@ -206,7 +206,7 @@ def test_the_key_and_the_list_stay_in_the_ledger(path: Path) -> None:
 @pytest.mark.parametrize("statement", ["UPDATE secret SET key = x'00'", "DELETE FROM enrolled", "DELETE FROM secret"])
 def test_neither_key_nor_list_is_ever_changed(path: Path, statement: str) -> None:
     ledger = opened(path)
-    enrolled(some(5), ledger)
+    enrol_records(some(5), ledger)
     ledger.close()
     with sqlite3.connect(path) as connection, pytest.raises(sqlite3.IntegrityError, match="append only"):
         connection.execute(statement)
@@ -310,7 +310,7 @@ def test_no_learner_follows_one_that_numbers_records_otherwise(tmp_path: Path, b
     learners(some(40), ledger, before)
     spent = ledger.spending()
     assert spent.charges > 0
-    with pytest.raises(PrivacyError, match=r"restore learner\.name, or let the fleet sign a task"):
+    with pytest.raises(PrivacyError, match=r"restore learner\.name, or have the fleet sign a task"):
         learners(some(40), ledger, then)
     assert ledger.spending() == spent
     learners(some(40), ledger, before)
@@ -325,7 +325,7 @@ def test_no_learner_follows_one_that_numbers_records_otherwise(tmp_path: Path, b
 
 def test_a_learner_that_has_charged_nothing_is_followed_by_any() -> None:
     ledger = Ledger.in_memory("meter-17", REPLACE_ONE)
-    for number in (enrolled, numbered, enrolled):
+    for number in (enrol_records, number_by_hash, enrol_records):
         number(some(40), ledger)
     learners(some(40), ledger, "golf")
     assert ledger.spending().charges == 8

@@ -16,9 +16,9 @@ from sottovoce.vault import Budget, Ledger, SeededNoise, build
 from sottovoce.vault.account import Account, Charge, account_of, audit_account
 from sottovoce.vault.chain import first_link, next_link
 from sottovoce.vault.ledger_file import connect
-from sottovoce.vault.life import NOTED_SECONDS
+from sottovoce.vault.life import RECORD_INTERVAL
 from sottovoce.vault.mandate import Mandate, Stamp, promise_of
-from sottovoce.vault.spent import Spent
+from sottovoce.vault.spent import ChargeTotals
 from sottovoce.vault.terms.means import MeanTerms
 
 from tests.support.ledgers import SCHEMA_5
@@ -52,8 +52,8 @@ class Device:
 
     def lives(self, days: float) -> None:
         """An hour after the other, as the vault's thread does it."""
-        for _ in range(round(days * DAY / NOTED_SECONDS)):
-            self.uptime += NOTED_SECONDS
+        for _ in range(round(days * DAY / RECORD_INTERVAL)):
+            self.uptime += RECORD_INTERVAL
             self.ledger.record_life()
 
     def told(self, period: int) -> None:
@@ -126,11 +126,11 @@ def test_time_in_which_the_vault_was_not_at_work_opens_and_locks_nothing(device:
 def test_a_vault_that_is_killed_forgets_an_hour_of_its_life_at_most(device: Device) -> None:
     device.told(1)
     device.lives(10)
-    device.uptime += NOTED_SECONDS - 1
+    device.uptime += RECORD_INTERVAL - 1
     with closing(Ledger.read(device.path)) as left:  # what another process finds
         left.periods.allow_renewal("year")
         left.start_counting(lambda: 0.0)
-        period = left.periods.present_period(None)
+        period = left.periods.current_period(None)
     assert period is not None
     assert period.lived == 10 * DAY
 
@@ -231,7 +231,7 @@ def test_a_period_s_account_is_renumbered_with_a_new_task() -> None:
     """After a change of the task no number says which record has paid: each counts as the dearest, in each sum."""
     budget = Budget(0.5, 1e-5, "record", "add-remove")
     one, other = (GaussianSum(120**2, 1000, Units((span,))) for span in ((0, 4), (5, 9)))
-    spent = Spent(budget, None)
+    spent = ChargeTotals(budget, None)
     spent.begin(Mandate(1, budget))
     spent.open(1)
     spent.add(one, Mandate(1, budget).stamp(1))

@@ -12,7 +12,7 @@ from sottovoce.errors import DataError, PrivacyError
 from sottovoce.kernels.binary import Logistic
 from sottovoce.kernels.softmax import Softmax
 from sottovoce.vault import Budget, Ledger, OperatingSystemNoise, SeededNoise, Vault, build
-from sottovoce.vault.lemmas import Smooth, chain_sensitivity
+from sottovoce.vault.lemmas import SmoothLoss, chain_sensitivity
 from sottovoce.vault.programs.chain_steps import StepSizes
 from sottovoce.vault.terms.chains import ChainTerms, PublishedChainTerms
 from sottovoce.vault.terms.published import Claim
@@ -70,7 +70,7 @@ def test_a_local_step_is_the_reference() -> None:
 
 
 def test_sensitivity_and_noise_are_the_references() -> None:
-    bound = chain_sensitivity(Smooth(1.0, 1.0), step_size=ETA, batch=50, steps=9, neighbouring="replace-one")
+    bound = chain_sensitivity(SmoothLoss(1.0, 1.0), step_size=ETA, batch=50, steps=9, neighbouring="replace-one")
     assert bound == pytest.approx(0.004)
     multiplier = math.sqrt(2 * math.log(1.25 / (1 / 60000**2)))
     terms = PublishedChainTerms(NAME, CLAIM, StepSizes(ETA), 50, 9, 1, multiplier, 1.0)

@@ -20,7 +20,7 @@ from sottovoce.perturbation.cap import _tail
 from sottovoce.vault import Budget, Ledger, OperatingSystemNoise, SeededNoise, Vault, build
 from sottovoce.vault.guarantee import Scaling
 from sottovoce.vault.noise import NoiseSource
-from sottovoce.vault.record_mechanism import RecordMechanism, _answer
+from sottovoce.vault.record_mechanism import RecordMechanism, _randomise_label
 from sottovoce.vault.record_units import l1_units, l2_unit
 from sottovoce.vault.terms.records import RecordTerms
 
@@ -308,7 +308,7 @@ def test_two_records_are_within_the_sensitivity_and_the_scale_pays_for_it(
 def test_answers_have_their_integer_weights(classes: int, epsilon: float) -> None:
     law, noise, count = RandomisedLabel(classes, epsilon), SeededNoise(5), 20_000
     for label in (0, classes - 1):
-        drawn = np.bincount([_answer(law, label, noise) for _ in range(count)], minlength=classes)
+        drawn = np.bincount([_randomise_label(law, label, noise) for _ in range(count)], minlength=classes)
         weights = np.full(classes, law.other_weight)
         weights[label] = law.true_weight
         assert weights.sum() == law.total

@@ -226,7 +226,7 @@ def test_what_is_no_vault_is_told_apart(at: Path, budget: Budget) -> None:
             connection.recv(1000)
             connection.sendall(raw)
 
-    other = protocol.encoded(protocol.Marked(None))
+    other = protocol.encode(protocol.Marked(None))
     with listening_socket(at, shared=False) as listener:
         for raw, error in (
             (b"HTTP/1.1 400 Bad Request\r\n\r\n", PrivacyError),

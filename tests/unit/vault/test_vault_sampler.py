@@ -193,7 +193,7 @@ def test_every_prefix_of_a_block_is_decided_exactly(word: int) -> None:
         exact = _cumulative(sigma, 0, 136)
         for prefix in range(256):
             sampler._noise = Script([prefix << 56, word, third])
-            block = int(sampler._blocks(1)[0])
+            block = int(sampler._draw_blocks(1)[0])
             number = (prefix << 64 | word) << 64 | third
             assert block == 0 or number > exact[block - 1]
             assert number < exact[block]
@@ -228,4 +228,4 @@ def test_a_tie_of_many_bits_is_decided_by_the_next(third: int) -> None:
 
     edge, table = _cumulative(5, 0, 8 + 64)[2], _cumulative(5, 0, 8 + 128)
     sampler = DiscreteGaussianSampler(5, Script([edge >> 64 << 56, edge % 2**64, third]), table_bits=8)
-    assert sampler._blocks(1)[0] == (2 if (edge << 64 | third) < table[2] else 3)
+    assert sampler._draw_blocks(1)[0] == (2 if (edge << 64 | third) < table[2] else 3)

@@ -38,7 +38,7 @@ def drawn(
     def draw(tape: Tape) -> list[int]:
         direction = l2_unit(row)
         assert direction is not None
-        return [tape.rounded(number, EXPONENT) for number in draw_point(cap, direction, offset, inside, tape)]
+        return [tape.round_to_grid(number, EXPONENT) for number in draw_point(cap, direction, offset, inside, tape)]
 
     return np.array([draw_exactly(draw, noise) for _ in range(count)]) * 2.0**EXPONENT
 
@@ -84,7 +84,7 @@ def test_anywhere_is_anywhere(dimension: int) -> None:
     noise = SeededNoise(3)
 
     def draw(tape: Tape) -> list[int]:
-        return [tape.rounded(number, EXPONENT) for number in draw_uniform_point(dimension, tape)]
+        return [tape.round_to_grid(number, EXPONENT) for number in draw_uniform_point(dimension, tape)]
 
     points = np.array([draw_exactly(draw, noise) for _ in range(1500)]) * 2.0**EXPONENT
     np.testing.assert_allclose((points**2).sum(axis=1), 1, atol=1e-10)
@@ -137,7 +137,7 @@ def test_more_bits_never_change_a_decision(dimension: int, epsilon: float, insid
                 direction = l2_unit(row)
                 assert direction is not None
                 try:
-                    found.append([tape.rounded(x, EXPONENT) for x in draw_point(cap, direction, 0, inside, tape)])
+                    found.append([tape.round_to_grid(x, EXPONENT) for x in draw_point(cap, direction, 0, inside, tape)])
                 except Undecided:
                     found.clear()
             tape.rewind()
@@ -150,7 +150,13 @@ def test_the_law_does_not_move_when_hardly_anything_is_decided_at_first(
     dimension: int, epsilon: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Few digits and a wide margin: every draw is done over, most of them more than once."""
-    for name, value in {"_WORDS": 1, "_DIGITS": 22, "_MARGIN": 4, "_SMALL": 1, "_FETCHED": 7}.items():
+    for name, value in {
+        "_WORDS": 1,
+        "_DIGITS": 22,
+        "_MARGIN_DECIMALS": 4,
+        "_DIVISOR_DECIMALS": 1,
+        "_BATCH_NUMBERS": 7,
+    }.items():
         monkeypatch.setattr(lazy_reals, name, value)
     levels: list[int] = []
     rewind = Tape.rewind
@@ -195,8 +201,8 @@ def test_what_lies_on_an_edge_is_undecided() -> None:
         assert not tape.is_below(1 + 100 * close, Decimal(1))
         for number in (half, -half, half + close, half - close, 3 * half):
             with pytest.raises(Undecided):
-                tape.rounded(number, -12)
-        assert [tape.rounded(number, -12) for number in (half - 1000 * close, half + 1000 * close)] == [0, 1]
+                tape.round_to_grid(number, -12)
+        assert [tape.round_to_grid(number, -12) for number in (half - 1000 * close, half + 1000 * close)] == [0, 1]
         with pytest.raises(Undecided):
             tape.divisor(Decimal(10) ** -9)
 

@@ -15,7 +15,7 @@ from sottovoce.errors import DataError, PrivacyError
 from sottovoce.kernels.softmax import Softmax
 from sottovoce.perturbation import scheme
 from sottovoce.vault import Budget, Ledger, OperatingSystemNoise, Vault, build
-from sottovoce.vault.clipped_sum import exact
+from sottovoce.vault.clipped_sum import exact_sum
 from sottovoce.vault.programs.gradient import GradientSum
 from sottovoce.vault.terms.base import unit_records
 from sottovoce.vault.terms.gradients import GradientTerms
@@ -67,7 +67,7 @@ def test_a_window_pays_for_the_releases_it_is_in() -> None:
     assert not isinstance(release, Refused), "day 3 is new and pays for itself"
     assert ledger.spending().epsilon == spent
     assert ledger.epsilon_spent(Units(((3, 3),))) < spent / math.sqrt(STEPS)
-    event = ledger.charged(Query("clipd2p", "gradient", STEPS, POINT).id)
+    event = ledger.charged_event(Query("clipd2p", "gradient", STEPS, POINT).id)
     assert event is not None
     assert event.units == Units(((3, 3),))
 
@@ -108,7 +108,7 @@ def test_no_window_is_ever_above_the_budget() -> None:
 def test_a_unit_adds_at_most_the_clip_however_many_records_it_has(unit: str, copies: int) -> None:
     held = records([3] * copies)
     held = replace(held, windows=held.windows if unit == "window" else None)
-    mechanism = exact(clip=CLIP, size=KERNEL.size)
+    mechanism = exact_sum(clip=CLIP, size=KERNEL.size)
     program = GradientSum(KERNEL, mechanism, unit, EVERY)
     value = mechanism.apply(program.compute(Query("clipd2p", "gradient", 0, POINT), held), OperatingSystemNoise())
     norm = float(np.linalg.norm(value * mechanism.step))
@@ -117,7 +117,7 @@ def test_a_unit_adds_at_most_the_clip_however_many_records_it_has(unit: str, cop
 
 
 def test_a_window_does_not_depend_on_the_records_of_another() -> None:
-    program = GradientSum(KERNEL, exact(clip=None, size=KERNEL.size), "window", EVERY)
+    program = GradientSum(KERNEL, exact_sum(clip=None, size=KERNEL.size), "window", EVERY)
     query = Query("clipd2p", "gradient", 0, POINT)
     together = unit_records(records([1, 0, 1, 2, 0]), "window")
     rows = np.concatenate(list(program.compute(query, together)))
@@ -128,7 +128,7 @@ def test_a_window_does_not_depend_on_the_records_of_another() -> None:
 
 def test_a_window_does_not_depend_on_the_order_of_its_records() -> None:
     """Sums of floats do: in some orders the long records below leave nothing of the short one."""
-    mechanism = exact(clip=CLIP, size=KERNEL.size)
+    mechanism = exact_sum(clip=CLIP, size=KERNEL.size)
     program = GradientSum(KERNEL, mechanism, "window", EVERY)
     long = np.array([1.0, 2.0, -1.0]) * 1e17
     features = np.array([long, [0.3, -0.2, 0.7], -long, [0.1, 0.2, 0.9], [0.4, 0.4, 0.4]])

@@ -1,1 +1,1 @@
-"""The private half of each learner, one module each: its computation on records, and the bound that sets its charge."""
+"""The private half of each learner, in one module each: its computation on records and the bound behind its charge."""

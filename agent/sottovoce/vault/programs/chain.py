@@ -15,7 +15,7 @@ from sottovoce.accounting.units import Units
 from sottovoce.data import Records
 from sottovoce.door import Query, Refused
 from sottovoce.vault.bounded_point import BoundedPoint
-from sottovoce.vault.lemmas import LARGEST
+from sottovoce.vault.lemmas import MAX_WEIGHT
 from sottovoce.vault.programs.chain_steps import ChainSteps
 from sottovoce.vault.programs.program import Plan
 from sottovoce.vault.unproved_point import UnprovedPoint
@@ -41,7 +41,7 @@ class Chain:
     period: int
     passes: int
     count: int
-    _ends: tuple[NDArray[np.float64], ...] = field(default=(), repr=False)
+    _local_models: tuple[NDArray[np.float64], ...] = field(default=(), repr=False)
 
     @property
     def chains(self) -> int:
@@ -52,7 +52,7 @@ class Chain:
         """Return a plan that touches one chain's records."""
         if query.kind != "chain" or query.point.shape != (2 * self.steps.kernel.size,) or query.slot < 0:
             return Refused(query.id, "query", "the vault's program does not support this query")
-        if not (np.abs(query.point) <= LARGEST).all():
+        if not (np.abs(query.point) <= MAX_WEIGHT).all():
             return Refused(query.id, "query", "the weights must be finite numbers between -2^12 and 2^12")
         if query.slot >= self.passes * self.chains:
             return Refused(query.id, "budget", "all passes that the privacy budget covers have been completed")
@@ -64,17 +64,19 @@ class Chain:
     def compute(self, query: Query, records: Records) -> NDArray[np.float64]:
         """Return the chain's final weights before noise, float64[P]."""
         size, first, number = self.steps.kernel.size, self._start(query.slot), query.slot * self.period
-        begun, everybody = query.point[:size], query.point[size:]
-        local = begun
+        own_release, global_weights = query.point[:size], query.point[size:]
+        local = own_release
         for step in range(self.period - 1):
             local = self.steps.step_locally(local, records, number + step, first + step * self.steps.batch)
-        self._ends = begun, local
+        self._local_models = own_release, local
         step = self.period - 1
-        return self.steps.step_globally(everybody, local, records, number + step, first + step * self.steps.batch)
+        return self.steps.step_globally(global_weights, local, records, number + step, first + step * self.steps.batch)
 
     def traced(self) -> dict[str, Any]:
-        """Return the last chain's local model, at its start and before its last step; used by simulations."""
-        return dict(zip(("local_before", "local_after"), (model.tolist() for model in self._ends), strict=False))
+        """Return the last chain's local model at its start and before its last step, for use in simulations."""
+        return dict(
+            zip(("local_before", "local_after"), (model.tolist() for model in self._local_models), strict=False)
+        )
 
     def _start(self, slot: int) -> int:
         return slot % self.chains * self.steps.batch * self.period

@@ -1,4 +1,4 @@
-"""Steps on batches of records, shared by chains with a public period and chains that a controller ends."""
+"""Steps on batches of records, for chains with a public period and for chains that a controller ends."""
 
 import math
 from dataclasses import dataclass
@@ -77,28 +77,28 @@ class ChainSteps:
             number: index of the batch among all of this device's batches, starting at 0.
             start: number of the first record in the batch.
         """
-        moved = local_step(model, self.gradient(model, records, start), self.sizes.schedule(number + 1))
-        return moved if self.radius is None else projected(moved, self.radius)
+        updated = local_step(model, self.gradient(model, records, start), self.sizes.schedule(number + 1))
+        return updated if self.radius is None else projected(updated, self.radius)
 
     def step_globally(self, latest: Floats, local: Floats, records: Records, number: int, start: int) -> Floats:
         """Return w^G after a global step, before noise. See `step_locally`."""
-        step_size, none = self.sizes.schedule(number + 1), np.zeros_like(latest)
-        return global_step(latest, local, self.gradient(latest, records, start), none, step_size)
+        step_size, no_noise = self.sizes.schedule(number + 1), np.zeros_like(latest)
+        return global_step(latest, local, self.gradient(latest, records, start), no_noise, step_size)
 
     def gradient(self, point: Floats, records: Records, start: int) -> Floats:
         """Return the mean gradient of one batch, including the regulariser's gradient."""
-        part = self._batch(records, start)
+        batch = self._batch(records, start)
         mean = (
-            self.kernel.clipped_gradient_sum(point, clip_to_unit_ball(part.features), part.labels, math.inf)
+            self.kernel.clipped_gradient_sum(point, clip_to_unit_ball(batch.features), batch.labels, math.inf)
             / self.batch
         )
         return mean + self.regularisation * point if self.regularisation else mean
 
     def loss(self, point: Floats, records: Records, start: int) -> float:
         """Return the mean loss of one batch, including the regulariser."""
-        part = self._batch(records, start)
-        of_records = self.kernel.loss(point[np.newaxis], clip_to_unit_ball(part.features), part.labels)
-        return float(of_records[0]) + self.regularisation / 2 * float(point @ point)
+        batch = self._batch(records, start)
+        losses = self.kernel.loss(point[np.newaxis], clip_to_unit_ball(batch.features), batch.labels)
+        return float(losses[0]) + self.regularisation / 2 * float(point @ point)
 
     def _batch(self, records: Records, start: int) -> Records:
         return records.within(Units(((start, start + self.batch - 1),)))
@@ -108,6 +108,6 @@ def clip_to_unit_ball(rows: Floats) -> Floats:
     """Divide each row by its L2 norm if the norm exceeds 1; a row whose norm is not finite becomes 0."""
     with np.errstate(over="ignore", invalid="ignore"):  # a warning would reveal something about a record
         norms = np.sqrt(np.add.reduce(np.square(np.ascontiguousarray(rows)), axis=1))
-    known = np.isfinite(norms)
-    scaled: Floats = np.where(known[:, np.newaxis], rows, 0.0)
-    return scaled / np.maximum(1.0, np.where(known, norms, 1.0))[:, np.newaxis]
+    is_finite = np.isfinite(norms)
+    scaled: Floats = np.where(is_finite[:, np.newaxis], rows, 0.0)
+    return scaled / np.maximum(1.0, np.where(is_finite, norms, 1.0))[:, np.newaxis]

@@ -54,7 +54,7 @@ class GradientSum:
         mechanism: bound and noise of every release; clips each unit's contribution. None if gradients are released
             only in secure sums.
         unit: `record`, `window` or `device`.
-        units: the units that may be queried; public, and independent of whether they have any records.
+        units: the units that may be queried; public, whether or not they have any records.
         event: cost of a release to its units; None to use the mechanism's cost.
         batches: the records that a release sums; None for all records.
         clip: C, if the kernel clips and sums; None if the mechanism does.
@@ -104,7 +104,7 @@ class GradientSum:
 
 
 def _by_unit(records: Records, unit: str) -> Iterator[Records]:
-    """Yield the records of each window, or all records if the unit is the device. Skip units that have no records."""
+    """Yield the records of each window, or all records if the unit is the device, skipping units without records."""
     if unit == "device" or records.windows is None:
         if len(records):
             yield records

@@ -1,4 +1,4 @@
-"""Interface of a computation: the plan that the vault needs before it touches a record, and the computation itself."""
+"""Interface of a computation, with the plan that the vault needs before it touches a record."""
 
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
@@ -19,7 +19,7 @@ class Plan(Generic[Raw]):
     Attributes:
         event: the charge, and the units that pay it.
         mechanism: bound and noise of the release.
-        shared: ids of earlier queries; if they were charged, those charges also pay for their units in this release.
+        shared: ids of earlier queries whose charges, if any, also pay for their units in this release.
         sampling: how the records to read are sampled from those that were paid for; None to read all of them.
     """
 
@@ -30,10 +30,10 @@ class Plan(Generic[Raw]):
 
 
 class Program(Protocol[Raw]):
-    """Pure computation, without noise, network or ledger access. The vault applies the plan's mechanism."""
+    """Pure computation without access to noise, network or ledger. The vault applies the plan's mechanism."""
 
     def plan(self, query: Query) -> Plan[Raw] | Refused:
-        """Return the plan for this query, or a refusal with a reason. Does not read any record."""
+        """Return the plan for this query, or a refusal with a reason, without reading any record."""
         ...
 
     def compute(self, query: Query, records: Records) -> Raw:

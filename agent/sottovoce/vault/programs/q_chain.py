@@ -1,7 +1,7 @@
-"""Chains that a deep Q-network ends: Jin, He & Dai (2023), Algorithms 1 and 2 to the letter, without any bound.
+"""Chains that a deep Q-network ends: Jin, He & Dai (2023), Algorithms 1 and 2 exactly as published, without a bound.
 
-The local model, the network and its replay memory are computed from records without noise, so the vault holds them
-instead of the learner. They are not stored: after a restart, the controller starts over from this device's last
+The local model, the network and its replay memory are computed from records without noise, so the vault keeps them
+rather than the learner. They are not stored: after a restart, the controller starts over from this device's last
 release.
 """
 
@@ -18,16 +18,16 @@ from sottovoce.door import Query, Refused
 from sottovoce.kernels.decentralised.controller import GLOBAL, LOCAL, Controller, TargetStep
 from sottovoce.vault.programs.chain_steps import ChainSteps
 from sottovoce.vault.programs.program import Plan
-from sottovoce.vault.unproved_point import Told, UnprovedPoint
+from sottovoce.vault.unproved_point import PublicDecision, UnprovedPoint
 
 Floats = NDArray[np.float64]
 
-_LARGEST_TOLD = 100  # a trace shows a Q-network's parameters only if the network has at most this many inputs
+_MAX_TRACED_INPUTS = 100  # a trace shows a Q-network's parameters only if the network has at most this many inputs
 
 
 @dataclass(slots=True)
 class QChain:
-    """Program for two kinds of query for batch t, asked in this order.
+    """Program for two kinds of query about batch t, in this order.
 
     The point of `decide` is this device's last release, P values. The answer is LOCAL, after the local step has been
     taken, or GLOBAL.
@@ -54,7 +54,7 @@ class QChain:
     name: str
     _local: Floats | None = None
     _first: int = 0
-    _before: tuple[Floats, int, int] | None = None
+    _previous: tuple[Floats, int, int] | None = None
     _facts: dict[str, Any] = field(default_factory=dict, repr=False)
 
     @property
@@ -74,7 +74,7 @@ class QChain:
             return Refused(query.id, "budget", "all passes over the records have been completed")
         event = Unproved(self.name, self._touched_units(query))
         if query.kind == "decide":
-            return Plan(event, Told())
+            return Plan(event, PublicDecision())
         first = self._first if self._local is not None else query.slot
         sigma = self.deviations * self.steps.sizes.schedule(first + 1)
         return Plan(event, UnprovedPoint(size, sigma, self.name))
@@ -85,12 +85,12 @@ class QChain:
             return self._decide(query, records)
         size = self.steps.kernel.size
         local = query.point[:size] if self._local is None else self._local
-        self._facts = {"local_before": local, "batch": self._places(query.slot)}
+        self._facts = {"local_before": local, "batch": self._batch_numbers(query.slot)}
         self._local = None  # the next chain starts from the release
         return self.steps.step_globally(query.point[size:], local, records, query.slot, self._start(query.slot))
 
     def traced(self) -> dict[str, Any]:
-        """Return the last iteration of Algorithm 2 in a JSON-serialisable form; used by simulations."""
+        """Return the last iteration of Algorithm 2 in JSON-serialisable form, for use in simulations."""
         return {name: _arrays_to_lists(fact) for name, fact in self._facts.items()}
 
     def _decide(self, query: Query, records: Records) -> int:
@@ -100,19 +100,19 @@ class QChain:
         loss = self.steps.loss(local, records, start)
         state = np.append(local, loss)
         reward = None
-        if self._before is not None:
-            earlier, action, place = self._before
-            reward = -self.steps.loss(local, records, place)
-            self.controller.observe(earlier, action, reward, state)
+        if self._previous is not None:
+            previous_state, action, previous_start = self._previous
+            reward = -self.steps.loss(local, records, previous_start)
+            self.controller.observe(previous_state, action, reward, state)
         networks = self._networks()
         learnt = self.controller.learn(self.generator)
         exploration = self.controller.exploration
         action = self.controller.decide(state, self.generator)
-        self._before = state, action, start
+        self._previous = state, action, start
         if action == LOCAL:
             self._local = self.steps.step_locally(local, records, query.slot, start)
         self._facts = {
-            "batch": self._places(query.slot),
+            "batch": self._batch_numbers(query.slot),
             "local_before": local,
             "local_after": self._local,
             "loss": loss,
@@ -127,8 +127,8 @@ class QChain:
         return action
 
     def _networks(self) -> dict[str, list[Any]] | None:
-        """Return θ and θ' before this iteration's learning, or None if they are too large to record every time."""
-        if self.controller.terms.state_size > _LARGEST_TOLD:
+        """Return θ and θ' before this iteration's learning, or None if they are too large to record each time."""
+        if self.controller.terms.state_size > _MAX_TRACED_INPUTS:
             return None
         networks = {"theta": self.controller.network, "theta_target": self.controller.target}
         return {name: list(network.arrays) for name, network in networks.items()}
@@ -138,23 +138,23 @@ class QChain:
         first = self.controller.observed - len(self.controller.memory)
         return [
             {
-                "number": first + place,
+                "number": first + index,
                 "state": state,
                 "action": action,
                 "reward": reward,
-                "next": following,
+                "next": next_state,
             }
-            for place, (state, action, reward, following) in enumerate(self.controller.memory)
+            for index, (state, action, reward, next_state) in enumerate(self.controller.memory)
         ]
 
     def _touched_units(self, query: Query) -> Units:
         """Return the record numbers of a batch; a decision also reads the previous batch, to compute its reward."""
         starts = [self._start(query.slot)]
-        if query.kind == "decide" and self._before is not None:
-            starts.append(self._before[2])
+        if query.kind == "decide" and self._previous is not None:
+            starts.append(self._previous[2])
         return union(*(Units(((start, start + self.steps.batch - 1),)) for start in starts))
 
-    def _places(self, slot: int) -> list[int]:
+    def _batch_numbers(self, slot: int) -> list[int]:
         start = self._start(slot)
         return list(range(start, start + self.steps.batch))
 
@@ -162,13 +162,13 @@ class QChain:
         return slot % self.batches * self.steps.batch
 
 
-def _step_facts(learnt: TargetStep) -> dict[str, Any]:
+def _step_facts(step: TargetStep) -> dict[str, Any]:
     return {
-        "transitions": learnt.transitions,
-        "targets": learnt.targets,
-        "predictions": learnt.predictions,
-        "loss": learnt.loss,
-        "copied": learnt.copied,
+        "transitions": step.transitions,
+        "targets": step.targets,
+        "predictions": step.predictions,
+        "loss": step.loss,
+        "copied": step.copied,
     }
 
 

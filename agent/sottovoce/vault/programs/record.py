@@ -19,8 +19,8 @@ class RecordRelease:
 
     Attributes:
         mechanism: bound and noise of every release.
-        count: number of enrolled records; public, because a query for a record beyond it is refused.
-        epsilon: charge per release; infinite without noise.
+        count: number of enrolled records; public, because queries beyond it are refused.
+        epsilon: charge per release; infinite if there is no noise.
     """
 
     mechanism: RecordMechanism

@@ -18,7 +18,7 @@ from sottovoce.accounting.units import Units
 from sottovoce.data import Records
 from sottovoce.door import Query, Refused
 from sottovoce.vault.programs.program import Plan
-from sottovoce.vault.stream_sum import Lagged, StreamSum
+from sottovoce.vault.stream_sum import LaggedTotal, StreamSum
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class WindowTotals:
     mechanism: StreamSum
     windows: tuple[int, int]
 
-    def plan(self, query: Query) -> Plan[Iterator[Lagged]] | Refused:
+    def plan(self, query: Query) -> Plan[Iterator[LaggedTotal]] | Refused:
         """Return a plan that charges the requested window; earlier windows were charged when they were requested.
 
         A window that was never requested is left out of later releases, because nothing was paid for it.
@@ -49,14 +49,14 @@ class WindowTotals:
         )
         return Plan(event, self.mechanism, earlier)
 
-    def compute(self, query: Query, records: Records) -> Iterator[Lagged]:
+    def compute(self, query: Query, records: Records) -> Iterator[LaggedTotal]:
         """Yield the age, in windows, and the total, float64[1, P], of each window that was paid for."""
         if records.windows is None:
             return
         for window in np.unique(records.windows):
-            yield query.slot - int(window), _total(records.features[records.windows == window])
+            yield query.slot - int(window), _sum_rows(records.features[records.windows == window])
 
 
-def _total(rows: NDArray[np.float64]) -> NDArray[np.float64]:
+def _sum_rows(rows: NDArray[np.float64]) -> NDArray[np.float64]:
     with np.errstate(over="ignore", invalid="ignore"):  # a warning would reveal something about a record
         return np.add.reduce(np.ascontiguousarray(rows), axis=0, keepdims=True)

@@ -59,18 +59,18 @@ class VisitGradient:
         batch = max(1, _BATCH_NUMBERS // query.point.size)
         for start in range(0, len(records), batch):
             features, labels = records.features[start : start + batch], records.labels[start : start + batch]
-            copies = targets(labels, self.classes)[:, :, np.newaxis] * _scaled(features)[:, np.newaxis]
+            copies = targets(labels, self.classes)[:, :, np.newaxis] * _scale_rows(features)[:, np.newaxis]
             with np.errstate(over="ignore", invalid="ignore"):  # a warning would reveal something about a record
-                parts = descents(weights, copies[np.newaxis], self.slope)[0]
-            yield parts.reshape(len(labels), query.point.size)
+                contributions = descents(weights, copies[np.newaxis], self.slope)[0]
+            yield contributions.reshape(len(labels), query.point.size)
 
 
 @np.errstate(over="ignore", invalid="ignore", divide="ignore")
-def _scaled(rows: NDArray[np.float64]) -> NDArray[np.float64]:
+def _scale_rows(rows: NDArray[np.float64]) -> NDArray[np.float64]:
     """Scale each row to an L1 norm of 1; a row whose norm is 0 or not finite becomes 0."""
     rows = np.ascontiguousarray(rows)  # ensures that the values of each row are summed in the same order
     lengths = np.add.reduce(np.abs(rows), axis=1)
-    known = np.isfinite(lengths) & (lengths > 0)
-    scaled: NDArray[np.float64] = rows / np.where(known, lengths, 1.0)[:, np.newaxis]
-    scaled[~known] = 0.0
+    is_scalable = np.isfinite(lengths) & (lengths > 0)
+    scaled: NDArray[np.float64] = rows / np.where(is_scalable, lengths, 1.0)[:, np.newaxis]
+    scaled[~is_scalable] = 0.0
     return scaled

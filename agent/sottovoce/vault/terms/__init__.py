@@ -1,1 +1,1 @@
-"""Terms between each kind of learner and its vault, and the vault that enforces them; one module per kind."""
+"""Terms between each kind of learner and its vault, in one module per kind."""

@@ -36,9 +36,9 @@ def unit_records(records: Records, unit: str) -> Records:
     """Keep the records' windows, as privacy units, if the unit is a window; otherwise drop them.
 
     If the unit is a window, the records are sorted by window and content: a window's float sum depends on the order of
-    addition, and the charge for a window does not account for where its records appear in the file.
+    addition, and the charge for a window does not cover the positions of its records in the file.
 
-    For the case where individual records are charged, see `numbered`.
+    For charges to individual records, see `number_by_hash`.
 
     Raises:
         DataError: if the unit is a window, but the records have no windows.

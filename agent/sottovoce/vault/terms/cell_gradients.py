@@ -1,4 +1,4 @@
-"""Sums of clipped gradients in cells: a vault's terms for DP-SGD over the records of a whole cell."""
+"""Terms for DP-SGD over a whole cell's records, with sums of clipped gradients within the cell."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -50,25 +50,25 @@ class CellGradientTerms:
             raise PrivacyError(
                 f"learner `{self.learner}` sums over records or devices, not windows; set privacy.unit=record or device"
             )
-        by_kernel, held = kernel_clips_and_sums(kernel, budget, records), unit_records(records, budget.unit)
+        by_kernel, own_records = kernel_clips_and_sums(kernel, budget, records), unit_records(records, budget.unit)
         mechanism = self.mechanism(kernel, budget, by_kernel=by_kernel)
         program = GradientSum(kernel, None, budget.unit, clip=self.clip if by_kernel else None)
 
-        def member(belongs: Callable[[Statement], None]) -> CellContext:
+        def member(verify_signature: Callable[[Statement], None]) -> CellContext:
             return CellContext(
                 self.learner,
-                Member(ledger.owner, self.cell, belongs, noise),
+                Member(ledger.owner, self.cell, verify_signature, noise),
                 mechanism,
                 kernel.size,
                 lambda point, rows: program.compute(Query(self.learner, "gradient", 0, point), rows),
-                held,
+                own_records,
                 ledger,
                 noise,
             )
 
         lifetime: dict[Event, int] = {mechanism.event(self.cell.most): mechanism.rounds} if mechanism.sigma else {}
         return VaultContext(
-            held, program, ledger, noise, cell_guarantee(budget, mechanism, self.clip), lifetime, cell=member
+            own_records, program, ledger, noise, cell_guarantee(budget, mechanism, self.clip), lifetime, cell=member
         )
 
     def mechanism(self, kernel: Kernel, budget: Budget, *, by_kernel: bool) -> CellMechanism:

@@ -1,4 +1,4 @@
-"""The terms for chains of steps without replacement, with a public period (Jin, He & Dai 2023)."""
+"""Terms for chains of steps without replacement, with a public period (Jin, He & Dai 2023)."""
 
 import math
 from collections.abc import Callable
@@ -16,7 +16,7 @@ from sottovoce.vault.guarantee import THREAT_MODEL, no_guarantee
 from sottovoce.vault.ledger import Ledger
 from sottovoce.vault.lemmas import chain_sensitivity, rounding_distance, smoothness_of
 from sottovoce.vault.noise import NoiseSource
-from sottovoce.vault.numbering import enrolled
+from sottovoce.vault.numbering import enrol_records
 from sottovoce.vault.programs.chain import Chain
 from sottovoce.vault.programs.chain_steps import ChainSteps, StepSizes
 from sottovoce.vault.terms.base import check_unit, unit_records
@@ -58,14 +58,14 @@ class ChainTerms:
         mechanism = self._mechanism(budget, kernel, records.features.shape[1])
         sizes = StepSizes(self.step_size, self.slope, self.regularisation)
         steps = ChainSteps(kernel, sizes, self.batch, self.radius if self.regularisation else None)
-        held = enrolled(
+        enrolled = enrol_records(
             unit_records(records, "record"), ledger, chain_count_check(self.learner, self.batch, self.period)
         )
-        program = Chain(steps, (mechanism,), self.period, self.passes, len(held))
+        program = Chain(steps, (mechanism,), self.period, self.passes, len(enrolled))
         lifetime: dict[Event, int] = (
             {mechanism.event(EVERY): self.passes} if isinstance(mechanism, BoundedPoint) else {}
         )
-        return VaultContext(held, program, ledger, noise, chain_guarantee(budget, mechanism, self.passes), lifetime)
+        return VaultContext(enrolled, program, ledger, noise, chain_guarantee(budget, mechanism, self.passes), lifetime)
 
     def _mechanism(self, budget: Budget, kernel: Kernel, features: int) -> BoundedPoint | UnprovedPoint:
         if budget.epsilon is None:
@@ -78,7 +78,7 @@ class ChainTerms:
             steps=self.period,
             neighbouring=budget.neighbouring,
         )
-        strays = rounding_distance(
+        rounding = rounding_distance(
             features=features,
             classes=kernel.size // features,
             step_size=self.step_size,
@@ -88,7 +88,7 @@ class ChainTerms:
             regularised=self.regularisation > 0,
         )
         return calibrate_point(
-            distance=distance + strays,
+            distance=distance + rounding,
             size=kernel.size,
             releases=self.passes,
             epsilon=budget.epsilon,
@@ -124,17 +124,17 @@ class PublishedChainTerms:
         """See Terms.context."""
         if kernel is None:
             raise InternalError("a vault of chains needs a kernel: this is a bug; please report it")
-        refuse_promise(self.learner, ledger.budget)
+        check_no_promise(self.learner, ledger.budget)
         steps = ChainSteps(kernel, self.sizes, self.batch)
-        held = enrolled(
+        enrolled = enrol_records(
             unit_records(records, "record"), ledger, chain_count_check(self.learner, self.batch, self.period)
         )
-        slots = max(1, self.passes * (len(held) // (self.batch * self.period)))
+        slots = max(1, self.passes * (len(enrolled) // (self.batch * self.period)))
         mechanisms = tuple(
             UnprovedPoint(kernel.size, self.deviation(slot * self.period + 1), self.learner) for slot in range(slots)
         )
-        program = Chain(steps, mechanisms, self.period, self.passes, len(held))
-        return VaultContext(held, program, ledger, noise, self.claim.statement(ledger.budget, self.multiplier > 0))
+        program = Chain(steps, mechanisms, self.period, self.passes, len(enrolled))
+        return VaultContext(enrolled, program, ledger, noise, self.claim.statement(ledger.budget, self.multiplier > 0))
 
     def deviation(self, first: int) -> float:
         """Return the noise scale s for a chain whose first (and largest) step is the device's step number `first`.
@@ -144,8 +144,8 @@ class PublishedChainTerms:
         return self.multiplier * 2 * self.sizes.schedule(first) * self.lipschitz / self.batch
 
 
-def refuse_promise(learner: str, budget: Budget) -> None:
-    """Check that the budget does not promise an ε, because chains that follow the paper to the letter have none.
+def check_no_promise(learner: str, budget: Budget) -> None:
+    """Check that the budget does not promise an ε, because chains exactly as in the paper have none.
 
     Raises:
         PrivacyError: if the budget promises an ε.
@@ -158,7 +158,7 @@ def refuse_promise(learner: str, budget: Budget) -> None:
 
 
 def chain_count_check(learner: str, batch: int, period: int) -> Callable[[int], None]:
-    """Return a check that a number of records is sufficient for at least one chain; zero records are allowed.
+    """Return a check that there are enough records for at least one chain; zero records are allowed.
 
     Returns:
         A function that raises DataError if there are too few records.
@@ -178,7 +178,7 @@ def chain_guarantee(budget: Budget, mechanism: BoundedPoint | UnprovedPoint, pas
     """Return the guarantee for all chains of steps without replacement, over all passes."""
     if not isinstance(mechanism, BoundedPoint):
         return no_guarantee(budget, "the exact results of chains of steps")
-    over = "one pass" if passes == 1 else f"{passes} passes"
+    extent = "one pass" if passes == 1 else f"{passes} passes"
     return PrivacyStatement(
         unit=budget.unit,
         neighbouring=budget.neighbouring,
@@ -186,7 +186,7 @@ def chain_guarantee(budget: Budget, mechanism: BoundedPoint | UnprovedPoint, pas
             f"exact discrete Gaussian on the grid 2^{mechanism.exponent}, "
             f"σ = {math.ldexp(mechanism.sigma, mechanism.exponent):.6g}, on the result of a chain of steps"
         ),
-        composition=f"each record is in one release per pass, {over}; Gaussian closed form, parallel within a pass",
+        composition=f"each record is in one release per pass, {extent}; Gaussian closed form, parallel within a pass",
         epsilon=budget.epsilon,
         delta=budget.delta,
         threat_model=THREAT_MODEL + "; the number of records is public",

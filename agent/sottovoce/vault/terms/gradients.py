@@ -1,4 +1,4 @@
-"""Sums of clipped gradients with noise: the terms for push-sum and every other gradient learner."""
+"""Terms for sums of clipped gradients with noise, used by push-sum and every other gradient learner."""
 
 import math
 from dataclasses import dataclass
@@ -10,11 +10,11 @@ from sottovoce.data import Records
 from sottovoce.errors import DataError, InternalError, PrivacyError
 from sottovoce.kernels import MAX_SUMMED, Kernel
 from sottovoce.vault.budget import Budget
-from sottovoce.vault.clipped_sum import ClippedSum, calibrate, exact
+from sottovoce.vault.clipped_sum import ClippedSum, calibrate, exact_sum
 from sottovoce.vault.guarantee import guarantee
 from sottovoce.vault.ledger import Ledger
 from sottovoce.vault.noise import NoiseSource
-from sottovoce.vault.numbering import blocks_of, numbered
+from sottovoce.vault.numbering import blocks_of, number_by_hash
 from sottovoce.vault.programs.gradient import Blocks, GradientSum
 from sottovoce.vault.sampled_sum import calibrate_sampled
 from sottovoce.vault.sampling import Poisson, Sampling
@@ -54,10 +54,10 @@ class GradientTerms:
             kernel, budget, kernel.size, summed=kernel_clips_and_sums(kernel, budget, records)
         )
         statement = guarantee(budget, mechanism, self.clip, self.sampling)
-        held = unit_records(records, budget.unit)
+        own_records = unit_records(records, budget.unit)
         if self.sampling == "blocks":
-            held = numbered(held, ledger)
-        return VaultContext(held, program, ledger, noise, statement, self.lifetime(program, budget))
+            own_records = number_by_hash(own_records, ledger)
+        return VaultContext(own_records, program, ledger, noise, statement, self.lifetime(program, budget))
 
     def lifetime(self, program: GradientSum, budget: Budget) -> dict[Event, int]:
         """See VaultContext."""
@@ -91,7 +91,7 @@ class GradientTerms:
         self, budget: Budget, clip: float | None, size: int, sum_error: float | None
     ) -> tuple[ClippedSum, Event]:
         if budget.epsilon is None:
-            return exact(clip=clip, size=size, sum_error=sum_error), Unproved("none")
+            return exact_sum(clip=clip, size=size, sum_error=sum_error), Unproved("none")
         if clip is None:
             raise PrivacyError(
                 f"learner `{self.learner}` adds no noise, so no ε holds for it; use `clipd2p`, or "
@@ -131,7 +131,7 @@ class GradientTerms:
 
 
 def kernel_clips_and_sums(kernel: Kernel, budget: Budget, records: Records | None) -> bool:
-    """Return whether the kernel clips and sums: it must be able to, and the clipped unit must be a record.
+    """Return whether the kernel clips and sums: it must support this, and the clipped unit must be a record.
 
     Args:
         kernel: the model.

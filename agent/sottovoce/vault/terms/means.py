@@ -1,4 +1,4 @@
-"""A single vector for a whole device, released once: a vault's terms for averaging over a fleet."""
+"""Terms for averaging over a fleet, with a single vector for the whole device that is released once."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -16,7 +16,7 @@ from sottovoce.vault.cell_context import CellContext
 from sottovoce.vault.cell_guarantee import cell_guarantee
 from sottovoce.vault.cell_member import Member
 from sottovoce.vault.cell_sum import CellMechanism, calibrate_cell
-from sottovoce.vault.clipped_sum import ClippedSum, DiscreteGaussian, calibrate, exact
+from sottovoce.vault.clipped_sum import ClippedSum, DiscreteGaussian, calibrate, exact_sum
 from sottovoce.vault.guarantee import guarantee
 from sottovoce.vault.ledger import Ledger
 from sottovoce.vault.noise import NoiseSource
@@ -51,22 +51,22 @@ class MeanTerms:
             raise DataError(
                 f"the records do not have the declared {self.profile.width} features; correct data.features"
             )
-        own = unit_records(records, "device")
+        own_records = unit_records(records, "device")
         if self.cell is not None:
-            return self._cell_context(own, ledger, noise)
+            return self._cell_context(own_records, ledger, noise)
         mechanism = self.mechanism(budget)
         statement = self._statement(budget, mechanism)
         lifetime: dict[Event, int] = {mechanism.event: 1} if isinstance(mechanism, DiscreteGaussian) else {}
-        return VaultContext(own, DeviceMean(self.profile, mechanism), ledger, noise, statement, lifetime)
+        return VaultContext(own_records, DeviceMean(self.profile, mechanism), ledger, noise, statement, lifetime)
 
     def _cell_context(self, records: Records, ledger: Ledger, noise: NoiseSource) -> VaultContext:
         mechanism = self.cell_mechanism(ledger.budget)
         cell, program = mechanism.cell, DeviceMean(self.profile, None)
 
-        def member(belongs: Callable[[Statement], None]) -> CellContext:
-            own = Member(ledger.owner, cell, belongs, noise)
+        def member(verify_signature: Callable[[Statement], None]) -> CellContext:
+            cell_member = Member(ledger.owner, cell, verify_signature, noise)
             return CellContext(
-                self.learner, own, mechanism, 0, lambda _, rows: program.vector(rows), records, ledger, noise
+                self.learner, cell_member, mechanism, 0, lambda _, rows: program.vector(rows), records, ledger, noise
             )
 
         lifetime: dict[Event, int] = {mechanism.event(cell.most): mechanism.rounds} if mechanism.sigma else {}
@@ -80,7 +80,7 @@ class MeanTerms:
             PrivacyError: if the noise cannot be calibrated.
         """
         if budget.epsilon is None:
-            return exact(clip=self.profile.bound, size=self.profile.size)
+            return exact_sum(clip=self.profile.bound, size=self.profile.size)
         return calibrate(
             clip=self.profile.bound,
             size=self.profile.size,

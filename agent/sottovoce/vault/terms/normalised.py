@@ -1,4 +1,4 @@
-"""The terms for gradient sums in units of a moving clipping threshold, which follows a public rule or past releases."""
+"""Terms for gradient sums in units of a moving clipping threshold, which follows a public rule or past releases."""
 
 from dataclasses import dataclass, replace
 
@@ -46,7 +46,7 @@ class NormalisedTerms:
         by_kernel = self.rule == "decay" and kernel_clips_and_sums(kernel, budget, records)
         mechanism, program = sums.program(kernel, budget, row_length(self.rule, kernel.size), summed=by_kernel)
         statement = guarantee(budget, mechanism, sums.clip, sums.sampling)
-        worded = replace(statement, mechanism=f"{statement.mechanism}, {_RULES[self.rule]}")
+        described = replace(statement, mechanism=f"{statement.mechanism}, {_RULES[self.rule]}")
         lifetime = sums.lifetime(program, budget)
-        held = unit_records(records, budget.unit)
-        return VaultContext(held, NormalisedSum(program, self.rule), ledger, noise, worded, lifetime)
+        own_records = unit_records(records, budget.unit)
+        return VaultContext(own_records, NormalisedSum(program, self.rule), ledger, noise, described, lifetime)

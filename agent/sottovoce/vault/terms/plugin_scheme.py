@@ -1,4 +1,4 @@
-"""Adapter for a record mechanism's scheme that another package provides."""
+"""Adapter for record mechanisms from other packages."""
 
 from typing import Any, Literal
 
@@ -12,8 +12,8 @@ from sottovoce.perturbation.scheme import Floats, Values
 from sottovoce.plugins import MECHANISM, Plugin, find, guarded, load
 
 
-class OfPlugin:
-    """Scheme that is implemented by a plug-in, whose releases and results are checked.
+class PluginScheme:
+    """Scheme implemented by a plug-in, with checks on everything that the plug-in returns.
 
     Args:
         plugin: the plug-in that provides the scheme.
@@ -24,13 +24,13 @@ class OfPlugin:
     """
 
     def __init__(
-        self, plugin: Plugin, made: RecordMechanismPlugin, features: int, classes: int, epsilon: float
+        self, plugin: Plugin, mechanism: RecordMechanismPlugin, features: int, classes: int, epsilon: float
     ) -> None:
-        self.plugin, self.law = plugin, made.law
+        self.plugin, self.law = plugin, mechanism.law
         self.features, self.classes, self.epsilon = features, classes, epsilon
         self.name = plugin.name
         with guarded(plugin, "make()"):
-            inner: Any = made.make(features, classes, epsilon)
+            inner: Any = mechanism.make(features, classes, epsilon)
             self.copies, self.width = int(inner.copies), int(inner.width)
             self.exponent, self.error = int(inner.exponent), float(inner.error)
             self.norm: Literal["l1", "l2"] = inner.norm
@@ -39,8 +39,8 @@ class OfPlugin:
     def release(self, row: Floats, label: int, words: Words) -> Values:
         """Return the release of one record, int64[width]; see ReleasingScheme.release."""
         with guarded(self.plugin, "release()"):
-            found: object = self._inner.release(row.copy(), label, words)
-        return self._checked("release()", found, np.int64, (self.width,))
+            result: object = self._inner.release(row.copy(), label, words)
+        return self._check_array("release()", result, np.int64, (self.width,))
 
     def emits(self, values: Values) -> bool:
         """Return whether a release may have these values. See Scheme.emits."""
@@ -50,26 +50,26 @@ class OfPlugin:
     def decode(self, values: Values) -> Floats:
         """Return the unbiased estimates, float64[n, copies, d]. See Scheme.decode."""
         with guarded(self.plugin, "decode()"):
-            found: object = self._inner.decode(values)
-        return self._checked("decode()", found, np.float64, (len(values), self.copies, self.features))
+            result: object = self._inner.decode(values)
+        return self._check_array("decode()", result, np.float64, (len(values), self.copies, self.features))
 
     def moments(self, values: Values) -> Moments:
         """Return the sums of unbiased estimates. See Scheme.moments."""
         with guarded(self.plugin, "moments()"):
-            found: object = self._inner.moments(values)
-        if not isinstance(found, Moments):
-            raise self.plugin.error(f"moments() returned an object of type {type(found).__name__}, not Moments")
-        self._checked("moments().first", found.first, np.float64, (self.copies, self.features))
-        self._checked("moments().second", found.second, np.float64, (self.features, self.features))
-        return found
+            result: object = self._inner.moments(values)
+        if not isinstance(result, Moments):
+            raise self.plugin.error(f"moments() returned an object of type {type(result).__name__}, not Moments")
+        self._check_array("moments().first", result.first, np.float64, (self.copies, self.features))
+        self._check_array("moments().second", result.second, np.float64, (self.features, self.features))
+        return result
 
-    def _checked(self, call: str, found: object, dtype: type[np.generic], shape: tuple[int, ...]) -> NDArray[Any]:
-        if not isinstance(found, np.ndarray) or found.dtype != dtype or found.shape != shape:
-            kind = f"{found.dtype}{list(found.shape)}" if isinstance(found, np.ndarray) else type(found).__name__
+    def _check_array(self, call: str, result: object, dtype: type[np.generic], shape: tuple[int, ...]) -> NDArray[Any]:
+        if not isinstance(result, np.ndarray) or result.dtype != dtype or result.shape != shape:
+            kind = f"{result.dtype}{list(result.shape)}" if isinstance(result, np.ndarray) else type(result).__name__
             raise self.plugin.error(f"{call} returned {kind}, not {np.dtype(dtype)}{list(shape)}")
-        if dtype == np.float64 and not np.isfinite(found).all():
+        if dtype == np.float64 and not np.isfinite(result).all():
             raise self.plugin.error(f"{call} returned numbers that are not finite")
-        return found
+        return result
 
 
 def scheme(name: str, features: int, classes: int, epsilon: float) -> Scheme:
@@ -81,6 +81,8 @@ def scheme(name: str, features: int, classes: int, epsilon: float) -> Scheme:
     """
     plugin = find(MECHANISM, name, OWN)
     if plugin is not None:
-        made: RecordMechanismPlugin = load(plugin, RecordMechanismPlugin)
-        register_scheme(name, lambda features, classes, epsilon: OfPlugin(plugin, made, features, classes, epsilon))
+        mechanism: RecordMechanismPlugin = load(plugin, RecordMechanismPlugin)
+        register_scheme(
+            name, lambda features, classes, epsilon: PluginScheme(plugin, mechanism, features, classes, epsilon)
+        )
     return own_scheme(name, features, classes, epsilon)

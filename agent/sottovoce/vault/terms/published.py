@@ -1,4 +1,4 @@
-"""The terms for following a paper to the letter: gradients with the printed noise, at an infinite charge."""
+"""Terms for following a paper exactly: gradients with the printed noise, at an infinite charge."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -38,7 +38,7 @@ class Claim:
     reason: str
 
     def statement(self, budget: Budget, noisy: bool) -> PrivacyStatement:
-        """Return the privacy statement for such releases, with noise or, as a baseline, without noise."""
+        """Return the privacy statement for such releases, either with noise or as the noise-free baseline."""
         status = Status.REFUTED if self.refuted else Status.AS_PUBLISHED
         return PrivacyStatement(
             unit="record",
@@ -55,7 +55,7 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class PublishedTerms:
-    """Public terms for a learner that follows its paper to the letter.
+    """Public terms for a learner that follows its paper exactly.
 
     Attributes:
         learner: the learner's name.

@@ -1,4 +1,4 @@
-"""Chains that a deep Q-network ends: the terms for `without-replacement` to the letter, charged as infinite."""
+"""Terms for chains that a deep Q-network ends: `without-replacement` as published, charged as infinite."""
 
 from dataclasses import dataclass
 
@@ -9,17 +9,17 @@ from sottovoce.errors import InternalError
 from sottovoce.kernels import Kernel
 from sottovoce.vault.ledger import Ledger
 from sottovoce.vault.noise import NoiseSource
-from sottovoce.vault.numbering import enrolled
+from sottovoce.vault.numbering import enrol_records
 from sottovoce.vault.programs.chain_steps import ChainSteps, StepSizes
 from sottovoce.vault.terms.base import unit_records
-from sottovoce.vault.terms.chains import chain_count_check, refuse_promise
+from sottovoce.vault.terms.chains import chain_count_check, check_no_promise
 from sottovoce.vault.terms.published import Claim
 from sottovoce.vault.vault import VaultContext
 
 
 @dataclass(frozen=True, slots=True)
 class QChainTerms:
-    """Public terms for the learner that follows the paper to the letter.
+    """Public terms for the learner that follows the paper exactly.
 
     Attributes:
         learner: the learner's name.
@@ -45,12 +45,14 @@ class QChainTerms:
         """See Terms.context. One controller decides for all binary models together, using the vault's randomness."""
         if kernel is None:
             raise InternalError("a vault of chains needs a kernel: this is a bug; please report it")
-        # Imported here because numpy.random takes 7 MiB, and no other learner has a controller.
+        # Imported here because numpy.random requires 7 MiB, and no other learner has a controller.
         from sottovoce.kernels.decentralised.controller import Controller, Terms
         from sottovoce.vault.programs.q_chain import QChain
 
-        refuse_promise(self.learner, ledger.budget)
-        held = enrolled(unit_records(records, "record"), ledger, chain_count_check(self.learner, self.batch, 1))
+        check_no_promise(self.learner, ledger.budget)
+        enrolled = enrol_records(
+            unit_records(records, "record"), ledger, chain_count_check(self.learner, self.batch, 1)
+        )
         generator = np.random.default_rng(noise.words(4))
         program = QChain(
             steps=ChainSteps(kernel, self.sizes, self.batch),
@@ -58,8 +60,8 @@ class QChainTerms:
             generator=generator,
             deviations=self.multiplier * 2 * self.lipschitz / self.batch,
             passes=self.passes,
-            count=len(held),
+            count=len(enrolled),
             name=self.learner,
         )
         statement = self.claim.statement(ledger.budget, self.multiplier > 0)
-        return VaultContext(held, program, ledger, noise, statement)
+        return VaultContext(enrolled, program, ledger, noise, statement)

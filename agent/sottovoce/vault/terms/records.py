@@ -1,4 +1,4 @@
-"""The terms for golf: every record is released once, with noise."""
+"""Terms for golf, in which every record is released once, with noise."""
 
 import math
 from dataclasses import dataclass
@@ -13,15 +13,15 @@ from sottovoce.vault.budget import Budget
 from sottovoce.vault.guarantee import REFUTED, THREAT_MODEL, Scaling, no_guarantee
 from sottovoce.vault.ledger import Ledger
 from sottovoce.vault.noise import NoiseSource
-from sottovoce.vault.numbering import enrolled
+from sottovoce.vault.numbering import enrol_records
 from sottovoce.vault.programs.record import RecordRelease
 from sottovoce.vault.record_mechanism import RecordMechanism
 from sottovoce.vault.terms.base import check_unit, unit_records
-from sottovoce.vault.terms.plugin_scheme import OfPlugin
+from sottovoce.vault.terms.plugin_scheme import PluginScheme
 from sottovoce.vault.vault import VaultContext
 
 _PROVED = "docs/explanation/privacy-model.md; docs/decisions/0009-record-releases.md"
-_STATED = "this ε is stated by another package; the neighbour suite has not tested its mechanism"
+_UNTESTED = "this ε is stated by another package; the neighbour suite has not tested its mechanism"
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,9 +30,9 @@ class RecordTerms:
 
     Attributes:
         learner: the learner's name.
-        scheme: scheme for the only release of each record; without noise (`exact`) if the budget promises nothing.
+        scheme: scheme for the only release of each record; the noise-free `exact` if the budget has no ε.
         scaling: how features were scaled before they reached the vault. If the ranges come from the training set, no ε
-            holds: the budget must not promise any, and every release is charged as infinite.
+            holds, so the budget must not promise one, and every release is charged as infinite.
     """
 
     learner: str
@@ -46,13 +46,13 @@ class RecordTerms:
         _check_promise(self, ledger.budget)
         self._check(records)
         epsilon = math.inf if scheme.epsilon is None or ledger.budget.epsilon is None else scheme.epsilon
-        held = enrolled(unit_records(records, "record"), ledger)
-        self._check(held)
-        program = RecordRelease(RecordMechanism(scheme), len(held), epsilon)
-        once = RecordReleased(0, scheme.name, scheme.features, scheme.classes, epsilon)
-        lifetime: dict[Event, int] = {once: 1} if math.isfinite(epsilon) else {}
+        enrolled = enrol_records(unit_records(records, "record"), ledger)
+        self._check(enrolled)
+        program = RecordRelease(RecordMechanism(scheme), len(enrolled), epsilon)
+        release_event = RecordReleased(0, scheme.name, scheme.features, scheme.classes, epsilon)
+        lifetime: dict[Event, int] = {release_event: 1} if math.isfinite(epsilon) else {}
         return VaultContext(
-            held, program, ledger, noise, record_guarantee(ledger.budget, scheme, self.scaling), lifetime
+            enrolled, program, ledger, noise, record_guarantee(ledger.budget, scheme, self.scaling), lifetime
         )
 
     def _check(self, records: Records) -> None:
@@ -73,7 +73,7 @@ def _check_promise(terms: RecordTerms, budget: Budget) -> None:
                 "promised: declare the feature ranges"
             )
         return
-    if isinstance(scheme, OfPlugin):
+    if isinstance(scheme, PluginScheme):
         if budget.epsilon is not None:
             raise PrivacyError(
                 f"no ε is proved for scheme `{scheme.name}` from package {scheme.plugin.package}, so none can be "
@@ -104,7 +104,7 @@ def record_guarantee(budget: Budget, scheme: Scheme, scaling: Scaling) -> Privac
     if scheme.epsilon is None:
         return no_guarantee(budget, "every record without noise, scaled to norm 1")
     refuted = scaling == "training-min-max"
-    proved = not refuted and not isinstance(scheme, OfPlugin)
+    proved = not refuted and not isinstance(scheme, PluginScheme)
     return PrivacyStatement(
         unit=budget.unit,
         neighbouring=budget.neighbouring,
@@ -114,31 +114,32 @@ def record_guarantee(budget: Budget, scheme: Scheme, scaling: Scaling) -> Privac
         delta=budget.delta,
         threat_model=THREAT_MODEL + "; the number of records is public",
         status=Status.PROVED if proved else Status.REFUTED if refuted else Status.AS_PUBLISHED,
-        reason=_PROVED if proved else REFUTED if refuted else _STATED,
+        reason=_PROVED if proved else REFUTED if refuted else _UNTESTED,
     )
 
 
 def _describe(scheme: Scheme) -> str:
     match scheme:
         case LaplaceCopies():
-            law, where = _laplace(scheme), f"on {scheme.copies} copies of a record of L1 norm 1"
+            law, target = _describe_laplace(scheme), f"on {scheme.copies} copies of a record of L1 norm 1"
         case Laplace():
-            law, where = _laplace(scheme), "on record ⊗ label, of L1 norm 1"
+            law, target = _describe_laplace(scheme), "on record ⊗ label, of L1 norm 1"
         case PrivUnit():
-            law, where = _priv_unit(scheme.cap), "on record ⊗ label"
+            law, target = _describe_priv_unit(scheme.cap), "on record ⊗ label"
         case LabelledPrivUnit():
-            law = f"randomised response on the label at ε = {scheme.label.epsilon:g} and {_priv_unit(scheme.cap)}"
-            where = "on the features"
-        case OfPlugin():
+            features_law = _describe_priv_unit(scheme.cap)
+            law = f"randomised response on the label at ε = {scheme.label.epsilon:g} and {features_law}"
+            target = "on the features"
+        case PluginScheme():
             return f"{scheme.law}, from package {scheme.plugin.package}, on the grid 2^{scheme.exponent}"
         case _:
             raise InternalError(f"there is no description for scheme `{scheme.name}`: this is a bug; please report it")
-    return f"{law} {where}, on the grid 2^{scheme.exponent}"
+    return f"{law} {target}, on the grid 2^{scheme.exponent}"
 
 
-def _laplace(scheme: Laplace | LaplaceCopies) -> str:
+def _describe_laplace(scheme: Laplace | LaplaceCopies) -> str:
     return f"exact discrete Laplace, scale {math.ldexp(scheme.scale, scheme.exponent):.6g},"
 
 
-def _priv_unit(cap: Cap) -> str:
+def _describe_priv_unit(cap: Cap) -> str:
     return f"exact PrivUnit, γ = {cap.gamma:.6g}, p = {cap.probability:.6g},"

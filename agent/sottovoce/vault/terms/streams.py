@@ -1,4 +1,4 @@
-"""The terms for a statistic that is published window by window, indefinitely."""
+"""Terms for a statistic that is published window by window, indefinitely."""
 
 import math
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Gradients for each visit of a model on a random walk: the terms for gradient-walk."""
+"""Terms for gradient-walk: gradients for each visit of a model on a random walk."""
 
 import math
 from collections import Counter
@@ -115,13 +115,13 @@ def walk_guarantee(budget: Budget, visits: tuple[PureSum, ...], epsilon: float, 
     """Return the guarantee for all visits together, which cost `epsilon`; if it is refuted, the claim that fails."""
     if math.isinf(epsilon):
         return no_guarantee(budget, "exact gradient sums")
-    refuted, words = scaling == "training-min-max", f"{len(visits)} visits" if len(visits) > 1 else "one visit"
+    refuted, extent = scaling == "training-min-max", f"{len(visits)} visits" if len(visits) > 1 else "one visit"
     return PrivacyStatement(
         unit=budget.unit,
         neighbouring=budget.neighbouring,
         mechanism=(
             f"{_WALK_LAWS[visits[0].law]} on sums of loss gradients for records of L1 norm 1; pure, "
-            f"ε = {epsilon:g} over {words}"
+            f"ε = {epsilon:g} over {extent}"
         ),
         composition="sequential over the visits to a device, the number of which is public: ε adds up, fully adaptive",
         epsilon=epsilon if refuted else budget.epsilon,
