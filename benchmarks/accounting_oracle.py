@@ -1,4 +1,4 @@
-"""Comparison of our ε for sampled Gaussian releases with dp-accounting's privacy loss distributions, over a grid.
+"""Comparison of our ε for sampled Gaussian releases with dp-accounting's privacy loss distributions over a grid.
 
 The program computes two ratios for every case whose ε is in [0.01, 50]. The ratio of our ε to dp-accounting's upper
 estimate should be at most 1.05; it is below 1 where dp-accounting uses the coarser grid. The ratio of our ε to
@@ -25,18 +25,18 @@ RELATIONS = {"add-remove": NeighboringRelation.ADD_OR_REMOVE_ONE, "replace-one":
 Case = tuple[str, float, float, int]
 
 
-def ours(relation: str, rate: float, noise: float, releases: int, delta: float) -> float:
-    """Return our ε, which is the larger one of both directions."""
+def our_epsilon(relation: str, rate: float, noise: float, releases: int, delta: float) -> float:
+    """Return our ε, the larger of the two directions."""
     pairs: list[Pair] = (
         [Replaced(rate, noise)] if relation == "replace-one" else [Removed(rate, noise), Added(rate, noise)]
     )
     return max(composed_epsilon({pair: releases}, delta) for pair in pairs)
 
 
-def oracle(case: Case, interval: float, upward: bool) -> PrivacyLossDistribution:
+def loss_distribution(case: Case, interval: float, upward: bool) -> PrivacyLossDistribution:
     """Return dp-accounting's privacy loss distribution, rounded up or down."""
     relation, rate, noise, releases = case
-    once = from_gaussian_mechanism(
+    single = from_gaussian_mechanism(
         noise,
         pessimistic_estimate=upward,
         value_discretization_interval=interval,
@@ -45,13 +45,13 @@ def oracle(case: Case, interval: float, upward: bool) -> PrivacyLossDistribution
         use_connect_dots=upward,
         neighboring_relation=RELATIONS[relation],
     )
-    return once.self_compose(releases)
+    return single.self_compose(releases)
 
 
-def practical(case: Case) -> Iterator[tuple[float, float]]:
+def practical_deltas(case: Case) -> Iterator[tuple[float, float]]:
     """Yield δ and our ε for every δ at which our ε is in [0.01, 50]."""
     for delta in DELTAS:
-        if 0.01 <= (epsilon := ours(*case, delta)) <= 50:
+        if 0.01 <= (epsilon := our_epsilon(*case, delta)) <= 50:
             yield delta, epsilon
 
 
@@ -65,26 +65,30 @@ def main() -> int:
     lowers: list[tuple[float, Case, float, float]] = []
     slowest = 0.0
     for case in itertools.product(*grid):
-        begun = time.perf_counter()
-        answers = list(practical(case))
-        slowest = max(slowest, (time.perf_counter() - begun) / len(DELTAS))
+        started = time.perf_counter()
+        answers = list(practical_deltas(case))
+        slowest = max(slowest, (time.perf_counter() - started) / len(DELTAS))
         if not answers:
             continue
         _, rate, noise, releases = case
         # The interval must be fine enough for the spread of a single loss, and coarse enough to finish in time.
         interval = max(min(1e-3, rate / noise / 8, answers[-1][1] / 100), answers[-1][1] / 2e5)
-        upper = oracle(case, interval, upward=True)
-        lower = oracle(case, min(interval, answers[0][1] / releases / 20), upward=False) if releases <= 100 else None
+        upper = loss_distribution(case, interval, upward=True)
+        lower = (
+            loss_distribution(case, min(interval, answers[0][1] / releases / 20), upward=False)
+            if releases <= 100
+            else None
+        )
         for delta, epsilon in answers:
-            theirs = upper.get_epsilon_for_delta(delta)
-            uppers.append((epsilon / theirs if theirs > 0 else 1.0, case, delta, theirs))
-            least = lower.get_epsilon_for_delta(delta) if lower is not None else 0.0
-            if least > 0:
-                lowers.append((epsilon / least, case, delta, least))
+            oracle_epsilon = upper.get_epsilon_for_delta(delta)
+            uppers.append((epsilon / oracle_epsilon if oracle_epsilon > 0 else 1.0, case, delta, oracle_epsilon))
+            oracle_lower = lower.get_epsilon_for_delta(delta) if lower is not None else 0.0
+            if oracle_lower > 0:
+                lowers.append((epsilon / oracle_lower, case, delta, oracle_lower))
     for name, ratios in (("upper estimate", sorted(uppers)), ("lower estimate", sorted(lowers))):
         print(f"ours / dp-accounting's {name}: {len(ratios)} cases, {ratios[0][0]:.6f} to {ratios[-1][0]:.6f}")
-        for ratio, case, delta, theirs in (*ratios[:4], *ratios[-4:]):
-            print(f"  {ratio:.6f}  {case} δ = {delta:g}: theirs {theirs:.6g}")
+        for ratio, case, delta, oracle_epsilon in (*ratios[:4], *ratios[-4:]):
+            print(f"  {ratio:.6f}  {case} δ = {delta:g}: theirs {oracle_epsilon:.6g}")
     print(f"slowest of our computations: {slowest:.2f} s")
     return 0 if max(uppers)[0] <= 1.05 and min(lowers)[0] >= 1 else 1
 

@@ -1,8 +1,8 @@
 """Benchmark of the memory of an idle agent, at the default period.
 
-The agents are two `sottovoce agent run` processes that are each other's peers. The floor, which is measured in the same
-run, is the memory of an idle interpreter that has imported numpy and grpc.aio. The program exits with status 1 if an
-agent exceeds the limit, except with --smoke.
+The agents are two `sottovoce agent run` processes that are each other's peers. The floor, measured in the same run, is
+the memory of an idle interpreter that has imported numpy and grpc.aio. The program exits with status 1 if an agent
+exceeds the limit, except with --smoke.
 
     python benchmarks/agent_memory.py [--limit MIB] [--smoke]
 """
@@ -86,7 +86,7 @@ def agents_mib(directory: Path, settle: float) -> list[float]:
             stack.callback(processes[-1].terminate)
         deadline = time.monotonic() + READY_SECONDS
         for name in NAMES:
-            while not at_work(directory / name):
+            while not is_working(directory / name):
                 if time.monotonic() > deadline:
                     raise RuntimeError(
                         f"agent {name} received no message within {READY_SECONDS:g} s; check that both agents can start"
@@ -96,7 +96,7 @@ def agents_mib(directory: Path, settle: float) -> list[float]:
         return [resident_mib(process.pid) for process in processes]
 
 
-def at_work(state: Path) -> bool:
+def is_working(state: Path) -> bool:
     """Check whether the agent with this state directory has received a message from the other agent."""
     try:
         return bool(ask(state, "status")["traffic"]["received"])

@@ -44,7 +44,7 @@ METHOD = "/bench/Call"
 class Totals:
     """Totals of a fleet so far: sums over agents, bytes on the loopback interface, and bytes written to files."""
 
-    at: float
+    time: float
     cycles: int
     messages: int
     cpu: float
@@ -103,13 +103,13 @@ def options(mixing: str, period: float) -> Options:
 def totals(fleet: ProcessFleet) -> Totals:
     """Poll the counters of every agent once, and return their totals."""
     fleet.poll()
-    said = [member.last for member in fleet.members if member.last is not None]
+    statuses = [member.last for member in fleet.members if member.last is not None]
     return Totals(
-        at=time.monotonic(),
-        cycles=sum(one["cycle"] for one in said),
-        messages=sum(one["traffic"]["messages"] + one["traffic"]["retries"] for one in said),
-        cpu=sum(one["resources"]["cpu_s"] for one in said),
-        payload=sum(one["traffic"]["payload_bytes"] for one in said),
+        time=time.monotonic(),
+        cycles=sum(status["cycle"] for status in statuses),
+        messages=sum(status["traffic"]["messages"] + status["traffic"]["retries"] for status in statuses),
+        cpu=sum(status["resources"]["cpu_s"] for status in statuses),
+        payload=sum(status["traffic"]["payload_bytes"] for status in statuses),
         loopback=loopback_bytes(),
         written=sum(written_bytes(member.process.pid) for member in fleet.members if member.process is not None),
     )
@@ -120,40 +120,40 @@ def fleet_run(mixing: str, period: float, seconds: float) -> tuple[Totals, Total
     with tempfile.TemporaryDirectory(prefix="bench-") as directory:
         fleet = ProcessFleet(plan(options(mixing, period)), Path(directory))
         try:
-            fleet.start(lambda ready, of: None)
+            fleet.start(lambda ready, total: None)
             time.sleep(3)
-            before = totals(fleet)
+            start = totals(fleet)
             time.sleep(seconds)
-            return before, totals(fleet)
+            return start, totals(fleet)
         finally:
             fleet.stop()
 
 
 def show(mixing: str, period: float, run: tuple[Totals, Totals], floor: Call) -> None:
     """Print the costs of a run in comparison with the floor."""
-    before, after = run
-    seconds, cycles, messages = after.at - before.at, after.cycles - before.cycles, after.messages - before.messages
-    wall, cpu = seconds * AGENTS / cycles, (after.cpu - before.cpu) / cycles
-    payload, loopback = (after.payload - before.payload) / messages, (after.loopback - before.loopback) / messages
+    start, end = run
+    seconds, cycles, messages = end.time - start.time, end.cycles - start.cycles, end.messages - start.messages
+    wall, cpu = seconds * AGENTS / cycles, (end.cpu - start.cpu) / cycles
+    payload, loopback = (end.payload - start.payload) / messages, (end.loopback - start.loopback) / messages
     print(f"{mixing}, period {period:g} s: {AGENTS} agents, {seconds:.0f} s")
     print(f"  {cycles} cycles and {messages} messages in total")
     if wall > 2 * period:  # otherwise, the period determines the wall time
         row("wall time per cycle, ms", wall * 1e3, floor.wall * 1e3, "bare mTLS call")
     row("CPU per agent and cycle, ms", cpu * 1e3, floor.cpu * 1e3, "bare mTLS call, both sides")
     row("bytes per message", loopback, payload, "payload")
-    on_wire = (after.loopback - before.loopback) / cycles
+    on_wire = (end.loopback - start.loopback) / cycles
     row("bytes per agent and cycle", on_wire, payload * messages / cycles, "payload")
     row(
         "written per agent and cycle",
-        (after.written - before.written) / cycles,
+        (end.written - start.written) / cycles,
         payload * messages / cycles,
         "payload",
     )
 
 
-def row(name: str, measured: float, floor: float, what: str) -> None:
+def row(name: str, measured: float, floor: float, floor_name: str) -> None:
     """Print one line of the table."""
-    print(f"  {name:30} {measured:10.2f} {floor:10.2f} {measured / floor:7.2f}  {what}")
+    print(f"  {name:30} {measured:10.2f} {floor:10.2f} {measured / floor:7.2f}  {floor_name}")
 
 
 def serve(pem: tuple[bytes, bytes, bytes], port_file: str, calls: int) -> float:
@@ -177,12 +177,12 @@ def serve(pem: tuple[bytes, bytes, bytes], port_file: str, calls: int) -> float:
         credentials = grpc.ssl_server_credentials([(key, chain)], roots, True)
         port = server.add_secure_port("127.0.0.1:0", credentials)
         await server.start()
-        began = time.process_time()
+        cpu_start = time.process_time()
         publish(port_file, port)
         await done.wait()
-        used = time.process_time() - began
+        cpu_used = time.process_time() - cpu_start
         await server.stop(1)
-        return used
+        return cpu_used
 
     return asyncio.run(run())
 
@@ -211,7 +211,7 @@ def client(pem: tuple[bytes, bytes, bytes], name: str, port: int, calls: int) ->
     return asyncio.run(run())
 
 
-def bare(calls: int) -> Call:
+def measure_bare_call(calls: int) -> Call:
     """Measure the floor; return the mean cost of one bare call."""
     with tempfile.TemporaryDirectory(prefix="bench-") as directory, ProcessPoolExecutor(2) as pool:
         device = enrol(create_fleet(Path(directory) / "fleet", "bench"), Path(directory) / "device")
@@ -220,24 +220,24 @@ def bare(calls: int) -> Call:
         server = pool.submit(serve, pem, str(port_file), calls)
         while not port_file.exists():
             time.sleep(0.01)
-        spent = pool.submit(client, pem, device.dns_name, int(port_file.read_text()), calls).result()
-        return Call(spent.wall / calls, (spent.cpu + server.result()) / calls)
+        cost = pool.submit(client, pem, device.dns_name, int(port_file.read_text()), calls).result()
+        return Call(cost.wall / calls, (cost.cpu + server.result()) / calls)
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--smoke", action="store_true", help="run with few seconds and calls")
     smoke = parser.parse_args().smoke
-    before = loopback_bytes()
+    bytes_at_start = loopback_bytes()
     time.sleep(1)
-    print(f"background on the loopback interface: {loopback_bytes() - before} bytes/s")
+    print(f"background on the loopback interface: {loopback_bytes() - bytes_at_start} bytes/s")
     calls, seconds = (200, 1) if smoke else (3000, 20)
-    floors = [bare(calls)]
+    floors = [measure_bare_call(calls)]
     runs = []
     for mixing, period in RUNS[:1] if smoke else RUNS:
         runs.append((mixing, period, fleet_run(mixing, period, seconds)))
-        floors.append(bare(calls))
-    floor = Call(statistics.median(one.wall for one in floors), statistics.median(one.cpu for one in floors))
+        floors.append(measure_bare_call(calls))
+    floor = Call(statistics.median(call.wall for call in floors), statistics.median(call.cpu for call in floors))
     print(f"{'':32} {'measured':>10} {'floor':>10} {'ratio':>7}")
     for mixing, period, run in runs:
         show(mixing, period, run, floor)

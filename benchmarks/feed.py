@@ -1,9 +1,9 @@
 """Benchmark of the CPU time of `sottovoce feed run`, as a share of one core, with a meter reading every ten seconds.
 
 Readings of a Glow display are published through a real Mosquitto broker faster than real time. Their timestamps are ten
-seconds apart, so the feed writes as many windows per reading as in real time. The floor, which is measured in the same
-run with the same messages, is a bare aiomqtt subscriber that ignores the messages. Both processes are also measured
-while idle. The program exits with status 1 if the feed uses 1 % of a core or more.
+seconds apart, so the feed writes as many windows per reading as in real time. The floor, measured in the same run with
+the same messages, is a bare aiomqtt subscriber that ignores the messages. Both processes are also measured while idle.
+The program exits with status 1 if the feed uses 1 % of a core or more.
 
     python benchmarks/feed.py [--readings N] [--smoke]
 """
@@ -25,7 +25,7 @@ from pathlib import Path
 import aiomqtt
 from sottovoce.data.feed import read_windows
 
-EVERY = 10.0
+READING_SECONDS = 10.0
 LIMIT = 0.01
 TOPIC = "glow/C8C9A3000000/SENSOR/electricitymeter"
 READY_SECONDS = 60.0
@@ -62,9 +62,9 @@ def cpu_seconds(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def reading(number: int) -> str:
-    """Return the JSON message of reading `number`, which is ten seconds and 8 Wh after the previous reading."""
-    measured = datetime(2013, 1, 1, tzinfo=UTC) + timedelta(seconds=EVERY * number)
+def reading_message(number: int) -> str:
+    """Return the JSON message of reading `number`, ten seconds and 8 Wh after the previous reading."""
+    measured = datetime(2013, 1, 1, tzinfo=UTC) + timedelta(seconds=READING_SECONDS * number)
     energy = {
         "export": {"cumulative": 0.0, "units": "kWh"},
         "import": {
@@ -85,13 +85,13 @@ def reading(number: int) -> str:
 async def publish(port: int, readings: int, rate: float) -> None:
     """Publish `readings` messages at `rate` messages per second."""
     async with aiomqtt.Client("127.0.0.1", port) as client:
-        began = time.monotonic()
+        started = time.monotonic()
         for number in range(readings):
-            await client.publish(TOPIC, reading(number), qos=1)
-            await asyncio.sleep(max(0.0, began + number / rate - time.monotonic()))
+            await client.publish(TOPIC, reading_message(number), qos=1)
+            await asyncio.sleep(max(0.0, started + number / rate - time.monotonic()))
 
 
-def until_ready(log: Path) -> None:
+def wait_until_ready(log: Path) -> None:
     """Wait until the feed is connected to the broker."""
     deadline = time.monotonic() + READY_SECONDS
     while "ready broker" not in log.read_text():
@@ -113,35 +113,39 @@ def measure(directory: Path, readings: int, rate: float, idle: float) -> tuple[d
     command = str(Path(sys.executable).with_name("sottovoce"))
     with ExitStack() as stack:
 
-        def started(*words: str, **options: int | None) -> subprocess.Popen[bytes]:
-            process = stack.enter_context(subprocess.Popen(words, **options))  # type: ignore[call-overload]
+        def start_process(*command_words: str, **options: int | None) -> subprocess.Popen[bytes]:
+            process = stack.enter_context(subprocess.Popen(command_words, **options))  # type: ignore[call-overload]
             stack.callback(process.terminate)
             return process  # type: ignore[no-any-return]
 
-        started(mosquitto, "-p", str(port), stderr=subprocess.DEVNULL)
+        start_process(mosquitto, "-p", str(port), stderr=subprocess.DEVNULL)
         time.sleep(0.5)
-        floor = started(sys.executable, "-c", FLOOR, str(port), TOPIC, stdout=subprocess.PIPE)
+        floor = start_process(sys.executable, "-c", FLOOR, str(port), TOPIC, stdout=subprocess.PIPE)
         if floor.stdout is None:
             raise RuntimeError("the floor process has no output pipe")
         floor.stdout.readline()
-        feed = started(command, "feed", "run", "--config", str(config), stderr=os.open(log, os.O_CREAT | os.O_WRONLY))
-        until_ready(log)
+        feed = start_process(
+            command, "feed", "run", "--config", str(config), stderr=os.open(log, os.O_CREAT | os.O_WRONLY)
+        )
+        wait_until_ready(log)
         pids = {"feed": feed.pid, "floor": floor.pid}
-        before = {name: cpu_seconds(pid) for name, pid in pids.items()}
+        at_start = {name: cpu_seconds(pid) for name, pid in pids.items()}
         time.sleep(idle)
-        between = {name: cpu_seconds(pid) for name, pid in pids.items()}
-        began = time.monotonic()
+        before_readings = {name: cpu_seconds(pid) for name, pid in pids.items()}
+        readings_start = time.monotonic()
         asyncio.run(publish(port, readings, rate))
         time.sleep(1.0)
-        took = time.monotonic() - began
-        after = {name: cpu_seconds(pid) for name, pid in pids.items()}
-        expected = int((readings - 1) * EVERY // 1800)
-        found = read_windows(directory / "windows.db").wh.shape[1]
-        if found != expected:
-            raise RuntimeError(f"the feed wrote {found} of {expected} windows: {log.read_text()}")
-    idling = {name: (between[name] - before[name]) / idle for name in pids}
-    each = {name: (after[name] - between[name] - idling[name] * took) / readings for name in pids}
-    return each, idling
+        duration = time.monotonic() - readings_start
+        after_readings = {name: cpu_seconds(pid) for name, pid in pids.items()}
+        expected = int((readings - 1) * READING_SECONDS // 1800)
+        window_count = read_windows(directory / "windows.db").wh.shape[1]
+        if window_count != expected:
+            raise RuntimeError(f"the feed wrote {window_count} of {expected} windows: {log.read_text()}")
+    idle_share = {name: (before_readings[name] - at_start[name]) / idle for name in pids}
+    per_reading = {
+        name: (after_readings[name] - before_readings[name] - idle_share[name] * duration) / readings for name in pids
+    }
+    return per_reading, idle_share
 
 
 def main() -> None:
@@ -155,14 +159,17 @@ def main() -> None:
     if arguments.smoke:
         arguments.readings, arguments.idle = 400, 2.0
     with tempfile.TemporaryDirectory() as directory:
-        each, idling = measure(Path(directory), arguments.readings, arguments.rate, arguments.idle)
-    share = {name: each[name] / EVERY + idling[name] for name in each}
+        per_reading, idle_share = measure(Path(directory), arguments.readings, arguments.rate, arguments.idle)
+    share = {name: per_reading[name] / READING_SECONDS + idle_share[name] for name in per_reading}
     for name in ("feed", "floor"):
         print(
-            f"{name:6} {each[name] * 1e3:.2f} ms per reading, idle {idling[name]:.3%}; read every {EVERY:g} s: "
-            f"{share[name]:.3%} of a core"
+            f"{name:6} {per_reading[name] * 1e3:.2f} ms per reading, idle {idle_share[name]:.3%}; "
+            f"read every {READING_SECONDS:g} s: {share[name]:.3%} of a core"
         )
-    print(f"ratio  {each['feed'] / each['floor']:.1f} per reading, {share['feed'] / share['floor']:.1f} of the share")
+    print(
+        f"ratio  {per_reading['feed'] / per_reading['floor']:.1f} per reading, "
+        f"{share['feed'] / share['floor']:.1f} of the share"
+    )
     if share["feed"] >= LIMIT and not arguments.smoke:
         sys.exit(f"the feed exceeds the limit of {LIMIT:.0%} of a core")
 

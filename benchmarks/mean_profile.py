@@ -1,4 +1,4 @@
-"""Error of a fleet's mean load profile at device level from one secure sum, with and without a public prior.
+"""Error of a fleet's mean load profile from one secure sum at device level, with and without a public prior.
 
 The settings are chosen with data from other homes: 622 homes in Scotland, with the load shape of one house in France as
 the prior. They are then applied to 300 homes in London, and to 1,000 homes sampled from these with replacement, with
@@ -30,16 +30,16 @@ from sottovoce_lab.testbed.errors_of_mean import ErrorMeter
 Floats = NDArray[np.float64]
 DELTA, SHARE_COLLUDING, THRESHOLD, POINTS = 1e-5, 0.1, 0.7, 48
 HARMONICS, LEVELS, SHAPES = (2, 3, 5, 8, 12), (1.0, 1.5, 2.0, 2.5, 3.0), (0.5, 0.7, 1.0, 1.4, 2.0)
-USUAL = 2.5
+DEFAULT_CLIP = 2.5
 """The default clip norm."""
 
 
 @dataclass(frozen=True)
-class Found:
+class ProfileErrors:
     """Root mean squared errors for one noise seed, as fractions of the mean load."""
 
     rmse: float
-    without_noise: float
+    noise_free: float
     prior: float
     zeros: float
 
@@ -60,25 +60,27 @@ def main() -> None:
     )
     print(f"{'homes':>6} {'released':<42} {'rmse/mean':>10} {'worst':>7} {'clip':>7} {'prior':>7} {'zeros':>7}")
     for count in (300,) if options.smoke else (300, 1000):
-        chosen = _chosen(scotland, _shape_of(options.data, scotland), count, options.epsilon)
+        settings = _choose_settings(scotland, _shape_of(options.data, scotland), count, options.epsilon)
         prior = tuple(scotland.mean(axis=0).tolist())
-        declared = Profile(POINTS, chosen.clip, prior, chosen.harmonics, chosen.shape_clip)
-        words = f"{declared.size} coefficients, clips {declared.clip:g} and {declared.shape_clip:g}"
-        for what, profile in (("all numbers", Profile(POINTS, USUAL)), (words, declared)):
-            found = [_measured(london, profile, count, options.epsilon, seed) for seed in range(seeds)]
-            mean = {name: np.mean([getattr(one, name) for one in found]) for name in Found.__annotations__}
-            worst = max(one.rmse for one in found)
+        declared = Profile(POINTS, settings.clip, prior, settings.harmonics, settings.shape_clip)
+        description = f"{declared.size} coefficients, clips {declared.clip:g} and {declared.shape_clip:g}"
+        for label, profile in (("all numbers", Profile(POINTS, DEFAULT_CLIP)), (description, declared)):
+            results = [_measure_sum(london, profile, count, options.epsilon, seed) for seed in range(seeds)]
+            mean = {
+                name: np.mean([getattr(result, name) for result in results]) for name in ProfileErrors.__annotations__
+            }
+            worst = max(result.rmse for result in results)
             figures = (mean["rmse"], worst, mean["without_noise"], mean["prior"], mean["zeros"])
             print(
-                f"{count:>6} {what:<42} "
+                f"{count:>6} {label:<42} "
                 + " ".join(f"{100 * figure:>{7 if i else 10}.1f}" for i, figure in enumerate(figures))
             )
     print("errors in per cent of the mean load; 'all numbers' has no prior, so its prior error is that of zeros")
 
 
-def _chosen(homes: Floats, prior: Floats, count: int, epsilon: float) -> Profile:
+def _choose_settings(homes: Floats, prior: Floats, count: int, epsilon: float) -> Profile:
     """Return the settings with the smallest expected error on these homes, for a fleet of `count` devices."""
-    tried = (
+    candidates = (
         Profile(POINTS, level, tuple(prior.tolist()), harmonics, shape)
         for harmonics, level, shape in itertools.product(HARMONICS, LEVELS, SHAPES)
     )
@@ -88,22 +90,22 @@ def _chosen(homes: Floats, prior: Floats, count: int, epsilon: float) -> Profile
         share = _terms(profile, count).deviation(_budget(epsilon), count)
         return float(np.hypot(meter.rmse_clip, share * profile.error / count**0.5))
 
-    return min(tried, key=error)
+    return min(candidates, key=error)
 
 
-def _measured(homes: Floats, profile: Profile, count: int, epsilon: float, seed: int) -> Found:
+def _measure_sum(homes: Floats, profile: Profile, count: int, epsilon: float, seed: int) -> ProfileErrors:
     """Return the errors of one secure sum over `count` homes."""
     rng = np.random.default_rng(seed)
-    held = homes if count == len(homes) else homes[rng.integers(0, len(homes), count)]
+    sample = homes if count == len(homes) else homes[rng.integers(0, len(homes), count)]
     mechanism = _terms(profile, count).cell_mechanism(_budget(epsilon))
     noise = SeededNoise(seed)
-    total = np.sum([mechanism.apply(_row(profile, home), count, noise) for home in held], axis=0)
+    total = np.sum([mechanism.apply(_row(profile, home), count, noise) for home in sample], axis=0)
     course = MeanCourse(profile, mechanism.step, mechanism.width)
-    found = ErrorMeter(held, profile, 0.0).final([course.model(course.value_after_sum(None, 0, total, count))])
-    truth = held.mean(axis=0)
+    measures = ErrorMeter(sample, profile, 0.0).final([course.model(course.value_after_sum(None, 0, total, count))])
+    truth = sample.mean(axis=0)
     zeros = float(np.sqrt(np.mean(truth**2)))
-    errors = np.array([found.rmse_mean, found.rmse_clip, found.rmse_prior, zeros]) / truth.mean()
-    return Found(*map(float, errors))
+    errors = np.array([measures.rmse_mean, measures.rmse_clip, measures.rmse_prior, zeros]) / truth.mean()
+    return ProfileErrors(*map(float, errors))
 
 
 def _row(profile: Profile, home: Floats) -> Iterator[Floats]:

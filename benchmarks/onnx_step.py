@@ -1,8 +1,8 @@
 """Benchmark of the papers' MNIST network: a step in comparison with PyTorch, and the memory of agents that train it.
 
-A step computes the sum of the clipped gradients of 256 examples, on one thread. The floor, which is measured in the
-same run, is PyTorch with per-example gradients: torch.func.vmap of grad over all examples at once. Both run alternately
-in separate processes. Time is the minimum CPU time over all repetitions; memory is the peak memory of a process. Both
+A step computes the sum of the clipped gradients of 256 examples, on one thread. The floor, measured in the same run,
+is PyTorch with per-example gradients: torch.func.vmap of grad over all examples at once. Both run alternately in
+separate processes. Time is the minimum CPU time over all repetitions; memory is the peak memory of a process. Both
 must compute the same sum.
 
 The agents are two `sottovoce agent run` processes that are each other's peers and learn from 5,000 images each; their
@@ -34,7 +34,7 @@ from sottovoce.kernels import SAFETY, kernel_named
 
 MODEL, FEATURES, CLASSES = "mnist-cnn", 784, 10
 EXAMPLES, CLIP, REPETITIONS = 256, 0.5, 20
-LIMIT_MIB, MAX_TIME, MAX_MEMORY, CLOSE = 200.0, 1.0, 0.2, 1e-4
+LIMIT_MIB, MAX_TIME, MAX_MEMORY, MAX_DIFFERENCE = 200.0, 1.0, 0.2, 1e-4
 NAMES, RECORDS = ("one", "two"), 5000  # a twelfth of MNIST
 READY_SECONDS = 180.0
 
@@ -42,7 +42,7 @@ Floats = NDArray[np.float64]
 
 
 def examples() -> tuple[Floats, NDArray[np.int64]]:
-    """Return features in [0, 1] and labels, which are identical in each process."""
+    """Return features in [0, 1] and labels, identical in each process."""
     random = np.random.default_rng(0)
     return random.uniform(0, 1, (EXAMPLES, FEATURES)), random.integers(0, CLASSES, EXAMPLES)
 
@@ -61,25 +61,25 @@ def torch_step() -> Any:
 
     torch.set_num_threads(1)
     shapes, start = json.loads(sys.argv[3]), np.frombuffer(sys.stdin.buffer.read())
-    whole: Any = torch.from_numpy(start.astype(np.float32))
-    pieces = whole.split([int(np.prod(shape)) for shape in shapes.values()])
+    flat: Any = torch.from_numpy(start.astype(np.float32))
+    pieces = flat.split([int(np.prod(shape)) for shape in shapes.values()])
     parameters = {name: piece.reshape(shapes[name]) for name, piece in zip(shapes, pieces, strict=True)}
     features, labels = examples()
     x = torch.from_numpy(features.astype(np.float32)).reshape(EXAMPLES, 1, 28, 28)
     y = torch.from_numpy(labels)
 
     def loss(parameters: Any, x: Any, y: Any) -> Any:
-        at = x[None]
+        activations = x[None]
         for layer in ("conv1", "conv2"):
-            at = conv2d(at, parameters[f"{layer}.weight"], parameters[f"{layer}.bias"], padding=2)
-            at = max_pool2d(relu(at), 2)
-        scores = at.flatten(1) @ parameters["dense1.weight"].T + parameters["dense1.bias"]
+            activations = conv2d(activations, parameters[f"{layer}.weight"], parameters[f"{layer}.bias"], padding=2)
+            activations = max_pool2d(relu(activations), 2)
+        scores = activations.flatten(1) @ parameters["dense1.weight"].T + parameters["dense1.bias"]
         return cross_entropy(scores, y[None])
 
     gradients = torch.func.vmap(torch.func.grad(loss), in_dims=(None, 0, 0))
 
     def step() -> Any:
-        rows = [one.flatten(1) for one in gradients(parameters, x, y).values()]
+        rows = [gradient.flatten(1) for gradient in gradients(parameters, x, y).values()]
         norms = torch.stack([row.square().sum(1) for row in rows]).sum(0).sqrt()
         factors = (SAFETY * CLIP / norms).clamp(max=1)
         return torch.cat([factors @ row for row in rows]).double().numpy()
@@ -87,30 +87,30 @@ def torch_step() -> Any:
     return step
 
 
-def measure(which: str, repetitions: int) -> None:
+def measure(implementation: str, repetitions: int) -> None:
     """Print the cost of a step, in seconds and MiB, and its sum; this function runs in a separate process."""
-    step = our_step() if which == "ours" else torch_step()
+    step = our_step() if implementation == "ours" else torch_step()
     total, seconds = step(), []
     for _ in range(repetitions):
-        began = time.process_time()
+        started = time.process_time()
         step()
-        seconds.append(time.process_time() - began)
+        seconds.append(time.process_time() - started)
     print(json.dumps({"seconds": min(seconds), "mib": resident_mib(os.getpid(), "VmHWM"), "sum": total.tolist()}))
 
 
-def measured(which: str) -> dict[str, Any]:
+def measure_in_process(implementation: str) -> dict[str, Any]:
     """Run `measure` in a separate process and parse its output."""
     kernel = kernel_named(MODEL, FEATURES, CLASSES, 0)
-    command = [sys.executable, __file__, "--measure", which, json.dumps(kernel.shapes), str(REPETITIONS)]
-    said = subprocess.run(command, input=kernel.initial(0).tobytes(), stdout=subprocess.PIPE, check=True).stdout
-    found: dict[str, Any] = json.loads(said)
-    return found
+    command = [sys.executable, __file__, "--measure", implementation, json.dumps(kernel.shapes), str(REPETITIONS)]
+    output = subprocess.run(command, input=kernel.initial(0).tobytes(), stdout=subprocess.PIPE, check=True).stdout
+    result: dict[str, Any] = json.loads(output)
+    return result
 
 
-def resident_mib(pid: int, what: str = "VmRSS") -> float:
+def resident_mib(pid: int, field: str = "VmRSS") -> float:
     """Return the resident memory of a process in MiB, current (VmRSS) or peak (VmHWM), from /proc."""
     for line in Path(f"/proc/{pid}/status").read_text().splitlines():
-        if line.startswith(f"{what}:"):
+        if line.startswith(f"{field}:"):
             return int(line.split()[1]) / 1024
     raise RuntimeError(f"process {pid} has ended")
 
@@ -158,19 +158,19 @@ def agents_mib(directory: Path, seconds: float) -> list[float]:
             stack.callback(processes[-1].terminate)
         deadline = time.monotonic() + READY_SECONDS
         for name in NAMES:
-            while not learns(directory / name):
+            while not is_learning(directory / name):
                 if time.monotonic() > deadline:
                     raise RuntimeError(f"agent {name} did not take two steps within {READY_SECONDS:g} s")
                 time.sleep(0.1)
-        held: list[list[float]] = [[] for _ in processes]
+        samples: list[list[float]] = [[] for _ in processes]
         for _ in range(max(1, round(seconds / 0.2))):
             time.sleep(0.2)
-            for process, mib in zip(processes, held, strict=True):
+            for process, mib in zip(processes, samples, strict=True):
                 mib.append(resident_mib(process.pid))
-        return [statistics.median(mib) for mib in held]
+        return [statistics.median(mib) for mib in samples]
 
 
-def learns(state: Path) -> bool:
+def is_learning(state: Path) -> bool:
     """Check whether the agent with this state directory has taken at least two private steps."""
     from sottovoce.agent.control import ask
 
@@ -180,7 +180,7 @@ def learns(state: Path) -> bool:
         return False
 
 
-def best(turns: list[dict[str, Any]]) -> dict[str, Any]:
+def best_turn(turns: list[dict[str, Any]]) -> dict[str, Any]:
     """Return the minimum time and the peak memory over all turns."""
     return {**turns[0], "seconds": min(turn["seconds"] for turn in turns), "mib": max(turn["mib"] for turn in turns)}
 
@@ -188,21 +188,21 @@ def best(turns: list[dict[str, Any]]) -> dict[str, Any]:
 def compare(turns: int) -> bool:
     """Compare our step with the floor; return whether time, memory and result are within their limits."""
     kinds = ["ours"] if importlib.util.find_spec("torch") is None else ["ours", "torch"]
-    said = [[measured(kind) for kind in kinds] for _ in range(turns)]
-    ours, *floors = (best([turn[i] for turn in said]) for i in range(len(kinds)))
+    results = [[measure_in_process(kind) for kind in kinds] for _ in range(turns)]
+    ours, *floors = (best_turn([turn[i] for turn in results]) for i in range(len(kinds)))
     print(f"step       {ours['seconds'] * 1e3:7.1f} ms   {ours['mib']:6.1f} MiB  {EXAMPLES} examples, one thread")
     if not floors:
         print("floor      not measured, because PyTorch is not installed")
         return True
     (floor,) = floors
-    one, other = np.array(ours["sum"]), np.array(floor["sum"])
-    apart = float(np.linalg.norm(one - other) / np.linalg.norm(other))
+    our_sum, floor_sum = np.array(ours["sum"]), np.array(floor["sum"])
+    difference = float(np.linalg.norm(our_sum - floor_sum) / np.linalg.norm(floor_sum))
     times, memory = ours["seconds"] / floor["seconds"], ours["mib"] / floor["mib"]
-    kept = times <= MAX_TIME and memory <= MAX_MEMORY and apart <= CLOSE
+    within_limits = times <= MAX_TIME and memory <= MAX_MEMORY and difference <= MAX_DIFFERENCE
     print(f"floor      {floor['seconds'] * 1e3:7.1f} ms   {floor['mib']:6.1f} MiB  PyTorch, vmap of grad")
-    print(f"ratio      {times:7.2f}      {memory:6.2f}      relative difference of the sums {apart:.1e}")
-    print(f"limit      {MAX_TIME:7.2f}      {MAX_MEMORY:6.2f}      {'kept' if kept else 'EXCEEDED'}")
-    return kept
+    print(f"ratio      {times:7.2f}      {memory:6.2f}      relative difference of the sums {difference:.1e}")
+    print(f"limit      {MAX_TIME:7.2f}      {MAX_MEMORY:6.2f}      {'kept' if within_limits else 'EXCEEDED'}")
+    return within_limits
 
 
 def main() -> int:
@@ -213,14 +213,14 @@ def main() -> int:
     parser.add_argument("--limit", type=float, default=LIMIT_MIB, help="memory limit of an agent in MiB")
     parser.add_argument("--smoke", action="store_true", help="run one turn of each")
     options = parser.parse_args()
-    kept = compare(turns=1 if options.smoke else 4)
+    within_limits = compare(turns=1 if options.smoke else 4)
     with tempfile.TemporaryDirectory(prefix="bench-") as directory:
         configure(Path(directory))
         largest = max(agents_mib(Path(directory), seconds=2.0 if options.smoke else 10.0))
-    small = largest <= options.limit
+    within_memory = largest <= options.limit
     print(f"agent      {largest:6.1f} MiB  {MODEL}, {RECORDS} records")
-    print(f"limit      {options.limit:6.1f} MiB  {'kept' if small else 'EXCEEDED'}")
-    return 0 if kept and small else 1
+    print(f"limit      {options.limit:6.1f} MiB  {'kept' if within_memory else 'EXCEEDED'}")
+    return 0 if within_limits and within_memory else 1
 
 
 if __name__ == "__main__":

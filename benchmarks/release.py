@@ -1,4 +1,4 @@
-"""Benchmark of the noise, the whole release and the charge, each against a floor that is measured in the same run.
+"""Benchmark of the noise, the whole release and the charge, each against a floor measured in the same run.
 
 python benchmarks/release.py [--smoke]
 
@@ -33,23 +33,24 @@ RECORDS, CLASSES = 120, 10
 SIZES = (650, 100_000)
 BUDGET = Budget(2.0, 1e-5, "record", "add-remove")
 LARGE, NOISE_LIMIT, CHARGE_LIMIT = 100_000, 20.0, 4.0
-METERED = 1000  # number of charges whose bytes are counted; SQLite copies its log to the database every few hundred
+# Number of charges whose bytes are counted; SQLite copies its log to the database every few hundred charges.
+METERED_CHARGES = 1000
 MINUTES = 24 * 60  # per day
 RELEASES = 4096  # number of releases over which the budget is spread; no benchmark makes more
 
 
-def seconds(act: Callable[[], object], clock: Callable[[], float]) -> float:
+def seconds(function: Callable[[], object], clock: Callable[[], float]) -> float:
     """Return the duration of one call in seconds, on this clock."""
-    began = clock()
-    act()
-    return clock() - began
+    started = clock()
+    function()
+    return clock() - started
 
 
 def compare(
     name: str,
-    act: Callable[[], object],
+    function: Callable[[], object],
     floor: Callable[[], object],
-    what: str,
+    floor_name: str,
     repetitions: int,
     *,
     clock: Callable[[], float] = time.perf_counter,
@@ -60,22 +61,25 @@ def compare(
     The functions are called alternately, so disturbances affect both equally.
 
     Returns:
-        whether the ratio is within the limit; True without a limit.
+        Whether the ratio is within the limit; True without a limit.
     """
-    act()
+    function()
     floor()
-    taken = np.array([(seconds(act, clock), seconds(floor, clock)) for _ in range(repetitions)])
-    measured, least = np.median(taken, axis=0)
-    within = bool(measured <= limit * least)
+    durations = np.array([(seconds(function, clock), seconds(floor, clock)) for _ in range(repetitions)])
+    median, floor_median = np.median(durations, axis=0)
+    within = bool(median <= limit * floor_median)
     verdict = "" if math.isinf(limit) else f"; limit {limit:g}: {'pass' if within else 'FAIL'}"
-    print(f"{name:36} {measured * 1e6:12.0f} µs {least * 1e6:12.0f} µs {measured / least:8.1f}  {what}{verdict}")
+    print(
+        f"{name:36} {median * 1e6:12.0f} µs {floor_median * 1e6:12.0f} µs {median / floor_median:8.1f}  "
+        f"{floor_name}{verdict}"
+    )
     return within
 
 
 def noise(size: int, repetitions: int) -> bool:
     """Compare an exact discrete Gaussian vector with a normal vector from numpy; return whether the limit is met.
 
-    The comparison uses CPU time, since on a busy machine only the longer one of the two calls is interrupted.
+    The comparison uses CPU time, because on a busy machine only the longer of the two calls is interrupted.
     """
     mechanism = calibrate(clip=0.5, size=size, releases=48, epsilon=2.0, delta=1e-5, neighbouring="add-remove")
     sampler = DiscreteGaussianSampler(mechanism.sigma, OperatingSystemNoise())
@@ -97,8 +101,8 @@ def records(size: int) -> Records:
     return Records(generator.normal(size=(RECORDS, size // CLASSES)), generator.integers(0, CLASSES, RECORDS))
 
 
-def answering(vault: Vault, size: int) -> Callable[[], None]:
-    """Return a function that asks the vault the next query of a schedule, always at the same point."""
+def next_query(vault: Vault, size: int) -> Callable[[], None]:
+    """Return a function that sends the vault the next query of a schedule, always at the same point."""
     slots, point = count(), np.zeros(size)
 
     def answer() -> None:
@@ -108,7 +112,7 @@ def answering(vault: Vault, size: int) -> Callable[[], None]:
     return answer
 
 
-def opened(kind: str, path: Path) -> Ledger:
+def open_ledger(kind: str, path: Path) -> Ledger:
     """Create and open a ledger, on the disk or in memory."""
     if kind == "memory":
         return Ledger.in_memory("bench", BUDGET)
@@ -118,7 +122,7 @@ def opened(kind: str, path: Path) -> Ledger:
 
 def release(size: int, repetitions: int, directory: Path) -> None:
     """Compare a whole release with a plain gradient sum with numpy noise and, if on the disk, two durable appends."""
-    held, kernel = records(size), Softmax(size // CLASSES, CLASSES)
+    device_records, kernel = records(size), Softmax(size // CLASSES, CLASSES)
     generator = np.random.default_rng()
     weights = np.zeros((size // CLASSES, CLASSES))
 
@@ -128,47 +132,47 @@ def release(size: int, repetitions: int, directory: Path) -> None:
             file.write(bytes(64))
             os.fsync(file.fileno())
 
-        def plain() -> None:
-            error = np.exp(held.features @ weights)
+        def plain_release() -> None:
+            error = np.exp(device_records.features @ weights)
             error /= error.sum(axis=1, keepdims=True)
-            error[np.arange(RECORDS), held.labels] -= 1
-            (held.features.T @ error).ravel() + generator.normal(size=size)
+            error[np.arange(RECORDS), device_records.labels] -= 1
+            (device_records.features.T @ error).ravel() + generator.normal(size=size)
 
-        def plain_and_durable() -> None:
+        def plain_durable_release() -> None:
             append()
-            plain()
+            plain_release()
             append()
 
-        for kind, floor, what in (
-            ("memory", plain, "numpy: unclipped gradient sum + normal"),
-            ("disk", plain_and_durable, "the same and two append 64 B + fsync"),
+        for kind, floor, floor_name in (
+            ("memory", plain_release, "numpy: unclipped gradient sum + normal"),
+            ("disk", plain_durable_release, "the same and two append 64 B + fsync"),
         ):
             vault = build(
-                records=held,
+                records=device_records,
                 kernel=kernel,
                 terms=GradientTerms(learner="clipd2p", releases=RELEASES, clip=0.5),
-                ledger=opened(kind, directory / f"{size}.db"),
+                ledger=open_ledger(kind, directory / f"{size}.db"),
                 noise=OperatingSystemNoise(),
             )
-            compare(f"release, {size:,}, ledger: {kind}", answering(vault, size), floor, what, repetitions)
+            compare(f"release, {size:,}, ledger: {kind}", next_query(vault, size), floor, floor_name, repetitions)
             vault.close()
 
 
 def record(name: str, features: int, classes: int, repetitions: int) -> None:
     """Compare the exact release of one record with a floating-point sample of the same distribution."""
-    one = scheme(name, features, classes, 1.0)
-    mechanism, noise, generator = RecordMechanism(one), OperatingSystemNoise(), np.random.default_rng()
-    held = Records(generator.normal(size=(1, features)), np.array([1]))
+    record_scheme = scheme(name, features, classes, 1.0)
+    mechanism, noise, generator = RecordMechanism(record_scheme), OperatingSystemNoise(), np.random.default_rng()
+    single_record = Records(generator.normal(size=(1, features)), np.array([1]))
     compare(
         f"record, {name}, {features} × {classes}",
-        lambda: mechanism.apply(held, noise),
-        lambda: simulate(one, held.features, held.labels, generator),
+        lambda: mechanism.apply(single_record, noise),
+        lambda: simulate(record_scheme, single_record.features, single_record.labels, generator),
         "the same distribution in floats",
         repetitions,
     )
 
 
-def written() -> tuple[int, int]:
+def bytes_written() -> tuple[int, int]:
     """Return the number of bytes that this process has written so far, and the bytes of file pages changed by it."""
     counters = dict(line.split(": ") for line in Path("/proc/self/io").read_text().splitlines())
     return int(counters["wchar"]), int(counters["write_bytes"])
@@ -187,13 +191,13 @@ def charge(repetitions: int, directory: Path) -> bool:
             raise RuntimeError("the budget is spent")
 
     pay()
-    before = np.array(written())
-    for _ in range(METERED):
+    bytes_at_start = np.array(bytes_written())
+    for _ in range(METERED_CHARGES):
         pay()
-    handed, changed = (np.array(written()) - before) / METERED
-    print(f"a charge writes {handed:,.0f} bytes and changes {changed:,.0f} bytes of file pages;")
-    print(f"with one charge per minute, this amounts to {changed * MINUTES / 2**20:.1f} MiB per day")
-    payload = bytes(round(handed))
+    written_per_charge, changed_per_charge = (np.array(bytes_written()) - bytes_at_start) / METERED_CHARGES
+    print(f"a charge writes {written_per_charge:,.0f} bytes and changes {changed_per_charge:,.0f} bytes of file pages;")
+    print(f"with one charge per minute, this amounts to {changed_per_charge * MINUTES / 2**20:.1f} MiB per day")
+    payload = bytes(round(written_per_charge))
 
     with (directory / "append").open("ab", buffering=0) as file:
 
@@ -201,8 +205,8 @@ def charge(repetitions: int, directory: Path) -> bool:
             file.write(payload)
             os.fsync(file.fileno())
 
-        what = f"append {len(payload):,} B + fsync"
-        within = compare("charge", pay, append, what, repetitions, limit=CHARGE_LIMIT)
+        floor_name = f"append {len(payload):,} B + fsync"
+        within = compare("charge", pay, append, floor_name, repetitions, limit=CHARGE_LIMIT)
     ledger.close()
     return within
 

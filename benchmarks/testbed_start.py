@@ -38,11 +38,11 @@ def start(agents: int, isolate: Literal["fork", "exec"]) -> Start:
     """Start a fleet once, measure it, and stop it."""
     planned = plan(RunSpec(engine="grpc", agents=agents, period=5.0, isolate=isolate).options())
     with tempfile.TemporaryDirectory(prefix="bench-") as directory:
-        began = time.monotonic()
+        started = time.monotonic()
         fleet = ProcessFleet(planned, Path(directory))
         try:
-            fleet.start(lambda ready, of: None)
-            seconds = time.monotonic() - began
+            fleet.start(lambda ready, total: None)
+            seconds = time.monotonic() - started
             shares = [proportional_mib(member.process.pid) for member in fleet.members if member.process is not None]
         finally:
             fleet.stop()
@@ -61,18 +61,18 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--smoke", action="store_true", help="run once and ignore the limits")
     parser.add_argument("--agents", type=int, nargs="+", default=list(LIMITS), help="fleet sizes")
-    asked = parser.parse_args()
+    arguments = parser.parse_args()
     print("  agents   forked s     exec s    ratio   MiB each   exec MiB")
     failed = False
-    for agents in asked.agents:
-        runs = [(start(agents, "fork"), start(agents, "exec")) for _ in range(1 if asked.smoke else 5)]
-        forked, executed = (statistics.median(run[which].seconds for run in runs) for which in (0, 1))
-        mib, exec_mib = (statistics.median(run[which].mib for run in runs) for which in (0, 1))
+    for agents in arguments.agents:
+        runs = [(start(agents, "fork"), start(agents, "exec")) for _ in range(1 if arguments.smoke else 5)]
+        forked, executed = (statistics.median(run[index].seconds for run in runs) for index in (0, 1))
+        mib, exec_mib = (statistics.median(run[index].mib for run in runs) for index in (0, 1))
         within = forked <= LIMITS.get(agents, float("inf")) and mib <= MAX_MIB
         failed |= not within
         numbers = f"{agents:8} {forked:10.2f} {executed:10.2f} {forked / executed:8.2f} {mib:10.1f} {exec_mib:10.1f}"
         print(f"{numbers}  {'pass' if within else 'FAIL'}", flush=True)
-    return int(failed and not asked.smoke)
+    return int(failed and not arguments.smoke)
 
 
 if __name__ == "__main__":

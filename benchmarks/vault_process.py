@@ -34,10 +34,10 @@ RECORDS, CLASSES = 120, 10
 FEATURES = (64, 9_999)  # with a constant feature and ten classes, these give 650 and 100,000 parameters
 RELEASES = 4096  # number of releases over which the budget is spread; no benchmark makes more
 READY_SECONDS = 90.0
-Front = Vault | RemoteVault
+AnyVault = Vault | RemoteVault
 
 
-def configured(fleet: Fleet, directory: Path, name: str, features: int, *, separate: bool) -> Path:
+def configure_device(fleet: Fleet, directory: Path, name: str, features: int, *, separate: bool) -> Path:
     """Create a device with random records; return the path of its configuration file."""
     state, vault = directory / name, directory / f"{name}-vault"
     budget = Budget(2.0, 1e-5, "record", "add-remove")
@@ -61,10 +61,10 @@ def configured(fleet: Fleet, directory: Path, name: str, features: int, *, separ
 
 
 @contextmanager
-def running(what: str, config: Path) -> Iterator[int]:
+def run_process(command_name: str, config: Path) -> Iterator[int]:
     """Run a `sottovoce WHAT run` process; yield its process id."""
-    command = [sys.executable, "-m", "sottovoce", what, "run", "--config", str(config)]
-    with subprocess.Popen(command, stderr=subprocess.DEVNULL) as process:
+    arguments = [sys.executable, "-m", "sottovoce", command_name, "run", "--config", str(config)]
+    with subprocess.Popen(arguments, stderr=subprocess.DEVNULL) as process:
         try:
             yield process.pid
         finally:
@@ -72,12 +72,12 @@ def running(what: str, config: Path) -> Iterator[int]:
 
 
 @contextmanager
-def front(config: Path) -> Iterator[Front]:
+def open_vault(config: Path) -> Iterator[AnyVault]:
     """Open a device's vault, in this process or in its own."""
     settings = load(config)
     if settings.vault.socket is not None and settings.vault.directory is not None:
-        ends = time.monotonic() + READY_SECONDS
-        while not settings.vault.socket.exists() and time.monotonic() < ends:
+        deadline = time.monotonic() + READY_SECONDS
+        while not settings.vault.socket.exists() and time.monotonic() < deadline:
             time.sleep(0.05)
         reader = Ledger.read(settings.vault.directory / LEDGER)
         reader.close()
@@ -99,65 +99,69 @@ def front(config: Path) -> Iterator[Front]:
         yield vault
 
 
-def asking(vault: Front, size: int, *, again: bool) -> Callable[[], None]:
-    """Return a function that asks the vault the next query of a schedule, or always the first if `again` is set."""
+def query_vault(vault: AnyVault, size: int, *, repeat: bool) -> Callable[[], None]:
+    """Return a function that sends the vault the next query of a schedule, or always the first if `repeat` is set."""
     slots, point = count(), np.zeros(size)
 
     def ask() -> None:
-        if isinstance(vault.answer(Query("clipd2p", "gradient", 0 if again else next(slots), point)), Refused):
+        if isinstance(vault.answer(Query("clipd2p", "gradient", 0 if repeat else next(slots), point)), Refused):
             raise RuntimeError("the vault refused the query")
 
     return ask
 
 
-def seconds(act: Callable[[], object]) -> float:
+def seconds(function: Callable[[], object]) -> float:
     """Return the wall time of one call, in seconds."""
-    began = time.perf_counter()
-    act()
-    return time.perf_counter() - began
+    started = time.perf_counter()
+    function()
+    return time.perf_counter() - started
 
 
-def compare(name: str, act: Callable[[], None], floor: Callable[[], None], repetitions: int) -> None:
+def compare(name: str, function: Callable[[], None], floor: Callable[[], None], repetitions: int) -> None:
     """Print one line of the table, with the medians of both functions.
 
     The functions are called alternately, so disturbances affect both equally.
     """
-    act()
+    function()
     floor()
-    measured, least = np.median([(seconds(act), seconds(floor)) for _ in range(repetitions)], axis=0)
-    print(f"{name:36} {measured * 1e6:10.0f} µs {least * 1e6:10.0f} µs {measured / least:7.2f}", flush=True)
+    median, floor_median = np.median([(seconds(function), seconds(floor)) for _ in range(repetitions)], axis=0)
+    print(f"{name:36} {median * 1e6:10.0f} µs {floor_median * 1e6:10.0f} µs {median / floor_median:7.2f}", flush=True)
 
 
 def times(fleet: Fleet, directory: Path, repetitions: int) -> None:
     """Compare a query over the socket with the same query in this process."""
     for features in FEATURES:
         size = (features + 1) * CLASSES
-        here = configured(fleet, directory, f"here-{features}", features, separate=False)
-        apart = configured(fleet, directory, f"apart-{features}", features, separate=True)
-        with running("vault", apart), front(apart) as remote, front(here) as inside:
-            for again, what in ((False, "a release"), (True, "a repeated query")):
+        inside_config = configure_device(fleet, directory, f"here-{features}", features, separate=False)
+        separate_config = configure_device(fleet, directory, f"apart-{features}", features, separate=True)
+        with (
+            run_process("vault", separate_config),
+            open_vault(separate_config) as remote,
+            open_vault(inside_config) as local,
+        ):
+            for repeat, label in ((False, "a release"), (True, "a repeated query")):
                 compare(
-                    f"{what}, {size:,} parameters",
-                    asking(remote, size, again=again),
-                    asking(inside, size, again=again),
+                    f"{label}, {size:,} parameters",
+                    query_vault(remote, size, repeat=repeat),
+                    query_vault(local, size, repeat=repeat),
                     repetitions if features == FEATURES[0] else max(3, repetitions // 10),
                 )
 
 
 def memory(fleet: Fleet, directory: Path, settle: float) -> None:
     """Compare an agent with a separate vault and an agent that contains its vault, each running alone without peers."""
-    here = configured(fleet, directory, "one", FEATURES[0], separate=False)
-    apart = configured(fleet, directory, "two", FEATURES[0], separate=True)
-    with running("agent", here) as pid:
-        at_work(directory / "one", settle)
-        whole = resident_mib(pid)
+    inside_config = configure_device(fleet, directory, "one", FEATURES[0], separate=False)
+    separate_config = configure_device(fleet, directory, "two", FEATURES[0], separate=True)
+    with run_process("agent", inside_config) as pid:
+        wait_for_release(directory / "one", settle)
+        combined = resident_mib(pid)
     with ExitStack() as stack:
-        vault = stack.enter_context(running("vault", apart))
-        agent = stack.enter_context(running("agent", apart))
-        at_work(directory / "two", settle)
+        vault = stack.enter_context(run_process("vault", separate_config))
+        agent = stack.enter_context(run_process("agent", separate_config))
+        wait_for_release(directory / "two", settle)
         parts = resident_mib(agent), resident_mib(vault)
     print(f"{'memory: agent + separate vault':36} {parts[0]:6.1f} + {parts[1]:.1f} MiB")
-    print(f"{'memory: agent with its vault inside':36} {whole:6.1f} MiB, ratio {sum(parts) / whole:.2f}")
+    print(f"{'memory: agent with its vault inside':36} {combined:6.1f} MiB, ratio {sum(parts) / combined:.2f}")
 
 
 def resident_mib(pid: int) -> float:
@@ -168,7 +172,7 @@ def resident_mib(pid: int) -> float:
     raise RuntimeError(f"process {pid} has ended")
 
 
-def at_work(state: Path, settle: float) -> None:
+def wait_for_release(state: Path, settle: float) -> None:
     """Wait until the agent has made its first release, and then for another `settle` seconds."""
     deadline = time.monotonic() + READY_SECONDS
     while True:

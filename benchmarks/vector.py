@@ -1,7 +1,7 @@
 """Benchmark of the vector engine: node updates per second in gossip learning (Pegasos, d = 57, one record per device).
 
-The floor, which is measured in the same run, only copies the models of all messages to their receivers. It uses one
-numpy call per cycle, and as many messages as there are devices.
+The floor, measured in the same run, only copies the models of all messages to their receivers. It uses one numpy call
+per cycle, and as many messages as there are devices.
 
     python benchmarks/vector.py [--smoke]
 """
@@ -17,7 +17,7 @@ from sottovoce.kernels.gossip_rules import RULES
 from sottovoce_lab.simulator.vector import Engine, TravellingModels
 
 FEATURES = 57
-PEER = 2314.0  # node updates per second of gossipy (with torch), 4,140 devices, on a machine like that in the README
+GOSSIPY = 2314.0  # node updates per second of gossipy (with torch), 4,140 devices, on a machine like that in the README
 SEED = 1
 
 
@@ -38,16 +38,16 @@ def measure(nodes: int, cycles: int) -> Result:
     state = TravellingModels(records, RULES["pegasos"])
     engine = Engine(state, seed=SEED)
     engine.step()
-    began, before = time.perf_counter(), state.updates
+    started, updates_at_start = time.perf_counter(), state.updates
     for _ in range(cycles):
         engine.step()
-    updates = (state.updates - before) / (time.perf_counter() - began)
+    updates = (state.updates - updates_at_start) / (time.perf_counter() - started)
     copy = np.empty_like(records)
     senders = generator.integers(0, nodes, nodes)
-    began = time.perf_counter()
+    started = time.perf_counter()
     for _ in range(cycles):
         state.weights.take(senders, axis=0, out=copy, mode="clip")
-    return Result(updates, nodes * cycles / (time.perf_counter() - began), state.digest())
+    return Result(updates, nodes * cycles / (time.perf_counter() - started), state.digest())
 
 
 def main() -> int:
@@ -60,9 +60,9 @@ def main() -> int:
         first, second = measure(nodes, cycles), measure(nodes, cycles)
         updates, copied = max(first.updates, second.updates), max(first.copied, second.copied)
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-        same = "yes" if first.digest == second.digest else "NO"
-        speeds = f"{nodes:10,} {updates:12,.0f} {copied:12,.0f} {copied / updates:8.1f} {updates / PEER:10,.0f}"
-        print(f"{speeds} {peak:6.0f}  {same}", flush=True)
+        same_bits = "yes" if first.digest == second.digest else "NO"
+        speeds = f"{nodes:10,} {updates:12,.0f} {copied:12,.0f} {copied / updates:8.1f} {updates / GOSSIPY:10,.0f}"
+        print(f"{speeds} {peak:6.0f}  {same_bits}", flush=True)
         if first.digest != second.digest:
             return 1
     return 0

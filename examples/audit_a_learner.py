@@ -2,7 +2,7 @@
 
 import sottovoce_lab as lab
 
-found = lab.audit("learner", "golf", epsilon=1.0, trials=500)
-print(found.verdict)
-for finding in found.findings:
+outcome = lab.audit("learner", "golf", epsilon=1.0, trials=500)
+print(outcome.verdict)
+for finding in outcome.findings:
     print(finding)

@@ -35,7 +35,7 @@ class Bite:
 def bite(known: int, trials: int, epsilon: float = 4.0, seed: int = 0) -> Bite:
     """Play `trials` devices, each with or without a canary, against an attacker that has `known` more shares."""
     terms, budget = MeanTerms("audited", Profile(1, 1.0), CELL), Budget(epsilon, _DELTA, "device", "add-remove")
-    subject = CellMeans(terms, budget, more=known)
+    subject = CellMeans(terms, budget, extra_colluding=known)
     event = subject.terms.cell_mechanism(subject.budget).event(CELL.least)
     assert isinstance(event, CellSum)
     fewer = replace(event, honest=event.honest - known)

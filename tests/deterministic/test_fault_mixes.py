@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from numpy.typing import NDArray
 from sottovoce_lab.simulator import Faults, Simulation
 from sottovoce_lab.simulator.absences import Absence
-from sottovoce_lab.simulator.fate import Fate
+from sottovoce_lab.simulator.fault_schedule import FaultSchedule
 from sottovoce_lab.simulator.faults import AtCycle, During, Sessions
 
 from tests.deterministic.fleet import fleet
@@ -62,7 +62,7 @@ def run(mix: Mix) -> tuple[NDArray[np.float64], str]:
     devices = fleet(mix.agents, mix.topology, seed=mix.seed, steps=_STEPS, fanout=mix.fanout, spread=5.0)
     simulation = Simulation(devices.devices, faults=mix.faults, period=1.0, seed=mix.seed)
     names = [device.id for device in devices.devices]
-    fate = Fate(mix.faults, names, mix.seed)
+    fate = FaultSchedule(mix.faults, names, mix.seed)
     down: set[int] = set()
     simulation.start()
     for cycle in range(1, _STORM + 1):

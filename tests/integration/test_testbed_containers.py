@@ -10,9 +10,9 @@ from urllib.request import urlopen
 import numpy as np
 import pytest
 import tomlkit
-from sottovoce_lab.testbed.containers.asked import Asked
 from sottovoce_lab.testbed.containers.prepare import prepare
 from sottovoce_lab.testbed.containers.results import results
+from sottovoce_lab.testbed.containers.settings import ContainerSettings
 
 from tests.support.devices import free_port, some_records
 from tests.support.mosquitto import MOSQUITTO
@@ -45,7 +45,7 @@ def test_devices_that_claim_their_places_learn_and_are_reported_as_a_testbed_is(
         "PERIOD": "0.2",
         "TRANSPORT": "mqtt",
     }
-    asked = Asked.read({f"SOTTOVOCE_{name}": value for name, value in chosen.items()})
+    asked = ContainerSettings.read({f"SOTTOVOCE_{name}": value for name, value in chosen.items()})
     for name in ("authority", "broker", "places"):
         (tmp_path / name).mkdir()
     root, port = tmp_path / "places", free_port()

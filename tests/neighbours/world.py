@@ -29,7 +29,7 @@ from sottovoce.vault.discrete_laplace import DiscreteLaplaceSampler
 from sottovoce.vault.max_norm_laplace import MaxNormLaplaceSampler
 from sottovoce.vault.programs.program import Plan
 from sottovoce.vault.record_mechanism import RecordMechanism
-from sottovoce_lab.auditor.targets.cells import Others
+from sottovoce_lab.auditor.targets.cells import OtherMembers
 
 Ints = NDArray[np.int64]
 
@@ -205,7 +205,7 @@ class World:
         cell = self.vault._cell
         assert cell is not None
         self.noise.held = []
-        others = Others(cell.learner, cell.mechanism, 1, "meter-17")
+        others = OtherMembers(cell.learner, cell.mechanism, 1, "meter-17")
         part = others.part(self.vault, query.slot, query.point[: cell.points].astype("<f8").tobytes())
         assert self.seen is not None
         assert self.seen.exact is not None

@@ -54,6 +54,6 @@ def test_stores_only_grow_and_every_copy_is_counted(nodes: int, cycles: int, how
         before = stores.bits.copy()
         engine.step()
         assert np.array_equal(stores.bits & before, before)
-    held = np.array([stores.held(node) for node in range(nodes)])
+    held = np.array([stores.stored_owners(node) for node in range(nodes)])
     assert held.diagonal().all()
     assert held.sum() == nodes + stores.copied

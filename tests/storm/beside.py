@@ -47,9 +47,9 @@ class Beside(memory.Weather):
         self.later = later
         self._liar, self._place = liar, plan.options.agents - 1
 
-    def alter(self, place: int, device: Device) -> None:
+    def alter(self, index: int, device: Device) -> None:
         """See Weather.alter."""
-        if not self._liar or place != self._place:
+        if not self._liar or index != self._place:
             return
         device.learner, device.honest = copy(device.learner), False
         device.learner.__class__ = CELL_LIARS[self._liar]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from sottovoce.cli.outcome import run_to_exit_code
 from sottovoce.cli.services import requested_service
-from sottovoce_lab.testbed.isolation import AgentProcess, Forked
+from sottovoce_lab.testbed.isolation import AgentProcess, ForkStarter
 
 
 def main(words: list[str]) -> int:
@@ -22,7 +22,7 @@ def start(words: list[str], log: Path) -> AgentProcess:
 
 
 @functools.cache
-def _server() -> Forked:
-    server = Forked(Path("tests"))
+def _server() -> ForkStarter:
+    server = ForkStarter(Path("tests"))
     atexit.register(server.close)
     return server

@@ -12,16 +12,16 @@ _BISECTIONS = 60
 
 def probability_at_least(count: int, trials: int, probability: float) -> float:
     """Return P[X ≥ count] for a binomial X, computed as a sum of nonnegative terms."""
-    mean, far = _centre(trials, probability)
-    first, last = max(count, 0, math.floor(mean - far)), math.ceil(max(count, mean) + far)
-    return _sum(first, min(last, trials), trials, probability)
+    mean, margin = _mean_and_margin(trials, probability)
+    first, last = max(count, 0, math.floor(mean - margin)), math.ceil(max(count, mean) + margin)
+    return _sum_probabilities(first, min(last, trials), trials, probability)
 
 
 def probability_at_most(count: int, trials: int, probability: float) -> float:
     """Return P[X ≤ count] for a binomial X."""
-    mean, far = _centre(trials, probability)
-    first, last = math.floor(min(count, mean) - far), min(count, trials, math.ceil(mean + far))
-    return _sum(max(first, 0), last, trials, probability)
+    mean, margin = _mean_and_margin(trials, probability)
+    first, last = math.floor(min(count, mean) - margin), min(count, trials, math.ceil(mean + margin))
+    return _sum_probabilities(max(first, 0), last, trials, probability)
 
 
 def two_sided_p_value(count: int, trials: int, probability: float) -> float:
@@ -32,7 +32,7 @@ def two_sided_p_value(count: int, trials: int, probability: float) -> float:
 
 
 def lower_limit(count: int, trials: int, alpha: float) -> float:
-    """Return the lower confidence limit, which is the p with P[X ≥ count] = alpha.
+    """Return the lower confidence limit, the p with P[X ≥ count] = alpha.
 
     The true p lies below this limit with probability at most alpha.
     """
@@ -42,7 +42,7 @@ def lower_limit(count: int, trials: int, alpha: float) -> float:
 
 
 def upper_limit(count: int, trials: int, alpha: float) -> float:
-    """Return the upper confidence limit, which is the p with P[X ≤ count] = alpha."""
+    """Return the upper confidence limit, the p with P[X ≤ count] = alpha."""
     return 1.0 - lower_limit(trials - count, trials, alpha)
 
 
@@ -58,22 +58,22 @@ def quantile(share: float, trials: int, probability: float) -> int:
 def probabilities(counts: NDArray[np.int64], trials: int, probability: float) -> NDArray[np.float64]:
     """Return P[X = count] for a binomial X and each of the int64 `counts`, as float64 in the same shape."""
     if probability in (0.0, 1.0):
-        sure: NDArray[np.float64] = (counts == trials * probability).astype(np.float64)
-        return sure
+        certain: NDArray[np.float64] = (counts == trials * probability).astype(np.float64)
+        return certain
     logs = _log_factorials(trials)
     exponents = logs[trials] - logs[counts] - logs[trials - counts]
     exponents += counts * math.log(probability) + (trials - counts) * math.log1p(-probability)
-    found: NDArray[np.float64] = np.exp(exponents)
-    return found
+    result: NDArray[np.float64] = np.exp(exponents)
+    return result
 
 
 @lru_cache(maxsize=8)
-def _log_factorials(most: int) -> NDArray[np.float64]:
+def _log_factorials(maximum: int) -> NDArray[np.float64]:
     """Return the logarithms of 0! to most!, float64[most + 1]."""
-    return np.concatenate([[0.0], np.cumsum(np.log(np.arange(1, most + 1)))])
+    return np.concatenate([[0.0], np.cumsum(np.log(np.arange(1, maximum + 1)))])
 
 
-def _centre(trials: int, probability: float) -> tuple[float, float]:
+def _mean_and_margin(trials: int, probability: float) -> tuple[float, float]:
     """Return the mean, and a distance beyond which terms are negligible.
 
     Terms farther than this from the mean and the count add up to less than e^-700 times all other terms.
@@ -82,13 +82,13 @@ def _centre(trials: int, probability: float) -> tuple[float, float]:
     return mean, 40 * math.sqrt(mean * (1 - probability)) + 60
 
 
-def _sum(first: int, last: int, trials: int, probability: float) -> float:
+def _sum_probabilities(first: int, last: int, trials: int, probability: float) -> float:
     return min(1.0, float(probabilities(np.arange(first, last + 1), trials, probability).sum()))
 
 
-def _bisect(above: Callable[[float], bool]) -> float:
+def _bisect(is_above: Callable[[float], bool]) -> float:
     low, high = 0.0, 1.0
     for _ in range(_BISECTIONS):
         middle = (low + high) / 2
-        low, high = (low, middle) if above(middle) else (middle, high)
+        low, high = (low, middle) if is_above(middle) else (middle, high)
     return low

@@ -22,7 +22,7 @@ from sottovoce_lab.auditor.shapes import Shape
 _MAX_EPSILON = 100.0
 _BISECTIONS = 50
 _POWER = 0.9
-_MAX_TRIED = 2**16
+_MAX_TRIALS = 2**16
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,17 +42,19 @@ class Rates:
     second: int
 
     def epsilon(self, delta: float, alpha: float) -> float:
-        """Return a lower bound on ε with confidence 1 - alpha, which is valid for any mechanism.
+        """Return a lower bound on ε with confidence 1 - alpha, valid for any mechanism.
 
         Each of the four confidence limits uses alpha/4.
         """
         quarter = alpha / 4
-        caught = lower_limit(self.hits, self.first, quarter), upper_limit(self.alarms, self.second, quarter)
-        cleared = (
+        first_answers = lower_limit(self.hits, self.first, quarter), upper_limit(self.alarms, self.second, quarter)
+        second_answers = (
             lower_limit(self.second - self.alarms, self.second, quarter),
             upper_limit(self.first - self.hits, self.first, quarter),
         )
-        return max(0.0, *(math.log((true - delta) / false) for true, false in (caught, cleared) if true > delta))
+        return max(
+            0.0, *(math.log((true - delta) / false) for true, false in (first_answers, second_answers) if true > delta)
+        )
 
     def advantage(self, alpha: float) -> float:
         """Return a lower bound, with confidence 1 - alpha, on the true positive rate minus the false positive rate.
@@ -75,12 +77,12 @@ def one_run_p(canaries: int, guesses: int, right: int, epsilon: float, delta: fl
         epsilon: ε.
         delta: δ.
     """
-    chances = probabilities(np.arange(guesses + 1), guesses, 1 / (1 + math.exp(-epsilon)))
-    pure = math.fsum(chances[right:])
+    guess_probabilities = probabilities(np.arange(guesses + 1), guesses, 1 / (1 + math.exp(-epsilon)))
+    pure_tail = math.fsum(guess_probabilities[right:])
     if delta == 0 or right == 0:
-        return min(1.0, pure)
-    below = np.cumsum(chances[right - 1 :: -1])
-    return min(1.0, pure + 2 * canaries * delta * float((below / np.arange(1, right + 1)).max()))
+        return min(1.0, pure_tail)
+    lower_tails = np.cumsum(guess_probabilities[right - 1 :: -1])
+    return min(1.0, pure_tail + 2 * canaries * delta * float((lower_tails / np.arange(1, right + 1)).max()))
 
 
 def one_run_epsilon(canaries: int, guesses: int, right: int, delta: float, alpha: float) -> float:
@@ -119,16 +121,16 @@ def _sample_size(hit: float, alarm: float, refutes: Callable[[Rates], bool]) -> 
     """
     share = (1 + _POWER) / 2
 
-    def enough(n: int) -> bool:
+    def is_sufficient(n: int) -> bool:
         return refutes(Rates(n - quantile(share, n, 1 - hit), n, quantile(share, n, alarm), n))
 
     high = 8
-    while not enough(high):
+    while not is_sufficient(high):
         high *= 2
-        if high > _MAX_TRIED:
+        if high > _MAX_TRIALS:
             return None
     low = high // 2
     while high - low > max(1, high // 50):
         middle = (low + high) // 2
-        low, high = (low, middle) if enough(middle) else (middle, high)
+        low, high = (low, middle) if is_sufficient(middle) else (middle, high)
     return high

@@ -1,6 +1,6 @@
-"""p-values for observations under a stated law, without SciPy.
+"""Compute p-values for observations under a stated law, without SciPy.
 
-They use the gamma distribution, Φ, and the largest gap between two distribution functions.
+The p-values use the gamma distribution, Φ, and the largest gap between two distribution functions.
 """
 
 import math
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 
-_ENOUGH = 1e-17
+_TOLERANCE = 1e-17
 
 
 def phi(x: float) -> float:
@@ -19,7 +19,7 @@ def phi(x: float) -> float:
 
 
 def gamma_two_sided(x: float, shape: float) -> float:
-    """Return the two-sided p-value, which is twice the smaller tail, for x under Γ(shape, 1).
+    """Return the two-sided p-value, twice the smaller tail, for x under Γ(shape, 1).
 
     For n independent standard normal z, Σz²/2 has the shape n/2.
     """
@@ -45,8 +45,8 @@ def uniformity_p_value(cumulative: Floats) -> float:
         cumulative: the values F(x), float64[n].
     """
     ordered, n = np.sort(cumulative), len(cumulative)
-    places = np.arange(n) / n
-    distance = max(float((ordered - places).max()), float((places + 1 / n - ordered).max()))
+    positions = np.arange(n) / n
+    distance = max(float((ordered - positions).max()), float((positions + 1 / n - ordered).max()))
     return min(1.0, 2 * math.exp(-2 * n * distance * distance))
 
 
@@ -60,10 +60,10 @@ def uniform_low_bits(integers: NDArray[np.int64], bits: int) -> float:
 def _lower_gamma(shape: float, x: float) -> float:
     """Return P[X ≤ x] from its power series, for x below shape + 1."""
     total = term = 1.0
-    place = shape
-    while term > _ENOUGH * total:
-        place += 1
-        term *= x / place
+    denominator = shape
+    while term > _TOLERANCE * total:
+        denominator += 1
+        term *= x / denominator
         total += term
     return min(1.0, total * math.exp(shape * math.log(x) - x - math.lgamma(shape + 1)))
 

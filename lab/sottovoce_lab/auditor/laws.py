@@ -76,14 +76,14 @@ class Gaussian:
 
     def score(self, values: Floats, first: Floats, second: Floats) -> Floats:
         """Return the log density ratios; see Law.score."""
-        far, near = ((values - second) ** 2).sum(axis=1), ((values - first) ** 2).sum(axis=1)
-        ratios: Floats = (far - near) / (2 * self.sigma**2)
+        second_distance, first_distance = ((values - second) ** 2).sum(axis=1), ((values - first) ** 2).sum(axis=1)
+        ratios: Floats = (second_distance - first_distance) / (2 * self.sigma**2)
         return ratios
 
 
 @dataclass(frozen=True, slots=True)
 class MaxNorm:
-    """Noise with density ∝ exp(-max|zᵢ|/s) on each group of c coordinates, which is the Laplace law for c = 1.
+    """Noise with density ∝ exp(-max|zᵢ|/s) on each group of c coordinates; the Laplace law for c = 1.
 
     Attributes:
         scale: s, in the release's units.
@@ -102,20 +102,22 @@ class MaxNorm:
         """Return the p-values, using that the radii max|zᵢ| follow Γ(c, s); see Law.p_values."""
         residuals = self._groups(values - exact)
         radii = (np.abs(residuals).max(axis=1) / self.scale).ravel()
-        found = {
+        p_values = {
             "scale": gamma_two_sided(float(radii.sum()), radii.size * self.length),
             "shape": uniformity_p_value(1 - np.array([gamma_above(x, self.length) for x in radii.tolist()])),
             "largest": min(1.0, radii.size * gamma_above(float(radii.max()), self.length)),
         }
         signs = residuals[residuals != 0]
         if signs.size:
-            found["signs"] = two_sided_p_value(int((signs > 0).sum()), signs.size, 0.5)
-        return found
+            p_values["signs"] = two_sided_p_value(int((signs > 0).sum()), signs.size, 0.5)
+        return p_values
 
     def score(self, values: Floats, first: Floats, second: Floats) -> Floats:
         """Return the log density ratios; see Law.score."""
-        far, near = (np.abs(self._groups(values - exact)).max(axis=1).sum(axis=1) for exact in (second, first))
-        ratios: Floats = (far - near) / self.scale
+        second_distance, first_distance = (
+            np.abs(self._groups(values - exact)).max(axis=1).sum(axis=1) for exact in (second, first)
+        )
+        ratios: Floats = (second_distance - first_distance) / self.scale
         return ratios
 
     def _groups(self, values: Floats) -> Floats:
@@ -146,24 +148,24 @@ class OnSphere:
         """Return the p-values, where `exact` contains unit vectors; see Law.p_values."""
         heights = (values * exact).sum(axis=1)
         n = len(heights)
-        off = float(np.abs(np.sqrt((values**2).sum(axis=1)) - 1).max())
-        away = float(heights.mean()) - self.cap.mean
+        length_error = float(np.abs(np.sqrt((values**2).sum(axis=1)) - 1).max())
+        mean_error = float(heights.mean()) - self.cap.mean
         return {
             "cap": two_sided_p_value(int((heights >= self.cap.gamma).sum()), n, self.cap.probability),
-            "mean": min(1.0, 2 * math.exp(-n * away * away / 2)),
-            "length": float(off <= self.tolerance),
+            "mean": min(1.0, 2 * math.exp(-n * mean_error * mean_error / 2)),
+            "length": float(length_error <= self.tolerance),
         }
 
     def score(self, values: Floats, first: Floats, second: Floats) -> Floats:
         """Return the log density ratios; see Law.score. The density in the cap is e^ε times the density outside."""
-        inside = [(values * exact).sum(axis=1) >= self.cap.gamma for exact in (first, second)]
-        ratios: Floats = self.epsilon * (inside[0].astype(np.float64) - inside[1])
+        in_cap = [(values * exact).sum(axis=1) >= self.cap.gamma for exact in (first, second)]
+        ratios: Floats = self.epsilon * (in_cap[0].astype(np.float64) - in_cap[1])
         return ratios
 
 
 @dataclass(frozen=True, slots=True)
 class LabelThenSphere:
-    """Randomised response on the first coordinate, which is the label, and PrivUnit on the others.
+    """Randomised response on the first coordinate, the label, and PrivUnit on the others.
 
     Attributes:
         label: randomised response for the label.
@@ -180,15 +182,17 @@ class LabelThenSphere:
 
     def p_values(self, values: Floats, exact: Floats) -> dict[str, float]:
         """Return the p-values of both parts; see Law.p_values."""
-        true = int((values[:, 0] == exact[:, 0]).sum())
-        chance = self.label.true_weight / self.label.total
+        matches = int((values[:, 0] == exact[:, 0]).sum())
+        probability = self.label.true_weight / self.label.total
         return {
-            "label": two_sided_p_value(true, len(values), chance),
+            "label": two_sided_p_value(matches, len(values), probability),
             **self.sphere.p_values(values[:, 1:], exact[:, 1:]),
         }
 
     def score(self, values: Floats, first: Floats, second: Floats) -> Floats:
         """Return the log density ratios, summed over both parts; see Law.score."""
-        says = (values[:, 0] == first[:, 0]).astype(np.float64) - (values[:, 0] == second[:, 0])
-        ratios: Floats = self.label.epsilon * says + self.sphere.score(values[:, 1:], first[:, 1:], second[:, 1:])
+        label_evidence = (values[:, 0] == first[:, 0]).astype(np.float64) - (values[:, 0] == second[:, 0])
+        ratios: Floats = self.label.epsilon * label_evidence + self.sphere.score(
+            values[:, 1:], first[:, 1:], second[:, 1:]
+        )
         return ratios

@@ -1,4 +1,4 @@
-"""Run an audit, which plays every game against one target."""
+"""Run an audit by playing every game against one target."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -15,7 +15,7 @@ from sottovoce_lab.auditor.finding import CONFIDENCE, SIGNIFICANCE, Audit, Findi
 from sottovoce_lab.auditor.games import books, canaries, low_bits, noise
 from sottovoce_lab.auditor.subject import Subject
 from sottovoce_lab.auditor.targets import LEARNERS, MECHANISMS
-from sottovoce_lab.auditor.targets.shipped import shipped
+from sottovoce_lab.auditor.targets.shipped import shipped_learner
 
 _TESTS = 7  # maximum number of tests: noise twice, books, low bits, canaries by ε and by advantage, one run
 
@@ -51,23 +51,23 @@ def audit(
         raise UsageError(
             f"ε = {epsilon:g}, δ = {delta:g} is not a valid claim: choose 0 < ε ≤ {MAX_EPSILON:g} and 0 < δ < 1"
         )
-    began = time.monotonic()
+    started = time.monotonic()
     subject = _subject(kind, name, fidelity, epsilon, delta)
     statement = _statement(subject)
-    trials = trials or subject.enough
+    trials = trials or subject.default_trials
     findings = list(_findings(subject, statement.epsilon, trials, np.random.default_rng(seed), progress))
     return Audit(
         kind=kind,
         name=name,
         fidelity=fidelity,
-        seen=subject.seen,
+        seen=subject.observation,
         played=subject.played,
         statement=statement,
         delta=subject.delta,
         findings=findings,
         sample_size=_sample_size(subject, statement.epsilon),
         trials=trials,
-        seconds=time.monotonic() - began,
+        seconds=time.monotonic() - started,
     )
 
 
@@ -77,7 +77,7 @@ def _subject(kind: str, name: str, fidelity: str, epsilon: float, delta: float) 
     if kind == "learner" and (name, fidelity) in LEARNERS:
         return LEARNERS[name, fidelity](epsilon, delta)
     if kind == "learner" and fidelity == "sound" and name in ALGORITHMS:  # registered by another package
-        return shipped(name, fidelity, epsilon, delta)
+        return shipped_learner(name, fidelity, epsilon, delta)
     known = MECHANISMS if kind == "mechanism" else (f"{name} ({fidelity})" for name, fidelity in LEARNERS)
     names = ", ".join(known)
     raise UsageError(f"no {kind} named `{name}` can be audited with fidelity = {fidelity}; use one of {names}")
@@ -99,8 +99,8 @@ def _findings(
     games: dict[str, Callable[[], list[Finding]]] = {}
     if stated is not None:
         games["noise"] = lambda: [noise(subject, "noise", alpha)]
-        if (alone := subject.single_number_variant()) is not None:
-            games["noise of a single number"] = lambda: [noise(alone, "noise of a single number", alpha)]
+        if (variant := subject.single_number_variant()) is not None:
+            games["noise of a single number"] = lambda: [noise(variant, "noise of a single number", alpha)]
         games["books"] = lambda: [books(subject)]
         if (grid := subject.grid) is not None:
             games["low bits"] = lambda: [low_bits(subject, grid, rng, alpha)]

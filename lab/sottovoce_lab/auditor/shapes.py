@@ -37,7 +37,7 @@ class Shape(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Gaussians:
-    """Gaussian mechanisms under μ-GDP, which are pairs of normal distributions whose means differ by μ."""
+    """Gaussian mechanisms under μ-GDP: pairs of normal distributions whose means differ by μ."""
 
     def advantage(self, epsilon: float, delta: float) -> float:
         """Return the best test's advantage; see Shape.advantage."""

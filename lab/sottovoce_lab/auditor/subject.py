@@ -45,12 +45,11 @@ class Subject(Protocol):
     """An audited target, built for given ε and δ.
 
     The auditor chooses the records and knows the initial state and every public parameter. Apart from that, it sees
-    only the
-    device's messages.
+    only the device's messages.
     """
 
     @property
-    def seen(self) -> str:
+    def observation(self) -> str:
         """`wire` if the observer reads the learner's encoded messages, `release` if it reads the vault's answers."""
         ...
 
@@ -61,7 +60,7 @@ class Subject(Protocol):
 
     @property
     def delta(self) -> float:
-        """The claim's δ, which is 0 for a pure claim regardless of the budget's δ."""
+        """The claim's δ; 0 for a pure claim, regardless of the budget's δ."""
         ...
 
     @property
@@ -85,7 +84,7 @@ class Subject(Protocol):
         ...
 
     @property
-    def enough(self) -> int:
+    def default_trials(self) -> int:
         """The default number of canaries, for which the game takes a few seconds."""
         ...
 
@@ -138,7 +137,7 @@ class Subject(Protocol):
         ...
 
     def scores(self, sighting: Sighting) -> Floats:
-        """Return each canary's score, float64[m], which is the evidence for its first world under the stated law."""
+        """Return each canary's score, float64[m], the evidence for its first world under the stated law."""
         ...
 
 

@@ -55,15 +55,15 @@ class _Tap:
         self._reply = reply
         self._replies = 0
         self._vault = vault
-        self._core = Core(learner=learner, store=MemoryStore(learner.fresh()), seal=_sealed)
-        self._due: list[tuple[float, int, Callable[[], Sequence[Action]]]] = []
+        self._core = Core(learner=learner, store=MemoryStore(learner.fresh()), seal=_seal)
+        self._events: list[tuple[float, int, Callable[[], Sequence[Action]]]] = []
         self._scheduled = 0
 
     def run(self, seconds: float) -> None:
         self._perform(self._core.start(PEERS, 0.0), 0.0)
-        while self._due and self._due[0][0] <= seconds:
-            now, _, happen = heapq.heappop(self._due)
-            self._perform(happen(), now)
+        while self._events and self._events[0][0] <= seconds:
+            now, _, event = heapq.heappop(self._events)
+            self._perform(event(), now)
 
     def _perform(self, actions: Sequence[Action], now: float) -> None:
         for action in actions:
@@ -73,7 +73,7 @@ class _Tap:
                 case Ask(query):
                     self._schedule(now, partial(self._core.apply_query_answer, self._vault.answer(query), now))
                 case Transmit(outgoing):
-                    self.frames.append(Frame(outgoing.recipient, _opened(outgoing.parcel)))
+                    self.frames.append(Frame(outgoing.recipient, _open_parcel(outgoing.parcel)))
                     self._schedule(now, partial(self._core.confirm, outgoing.recipient, outgoing.sequence, now))
                     self._schedule(now, partial(self._answer, self.frames[-1], now))
 
@@ -83,17 +83,17 @@ class _Tap:
         self._replies += 1
         return self._core.receive(frame.recipient, 1, self._replies, message, now)[1]
 
-    def _schedule(self, at: float, happen: Callable[[], Sequence[Action]]) -> None:
+    def _schedule(self, at: float, event: Callable[[], Sequence[Action]]) -> None:
         self._scheduled += 1
-        heapq.heappush(self._due, (at, self._scheduled, happen))
+        heapq.heappush(self._events, (at, self._scheduled, event))
 
 
-def _sealed(recipient: str, sequence: int, message: Message) -> bytes:
+def _seal(recipient: str, sequence: int, message: Message) -> bytes:
     payload_type, payload = encode(message)
     return payload_type.encode() + b"\0" + payload
 
 
-def _opened(parcel: Parcel) -> Message:
+def _open_parcel(parcel: Parcel) -> Message:
     if not isinstance(parcel, bytes):
         raise InternalError("a parcel on the wire is not bytes: this is a bug; please report it")
     payload_type, _, payload = parcel.partition(b"\0")

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:  # importing this loads the simulator
-    from sottovoce_lab.library.advice import Advised
+    from sottovoce_lab.library.advice import Recommendation
 
-_OTHERS = 4
+_MAX_OTHERS = 4
 
 
 def run_advise(
@@ -30,12 +30,12 @@ def run_advise(
     from sottovoce_lab.cli.run_bar import run_bar
     from sottovoce_lab.library.advice import Shape, advise
 
-    began = time.monotonic()
+    started = time.monotonic()
     shape = Shape(records, agents, features, classes, epsilon, unlike)
     with run_bar() as progress:
-        found = advise(shape, progress)
-    seconds = time.monotonic() - began
-    best = found[0]
+        recommendations = advise(shape, progress)
+    seconds = time.monotonic() - started
+    best = recommendations[0]
     document: dict[str, Any] = {
         "schema": "sottovoce.advice/1",
         "learner": best.learner,
@@ -47,7 +47,14 @@ def run_advise(
         "one_member": best.one_member,
         "wire_bytes": best.wire_bytes,
         "seconds": seconds,
-        "all": [{"learner": one.learner, "accuracy_mean": one.mean, "interval": list(one.interval)} for one in found],
+        "all": [
+            {
+                "learner": recommendation.learner,
+                "accuracy_mean": recommendation.mean,
+                "interval": list(recommendation.interval),
+            }
+            for recommendation in recommendations
+        ],
     }
     if as_json:
         typer.echo(json.dumps(document, indent=2, ensure_ascii=False))
@@ -59,17 +66,21 @@ def run_advise(
         f"guessing achieves {1 / classes:.2f}",
         "promise": best.promise,
         "one member": best.one_member,
-        **({} if best.local else {"local noise": _describe_best_local(found)}),
+        **({} if best.local else {"local noise": _describe_best_local(recommendations)}),
         "traffic": f"{best.wire_bytes / 1024:,.0f} KiB from each device",
-        "others": "; ".join(f"{one.learner} {one.mean - best.mean:+.3f}" for one in found[1 : 1 + _OTHERS]),
-        "simulated": f"{shape.simulated[0]} devices with {shape.simulated[1]} records each, in {seconds:.0f} s",
+        "others": "; ".join(
+            f"{recommendation.learner} {recommendation.mean - best.mean:+.3f}"
+            for recommendation in recommendations[1 : 1 + _MAX_OTHERS]
+        ),
+        "simulated": f"{shape.simulated_size[0]} devices with {shape.simulated_size[1]} records each, "
+        f"in {seconds:.0f} s",
     }
     for name, text in lines.items():
         typer.echo(f"{name:11} {text}")
 
 
-def _describe_best_local(found: "list[Advised]") -> str:
+def _describe_best_local(recommendations: "list[Recommendation]") -> str:
     """Describe the best learner that protects each device only by the device's own noise."""
-    one = next(one for one in found if one.local)
-    low, high = one.interval
-    return f"{one.learner}, {low:.2f} to {high:.2f}, protects each device regardless of the other devices"
+    recommendation = next(recommendation for recommendation in recommendations if recommendation.local)
+    low, high = recommendation.interval
+    return f"{recommendation.learner}, {low:.2f} to {high:.2f}, protects each device regardless of the other devices"

@@ -60,8 +60,8 @@ def _format_audit(outcome: "Audit") -> str:
     claim = "no ε" if stated is None else f"ε = {stated:g} at δ = {outcome.delta:g} ({outcome.statement.status})"
     lines = [f"{outcome.kind} {outcome.name}, {outcome.fidelity}, seen: {outcome.seen}; stated: {claim}"]
     for finding in outcome.findings:
-        words = ", ".join(f"{name} {fact}" for name, fact in finding.as_dict().items() if _is_shown(name, fact))
-        lines.append(f"  {finding.game}: {words}")
+        facts = ", ".join(f"{name} {fact}" for name, fact in finding.as_dict().items() if _is_shown(name, fact))
+        lines.append(f"  {finding.game}: {facts}")
     lines.append(f"verdict: {outcome.verdict}; with 95 % confidence, ε ≥ {outcome.epsilon_lower_bound:.3f}")
     if (size := outcome.sample_size) is not None:
         lines.append(f"if the true ε were twice the claim, {size} canaries in each world would refute it")

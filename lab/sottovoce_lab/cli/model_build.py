@@ -57,8 +57,8 @@ def run_build(
     else:
         from sottovoce_lab.models.forward import read_forward
 
-        found = read_forward(checks.forward_file(source), str(source), name or _slug(source.stem), loss)
-        declaration, weights = found.declaration, found.parameters
+        forward = read_forward(checks.forward_file(source), str(source), name or _slug(source.stem), loss)
+        declaration, weights = forward.declaration, forward.parameters
     target = out or Path(f"{declaration.name}.onnx")
     if target.suffix != ".onnx" or target.absolute() == source.absolute():
         raise UsageError(f"--out {target}: the file name must end in .onnx and differ from SOURCE")
@@ -71,7 +71,7 @@ def run_build(
         write_binary_file("--parameters", parameters, _npz(declaration, weights))
     write_binary_file("--out", target, raw)
     digest = hashlib.sha256(raw).hexdigest()
-    told = {
+    summary = {
         "name": facts.name,
         "file": str(target),
         "features": facts.features,
@@ -82,9 +82,9 @@ def run_build(
         "sha256": digest,
     }
     if as_json:
-        typer.echo(json.dumps({**told, "graphs": [f"sha256:{digest}"]}))
+        typer.echo(json.dumps({**summary, "graphs": [f"sha256:{digest}"]}))
         return
-    show_facts(told)
+    show_facts(summary)
     typer.echo(
         f'\nDevices may load this graph if their configuration lists it:\n\n[vault]\ngraphs = ["sha256:{digest}"]'
     )
@@ -125,10 +125,10 @@ def _npz(declaration: "Declaration", weights: "NDArray[np.float64]") -> bytes:
     import numpy as np
 
     tensors: dict[str, Any] = {}
-    at = 0
+    offset = 0
     for tensor in declaration.network.parameters:
-        tensors[tensor.name] = weights[at : at + tensor.size].reshape(tensor.shape)
-        at += tensor.size
+        tensors[tensor.name] = weights[offset : offset + tensor.size].reshape(tensor.shape)
+        offset += tensor.size
     file = io.BytesIO()
     np.savez(file, parameters=weights, **tensors)
     return file.getvalue()

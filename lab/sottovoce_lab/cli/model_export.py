@@ -21,64 +21,65 @@ SCHEMA = "sottovoce.export/1"
 def run_export(
     state: Annotated[Path, typer.Option("--state", help="The agent's state directory.")],
     out: Annotated[Path, typer.Option(help="Output file: .onnx; for scikit-learn, .json or .npz.")],
-    chosen: Annotated[
+    format_: Annotated[
         Literal["onnx", "sklearn"],
         typer.Option("--format", help="onnx: a model for prediction; sklearn: the coefficients of a linear model."),
     ] = "onnx",
     config: ConfigFile = None,
 ) -> None:
     """Export an agent's current model, which has no privacy cost because the model is already public."""
-    suffixes = (".onnx",) if chosen == "onnx" else (".json", ".npz")
+    suffixes = (".onnx",) if format_ == "onnx" else (".json", ".npz")
     if out.suffix not in suffixes:
-        raise UsageError(f"--out {out}: with --format {chosen}, the file name must end in {' or '.join(suffixes)}")
+        raise UsageError(f"--out {out}: with --format {format_}, the file name must end in {' or '.join(suffixes)}")
     check_writable("--out", out)
     require_models()
     from sottovoce_lab.models import export as exports
 
-    found = public_model(state, config)
-    facts = _facts(found)
-    if chosen == "onnx":
+    model = public_model(state, config)
+    facts = _facts(model)
+    if format_ == "onnx":
         from sottovoce.data.transform import parse_steps
 
-        steps, bounds = parse_steps(found.description.transform), found.description.declared_bounds()
-        raw = exports.exported(_public(found), steps, bounds, facts).SerializeToString(deterministic=True)
+        steps, bounds = parse_steps(model.description.transform), model.description.declared_bounds()
+        raw = exports.export_model(_public(model), steps, bounds, facts).SerializeToString(deterministic=True)
     else:
-        raw = _encode_document({**exports.coefficients(_public(found)), "description": facts}, out)
+        raw = _encode_document({**exports.coefficients(_public(model)), "description": facts}, out)
     write_binary_file("--out", out, raw)
     spent = facts["privacy"].get("spent_epsilon")
-    told = "no ε" if spent is None else f"ε {spent:.4g} spent"
+    spent_text = "no ε" if spent is None else f"ε {spent:.4g} spent"
     typer.echo(
-        f"{out}: {facts['model']} of {facts['learner']}, cycle {facts['cycle']}; {told}; the export spends nothing"
+        f"{out}: {facts['model']} of {facts['learner']}, cycle {facts['cycle']}; {spent_text}; "
+        "the export spends nothing"
     )
 
 
-def _public(found: Found) -> "PublicModel":
+def _public(model: Found) -> "PublicModel":
     from sottovoce.model_names import has_graph
 
     from sottovoce_lab.cli.model_files import graph_of
     from sottovoce_lab.models.declaration import parse_declaration
     from sottovoce_lab.models.export import PublicModel
 
-    said, declaration = found.description, None
-    if has_graph(said.model):
-        declaration = parse_declaration(graph_of(said.model).facts.declaration, said.model)
+    description, declaration = model.description, None
+    if has_graph(description.model):
+        declaration = parse_declaration(graph_of(description.model).facts.declaration, description.model)
     return PublicModel(
-        name=said.model,
-        parameters=found.parameters,
-        columns=said.columns,
-        classes=said.classes,
-        hidden=said.hidden,
+        name=description.model,
+        parameters=model.parameters,
+        columns=description.columns,
+        classes=description.classes,
+        hidden=description.hidden,
         declaration=declaration,
     )
 
 
-def _facts(found: Found) -> dict[str, Any]:
+def _facts(model: Found) -> dict[str, Any]:
     """Return the facts about the model that the exported file includes."""
     import msgspec
 
-    described: dict[str, Any] = msgspec.to_builtins(found.description)
-    del described["hidden"]
-    return {**described, "schema": SCHEMA, "model": Path(found.description.model).stem, "cycle": found.cycle}
+    facts: dict[str, Any] = msgspec.to_builtins(model.description)
+    del facts["hidden"]
+    return {**facts, "schema": SCHEMA, "model": Path(model.description.model).stem, "cycle": model.cycle}
 
 
 def _encode_document(document: dict[str, Any], out: Path) -> bytes:

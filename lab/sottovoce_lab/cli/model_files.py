@@ -61,5 +61,5 @@ def inference_of(file: Path) -> "Inference":
 def show_facts(facts: dict[str, Any]) -> None:
     """Print one fact per line; for a list, print one line per entry."""
     for key, value in facts.items():
-        for one in value if isinstance(value, list) else [value]:
-            typer.echo(f"{key:12} {one}")
+        for entry in value if isinstance(value, list) else [value]:
+            typer.echo(f"{key:12} {entry}")

@@ -26,25 +26,25 @@ def run_show(
 ) -> None:
     """Check a graph and show its input, layers, parameters and hash, and whether it runs on this machine."""
     require_models()
-    found = graph_of(model)
-    facts = _facts(found, model)
+    graph = graph_of(model)
+    facts = _facts(graph, model)
     if as_json:
         typer.echo(json.dumps(facts))
         return
     lines = {
         "parameters": [f"{name} {'×'.join(map(str, shape))}" for name, shape in facts["parameters"].items()],
-        "layers": [_line(one) for one in facts["layers"]],
+        "layers": [_format_layer(layer) for layer in facts["layers"]],
         "input": "×".join(map(str, facts["input"])),
         "as_declared": _AS_DECLARED[facts["as_declared"]],
     }
     show_facts({**facts, **lines})
 
 
-def _facts(found: "GraphFile", origin: str) -> dict[str, Any]:
+def _facts(graph: "GraphFile", origin: str) -> dict[str, Any]:
     from sottovoce_lab.models.build import graph_bytes
     from sottovoce_lab.models.declaration import parse_declaration
 
-    facts = found.facts
+    facts = graph.facts
     declaration = parse_declaration(facts.declaration, origin)
     return {
         "name": facts.name,
@@ -56,14 +56,14 @@ def _facts(found: "GraphFile", origin: str) -> dict[str, Any]:
         "parameters": {tensor.name: [*tensor.shape] for tensor in facts.parameters},
         "size": facts.size,
         "chunk": facts.chunk,
-        "sha256": found.digest,
-        "as_declared": graph_bytes(declaration) == found.raw,
-        "allowed": _allowed(found.digest),
-        "runs_here": _try_to_run(found, origin),
+        "sha256": graph.digest,
+        "as_declared": graph_bytes(declaration) == graph.raw,
+        "allowed": _describe_permission(graph.digest),
+        "runs_here": _try_to_run(graph, origin),
     }
 
 
-def _layers(chain: "Chain", within: list[str]) -> Iterator[dict[str, Any]]:
+def _layers(chain: "Chain", enclosing: list[str]) -> Iterator[dict[str, Any]]:
     """Yield each layer with its output shape. A block is followed by its inner layers."""
     import msgspec
 
@@ -71,25 +71,25 @@ def _layers(chain: "Chain", within: list[str]) -> Iterator[dict[str, Any]]:
 
     for stage in chain.stages:
         if isinstance(stage, Residual):
-            yield {"within": within, "kind": "residual", "output": [*stage.output]}
-            yield from _layers(stage.body, [*within, "layers"])
-            yield from _layers(stage.shortcut, [*within, "shortcut"])
+            yield {"within": enclosing, "kind": "residual", "output": [*stage.output]}
+            yield from _layers(stage.body, [*enclosing, "layers"])
+            yield from _layers(stage.shortcut, [*enclosing, "shortcut"])
         else:
-            yield {"within": within, **msgspec.to_builtins(stage.layer), "output": [*stage.output]}
+            yield {"within": enclosing, **msgspec.to_builtins(stage.layer), "output": [*stage.output]}
 
 
-def _line(layer: dict[str, Any]) -> str:
+def _format_layer(layer: dict[str, Any]) -> str:
     """Describe a layer's position, kind, settings and output shape in one line."""
-    told = [
+    settings = [
         f"{key} {value}"
         for key, value in layer.items()
         if key not in ("within", "kind", "output") and value is not None
     ]
-    place = "".join(f"{where} > " for where in layer["within"])
-    return f"{place}{', '.join([layer['kind'], *told])} → {'×'.join(map(str, layer['output']))}"
+    prefix = "".join(f"{block} > " for block in layer["within"])
+    return f"{prefix}{', '.join([layer['kind'], *settings])} → {'×'.join(map(str, layer['output']))}"
 
 
-def _allowed(digest: str) -> str:
+def _describe_permission(digest: str) -> str:
     from sottovoce.kernels.onnx.allowed import stock_hashes
 
     if digest in stock_hashes().values():
@@ -97,13 +97,13 @@ def _allowed(digest: str) -> str:
     return f'by a vault with graphs = ["sha256:{digest}"] under [vault]'
 
 
-def _try_to_run(found: "GraphFile", origin: str) -> str:
+def _try_to_run(graph: "GraphFile", origin: str) -> str:
     """Try the graph in a separate process, because ONNX Runtime crashes on some machines."""
     from sottovoce.kernels.onnx.allowed import Graph
     from sottovoce.kernels.onnx.probe import probe_graph
 
     try:
-        chunk = probe_graph(Graph(origin, found.digest, found.raw))
+        chunk = probe_graph(Graph(origin, graph.digest, graph.raw))
     except ConfigError as error:
         return f"no: {error}"
     return f"yes, {chunk} examples at a time"

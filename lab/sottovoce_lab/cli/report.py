@@ -46,8 +46,8 @@ def run_report(
         from sottovoce_lab.pages.run import run_page
         from sottovoce_lab.pages.sweep import sweep_page
 
-        found = read_report(run)
-        page = sweep_page(found, plotter) if isinstance(found, SweepReport) else run_page(found, plotter)
+        report = read_report(run)
+        page = sweep_page(report, plotter) if isinstance(report, SweepReport) else run_page(report, plotter)
         if picture is not None:
             check_writable("--picture", picture)
             write_text_file("--picture", picture, plotter.picture())

@@ -42,9 +42,9 @@ def run_reproduce(
     from sottovoce_lab.papers import reproduce, write_pages
     from sottovoce_lab.papers.specification import expand_names, experiment_named
 
-    wanted = expand_names(names or [])
+    selected = expand_names(names or [])
     if list_:
-        for name in wanted:
+        for name in selected:
             spec = experiment_named(name)
             typer.echo(
                 f"{name}  {spec.title}  ({spec.quick.minutes:g} min with --quick, {spec.full.minutes:g} without)"
@@ -53,20 +53,20 @@ def run_reproduce(
     if out.exists() and not out.is_dir():
         raise UsageError(f"--out {out}: this is a file; choose a directory")
     folder = data or next((candidate for candidate in _FOLDERS if candidate.is_dir()), _FOLDERS[0])
-    for name in wanted:
+    for name in selected:
         spec = experiment_named(name)
         typer.echo(f"{name}  {spec.title}, about {spec.extent(quick).minutes:g} min on two cores", err=True)
         with run_bar() as progress:
-            found = reproduce(
+            findings = reproduce(
                 name,
                 quick=quick,
                 seeds=seeds,
                 folder=folder,
                 out=out,
                 say=lambda text: typer.echo(f"  {text}", err=True),
-                told=progress,
+                progress=progress,
             )
         write_pages(out)
-        for finding in found:
+        for finding in findings:
             typer.echo(f"  {finding.verdict:9} {finding.panel}: {finding.claim}: {finding.evidence}")
     typer.echo(f"{out / 'index.md'}")

@@ -82,11 +82,11 @@ def _run_sweep(values: dict[str, Any], origin: str, kept: Path, on: str | None, 
     with run_bar() as progress:
         document = sweep(values, origin, kept, on, progress)
     if not quiet:
-        _table(document)
+        _print_table(document)
     return document
 
 
-def _table(document: dict[str, Any]) -> None:
+def _print_table(document: dict[str, Any]) -> None:
     """Print a table with one row per run."""
     from rich.console import Console
     from rich.table import Table

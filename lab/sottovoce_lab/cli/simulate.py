@@ -45,24 +45,24 @@ def run_simulate(
     from sottovoce_lab.experiments import events, from_assignments, load_experiment, run, settings
 
     values: dict[str, Any] = {**load_experiment(experiment, None), **from_assignments(set_ or [], None)}
-    by_vector = engine != "events" and values.get("learner.name", "golf") in VECTOR
-    if engine == "vector" and not by_vector:
+    uses_vector = engine != "events" and values.get("learner.name", "golf") in VECTOR
+    if engine == "vector" and not uses_vector:
         raise UsageError(f"--engine vector supports only the learners {', '.join(VECTOR)}; omit --engine here")
     for option, path in (("--report", report), ("--trace", trace)):
         if path is not None:
             check_writable(option, path)
     with ConsoleWatcher(quiet=as_json) as watcher:
-        if by_vector:
+        if uses_vector:
             values = {**load_experiment(experiment), **from_assignments(set_ or [])}
             document, steps = run(settings(values, experiment), watcher, traced=trace is not None)
         else:
-            asked = events.options(values, experiment, from_assignments(set_ or [], None))
-            document, steps = events.run(asked, watcher, traced=trace is not None)
+            options = events.options(values, experiment, from_assignments(set_ or [], None))
+            document, steps = events.run(options, watcher, traced=trace is not None)
     text = json.dumps(document, indent=2, ensure_ascii=False)
     if as_json:
         typer.echo(text)
     else:
-        print_summary(document) if by_vector else watcher.print_summary(document)
+        print_summary(document) if uses_vector else watcher.print_summary(document)
     if report is not None:
         write_text_file("--report", report, text)
     if trace is not None and steps is not None:

@@ -48,23 +48,23 @@ class ConsoleWatcher(Watcher):
         self._console.print(text)
 
     @override
-    def advance(self, what: str, done: int, of: int) -> None:
-        if what not in self._phases:
-            for before in self._phases.values():
-                self._progress.update(before, visible=False)
-            self._phases[what] = self._progress.add_task(what, total=of)
-        self._progress.update(self._phases[what], completed=done)
+    def advance(self, phase: str, done: int, total: int) -> None:
+        if phase not in self._phases:
+            for previous in self._phases.values():
+                self._progress.update(previous, visible=False)
+            self._phases[phase] = self._progress.add_task(phase, total=total)
+        self._progress.update(self._phases[phase], completed=done)
         if self._live is not None:
             self._draw()
-        elif what != _CYCLES and time.monotonic() - self._printed > _PATIENCE_SECONDS:
+        elif phase != _CYCLES and time.monotonic() - self._printed > _PATIENCE_SECONDS:
             self._printed = time.monotonic()
-            self._console.print(f"{done} of {of} {what}")
+            self._console.print(f"{done} of {total} {phase}")
 
     @override
     def show_moment(self, moment: Moment) -> None:
         self._moments.append(moment)
         self.advance(_CYCLES, min(moment.cycle, moment.cycles), moment.cycles)
-        if self._live is None and _worth_a_line(moment):
+        if self._live is None and _is_worth_a_line(moment):
             self._console.print("  ".join(f"{name} {value}" for name, value in _cells(moment).items()), soft_wrap=True)
 
     def _draw(self) -> None:
@@ -110,12 +110,12 @@ class ConsoleWatcher(Watcher):
             f"{traffic['messages']} messages, {traffic['wire_bytes'] / _MIB:.1f} MiB, "
             f"{traffic['wire_bytes_per_agent_cycle'] / 1024:.1f} KiB per agent per cycle",
         )
-        used = report["resources"]
-        if used["rss_mib_median"] is not None:
+        resources = report["resources"]
+        if resources["rss_mib_median"] is not None:
             table.add_row(
                 "agents",
-                f"{used['rss_mib_median']:.0f} MiB of memory ({used['rss_mib_max']:.0f} at most), "
-                f"{used['cpu_s_per_agent']:.1f} s of CPU time, ready in {used['ready_s_median']:.1f} s",
+                f"{resources['rss_mib_median']:.0f} MiB of memory ({resources['rss_mib_max']:.0f} at most), "
+                f"{resources['cpu_s_per_agent']:.1f} s of CPU time, ready in {resources['ready_s_median']:.1f} s",
             )
         table.add_row("time", f"{run['wall_s']:.0f} s")
         for warning in report["warnings"]:
@@ -127,15 +127,20 @@ class ConsoleWatcher(Watcher):
         """Print the run together with simulations on the same data, in order of increasing accuracy."""
         run, rules, privacy = report["run"], report["baselines"], report["privacy"]
         budget = "no ε" if privacy["epsilon"] is None else f"ε = {privacy['epsilon']:g}"
-        seen = privacy["threat_model"].removeprefix("local: ").partition(";")[0]
-        own = f"this run: {run['agents']} devices, {budget}"
-        rows = [(report["final"]["accuracy_mean"], "", own, seen)]
+        threat_model = privacy["threat_model"].removeprefix("local: ").partition(";")[0]
+        run_label = f"this run: {run['agents']} devices, {budget}"
+        rows = [(report["final"]["accuracy_mean"], "", run_label, threat_model)]
         if rules is not None:
             rows.append((rules["majority_class"], "", "always the most common class", "anyone: no record is used"))
             rows.append((rules["own_data"], "", "one device alone, no noise", "anyone without access to its model"))
         rows += [
-            (found["accuracy_mean"], f"± {found['half_interval']:.3f}", found["label"], found["promise"])
-            for found in report["comparisons"]
+            (
+                comparison["accuracy_mean"],
+                f"± {comparison['half_interval']:.3f}",
+                comparison["label"],
+                comparison["promise"],
+            )
+            for comparison in report["comparisons"]
         ]
         table = Table(box=None, pad_edge=False)
         table.add_column("accuracy", no_wrap=True)
@@ -176,20 +181,20 @@ def _result(final: dict[str, Any]) -> tuple[str, str]:
 
 def _prediction(final: dict[str, Any]) -> str:
     unit = "" if final["unit"] is None else f" {final['unit']}"
-    named = {
+    baselines = {
         "persistence": final["mae_persistence"],
         "same time yesterday": final["mae_same_time_yesterday"],
         "exact fit": final["mae_least_squares"],
     }
-    beside = ", ".join(f"{name} {value:.4g}" for name, value in named.items() if value is not None)
-    return f"{final['mae_mean']:.4g}{unit} mean absolute, {final['mae_max']:.4g} worst agent; {beside}"
+    baseline_text = ", ".join(f"{name} {value:.4g}" for name, value in baselines.items() if value is not None)
+    return f"{final['mae_mean']:.4g}{unit} mean absolute, {final['mae_max']:.4g} worst agent; {baseline_text}"
 
 
 def _quality(measures: Quality) -> dict[str, str]:
     if isinstance(measures, PredictionErrors):
         baseline = measures.mae_persistence
-        beside = {} if baseline is None else {"persistence": f"{baseline:.4g}"}
-        return {"mae": f"{measures.mae_mean:.4g}", "worst": f"{measures.mae_max:.4g}", **beside}
+        baseline_cells = {} if baseline is None else {"persistence": f"{baseline:.4g}"}
+        return {"mae": f"{measures.mae_mean:.4g}", "worst": f"{measures.mae_max:.4g}", **baseline_cells}
     if isinstance(measures, Errors):
         return {"error": f"{measures.rmse_mean:.4g}", "worst": f"{measures.rmse_max:.4g}"}
     return {
@@ -199,7 +204,7 @@ def _quality(measures: Quality) -> dict[str, str]:
     }
 
 
-def _worth_a_line(moment: Moment) -> bool:
+def _is_worth_a_line(moment: Moment) -> bool:
     if moment.cycle >= moment.cycles:
         return moment.cycle == moment.cycles
     return moment.cycle % max(1, moment.cycles // _ROWS) == 0

@@ -106,7 +106,7 @@ def run_testbed(
     as_json: Annotated[bool, typer.Option("--json", help="Print only the JSON report to standard output.")] = False,
 ) -> int:
     """Run a fleet of agents on this machine, and report its accuracy and its costs."""
-    if noise is not None and any(word.startswith("privacy.noise=") for word in set_ or ()):
+    if noise is not None and any(assignment.startswith("privacy.noise=") for assignment in set_ or ()):
         raise UsageError("--noise and --set privacy.noise set the same value: use only one of them")
     if transport == "memory" or compare:
         limit_blas_threads()
@@ -154,7 +154,7 @@ def run_testbed(
     if compare and result.interrupted is None:
         from sottovoce_lab.library.comparisons import run_comparisons
 
-        document["comparisons"] = [found.as_dict() for found in run_comparisons(planned)]
+        document["comparisons"] = [comparison.as_dict() for comparison in run_comparisons(planned)]
         if not as_json:
             watcher.compare(document)
     text = json.dumps(document, indent=2, ensure_ascii=False)

@@ -1,4 +1,4 @@
-"""Simulated experiments, which turn settings into a report, and the papers' figures."""
+"""Simulated experiments, each of which turns settings into a report."""
 
 from sottovoce_lab.experiments import events
 from sottovoce_lab.experiments.builtins import load_experiment, names

@@ -36,10 +36,10 @@ def load_experiment(name: str, known: Collection[str] | None = KEYS) -> dict[str
     if name in ALGORITHMS:
         return {"learner.name": name}
     if not name.endswith(".toml"):
-        near = suggestion(name, [*names(), *ALGORITHMS])
-        guess = f"did you mean {near}? Specify" if near else "specify"
+        nearest = suggestion(name, [*names(), *ALGORITHMS])
+        remedy = f"did you mean {nearest}? Specify" if nearest else "specify"
         raise UsageError(
-            f"{name}: no such experiment; {guess} a file that ends in .toml, or one of "
+            f"{name}: no such experiment; {remedy} a file that ends in .toml, or one of "
             f"{', '.join(sorted({*names(), *ALGORITHMS}))}"
         )
     return from_file(Path(name), known)

@@ -47,8 +47,8 @@ def run(spec: RunSpec, watcher: Watcher, data: DataSet | None = None) -> dict[st
             from sottovoce_lab.testbed import processes
 
             document = processes.run(planned, watcher).document()
-    if (rules := document["baselines"]) is not None:
-        document["run"]["majority_class"] = rules["majority_class"]
+    if (baselines := document["baselines"]) is not None:
+        document["run"]["majority_class"] = baselines["majority_class"]
     document["run"]["engine"] = spec.engine
     document["run"]["spec"] = _request_document(spec)
     return document
@@ -56,8 +56,8 @@ def run(spec: RunSpec, watcher: Watcher, data: DataSet | None = None) -> dict[st
 
 def _request_document(spec: RunSpec) -> dict[str, Any]:
     """Return the run description as JSON-ready values, with "inf" for an infinite ε, which JSON cannot represent."""
-    asked = {key: value for key in spec.__struct_fields__ if (value := getattr(spec, key)) not in (None, (), {})}
-    return {**asked, **({"epsilon": "inf"} if spec.epsilon == float("inf") else {})}
+    fields = {key: value for key in spec.__struct_fields__ if (value := getattr(spec, key)) not in (None, (), {})}
+    return {**fields, **({"epsilon": "inf"} if spec.epsilon == float("inf") else {})}
 
 
 def _run_on_arrays(planned: Plan, watcher: Watcher) -> dict[str, Any]:
@@ -85,11 +85,14 @@ def _one_record_fleet(planned: Plan) -> Fleet:
             f"engine = vector: {options.learner} supports the topologies {', '.join(PEERS)}, not {options.topology}; "
             "choose one of these, or use engine = events"
         )
-    held = [records_of(raw, planned.transform, planned.bounds) for raw in planned.raw]
+    device_records = [records_of(raw, planned.transform, planned.bounds) for raw in planned.raw]
     return Fleet(
-        settings=_settings(planned),
+        settings=_golf_settings(planned),
         name=planned.name,
-        records=Records(np.concatenate([own.features for own in held]), np.concatenate([own.labels for own in held])),
+        records=Records(
+            np.concatenate([records.features for records in device_records]),
+            np.concatenate([records.labels for records in device_records]),
+        ),
         test=planned.test,
         classes=planned.classes,
         model=planned.model,
@@ -99,7 +102,7 @@ def _one_record_fleet(planned: Plan) -> Fleet:
     )
 
 
-def _settings(planned: Plan) -> Settings:
+def _golf_settings(planned: Plan) -> Settings:
     options, learner = planned.options, settings_of(planned.config, GolfSettings)
     faults = options.faults
     if faults.has_faults_besides("loss", "delay", "delay_spread", "churn") or isinstance(faults.churn, tuple):
@@ -108,7 +111,7 @@ def _settings(planned: Plan) -> Settings:
         )
     delay = [round((faults.delay + side * faults.delay_spread) / options.period) for side in (-1, 1)]
     churn = f"lognormal({faults.churn.mu:g},{faults.churn.sigma:g})" if isinstance(faults.churn, Sessions) else "none"
-    found: dict[str, Any] = {
+    values: dict[str, Any] = {
         "agents": options.agents,
         "cycles": options.cycles,
         "seed": options.seed,
@@ -126,6 +129,6 @@ def _settings(planned: Plan) -> Settings:
         "privacy.allow_unproved": options.allows_unproved,
     }
     try:
-        return settings(found, "engine = vector")
+        return settings(values, "engine = vector")
     except ConfigError as error:
         raise UsageError(f"{error}; or use engine = events") from error

@@ -42,12 +42,12 @@ def options(values: Mapping[str, Any], origin: str, typed: Collection[str] = ())
 
 
 def run(
-    asked: Options, watcher: Watcher, traced: bool = False, data: DataSet | None = None
+    options: Options, watcher: Watcher, traced: bool = False, data: DataSet | None = None
 ) -> tuple[dict[str, Any], dict[str, Any] | None]:
     """Simulate a fleet on the virtual clock.
 
     Args:
-        asked: the options for the run.
+        options: the options for the run.
         watcher: receives progress updates.
         traced: whether to record every state, message and private computation; only for small runs.
         data: the data set in `asked.data`, if it is already loaded.
@@ -58,8 +58,8 @@ def run(
     Raises:
         SottovoceError: if the fleet cannot run; the message suggests a remedy.
     """
-    planned = plan(asked, data)
-    if traced and asked.agents * planned.options.cycles > LARGEST_TRACE:
+    planned = plan(options, data)
+    if traced and options.agents * planned.options.cycles > LARGEST_TRACE:
         raise UsageError(
             f"--trace: the number of agents times the number of cycles must be at most {LARGEST_TRACE}; reduce either"
         )

@@ -31,7 +31,7 @@ _AGENTS = 1000
 _TRAINING_SHARE = 0.9
 _CHUNK = 2**16
 _MAX_PIXELS = 256
-_FEW = 8
+_FEW_FEATURES = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,8 +101,7 @@ def assemble(settings: Settings, data: DataSet | None = None) -> Fleet:
         data: the data set in `settings.data.source`, if it is already loaded.
 
     The official test split is used if there is one. If not, the test set consists of all records that no device gets,
-    or
-    of a tenth of the records if the number of agents is not specified.
+    or of a tenth of the records if the number of agents is not specified.
 
     Raises:
         DataError: if the data cannot be read, or a transform does not apply to it.
@@ -119,8 +118,8 @@ def assemble(settings: Settings, data: DataSet | None = None) -> Fleet:
                 f"agents = {agents}: with one of the {len(train)} records for each agent, none is left for testing; "
                 "choose fewer agents"
             )
-        kept, held_back = holdout(len(train), seed, share)
-        train, test = train.at(kept), train.at(held_back)
+        train_rows, test_rows = holdout(len(train), seed, share)
+        train, test = train.at(train_rows), train.at(test_rows)
     agents = len(train) if agents is None else agents
     train = train.at(one_record(len(train), agents, seed))
     training_bounds = settings.data.bounds == "training" or (
@@ -135,8 +134,8 @@ def assemble(settings: Settings, data: DataSet | None = None) -> Fleet:
     return Fleet(
         settings=settings,
         name=data.name,
-        records=Records(_transformed(transform, train.features, bounds), train.labels),
-        test=Records(_transformed(transform, test.features, bounds), test.labels),
+        records=Records(_transform(transform, train.features, bounds), train.labels),
+        test=Records(_transform(transform, test.features, bounds), test.labels),
         classes=data.classes,
         model=model,
         scheme=_scheme(settings, model, width(transform, train.features.shape[1]), data.classes),
@@ -168,7 +167,7 @@ def _default_transform(settings: Settings, data: DataSet) -> str:
         return "squash(1)"
     if settings.data.source == "synthetic":
         return "unit,bias(0.3)"
-    if features < _FEW:
+    if features < _FEW_FEATURES:
         return "squash(0.05),bias(0.3)" if data.bounds is None else "squash(1),subtract(0.5),bias(0.3)"
     side = math.isqrt(features)
     large_image = settings.data.source.startswith("idx:") and side * side == features > _MAX_PIXELS
@@ -197,7 +196,7 @@ def _scheme(settings: Settings, model: str, features: int, classes: int) -> Sche
     return scheme(settings.learner.perturbation, features, classes, settings.epsilon)
 
 
-def _transformed(transform: str, features: NDArray[np.float64], bounds: Bounds | None) -> NDArray[np.float64]:
+def _transform(transform: str, features: NDArray[np.float64], bounds: Bounds | None) -> NDArray[np.float64]:
     """Transform features in chunks, because a transform copies its input."""
     rows = np.empty((len(features), width(transform, features.shape[1])))
     for part in _chunks(len(features)):

@@ -41,10 +41,10 @@ def run(fleet: Fleet, watcher: Watcher, traced: bool = False) -> tuple[Document,
         PrivacyError: if no ε holds and the settings do not allow a run without ε.
         UsageError: if there are too many devices for a model that needs all records.
     """
-    began = time.monotonic()
+    started = time.monotonic()
     settings, statement = fleet.settings, statement_of(fleet)
     state, models, record_bytes = _build_state(fleet)
-    tracer = Tracer(state.described) if traced else None
+    tracer = Tracer(state.describe_states) if traced else None
     engine = Engine(
         state,
         topology=settings.topology,
@@ -56,34 +56,34 @@ def run(fleet: Fleet, watcher: Watcher, traced: bool = False) -> tuple[Document,
     generator = np.random.default_rng(derive_seed(settings.seed, Stream.MEASURING))
     meter = Meter(fleet, generator)
     curve: list[Document] = []
-    stepping = 0.0
+    step_seconds = 0.0
 
-    def measured(final: bool = False) -> Spread:
+    def measure(final: bool = False) -> Spread:
         online = np.flatnonzero(engine.online)
         devices = generator.permutation(online if online.size else len(engine.online))[: settings.evaluate.nodes]
-        chosen = models.of(devices)
-        return meter.final(*chosen) if final else meter.quick(*chosen)
+        measured_models = models.for_devices(devices)
+        return meter.final(*measured_models) if final else meter.quick(*measured_models)
 
     def traffic() -> Traffic:
         payload = engine.counts.sent * state.message_bytes + round(state.copied * record_bytes)
         return Traffic(engine.counts.sent, payload, payload)
 
     for cycle in range(1, settings.cycles + 1):
-        before = time.monotonic()
+        step_start = time.monotonic()
         engine.step()
-        stepping += time.monotonic() - before
+        step_seconds += time.monotonic() - step_start
         if cycle % settings.evaluate.every == 0 or cycle == settings.cycles:
-            now = Moment(
-                cycle, settings.cycles, time.monotonic() - began, int(np.count_nonzero(engine.online)), measured(),
+            moment = Moment(
+                cycle, settings.cycles, time.monotonic() - started, int(np.count_nonzero(engine.online)), measure(),
                 charged_epsilon(statement), traffic().messages, traffic().wire_bytes,
             )  # fmt: skip
-            curve.append(point(now))
-            watcher.show_moment(now)
-    final = measured(final=True)
+            curve.append(point(moment))
+            watcher.show_moment(moment)
+    final = measure(final=True)
     document = report(
         fleet,
         statement,
-        wall=time.monotonic() - began,
+        wall=time.monotonic() - started,
         final=final,
         curve=curve,
         traffic=traffic(),
@@ -91,7 +91,7 @@ def run(fleet: Fleet, watcher: Watcher, traced: bool = False) -> tuple[Document,
         releases=1,
         facts={
             "updates": state.updates,
-            "updates_per_s": round(state.updates / stepping, 1),
+            "updates_per_s": round(state.updates / step_seconds, 1),
             "messages_dropped": engine.counts.dropped,
             "messages_missed": engine.counts.missed,
             "state_sha256": state.digest(),

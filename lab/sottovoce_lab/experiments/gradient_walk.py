@@ -31,30 +31,30 @@ def run(fleet: Fleet, watcher: Watcher) -> dict[str, Any]:
         PrivacyError: if no ε holds and the settings do not allow a run without ε.
         UsageError: if the batch size exceeds the number of records.
     """
-    began = time.monotonic()
+    started = time.monotonic()
     settings, statement = fleet.settings, statement_of(fleet)
     walk = walks(fleet, [settings.epsilon])
     meter = Meter(fleet, generator(settings.seed, Stream.MEASURING))
     devices, cycles = walk.devices, min(settings.cycles, len(_schedule(settings, settings.epsilon)))
-    first = np.zeros(1, dtype=np.int64)
+    model_index = np.zeros(1, dtype=np.int64)
     curve = []
-    message = 8 * (walk.weights.size + 1)
+    message_bytes = 8 * (walk.weights.size + 1)
     for visit in islice(walk.passes(), cycles):
         hops = visit * devices
-        now = Moment(
-            visit, cycles, time.monotonic() - began, devices, meter.quick(walk.weights, first),
-            charged_epsilon(statement), hops, hops * message,
+        moment = Moment(
+            visit, cycles, time.monotonic() - started, devices, meter.quick(walk.weights, model_index),
+            charged_epsilon(statement), hops, hops * message_bytes,
         )  # fmt: skip
-        curve.append(point(now))
-        watcher.show_moment(now)
+        curve.append(point(moment))
+        watcher.show_moment(moment)
     hops = cycles * devices
     return report(
         fleet,
         statement,
-        wall=time.monotonic() - began,
-        final=meter.final(walk.weights, first),
+        wall=time.monotonic() - started,
+        final=meter.final(walk.weights, model_index),
         curve=curve,
-        traffic=Traffic(hops, hops * message, hops * message),
+        traffic=Traffic(hops, hops * message_bytes, hops * message_bytes),
         online=[True] * devices,
         releases=cycles,
         facts={
@@ -73,7 +73,7 @@ def walks(fleet: Fleet, epsilons: list[float]) -> GradientWalk:
     """
     settings = fleet.settings
     return GradientWalk(
-        _batched(fleet, settings.learner.batch),
+        _batch_records(fleet, settings.learner.batch),
         SLOPES[fleet.model],
         np.array([_schedule(settings, epsilon) for epsilon in epsilons]).T,
         joint=settings.fidelity == "sound",
@@ -86,7 +86,7 @@ def _schedule(settings: Settings, epsilon: float) -> tuple[float, ...]:
     return visit_epsilons(settings.learner.budget, settings.learner.visits, epsilon)
 
 
-def _batched(fleet: Fleet, size: int) -> NDArray[np.float64]:
+def _batch_records(fleet: Fleet, size: int) -> NDArray[np.float64]:
     """Return each device's records in a walk, y^(k)x with L1 length 1, float64[devices, size, k, d].
 
     Raises:

@@ -11,18 +11,18 @@ from sottovoce.perturbation import Scheme
 
 from sottovoce_lab.simulator.vector import MixedSums, RecordStores, TravellingModels
 
-Chosen = tuple[NDArray[np.float64], NDArray[np.int64]]
+DeviceModels = tuple[NDArray[np.float64], NDArray[np.int64]]
 """Distinct models, float64[m, copies, d], and the index of each device's model, int64[devices]."""
 
 _MAX_WORK = 4e10
-_MAX_OF_SUMS = 8
+_MAX_SUM_MODELS = 8
 _CHUNK = 256
 
 
 class Models(Protocol):
     """Access to a fleet's models."""
 
-    def of(self, devices: NDArray[np.int64]) -> Chosen:
+    def for_devices(self, devices: NDArray[np.int64]) -> DeviceModels:
         """Return these devices' models, or only some of them if fitting is expensive."""
         ...
 
@@ -33,7 +33,7 @@ class Travelling:
     def __init__(self, state: TravellingModels) -> None:
         self._state = state
 
-    def of(self, devices: NDArray[np.int64]) -> Chosen:
+    def for_devices(self, devices: NDArray[np.int64]) -> DeviceModels:
         """Return the devices' models; see Models.of."""
         return self._state.weights[devices].astype(np.float64), np.arange(len(devices))
 
@@ -56,25 +56,25 @@ class Fitted:
         self._values = values
         self._known: dict[bytes, NDArray[np.float64]] = {}
         work = float(len(values)) * scheme.features * (scheme.width + scheme.features)
-        self._most = max(1, int(_MAX_WORK / work))
+        self._max_models = max(1, int(_MAX_WORK / work))
 
-    def of(self, devices: NDArray[np.int64]) -> Chosen:
+    def for_devices(self, devices: NDArray[np.int64]) -> DeviceModels:
         """Return the devices' models, where every device has at least its own record; see Models.of."""
         keys = [hashlib.sha256(self._state.bits[device].data).digest() for device in devices]
         fitted: dict[bytes, NDArray[np.float64]] = {}
         measured: list[bytes] = []
         for key, device in zip(keys, devices, strict=True):
             if key not in fitted:
-                if len(fitted) == self._most:
+                if len(fitted) == self._max_models:
                     continue
                 fitted[key] = self._known[key] if key in self._known else self._fit(int(device))
             measured.append(key)
         self._known = fitted
-        order = {key: place for place, key in enumerate(fitted)}
+        order = {key: index for index, key in enumerate(fitted)}
         return np.stack(list(fitted.values())), np.array([order[key] for key in measured])
 
     def _fit(self, device: int) -> NDArray[np.float64]:
-        return ridge(self._scheme.moments(self._values[self._state.held(device)]))
+        return ridge(self._scheme.moments(self._values[self._state.stored_owners(device)]))
 
 
 class FittedFromSums:
@@ -91,15 +91,15 @@ class FittedFromSums:
         self._moments = moments
         self._values = values
 
-    def of(self, devices: NDArray[np.int64]) -> Chosen:
+    def for_devices(self, devices: NDArray[np.int64]) -> DeviceModels:
         """Return the first devices' models; see Models.of."""
-        devices = devices[:_MAX_OF_SUMS]
-        parts = np.stack([self._state.mean_weights(int(device)) for device in devices])
+        devices = devices[:_MAX_SUM_MODELS]
+        weights = np.stack([self._state.mean_weights(int(device)) for device in devices])
         means = np.zeros((len(devices), self._moments.size))
         scheme = self._moments.scheme
         for start in range(0, len(self._values), _CHUNK):
             chunk = self._values[start : start + _CHUNK]
             rows = np.stack([self._moments.packed(scheme.moments(value[np.newaxis])) for value in chunk])
-            means += parts[:, start : start + _CHUNK] @ rows
+            means += weights[:, start : start + _CHUNK] @ rows
         models = [self._moments.model(mean).reshape(scheme.copies, scheme.features) for mean in means]
         return np.stack(models), np.arange(len(devices))

@@ -42,7 +42,7 @@ def run(plan: Plan, watcher: Watcher) -> dict[str, Any]:
     Raises:
         UsageError: if the engine does not support the plan; the message names an engine that does.
     """
-    began, options = time.monotonic(), plan.options
+    started, options = time.monotonic(), plan.options
     vaults = _Vaults(plan)
     kernel = vaults.kernel
     fleet, numbers = _fleet(plan, vaults)
@@ -56,14 +56,14 @@ def run(plan: Plan, watcher: Watcher) -> dict[str, Any]:
     for cycle in range(1, options.cycles + 1):
         fleet.step()
         moment = Moment(
-            cycle, options.cycles, time.monotonic() - began, options.agents, meter.quick(list(fleet.models)),
+            cycle, options.cycles, time.monotonic() - started, options.agents, meter.quick(list(fleet.models)),
             vaults.spent, traffic().messages, traffic().wire_bytes,
         )  # fmt: skip
         curve.append(curve_point(moment))
         watcher.show_moment(moment)
     statement = vaults.statement
     return Report(
-        run={**describe_run(plan, time.monotonic() - began), "transport": "vector"},
+        run={**describe_run(plan, time.monotonic() - started), "transport": "vector"},
         statement=statement,
         final=meter.final(list(fleet.models)),
         curve=curve,
@@ -87,24 +87,24 @@ def _fleet(plan: Plan, vaults: "_Vaults") -> tuple[PushSumFleet | PairwiseFleet,
     schedule = schedule_of(plan.config, size)
     if settings_of(plan.config, PushSumSettings).mixing == "pairwise":
         learner = Pairwise(schedule, initial, reach=reach_of(plan.config, schedule), max_steps=max_steps(plan.config))
-        return PairwiseFleet(learner, plan.peers, vaults.released, loss=loss, seed=seed), 2 * (size + 1)
-    return PushSumFleet(schedule, initial, plan.peers, vaults.released, loss=loss, seed=seed), size + 1
+        return PairwiseFleet(learner, plan.peers, vaults.release, loss=loss, seed=seed), 2 * (size + 1)
+    return PushSumFleet(schedule, initial, plan.peers, vaults.release, loss=loss, seed=seed), size + 1
 
 
 class _Vaults:
-    """The vaults of a whole fleet, with a single mechanism and ledger, since all devices are charged equally."""
+    """A whole fleet's vaults, with a single mechanism and ledger because all devices are charged equally."""
 
     def __init__(self, plan: Plan) -> None:
         terms, budget = plan.family.terms, plan.options.budget
         kernel = plan.family.kernel
-        held = [records_of(raw, plan.transform, plan.bounds) for raw in plan.raw]
+        device_records = [records_of(raw, plan.transform, plan.bounds) for raw in plan.raw]
         if plan.config.learner.fidelity == "paper":
             raise _unsupported("fidelity = paper")
         if settings_of(plan.config, PushSumSettings).mixing == "contributions":
             raise _unsupported("learner.mixing = contributions", ", or learner.mixing = pairwise")
         if not isinstance(terms, GradientTerms) or kernel is None:
             raise _unsupported("a moving clipping threshold, which learner.clipping = constant avoids")
-        if budget.unit != "record" or kernel_clips_and_sums(kernel, budget, held[0]):
+        if budget.unit != "record" or kernel_clips_and_sums(kernel, budget, device_records[0]):
             raise _unsupported("a unit other than record, or a model whose graph clips and sums")
         if plan.options.faults.has_faults_besides("loss"):
             raise _unsupported("faults other than loss")
@@ -116,34 +116,34 @@ class _Vaults:
         self._ledger = Ledger.in_memory("fleet", budget)
         self._event = self._mechanism.event if self._program.event is None else self._program.event
         self.statement = build(
-            records=held[0], kernel=kernel, terms=terms, ledger=self._ledger, noise=SeededNoise(0)
+            records=device_records[0], kernel=kernel, terms=terms, ledger=self._ledger, noise=SeededNoise(0)
         ).statement
-        most = max(map(len, held))
-        self._features = np.zeros((len(held), most, held[0].features.shape[1]))
-        self._labels = np.zeros((len(held), most), dtype=np.int64)
-        self._there = np.zeros((len(held), most), dtype=np.bool_)
-        for device, records in enumerate(held):
+        max_records = max(map(len, device_records))
+        self._features = np.zeros((len(device_records), max_records, device_records[0].features.shape[1]))
+        self._labels = np.zeros((len(device_records), max_records), dtype=np.int64)
+        self._present = np.zeros((len(device_records), max_records), dtype=np.bool_)
+        for device, records in enumerate(device_records):
             rows = slice(len(records))
             self._features[device, rows], self._labels[device, rows] = records.features, records.labels
-            self._there[device, rows] = True
+            self._present[device, rows] = True
 
     @property
     def spent(self) -> float | None:
         """The total ε that each device has spent so far."""
         return self._ledger.spending().promised_epsilon
 
-    def released(self, points: NDArray[np.float64]) -> tuple[NDArray[np.int64], float]:
-        """Charge one release per device, and return the releases at the devices' points. See Released."""
+    def release(self, points: NDArray[np.float64]) -> tuple[NDArray[np.int64], float]:
+        """Charge one release per device, and return the releases at the devices' points. See ReleaseFunction."""
         self._ledger.charge(self._ledger.spending().charges.to_bytes(32, "big"), self._event)
-        counted = self._there
+        included = self._present
         if self._rate is not None:
-            counted = counted & (self._batches.random(counted.shape) < self._rate)
+            included = included & (self._batches.random(included.shape) < self._rate)
 
         def gradients(part: slice) -> NDArray[np.float64]:
             return self.kernel.gradients(points[part], self._features[part], self._labels[part])
 
-        return simulate_sums(self._mechanism, gradients, counted, self._noise), self._mechanism.step
+        return simulate_sums(self._mechanism, gradients, included, self._noise), self._mechanism.step
 
 
-def _unsupported(what: str, other: str = "") -> UsageError:
-    return UsageError(f"engine = vector: this engine does not support {what}; use engine = events{other}")
+def _unsupported(feature: str, alternative: str = "") -> UsageError:
+    return UsageError(f"engine = vector: this engine does not support {feature}; use engine = events{alternative}")

@@ -1,4 +1,4 @@
-"""The report for a vector run, which is `sottovoce.report/1` with a few additional fields."""
+"""The report for a vector run: `sottovoce.report/1` with a few additional fields."""
 
 from dataclasses import asdict
 from typing import Any
@@ -56,12 +56,12 @@ def report(
     """
     settings = fleet.settings
     spent = charged_epsilon(statement)
-    listed = len(online) <= _MAX_AGENTS
+    lists_agents = len(online) <= _MAX_AGENTS
     agents = [
         AgentReport(f"agent-{i:05d}", alive, settings.cycles, 0, spent, releases)
-        for i, alive in enumerate(online if listed else [])
+        for i, alive in enumerate(online if lists_agents else [])
     ]
-    if not listed:
+    if not lists_agents:
         warnings = [*warnings, f"agents: more than {_MAX_AGENTS} equivalent agents, which are not listed individually"]
     document = Report(
         run={
@@ -109,8 +109,8 @@ def _sampled_records(fleet: Fleet) -> list[Records]:
 
 def _faults(fleet: Fleet) -> list[str]:
     faults = fleet.settings.faults
-    words = [f"drop={faults.drop:g}"] if faults.drop else []
+    descriptions = [f"drop={faults.drop:g}"] if faults.drop else []
     low, high = faults.network.delay
-    words += [f"delay={low}..{high} cycles"] if high else []
-    words += [f"churn={faults.churn}, {faults.online:g} online"] if faults.churn != "none" else []
-    return words
+    descriptions += [f"delay={low}..{high} cycles"] if high else []
+    descriptions += [f"churn={faults.churn}, {faults.online:g} online"] if faults.churn != "none" else []
+    return descriptions

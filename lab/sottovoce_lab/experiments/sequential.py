@@ -24,29 +24,29 @@ def run(fleet: Fleet, watcher: Watcher) -> dict[str, Any]:
     Raises:
         PrivacyError: if no ε holds and the settings do not allow a run without ε.
     """
-    began = time.monotonic()
+    started = time.monotonic()
     settings, statement = fleet.settings, statement_of(fleet)
     walk = descent(fleet)
     meter = Meter(fleet, generator(settings.seed, Stream.MEASURING))
-    first, hops = np.zeros(1, dtype=np.int64), 0
-    message = walk.weights.size * 4 + 8
+    model_index, hops = np.zeros(1, dtype=np.int64), 0
+    message_bytes = walk.weights.size * 4 + 8
     curve = []
     for number in walk.passes(settings.cycles):
         if number % settings.evaluate.every == 0 or number == settings.cycles:
             hops = number * walk.length
-            now = Moment(
-                number, settings.cycles, time.monotonic() - began, len(fleet.records), meter.quick(walk.weights, first),
-                charged_epsilon(statement), hops, hops * message,
+            moment = Moment(
+                number, settings.cycles, time.monotonic() - started, len(fleet.records),
+                meter.quick(walk.weights, model_index), charged_epsilon(statement), hops, hops * message_bytes,
             )  # fmt: skip
-            curve.append(point(now))
-            watcher.show_moment(now)
+            curve.append(point(moment))
+            watcher.show_moment(moment)
     return report(
         fleet,
         statement,
-        wall=time.monotonic() - began,
-        final=meter.final(walk.weights, first),
+        wall=time.monotonic() - started,
+        final=meter.final(walk.weights, model_index),
         curve=curve,
-        traffic=Traffic(hops, hops * message, hops * message),
+        traffic=Traffic(hops, hops * message_bytes, hops * message_bytes),
         online=[True] * len(fleet.records),
         releases=1,
         facts={

@@ -1,4 +1,4 @@
-"""Typed schema for the `sottovoce simulate` settings, which come from TOML files and `--set` options."""
+"""Typed schema for the settings of `sottovoce simulate`, read from TOML files and `--set` options."""
 
 import math
 import re
@@ -225,8 +225,8 @@ def flatten(tables: Mapping[str, Any], origin: str, known: Collection[str] | Non
     """
     values: dict[str, Any] = {}
     for name, value in tables.items():
-        inside = value.items() if isinstance(value, dict) else [("", value)]
-        for key, item in inside:
+        entries = value.items() if isinstance(value, dict) else [("", value)]
+        for key, item in entries:
             dotted = f"{name}.{key}" if key else _ALIASES.get(name, name)
             if known is not None and dotted not in known:
                 raise ConfigError(f"{origin}: {dotted}: unknown key.{_hint(dotted)}")
@@ -267,20 +267,20 @@ def settings(values: Mapping[str, Any], origin: str) -> Settings:
     try:
         return msgspec.convert(tables, Settings, strict=True)
     except msgspec.ValidationError as error:
-        message, *places = str(error).split(" - at `$")  # checks in this module append a path within their table
-        path = "".join(place.rstrip("`") for place in reversed(places)).lstrip(".")
+        message, *paths = str(error).split(" - at `$")  # checks in this module append a path within their table
+        path = "".join(part.rstrip("`") for part in reversed(paths)).lstrip(".")
         raise ConfigError(f"{origin}: {path}: {message}") from error
 
 
-def _resolve_source(source: str, here: Path) -> str:
+def _resolve_source(source: str, directory: Path) -> str:
     head, hash_sign, options = source.partition("#")
     kind, _, location = head.partition(":")
     if kind not in _KINDS_WITH_PATH or not location:
         return source
-    return f"{kind}:{here / Path(location).expanduser()}{hash_sign}{options}"
+    return f"{kind}:{directory / Path(location).expanduser()}{hash_sign}{options}"
 
 
 def _hint(key: str) -> str:
     names = [*KEYS, *_ALIASES]
-    near = suggestion(key, names) or suggestion(key.rpartition(".")[2], names)
-    return f" Did you mean `{near}`?" if near else f" The known keys are {', '.join(KEYS)}."
+    nearest = suggestion(key, names) or suggestion(key.rpartition(".")[2], names)
+    return f" Did you mean `{nearest}`?" if nearest else f" The known keys are {', '.join(KEYS)}."

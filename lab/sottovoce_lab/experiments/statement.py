@@ -34,11 +34,11 @@ def statement_of(fleet: Fleet) -> PrivacyStatement:
         return _statement(
             "none: exact records", "none", None, Status.NONE, "the noiseless baseline: anyone may read records"
         )
-    walk = settings.learner.name == "gradient-walk"
-    mechanism = _walk_mechanism(settings) if walk else _RECORD_MECHANISMS[fleet.scheme.name]
+    is_walk = settings.learner.name == "gradient-walk"
+    mechanism = _walk_mechanism(settings) if is_walk else _RECORD_MECHANISMS[fleet.scheme.name]
     composition = (
         "sequential over the visits to a device, whose number is public"
-        if walk
+        if is_walk
         else "one release per record, one record per device"
     )
     if not fleet.training_bounds:

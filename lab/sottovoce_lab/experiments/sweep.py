@@ -4,9 +4,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from sottovoce_lab.experiments import kept_runs
+from sottovoce_lab.experiments import saved_runs
 from sottovoce_lab.experiments.engines import run
-from sottovoce_lab.experiments.kept_runs import Outcome, digest
+from sottovoce_lab.experiments.saved_runs import Outcome, digest
 from sottovoce_lab.testbed.progress import Watcher
 from sottovoce_lab.testbed.run_spec import combinations, run_spec, split_sweep
 
@@ -16,7 +16,7 @@ _ONE_AT_A_TIME = ("grpc", "mqtt", "mixed")  # these fleets consist of processes 
 
 
 def sweep(
-    values: Mapping[str, Any], origin: str, file: Path, on: str | None, told: Callable[[int, int, str], None]
+    values: Mapping[str, Any], origin: str, file: Path, on: str | None, progress: Callable[[int, int, str], None]
 ) -> dict[str, Any]:
     """Execute one run for every combination of values.
 
@@ -25,7 +25,7 @@ def sweep(
         origin: where the values come from, for error messages.
         file: the path of a file with one JSON line per run; runs already in the file are not repeated.
         on: the address of a Dask scheduler, `dask://HOST:PORT`; None for processes on this machine.
-        told: receives the number of completed runs, the total number, and the label of the last run.
+        progress: receives the number of completed runs, the total number, and the label of the last run.
 
     Returns:
         The document `sottovoce.sweep/1`, which does not depend on where the runs were executed.
@@ -34,23 +34,24 @@ def sweep(
         SottovoceError: if a run is impossible or fails; completed runs stay in the file.
     """
     runs = combinations(values)
-    wanted = {digest(keys): keys for keys in runs}
-    specs = {key: run_spec(keys, origin) for key, keys in wanted.items()}
+    keys_by_digest = {digest(keys): keys for keys in runs}
+    specs = {key: run_spec(keys, origin) for key, keys in keys_by_digest.items()}
     for spec in specs.values():
         spec.options()  # report impossible runs before the first run starts
-    done = {key: outcome for key, outcome in kept_runs.read_outcomes(file).items() if key in wanted}
-    left = {key: keys for key, keys in wanted.items() if key not in done}
-    told(len(done), len(wanted), "")
-    if left:
-        alone = any(specs[key].engine in _ONE_AT_A_TIME for key in left)
-        place = kept_runs.processes(1 if alone else len(left)) if on is None else kept_runs.cluster(on)
-        with place as pool:
-            for key, outcome, _ in kept_runs.run_remaining(left, run_one, file, pool):
+    done = {key: outcome for key, outcome in saved_runs.read_outcomes(file).items() if key in keys_by_digest}
+    remaining = {key: keys for key, keys in keys_by_digest.items() if key not in done}
+    progress(len(done), len(keys_by_digest), "")
+    if remaining:
+        runs_one_at_a_time = any(specs[key].engine in _ONE_AT_A_TIME for key in remaining)
+        process_count = 1 if runs_one_at_a_time else len(remaining)
+        workers = saved_runs.processes(process_count) if on is None else saved_runs.cluster(on)
+        with workers as pool:
+            for key, outcome, _ in saved_runs.run_remaining(remaining, run_one, file, pool):
                 done[key] = outcome
-                told(len(done), len(wanted), run_label(wanted[key], values))
+                progress(len(done), len(keys_by_digest), run_label(keys_by_digest[key], values))
     return {
         "schema": SCHEMA,
-        "keys": {key: list(chosen) for key, chosen in split_sweep(values)[1].items()},
+        "keys": {key: list(alternatives) for key, alternatives in split_sweep(values)[1].items()},
         "runs": [{"set": keys, **done[digest(keys)]} for keys in runs],
     }
 
@@ -58,14 +59,14 @@ def sweep(
 def run_one(keys: Mapping[str, Any]) -> Outcome:
     """Execute one run in this process, and return those results that do not depend on the machine's speed."""
     spec = run_spec(keys, "sweep")
-    report = run(spec, Watcher(), kept_runs.load_cached(spec.data))
+    report = run(spec, Watcher(), saved_runs.load_cached(spec.data))
     curve = [{name: value for name, value in point.items() if name != "t_s"} for point in report["curve"]]
     return {
         "final": report["final"],
         "curve": [*curve[:-1][:: -(-len(curve) // _MAX_POINTS)], *curve[-1:]],
         "baselines": report["baselines"],
         "majority_class": report["run"].get("majority_class"),
-        "privacy": kept_runs.guarantee(report),
+        "privacy": saved_runs.guarantee(report),
         "warnings": report["warnings"],
     }
 

@@ -1,7 +1,7 @@
 """Recommend a learner for a fleet of a given shape, based on simulations with synthetic public data.
 
-How separable the classes in the private records are is unknown, so the best learners are simulated on mixtures of three
-difficulties, and the interval of the expected accuracy spans all three.
+The separability of the classes in the private records is unknown. The best learners are therefore simulated on mixtures
+of three difficulties, and the interval of the expected accuracy spans all three.
 """
 
 import itertools
@@ -17,7 +17,7 @@ from sottovoce.data import DataSet, Records
 from sottovoce.errors import UsageError
 from sottovoce.registry import ALGORITHMS, loaded_algorithms
 
-from sottovoce_lab.experiments.kept_runs import processes
+from sottovoce_lab.experiments.saved_runs import processes
 from sottovoce_lab.library.simulation import simulate_plan
 from sottovoce_lab.testbed.plan import plan
 from sottovoce_lab.testbed.run_spec import run_spec
@@ -25,8 +25,7 @@ from sottovoce_lab.testbed.run_spec import run_spec
 _HARD, _USUAL = 0.7, 0.99
 """Accuracies of the optimal noise-free classifier, which determine the class separations."""
 # The easy separation, as a multiple of the usual one. Real classes differ mostly along high-variance directions, so
-# they
-# lose less accuracy to noise.
+# they lose less accuracy to noise.
 _EASIER = 1.6
 _BISECTIONS = 25
 _MIN_SPAN = 0.1  # minimum fraction of its declared range that a feature uses; real features seldom use all of it
@@ -35,14 +34,14 @@ MAX_AGENTS, MAX_RECORDS = 12, 3000
 """Maximum number of agents, and of records per agent, in a simulation; larger numbers are reduced to these."""
 _TEST = 1500
 _SEEDS = (0, 1)
-_UNLIKE = "dirichlet(0.25)"
+_SKEWED_PARTITION = "dirichlet(0.25)"
 Floats = NDArray[np.float64]
-_BEST = 4  # how many learners are simulated for every difficulty and seed
+_FINALISTS = 4  # how many learners are simulated for every difficulty and seed
 
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """The shape of a fleet and its task, which contains only public facts.
+    """The shape of a fleet and its task; contains only public facts.
 
     Attributes:
         records: the number of records per device.
@@ -65,25 +64,25 @@ class Shape:
 
     def __post_init__(self) -> None:
         """Check that every number is in range."""
-        for name, value, least in (
+        for name, value, minimum in (
             ("records", self.records, 10),
             ("agents", self.agents, 2),
             ("features", self.features, 1),
             ("classes", self.classes, 2),
         ):
-            if value < least:
-                raise UsageError(f"--{name} {value}: choose {least} or more")
+            if value < minimum:
+                raise UsageError(f"--{name} {value}: choose {minimum} or more")
         if not 0 < self.epsilon <= 100:
             raise UsageError(f"--epsilon {self.epsilon:g}: choose more than 0 and at most 100")
 
     @property
-    def simulated(self) -> tuple[int, int]:
+    def simulated_size(self) -> tuple[int, int]:
         """The number of devices in a simulation, and the number of records per device."""
         return min(self.agents, MAX_AGENTS), min(self.records, MAX_RECORDS)
 
 
 @dataclass(frozen=True, slots=True)
-class Advised:
+class Recommendation:
     """A learner and its simulated results.
 
     Attributes:
@@ -107,51 +106,58 @@ class Advised:
     @property
     def mean(self) -> float:
         """The mean accuracy over all difficulties."""
-        return float(np.mean([np.mean(one) for one in self.accuracies.values()]))
+        return float(np.mean([np.mean(accuracies) for accuracies in self.accuracies.values()]))
 
     @property
     def interval(self) -> tuple[float, float]:
         """The lowest and highest accuracy over all runs."""
-        every = [accuracy for one in self.accuracies.values() for accuracy in one]
-        return min(every), max(every)
+        all_accuracies = [accuracy for accuracies in self.accuracies.values() for accuracy in accuracies]
+        return min(all_accuracies), max(all_accuracies)
 
 
-def advise(shape: Shape, told: Callable[[int, int, str], None] = lambda done, of, name: None) -> list[Advised]:
+def advise(
+    shape: Shape, progress: Callable[[int, int, str], None] = lambda done, total, name: None
+) -> list[Recommendation]:
     """Rank suitable learners by simulated accuracy, best first.
 
     All learners are simulated on the usual difficulty, and the best few also on every difficulty and seed.
 
     Args:
         shape: the shape of the fleet.
-        told: receives the number of completed runs, the total number, and the learner of the last run.
+        progress: receives the number of completed runs, the total number, and the learner of the last run.
     """
     names = [
         name
-        for name, known in loaded_algorithms().items()
-        if known.predicts and not known.noiseless and _fits(name, shape)
+        for name, algorithm in loaded_algorithms().items()
+        if algorithm.predicts and not algorithm.noiseless and _fits(name, shape)
     ]
     difficulties = separations(shape)
     usual = difficulties[1]
-    count = len(names) + min(_BEST, len(names)) * (len(difficulties) * len(_SEEDS) - 1)
+    count = len(names) + min(_FINALISTS, len(names)) * (len(difficulties) * len(_SEEDS) - 1)
     done = itertools.count(1)
-    found: dict[tuple[str, float, int], _Ran] = {}
+    results: dict[tuple[str, float, int], _Result] = {}
     with processes(count) as pool:
 
-        def run(jobs: list[tuple[str, float, int]]) -> None:
+        def run_jobs(jobs: list[tuple[str, float, int]]) -> None:
             running = {job: pool.submit(_simulate_once, shape, *job) for job in jobs}
             for job, future in running.items():
-                found[job] = future.result()
-                told(next(done), count, job[0])
+                results[job] = future.result()
+                progress(next(done), count, job[0])
 
-        run([(name, usual, 0) for name in names])
-        ranked = sorted(names, key=lambda name: -found[name, usual, 0].accuracy)
-        run([job for job in itertools.product(ranked[:_BEST], difficulties, _SEEDS) if job not in found])
-    advised = [_summarise(name, {job: ran for job, ran in found.items() if job[0] == name}) for name in ranked]
-    return sorted(advised[:_BEST], key=lambda one: -one.mean) + advised[_BEST:]
+        run_jobs([(name, usual, 0) for name in names])
+        ranked = sorted(names, key=lambda name: -results[name, usual, 0].accuracy)
+        run_jobs([job for job in itertools.product(ranked[:_FINALISTS], difficulties, _SEEDS) if job not in results])
+    recommendations = [
+        _summarise(name, {job: result for job, result in results.items() if job[0] == name}) for name in ranked
+    ]
+    return (
+        sorted(recommendations[:_FINALISTS], key=lambda recommendation: -recommendation.mean)
+        + recommendations[_FINALISTS:]
+    )
 
 
 @dataclass(frozen=True, slots=True)
-class _Ran:
+class _Result:
     accuracy: float
     wire_bytes: float
     promise: str
@@ -162,28 +168,34 @@ def _fits(name: str, shape: Shape) -> bool:
     return ALGORITHMS[name].in_cells != "always" or shape.agents >= CellSection().min
 
 
-def _simulate_once(shape: Shape, learner: str, separation: float, seed: int) -> _Ran:
-    agents, _ = shape.simulated
+def _simulate_once(shape: Shape, learner: str, separation: float, seed: int) -> _Result:
+    agents, _ = shape.simulated_size
     keys: dict[str, Any] = {"learner": learner, "agents": agents, "epsilon": shape.epsilon, "seed": seed}
     if shape.unlike:
-        keys["data.partition"] = _UNLIKE
+        keys["data.partition"] = _SKEWED_PARTITION
     planned = plan(run_spec({**keys, "data": "made-up"}, "advise").options(), mixture(shape, separation, seed))
     run = simulate_plan(planned)
-    own = planned.config.learner
+    learner_config = planned.config.learner
     decisive = ("steps", "step_size", "clip", "sampling", "batch", "mixing")
-    chosen = {key: getattr(own, key) for key in decisive if getattr(own, key, None) is not None and not own.unused(key)}
+    settings = {
+        key: getattr(learner_config, key)
+        for key in decisive
+        if getattr(learner_config, key, None) is not None and not learner_config.unused(key)
+    }
     sent = run.wire_bytes / agents
-    return _Ran(run.final["accuracy_mean"], sent, str(run.privacy["threat_model"]), chosen)
+    return _Result(run.final["accuracy_mean"], sent, str(run.privacy["threat_model"]), settings)
 
 
-def _summarise(name: str, found: Mapping[tuple[str, float, int], _Ran]) -> Advised:
+def _summarise(name: str, results: Mapping[tuple[str, float, int], _Result]) -> Recommendation:
     accuracies: dict[float, tuple[float, ...]] = {}
-    for (_, separation, _), ran in found.items():
-        accuracies[separation] = (*accuracies.get(separation, ()), ran.accuracy)
-    one = next(iter(found.values()))
-    known = ALGORITHMS[name]
-    local = known.in_cells != "always"
-    return Advised(name, accuracies, one.wire_bytes, one.promise, known.one_member, local, one.settings)
+    for (_, separation, _), result in results.items():
+        accuracies[separation] = (*accuracies.get(separation, ()), result.accuracy)
+    first = next(iter(results.values()))
+    algorithm = ALGORITHMS[name]
+    local = algorithm.in_cells != "always"
+    return Recommendation(
+        name, accuracies, first.wire_bytes, first.promise, algorithm.one_member, local, first.settings
+    )
 
 
 def separations(shape: Shape) -> tuple[float, float, float]:
@@ -219,15 +231,15 @@ def _draw_mixture(
 
 
 def mixture(shape: Shape, separation: float, seed: int) -> DataSet:
-    """Generate records for a shape, with one normal distribution per class, mostly along few directions, within -1 … 1.
+    """Generate records in -1 … 1 for a shape, with one normal distribution per class, mostly along a few directions.
 
     Args:
         shape: the shape of the fleet.
         separation: how far the class means lie from their centre, in standard deviations.
         seed: seed for all random draws.
     """
-    agents, each = shape.simulated
-    count, features = agents * each + _TEST, shape.features
+    agents, per_agent = shape.simulated_size
+    count, features = agents * per_agent + _TEST, shape.features
     _, _, values, labels = _draw_mixture(shape, separation, seed, count)
     values = np.clip(values / (3 * np.sqrt(1 + (separation**2) / features)), -1, 1)
     values *= _MIN_SPAN ** np.random.default_rng((_SPANS, features)).random(features)

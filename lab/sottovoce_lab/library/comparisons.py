@@ -9,7 +9,7 @@ from sottovoce.config import CellSection
 from sottovoce.data import DataSet
 from sottovoce.registry import ALGORITHMS, loaded_algorithms
 
-from sottovoce_lab.experiments.kept_runs import processes
+from sottovoce_lab.experiments.saved_runs import processes
 from sottovoce_lab.library.simulation import simulate_plan
 from sottovoce_lab.papers.cells import half_interval
 from sottovoce_lab.simulator import Faults
@@ -17,7 +17,7 @@ from sottovoce_lab.testbed.options import Options
 from sottovoce_lab.testbed.plan import Plan, plan
 
 SEEDS = 3
-_ALONE = 4  # how many devices per seed are simulated alone
+_DEVICES_ALONE = 4  # how many devices per seed are simulated alone
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,31 +49,30 @@ class Comparison:
         }
 
 
-def run_comparisons(asked: Plan) -> list[Comparison]:
+def run_comparisons(planned: Plan) -> list[Comparison]:
     """Simulate variants of a run, and return their accuracies.
 
-    The variants are a single device with the same ε, noise that secure sums share out, and no noise. The list is empty
-    for
+    The variants are a single device with the same ε, secure sums with shared noise, and no noise. The list is empty for
     runs that are not classifications.
 
     Args:
-        asked: the plan for the run.
+        planned: the plan for the run.
     """
-    options = replace(asked.options, transport="memory", faults=Faults(), fault_words=[])
-    if asked.classes < 2 or not ALGORITHMS[options.learner].predicts:
+    options = replace(planned.options, transport="memory", faults=Faults(), fault_words=[])
+    if planned.classes < 2 or not ALGORITHMS[options.learner].predicts:
         return []
     budget = "no ε" if options.epsilon is None else f"ε = {options.epsilon:g}"
     variants: dict[str, _Variant] = {f"one device alone, {budget}": _run_alone}
     if options.epsilon is not None:
         if options.learner != _secure_sums_learner() and options.agents >= CellSection().min:
-            variants[f"secure sums, {budget}"] = _by_secure_sums
-        variants["no noise at all"] = _without_noise
+            variants[f"secure sums, {budget}"] = _run_secure_sums
+        variants["no noise at all"] = _run_noise_free
     with processes(len(variants) * SEEDS) as pool:
         runs = {
             label: [pool.submit(variant, replace(options, seed=options.seed + seed)) for seed in range(SEEDS)]
             for label, variant in variants.items()
         }
-        return [_summarise(label, [run.result() for run in found]) for label, found in runs.items()]
+        return [_summarise(label, [run.result() for run in futures]) for label, futures in runs.items()]
 
 
 _Outcome = tuple[float, str]
@@ -87,31 +86,33 @@ def _summarise(label: str, outcomes: Sequence[_Outcome]) -> Comparison:
     return Comparison(label, float(accuracies.mean()), half_interval(accuracies), len(outcomes), outcomes[0][1])
 
 
-def _without_noise(options: Options) -> _Outcome:
+def _run_noise_free(options: Options) -> _Outcome:
     run = simulate_plan(plan(replace(options, epsilon=None)))
     return run.final["accuracy_mean"], "no one: every message may reveal records"
 
 
-def _by_secure_sums(options: Options) -> _Outcome:
-    kept = {key: value for key, value in options.settings.items() if key.startswith("data.")}
+def _run_secure_sums(options: Options) -> _Outcome:
+    data_settings = {key: value for key, value in options.settings.items() if key.startswith("data.")}
     run = simulate_plan(
-        plan(replace(options, learner=_secure_sums_learner(), topology="full", settings=kept, model=None))
+        plan(replace(options, learner=_secure_sums_learner(), topology="full", settings=data_settings, model=None))
     )
     return run.final["accuracy_mean"], str(run.privacy["threat_model"])
 
 
 def _secure_sums_learner() -> str:
     """Return the name of the first learner that trains a model and always uses secure sums."""
-    return next(name for name, known in loaded_algorithms().items() if known.in_cells == "always" and known.predicts)
+    return next(
+        name for name, algorithm in loaded_algorithms().items() if algorithm.in_cells == "always" and algorithm.predicts
+    )
 
 
 def _run_alone(options: Options) -> _Outcome:
     """Return the mean accuracy of some devices, each of which learns only from its own records."""
-    whole = plan(options)
+    planned = plan(options)
     accuracies = []
-    kept = {key: value for key, value in options.settings.items() if key != "data.partition"}
-    for own in whole.raw[:: max(1, len(whole.raw) // _ALONE)][:_ALONE]:
-        data = DataSet(whole.name, own, whole.classes, whole.bounds, whole.raw_test)
-        run = simulate_plan(plan(replace(options, agents=1, topology="full", settings=kept), data))
+    settings = {key: value for key, value in options.settings.items() if key != "data.partition"}
+    for records in planned.raw[:: max(1, len(planned.raw) // _DEVICES_ALONE)][:_DEVICES_ALONE]:
+        data = DataSet(planned.name, records, planned.classes, planned.bounds, planned.raw_test)
+        run = simulate_plan(plan(replace(options, agents=1, topology="full", settings=settings), data))
         accuracies.append(run.final["accuracy_mean"])
     return float(np.mean(accuracies)), "anyone who gets its model"

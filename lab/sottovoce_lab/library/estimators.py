@@ -34,7 +34,7 @@ class _Fleet(BaseEstimator):  # type: ignore[misc]
         epsilon: the total ε in each device's budget; infinity for no noise.
         delta: the total δ in each device's budget.
         bounds: the publicly known lowest and highest feature values, each a single number or one number per feature. If
-            None, the range of the training records is used and a PrivacyWarning is issued, since that range reveals
+            None, the range of the training records is used and a PrivacyWarning is issued, because that range reveals
             information about single records.
         cycles: number of cycles of each device; by default 60, or as many as the learner's steps need.
         settings: additional keys of a device's configuration.
@@ -80,12 +80,14 @@ class _Fleet(BaseEstimator):  # type: ignore[misc]
         self.n_iter_ = planned.options.cycles
         self._transform, self._kernel, self._bounds = planned.transform, planned.family.model, planned.bounds
 
-    def _ranges(self, features: Floats, bounds: tuple[ArrayLike, ArrayLike] | None, what: str) -> tuple[Floats, Floats]:
+    def _ranges(
+        self, features: Floats, bounds: tuple[ArrayLike, ArrayLike] | None, parameter: str
+    ) -> tuple[Floats, Floats]:
         """Return each column's range, as declared or from the training records; its width is never 0."""
         if bounds is None:
             warnings.warn(
-                f"{what} was not given, so the range of the training records is used, which reveals information about "
-                "single records; specify a range that does not depend on the records",
+                f"{parameter} was not given, so the range of the training records is used, which reveals information "
+                "about single records; specify a range that does not depend on the records",
                 PrivacyWarning,
                 stacklevel=3,
             )
@@ -113,16 +115,16 @@ class FleetClassifier(ClassifierMixin, _Fleet):  # type: ignore[misc]
         """
         features, labels = validate_data(self, X, y, dtype=np.float64)
         check_classification_targets(labels)
-        self.classes_, places = np.unique(labels, return_inverse=True)
+        self.classes_, indices = np.unique(labels, return_inverse=True)
         if len(self.classes_) < 2:
             raise ValueError(
                 f"FleetClassifier requires records of at least 2 classes, but got 1 class, {self.classes_[0]}"
             )
         bounds = self._ranges(features, self.bounds, "bounds")
-        whole = (features, places.astype(np.int64))
-        shown = (whole[0][:1], whole[1][:1])  # nothing is evaluated here, so no records are held out
+        records = (features, indices.astype(np.int64))
+        sample = (records[0][:1], records[1][:1])  # nothing is evaluated here, so no records are held out
         self._fit_fleet(
-            assemble_dataset(ARRAYS, whole, test=shown, classes=len(self.classes_), bounds=bounds, origin="X, y")
+            assemble_dataset(ARRAYS, records, test=sample, classes=len(self.classes_), bounds=bounds, origin="X, y")
         )
         return self
 
@@ -181,22 +183,26 @@ class FleetRegressor(RegressorMixin, _Fleet):  # type: ignore[misc]
         self._features = self._ranges(features, self.bounds, "bounds")
         column = targets.astype(np.float64)[:, np.newaxis]
         self._target = self._ranges(column, self.target_bounds, "target_bounds")
-        rows = np.hstack([_with_constant(_scaled(features, self._features)), _scaled(column, self._target)])
-        whole = (rows, np.zeros(len(rows), dtype=np.int64))
-        shown = (rows[:1], whole[1][:1])
-        wide = (np.full(rows.shape[1], -1.0), np.full(rows.shape[1], 1.0))
-        self._fit_fleet(assemble_dataset(ARRAYS, whole, test=shown, classes=1, bounds=wide, origin="X, y"))
+        rows = np.hstack(
+            [_with_constant(_scale_to_unit_range(features, self._features)), _scale_to_unit_range(column, self._target)]
+        )
+        records = (rows, np.zeros(len(rows), dtype=np.int64))
+        sample = (rows[:1], records[1][:1])
+        unit_bounds = (np.full(rows.shape[1], -1.0), np.full(rows.shape[1], 1.0))
+        self._fit_fleet(assemble_dataset(ARRAYS, records, test=sample, classes=1, bounds=unit_bounds, origin="X, y"))
         return self
 
     def predict(self, X: ArrayLike) -> Floats:
         """Predict the target values, float64[m], for features, float[m, d]."""
         check_is_fitted(self)
-        rows = _with_constant(_scaled(validate_data(self, X, reset=False, dtype=np.float64), self._features))
+        rows = _with_constant(
+            _scale_to_unit_range(validate_data(self, X, reset=False, dtype=np.float64), self._features)
+        )
         low, high = (float(bound[0]) for bound in self._target)
         return low + (predict(self._kernel, self.model_, rows, 1) + 1) / 2 * (high - low)
 
 
-def _scaled(rows: Floats, bounds: tuple[Floats, Floats]) -> Floats:
+def _scale_to_unit_range(rows: Floats, bounds: tuple[Floats, Floats]) -> Floats:
     """Scale columns from their bounds to -1 … 1, clipping values outside."""
     low, high = bounds
     scaled: Floats = np.clip(2 * (rows - low) / (high - low) - 1, -1, 1)

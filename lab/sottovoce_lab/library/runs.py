@@ -58,12 +58,12 @@ class Runs(Sequence[Run]):
         self._runs = tuple(runs)
 
     @overload
-    def __getitem__(self, place: int) -> Run: ...
+    def __getitem__(self, index: int) -> Run: ...
     @overload
-    def __getitem__(self, place: slice) -> "Runs": ...
-    def __getitem__(self, place: int | slice) -> "Run | Runs":
+    def __getitem__(self, index: slice) -> "Runs": ...
+    def __getitem__(self, index: int | slice) -> "Run | Runs":
         """Return one run, or a slice of the runs as Runs."""
-        return Runs(self._runs[place]) if isinstance(place, slice) else self._runs[place]
+        return Runs(self._runs[index]) if isinstance(index, slice) else self._runs[index]
 
     def __len__(self) -> int:
         return len(self._runs)
@@ -90,8 +90,7 @@ class Runs(Sequence[Run]):
     def plot(self, axes: "Axes | None" = None, measure: str = "accuracy_mean") -> "Axes":
         """Plot a measure's mean over seeds, against ε or over cycles.
 
-        The plot is against ε, with 95 % intervals, if the runs have more than one ε, and over cycles if they have only
-        one.
+        If the runs have more than one ε, the plot is against ε, with 95 % intervals; otherwise, it is over cycles.
 
         Args:
             axes: matplotlib axes to plot on; None for new axes.
@@ -110,26 +109,30 @@ class Runs(Sequence[Run]):
         if any(measure not in run.final for run in self):
             raise UsageError(f"measure {measure}: unknown measure; choose one of {', '.join(self[0].final)}")
         axes = pyplot.subplots()[1] if axes is None else axes
-        several = len({run.epsilon for run in self}) > 1
+        has_several_budgets = len({run.epsilon for run in self}) > 1
         for learner in dict.fromkeys(run.learner for run in self):
-            own = [run for run in self if run.learner == learner]
-            if several:
-                self._against_epsilon(axes, own, measure)
+            learner_runs = [run for run in self if run.learner == learner]
+            if has_several_budgets:
+                self._plot_against_epsilon(axes, learner_runs, measure)
             else:
-                curves = np.stack([run.curves[measure] for run in own])
-                axes.plot(own[0].cycles, curves.mean(axis=0), label=learner)
-        if measure.startswith("accuracy") and (trivial := self[0].majority) is not None:
-            axes.axhline(trivial, color="grey", linestyle=":", label="majority class")
-        axes.set_xlabel("ε" if several else "cycle")
+                curves = np.stack([run.curves[measure] for run in learner_runs])
+                axes.plot(learner_runs[0].cycles, curves.mean(axis=0), label=learner)
+        if measure.startswith("accuracy") and (majority := self[0].majority) is not None:
+            axes.axhline(majority, color="grey", linestyle=":", label="majority class")
+        axes.set_xlabel("ε" if has_several_budgets else "cycle")
         axes.set_ylabel(measure.replace("_", " "))
         axes.legend()
         return axes
 
     @staticmethod
-    def _against_epsilon(axes: "Axes", runs: Sequence[Run], measure: str) -> None:
+    def _plot_against_epsilon(axes: "Axes", runs: Sequence[Run], measure: str) -> None:
         budgets = sorted({run.epsilon for run in runs})
-        found = [np.array([run.final[measure] for run in runs if run.epsilon == budget]) for budget in budgets]
-        halves = [half_interval(values) if len(values) > 1 else 0.0 for values in found]
+        values_by_budget = [
+            np.array([run.final[measure] for run in runs if run.epsilon == budget]) for budget in budgets
+        ]
+        halves = [half_interval(values) if len(values) > 1 else 0.0 for values in values_by_budget]
         label = runs[0].learner
-        axes.errorbar(budgets, [float(values.mean()) for values in found], yerr=halves, marker="o", label=label)
+        axes.errorbar(
+            budgets, [float(values.mean()) for values in values_by_budget], yerr=halves, marker="o", label=label
+        )
         axes.set_xscale("log")

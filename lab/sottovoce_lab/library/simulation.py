@@ -27,7 +27,7 @@ ARRAYS = "arrays"
 """Data set name, in reports, for arrays that the caller provides."""
 
 
-class _Remembering:
+class _RecordingMeter:
     """A meter that also stores the final models.
 
     Args:
@@ -84,43 +84,43 @@ def simulate(
     Raises:
         SottovoceError: if a setting is invalid; the message names its key.
     """
-    found = data_set(data, bounds, test)
+    dataset = data_set(data, bounds, test)
     learners = [learner] if isinstance(learner, str) else list(learner)
-    budgets = [float(epsilon)] if isinstance(epsilon, int | float) else [float(one) for one in epsilon]
+    budgets = [float(epsilon)] if isinstance(epsilon, int | float) else [float(value) for value in epsilon]
     seeds = [seed] if isinstance(seed, int) else list(seed)
     if not (learners and budgets and seeds):
         raise UsageError("simulate: specify at least one learner, one ε and one seed")
     runs = []
-    for name, budget, one in product(learners, budgets, seeds):
+    for name, budget, run_seed in product(learners, budgets, seeds):
         keys = {
             "learner": name,
             "agents": agents,
             "epsilon": budget,
             "delta": delta,
             **({} if cycles is None else {"cycles": cycles}),
-            "seed": one,
+            "seed": run_seed,
             "data": data if isinstance(data, str) else ARRAYS,
             **(settings or {}),
         }
-        runs.append(simulate_plan(plan(run_spec(keys, "simulate").options(), found)))
+        runs.append(simulate_plan(plan(run_spec(keys, "simulate").options(), dataset)))
     return Runs(runs)
 
 
 def simulate_plan(planned: Plan) -> Run:
     """Simulate a plan and return the resulting run."""
-    meter = _Remembering(meter_of(planned))
+    meter = _RecordingMeter(meter_of(planned))
     report = memory.run(planned, Watcher(), meter=cast(AnyMeter, meter))
     report.baselines = lambda: None  # apart from the majority class, these take longer than the run
     document, options = report.document(), planned.options
     names = [name for name, value in document["final"].items() if isinstance(value, int | float)]
     curve = document["curve"]
-    measured = [name for name in names if all(name in point for point in curve)]
+    curve_names = [name for name in names if all(name in point for point in curve)]
     return Run(
         learner=options.learner,
         epsilon=math.inf if options.epsilon is None else options.epsilon,
         seed=options.seed,
         cycles=np.array([point["cycle"] for point in curve], dtype=np.int64),
-        curves={name: np.array([point[name] for point in curve], dtype=np.float64) for name in measured},
+        curves={name: np.array([point[name] for point in curve], dtype=np.float64) for name in curve_names},
         final={name: float(document["final"][name]) for name in names},
         majority=majority(planned.test) if planned.classes > 1 else None,
         privacy=document["privacy"],
@@ -152,8 +152,8 @@ def data_set(
     if features.ndim != 2:
         raise UsageError(f"features of shape {features.shape}: pass float[n, d], with one row per record")
     low, high = (_broadcast(bound, features.shape[1]) for bound in bounds)
-    held_out = None if test is None else (np.asarray(test[0]), np.asarray(test[1]))
-    return assemble_dataset(ARRAYS, (features, labels), test=held_out, bounds=(low, high), origin="data")
+    test_arrays = None if test is None else (np.asarray(test[0]), np.asarray(test[1]))
+    return assemble_dataset(ARRAYS, (features, labels), test=test_arrays, bounds=(low, high), origin="data")
 
 
 def _broadcast(bound: ArrayLike, features: int) -> NDArray[np.float64]:

@@ -19,8 +19,8 @@ CHUNK_BYTES = 2**24
 """Approximate maximum size, in bytes, of all tensors in one call of the graph."""
 MAX_EXAMPLES = 64
 """Maximum number of examples per call."""
-MAX_PLACES = 1024
-"""Maximum product of the number of examples and the number of places in their factored gradients, per call."""
+MAX_POSITIONS = 1024
+"""Maximum product of the number of examples and the number of positions in their factored gradients, per call."""
 
 
 def build(declaration: Declaration, real: DTypeLike = np.float32) -> ModelProto:
@@ -44,12 +44,12 @@ def build(declaration: Declaration, real: DTypeLike = np.float32) -> ModelProto:
     mask = tape.input("mask", np.bool_, ["B"])
     clip = tape.input("clip", np.float64, [])
 
-    scores, back = declaration.network.apply(
-        tape, _shaped(tape, features, declaration), _split_parameters(tape, flat, declaration)
+    scores, pull_back = declaration.network.apply(
+        tape, _reshape_features(tape, features, declaration), _split_parameters(tape, flat, declaration)
     )
-    measured = LOSSES[declaration.loss](tape, scores, labels, declaration.classes)
-    _, contributions = back(measured.slopes)
-    losses = tape.op("Where", mask, tape.cast(measured.losses, np.float64), tape.constant(0, np.float64))
+    loss_values = LOSSES[declaration.loss](tape, scores, labels, declaration.classes)
+    _, contributions = pull_back(loss_values.slopes)
+    losses = tape.op("Where", mask, tape.cast(loss_values.losses, np.float64), tape.constant(0, np.float64))
     model = tape.model(
         [
             ("loss", tape.op("ReduceSum", losses, keepdims=0), np.float64, []),
@@ -103,7 +103,7 @@ def build_forward(declaration: Declaration, parameters: NDArray[np.float64]) -> 
         tensor.name: tape.constant(part.reshape(tensor.shape), name=tensor.name)
         for tensor, part in zip(tensors, parts, strict=True)
     }
-    scores, _ = declaration.network.apply(tape, _shaped(tape, features, declaration), weights)
+    scores, _ = declaration.network.apply(tape, _reshape_features(tape, features, declaration), weights)
     predicted = predictions(tape, scores, declaration.classes, declaration.outputs)
     return tape.model(
         [
@@ -113,7 +113,7 @@ def build_forward(declaration: Declaration, parameters: NDArray[np.float64]) -> 
     )
 
 
-def _shaped(tape: Tape, features: Value, declaration: Declaration) -> Value:
+def _reshape_features(tape: Tape, features: Value, declaration: Declaration) -> Value:
     shape = declaration.network.input
     return features if len(shape) == 1 else tape.reshape(features, -1, *shape)
 
@@ -127,9 +127,9 @@ def _split_parameters(tape: Tape, flat: Value, declaration: Declaration) -> Weig
 
 
 def _chunk(declaration: Declaration, contributions: Sequence[Contribution]) -> int:
-    """Return the number of examples per call, which is the largest power of two within the limits, but at least 1."""
-    passed = sum(prod(shape) for shape in declaration.network.shapes)
-    floats = declaration.features + 2 * passed + sum(part.floats for part in contributions)
-    places = max(part.places for part in contributions)
-    most = min(MAX_EXAMPLES, MAX_PLACES // places, CHUNK_BYTES // (4 * floats))
-    return 1 << max(0, most.bit_length() - 1)
+    """Return the number of examples per call: the largest power of two within the limits, but at least 1."""
+    activations = sum(prod(shape) for shape in declaration.network.shapes)
+    floats = declaration.features + 2 * activations + sum(part.floats for part in contributions)
+    positions = max(part.positions for part in contributions)
+    maximum = min(MAX_EXAMPLES, MAX_POSITIONS // positions, CHUNK_BYTES // (4 * floats))
+    return 1 << max(0, maximum.bit_length() - 1)

@@ -31,11 +31,11 @@ OLDEST_OPSET = 13
 
 _OLDEST_IR = 4
 _MAX_NODES = 2**15
-_MAX_IN_A_TENSOR = 2**28
-_MAX_IN_AN_ATTRIBUTE = 2**12
+_MAX_TENSOR_NUMBERS = 2**28
+_MAX_ATTRIBUTE_VALUES = 2**12
 _DOMAINS = ("", "ai.onnx")
-_CONTROL = frozenset({"If", "Loop", "Scan", "SequenceMap"})
-_CHANCE = frozenset(
+_CONTROL_FLOW = frozenset({"If", "Loop", "Scan", "SequenceMap"})
+_RANDOM = frozenset(
     {"Bernoulli", "Multinomial", "RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike"}
 )
 _CONTRACT = {  # dtype and number of dimensions of a graph's inputs and outputs
@@ -117,13 +117,13 @@ def forward_bytes(raw: bytes, file: str) -> ModelProto:
     return model
 
 
-def parse_model(raw: bytes, file: str, opset_is_read: Callable[[int], bool]) -> ModelProto:
+def parse_model(raw: bytes, file: str, is_supported_opset: Callable[[int], bool]) -> ModelProto:
     """Parse a model, and run the checks that apply to every kind of file.
 
     Args:
         raw: the file's bytes, which must already have passed `scan`.
         file: the file name, for error messages.
-        opset_is_read: returns whether an operator set version is supported.
+        is_supported_opset: returns whether an operator set version is supported.
 
     Raises:
         ConfigError: if a check fails; the message names the cause and the remedy.
@@ -134,7 +134,7 @@ def parse_model(raw: bytes, file: str, opset_is_read: Callable[[int], bool]) -> 
         raise ConfigError(f"{file}: the file is not an ONNX model, or is corrupt; export it again") from error
     check_tensors(model, file)
     opset = _check_versions(model, file)
-    if not opset_is_read(opset):
+    if not is_supported_opset(opset):
         raise ConfigError(
             f"{file}: the model uses operator set version {opset}, which is not supported: export it with opset 21"
         )
@@ -165,23 +165,23 @@ def _check_nodes(model: ModelProto, opset: int, file: str) -> None:
     if len(model.graph.node) > _MAX_NODES:
         raise ConfigError(f"{file}: the model has more than {_MAX_NODES} operations: use a smaller model")
     for node in model.graph.node:
-        which = f"operator {node.op_type[:40]!r} of node {(node.name or ', '.join(node.output))[:80]!r}"
+        operator = f"operator {node.op_type[:40]!r} of node {(node.name or ', '.join(node.output))[:80]!r}"
         if node.domain not in _DOMAINS:
             raise ConfigError(
-                f"{file}: {which} is custom, of domain {node.domain[:40]!r}; only ONNX's own operators are allowed: "
+                f"{file}: {operator} is custom, of domain {node.domain[:40]!r}; only ONNX's own operators are allowed: "
                 "replace it"
             )
-        if node.op_type in _CONTROL or any(entry.HasField("g") or entry.graphs for entry in node.attribute):
-            raise ConfigError(f"{file}: {which} runs a nested graph (control flow): unroll it")
-        if node.op_type in _CHANCE:
-            raise ConfigError(f"{file}: {which} draws random numbers, which is not allowed: remove it")
-        if any(max(len(entry.ints), len(entry.floats)) > _MAX_IN_AN_ATTRIBUTE for entry in node.attribute):
-            raise ConfigError(f"{file}: an attribute of {which} has too many values; export the model again")
+        if node.op_type in _CONTROL_FLOW or any(entry.HasField("g") or entry.graphs for entry in node.attribute):
+            raise ConfigError(f"{file}: {operator} runs a nested graph (control flow): unroll it")
+        if node.op_type in _RANDOM:
+            raise ConfigError(f"{file}: {operator} draws random numbers, which is not allowed: remove it")
+        if any(max(len(entry.ints), len(entry.floats)) > _MAX_ATTRIBUTE_VALUES for entry in node.attribute):
+            raise ConfigError(f"{file}: an attribute of {operator} has too many values; export the model again")
         if any(entry.ref_attr_name for entry in node.attribute):
-            raise ConfigError(f"{file}: {which} refers to attributes of a missing function: export it again")
+            raise ConfigError(f"{file}: {operator} refers to attributes of a missing function: export it again")
         if not defs.has(node.op_type, max_inclusive_version=opset):
             raise ConfigError(
-                f"{file}: {which} is not known in operator set version {opset}: export the model with opset 21"
+                f"{file}: {operator} is not known in operator set version {opset}: export the model with opset 21"
             )
 
 
@@ -195,7 +195,7 @@ def _check_by_onnx(model: ModelProto, file: str) -> None:
         raise ConfigError(f"{file}: the file is not a valid ONNX model ({reason}); export it again") from error
     for value in [*inferred.graph.value_info, *inferred.graph.input, *inferred.graph.output]:
         known = [length for length in lengths(value) if length is not None]
-        if prod(known) > _MAX_IN_A_TENSOR:
+        if prod(known) > _MAX_TENSOR_NUMBERS:
             raise ConfigError(
                 f"{file}: the intermediate tensor {value.name[:80]!r} would have {prod(known)} numbers per example, "
                 "which is too large for a device: use a smaller model"
@@ -209,7 +209,7 @@ def lengths(value: ValueInfoProto) -> list[int | None]:
 
 
 def _check_contract(model: ModelProto, facts: GraphFacts, file: str) -> None:
-    """Check that the inputs and outputs are the ones a vault uses, with the sizes in the graph's description."""
+    """Check that the inputs and outputs are those that a vault uses, with the sizes in the graph's description."""
     graph = model.graph
     kind = TensorProto.FLOAT if facts.classes == 1 else TensorProto.INT64
     sizes = {"parameters": facts.size, "gradient_sum": facts.size, "features": facts.features}
@@ -221,9 +221,9 @@ def _check_contract(model: ModelProto, facts: GraphFacts, file: str) -> None:
                 "`sottovoce model build`"
             )
         for value in values:
-            shape, (wanted, rank) = lengths(value), contract[value.name]
-            right = value.type.tensor_type.elem_type == wanted and len(shape) == rank
-            if not right or (value.name in sizes and shape[-1] != sizes[value.name]):
+            shape, (dtype, rank) = lengths(value), contract[value.name]
+            matches = value.type.tensor_type.elem_type == dtype and len(shape) == rank
+            if not matches or (value.name in sizes and shape[-1] != sizes[value.name]):
                 raise ConfigError(
                     f"{file}: {value.name} does not have the described type and shape; make the graph with "
                     "`sottovoce model build`"

@@ -1,4 +1,4 @@
-"""Compute the sum of clipped gradients from per-example gradients, which is the arithmetic that the privacy proof uses.
+"""Compute the sum of clipped gradients from per-example gradients, with the arithmetic that the privacy proof uses.
 
 Each example's gradient consists of float32 numbers that depend only on that example and the parameters. All further
 steps (the norm, the scale factor and the sum) use float64 (docs/decisions/0024-gradients-in-the-graph.md).
@@ -16,8 +16,8 @@ from sottovoce_lab.models.tape import Tape, Value
 
 CANCELLATION = 2.0**-20
 """Fraction of (Σ_l ‖A_l‖ ‖D_l‖)² added to the squared norm of a factored gradient."""
-MAX_PLACES = 64
-"""Maximum number L of places in a factored gradient."""
+MAX_POSITIONS = 64
+"""Maximum number L of positions in a factored gradient."""
 
 
 class Contribution(Protocol):
@@ -29,8 +29,8 @@ class Contribution(Protocol):
         ...
 
     @property
-    def places(self) -> int:
-        """The number L of places per example if products of all pairs of places are computed, otherwise 1."""
+    def positions(self) -> int:
+        """The number L of positions per example if products of all pairs of positions are computed, otherwise 1."""
         ...
 
     def squared_norm(self, tape: Tape) -> Value:
@@ -66,8 +66,8 @@ class Materialised:
         return 3 * self.size
 
     @property
-    def places(self) -> int:
-        """The number of places, which is 1; see Contribution.places."""
+    def positions(self) -> int:
+        """The number of positions, always 1; see Contribution.positions."""
         return 1
 
     def squared_norm(self, tape: Tape) -> Value:
@@ -81,7 +81,7 @@ class Materialised:
 
 
 @dataclass(frozen=True, slots=True)
-class Turned:
+class Transposed:
     """Gradients of a weight float[M, K], stored in parts in the transposed layout K × M. Only their sum is transposed.
 
     Attributes:
@@ -102,8 +102,8 @@ class Turned:
         return sum(part.floats for part in self.parts) + self.work
 
     @property
-    def places(self) -> int:
-        """The number of places, which is 1; see Contribution.places."""
+    def positions(self) -> int:
+        """The number of positions, always 1; see Contribution.positions."""
         return 1
 
     def squared_norm(self, tape: Tape) -> Value:
@@ -113,7 +113,7 @@ class Turned:
     def weighted_sum(self, tape: Tape, ok: Value, weight: Value) -> Value:
         """Record the weighted sum; see Contribution.weighted_sum."""
         sums = (part.weighted_sum(tape, ok, weight) for part in self.parts)
-        grouped = (tape.reshape(one, self.groups, -1, self.filters) for one in sums)
+        grouped = (tape.reshape(part_sum, self.groups, -1, self.filters) for part_sum in sums)
         rows = tape.reshape(tape.op("Concat", *grouped, axis=1), -1, self.filters)
         return tape.reshape(tape.op("Transpose", rows, perm=[1, 0]), -1)
 
@@ -138,8 +138,8 @@ class Outer:
         return 2 * sum(self.sizes)
 
     @property
-    def places(self) -> int:
-        """The number of places, which is 1; see Contribution.places."""
+    def positions(self) -> int:
+        """The number of positions, always 1; see Contribution.positions."""
         return 1
 
     def squared_norm(self, tape: Tape) -> Value:
@@ -155,7 +155,7 @@ class Outer:
 
 @dataclass(frozen=True, slots=True)
 class Factored:
-    """Gradients Σ_l D_l ⊗ A_l of a weight float[M, K], summed over places l.
+    """Gradients Σ_l D_l ⊗ A_l of a weight float[M, K], summed over positions l.
 
     Attributes:
         D: the left factors, float32[B, M, L].
@@ -169,8 +169,8 @@ class Factored:
 
     @staticmethod
     def is_cheaper(M: int, K: int, L: int) -> bool:
-        """Return whether this form is cheaper, because there are fewer products of place pairs than weights."""
-        return 2 * L**2 < M * K and L <= MAX_PLACES
+        """Return whether this form is cheaper, because there are fewer products of position pairs than weights."""
+        return 2 * L**2 < M * K and L <= MAX_POSITIONS
 
     @property
     def floats(self) -> int:
@@ -179,16 +179,15 @@ class Factored:
         return 5 * L * (M + K) + 6 * L**2
 
     @property
-    def places(self) -> int:
-        """The number L of places; see Contribution.places."""
+    def positions(self) -> int:
+        """The number L of positions; see Contribution.positions."""
         return self.sizes[2]
 
     def squared_norm(self, tape: Tape) -> Value:
         """Record an upper bound on the squared norms; see Contribution.squared_norm.
 
         The bound is Σ_l Σ_l' (A_l·A_l') (D_l·D_l') plus a small fraction of (Σ_l ‖A_l‖ ‖D_l‖)². The terms of the first
-        sum
-        may cancel out, and the added fraction is larger than any rounding error in that sum.
+        sum may cancel out, and the added fraction is larger than any rounding error in that sum.
         """
         factors = [tape.cast(factor, np.float64) for factor in (self.D, self.A)]
         products = [tape.op("MatMul", tape.op("Transpose", factor, perm=[0, 2, 1]), factor) for factor in factors]

@@ -1,4 +1,4 @@
-"""Model declarations, which are small, readable TOML files."""
+"""Model declarations: small, readable TOML files."""
 
 import tomllib
 from dataclasses import dataclass
@@ -107,9 +107,9 @@ def _declaration(source: str) -> Declaration:
         "parameters": (sum(parameter.size for parameter in parameters), MAX_PARAMETERS),
         "numbers per example in one tensor": (max(map(prod, (network.input, *network.shapes))), _MAX_NUMBERS),
     }
-    for what, (size, most) in sizes.items():
-        if not 1 <= size <= most:
+    for name, (size, maximum) in sizes.items():
+        if not 1 <= size <= maximum:
             raise ValueError(
-                f"layers: {size} {what}; a model must have 1 … {most}: use a smaller model, or add a dense layer"
+                f"layers: {size} {name}; a model must have 1 … {maximum}: use a smaller model, or add a dense layer"
             )
     return Declaration(declared.name, declared.classes, declared.loss, network, source)

@@ -62,12 +62,11 @@ class Linear:
     classes: int
 
 
-def exported(model: PublicModel, steps: Steps, bounds: Bounds | None, facts: dict[str, Any]) -> ModelProto:
+def export_model(model: PublicModel, steps: Steps, bounds: Bounds | None, facts: dict[str, Any]) -> ModelProto:
     """Return an ordinary ONNX model that maps `features` float32[B, d] to `scores` float32[B, k] and `predictions`.
 
-    `predictions` are labels, int64[B], or in a regression values, float32[B]. The model includes the transform, in
-    which
-    case `features` are the raw features, if the transform can be implemented as a graph and its ranges are known.
+    `predictions` are labels, int64[B], or in a regression values, float32[B]. If the transform can be implemented as a
+    graph and its ranges are known, the model includes the transform, and `features` are the raw features.
 
     Args:
         model: the model to export.
@@ -78,16 +77,16 @@ def exported(model: PublicModel, steps: Steps, bounds: Bounds | None, facts: dic
     Raises:
         ConfigError: if the model does not make predictions, or its parameters do not fit.
     """
-    core = _core(model)
+    core = _core_model(model)
     included = facts["ranges"] != "unknown" and has_prelude(steps)
-    whole = (
-        _joined(_transform_model(facts["features"], steps, bounds), core) if included and (steps or bounds) else core
+    onnx_model = (
+        _join(_transform_model(facts["features"], steps, bounds), core) if included and (steps or bounds) else core
     )
-    meaning = "as they are measured" if included else "after the transform"
-    described = {**facts, "transform_included": included, "input": f"features {meaning}"}
-    helper.set_model_props(whole, {KEY: json.dumps(described, ensure_ascii=False)})
-    checker.check_model(whole, full_check=True)
-    return whole
+    input_form = "as they are measured" if included else "after the transform"
+    metadata = {**facts, "transform_included": included, "input": f"features {input_form}"}
+    helper.set_model_props(onnx_model, {KEY: json.dumps(metadata, ensure_ascii=False)})
+    checker.check_model(onnx_model, full_check=True)
+    return onnx_model
 
 
 def coefficients(model: PublicModel) -> dict[str, Any]:
@@ -112,7 +111,7 @@ def coefficients(model: PublicModel) -> dict[str, Any]:
     }
 
 
-def _core(model: PublicModel) -> ModelProto:
+def _core_model(model: PublicModel) -> ModelProto:
     if model.declaration is not None:
         return build_forward(model.declaration, model.parameters)
     tape = Tape()
@@ -155,21 +154,21 @@ def _perceptron(tape: Tape, features: Value, model: PublicModel) -> Value:
 
 def _transform_model(features: int, steps: Steps, bounds: Bounds | None) -> ModelProto:
     tape = Tape()
-    given = tape.input("features", tape.real, ["B", features])
-    return tape.model([("transformed", prelude(tape, given, steps, bounds, features), tape.real, ["B", "columns"])])
+    raw = tape.input("features", tape.real, ["B", features])
+    return tape.model([("transformed", prelude(tape, raw, steps, bounds, features), tape.real, ["B", "columns"])])
 
 
-def _joined(before: ModelProto, core: ModelProto) -> ModelProto:
-    """Merge two models so that the second processes the first one's output and the first one's input is kept."""
-    whole = compose.merge_models(
-        before, core, io_map=[("transformed", "features")], prefix1="transform.", producer_name="sottovoce"
+def _join(transform: ModelProto, core: ModelProto) -> ModelProto:
+    """Merge two models: the second processes the first one's output, and the input is the first one's."""
+    merged = compose.merge_models(
+        transform, core, io_map=[("transformed", "features")], prefix1="transform.", producer_name="sottovoce"
     )
-    del whole.opset_import[1:]
-    old, new = "transform.features", "features"
-    for node in whole.graph.node:
-        node.input[:] = [new if name == old else name for name in node.input]
-    whole.graph.input[0].name = new
-    return whole
+    del merged.opset_import[1:]
+    old_name, new_name = "transform.features", "features"
+    for node in merged.graph.node:
+        node.input[:] = [new_name if name == old_name else name for name in node.input]
+    merged.graph.input[0].name = new_name
+    return merged
 
 
 def _size_mismatch(model: PublicModel) -> ConfigError:

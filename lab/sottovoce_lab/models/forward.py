@@ -1,4 +1,4 @@
-"""Read ONNX models from any program, and return a declaration with the parameters in its order.
+"""Read ONNX models from any program, and return a declaration with the parameters in the declaration's order.
 
 The graph is read from its input to its output, and each node is recognised as a layer or as a shape computation. Two
 paths that meet in an Add form a residual block, which begins at the last point that both paths share.
@@ -18,7 +18,7 @@ from sottovoce.errors import ConfigError
 from sottovoce_lab.models import forward_layers as layers
 from sottovoce_lab.models.checks import lengths
 from sottovoce_lab.models.declaration import Declaration, parse_declaration
-from sottovoce_lab.models.reading import BATCH, Layer, Node, Point, Table, Value, Vector, reshaped
+from sottovoce_lab.models.reading import BATCH, Layer, Node, Point, Table, Value, Vector, shape_after_reshape
 
 LossName = Literal["softmax", "binary", "hinge", "squared"]
 
@@ -42,9 +42,9 @@ _LAYERS: dict[str, Callable[[Node], Point]] = {
     "Softmax": layers.softmax,
     "Tanh": layers.elementwise("tanh"),
 }
-_THROUGH = ("Identity", "Dropout", "Cast")
+_PASS_THROUGH = ("Identity", "Dropout", "Cast")
 _RESHAPES = ("Flatten", "Reshape", "Squeeze", "Unsqueeze")
-_LONGEST = 8
+_MAX_VECTOR_LENGTH = 8
 _MAX_FEATURES = 2**25
 _MAX_NODES = 4096
 
@@ -78,28 +78,28 @@ def read_forward(model: ModelProto, file: str, name: str, loss: LossName | None 
     reader = _Reader(model.graph, file)
     chain = reader.chain()
     last = chain[-1].table["kind"] if chain else ""
-    softened = last == "softmax" or (last == "sigmoid" and loss != "squared")
-    kept, width = (chain[:-1] if softened else chain), prod(reader.output.shape)
-    if any(layer.table["kind"] == "softmax" for layer in _all_layers(kept)):
+    ends_in_activation = last == "softmax" or (last == "sigmoid" and loss != "squared")
+    layers_to_train, width = (chain[:-1] if ends_in_activation else chain), prod(reader.output.shape)
+    if any(layer.table["kind"] == "softmax" for layer in _all_layers(layers_to_train)):
         raise ConfigError(
             f"{file}: the model has a softmax before its end, where it is not supported: declare the model in TOML"
         )
-    if len({id(layer) for layer in _all_layers(kept)}) < len(_all_layers(kept)):
+    if len({id(layer) for layer in _all_layers(layers_to_train)}) < len(_all_layers(layers_to_train)):
         raise ConfigError(
             f"{file}: a layer's result is used in two places that do not meet in one Add, so this is not a residual "
             "block: declare the model in TOML"
         )
     loss = loss or ("softmax" if width > 1 else "binary" if last == "sigmoid" else "squared")
-    one = 1 if loss == "squared" else 2
+    classes_of_one_score = 1 if loss == "squared" else 2
     document: Table = {
         "name": name,
         "input": [*layers.image(reader.start.shape)],
-        "classes": width if width > 1 else one,
+        "classes": width if width > 1 else classes_of_one_score,
         "loss": loss,
-        "layers": [_table(layer) for layer in kept],
+        "layers": [_table(layer) for layer in layers_to_train],
     }
     declaration = parse_declaration(tomlkit.dumps(document), file)
-    return Forward(declaration, _flat_parameters(declaration, _all_layers(kept), file))
+    return Forward(declaration, _flat_parameters(declaration, _all_layers(layers_to_train), file))
 
 
 class _Reader:
@@ -114,8 +114,8 @@ class _Reader:
             raise ConfigError(f"{file}: the model has more than {_MAX_NODES} operations: use a smaller model")
         inputs = [value for value in graph.input if value.name not in self._values]
         outputs = [value.name for value in graph.output]
-        wanted = outputs[0] if len(outputs) == 1 else "scores"
-        if len(inputs) != 1 or inputs[0].type.tensor_type.elem_type != TensorProto.FLOAT or wanted not in outputs:
+        output_name = outputs[0] if len(outputs) == 1 else "scores"
+        if len(inputs) != 1 or inputs[0].type.tensor_type.elem_type != TensorProto.FLOAT or output_name not in outputs:
             raise ConfigError(
                 f"{file}: the model must have exactly one float32 input and one output: export it with a single input "
                 "and only the scores"
@@ -129,9 +129,9 @@ class _Reader:
             )
         self.start = Point(tuple(sizes))
         self._values[inputs[0].name] = self.start
-        for proto in _leading_to(wanted, graph.node):
+        for proto in _nodes_leading_to(output_name, graph.node):
             self._read(proto)
-        output = self._values.get(wanted)
+        output = self._values.get(output_name)
         if not isinstance(output, Point) or output.part is not None or len(output.shape) > 1:
             raise ConfigError(
                 f"{file}: the output is not one row of scores per example: flatten it, and export the model again"
@@ -153,7 +153,7 @@ class _Reader:
 
     def _read_point_node(self, node: Node) -> Value:
         kind, first = node.proto.op_type, node.inputs[0]
-        if kind in _THROUGH:
+        if kind in _PASS_THROUGH:
             return node.point()
         if kind in _RESHAPES and isinstance(first, Point):
             return self._reshape(node, first)
@@ -161,13 +161,13 @@ class _Reader:
             shape: Vector = (BATCH, *first.shape)
             return shape[node.attributes.get("start", 0) : node.attributes.get("end")]
         if kind not in _LAYERS:
-            able = ", ".join(name for name in _LAYERS if name != "BatchNormalization")
-            raise node.refusal("the operator is not a known layer", f"replace it with one of {able}")
+            supported = ", ".join(name for name in _LAYERS if name != "BatchNormalization")
+            raise node.refusal("the operator is not a known layer", f"replace it with one of {supported}")
         return _LAYERS[kind](node)
 
     def _reshape(self, node: Node, point: Point) -> Point:
         target = self._target(node, point)
-        shape = reshaped(node, point, target, self._batch)
+        shape = shape_after_reshape(node, point, target, self._batch)
         if (norm := layers.read_group_reshape(node, point, shape)) is not None:
             return norm
         if point.part is not None:
@@ -175,17 +175,17 @@ class _Reader:
         if shape == point.shape:
             return point
         if point is self.start:
-            self.start = Point(shape, before=point)
+            self.start = Point(shape, previous=point)
             return self.start
         if len(shape) == 1:
-            return Point(shape, before=point, layer=Layer({"kind": "flatten"}))
+            return Point(shape, previous=point, layer=Layer({"kind": "flatten"}))
         raise node.refusal(
             "the operator reshapes a tensor inside the model", "reshape only the input; elsewhere, only flatten"
         )
 
     def _target(self, node: Node, point: Point) -> Vector:
         kind, rank = node.proto.op_type, len(point.shape) + 1
-        whole: list[int | None] = [BATCH, *point.shape]
+        dimensions: list[int | None] = [BATCH, *point.shape]
         if kind == "Flatten":
             if node.attributes.get("axis", 1) % rank != 1:
                 raise node.refusal("the operator mixes examples")
@@ -194,15 +194,15 @@ class _Reader:
             return _vector(node, 1)
         axes = node.numbers("axes", 1)
         if kind == "Squeeze":
-            gone = [place for place in range(1, rank) if whole[place] == 1] if axes is None else axes
-            gone = [axis % rank for axis in gone]
-            if any(whole[axis] != 1 for axis in gone):
+            removed = [index for index in range(1, rank) if dimensions[index] == 1] if axes is None else axes
+            removed = [axis % rank for axis in removed]
+            if any(dimensions[axis] != 1 for axis in removed):
                 raise node.refusal("the operator removes a dimension whose size is not 1")
-            kept = [length for place, length in enumerate(whole) if place not in gone]
-            return tuple(kept) if len(kept) > 1 else (BATCH, 1)
+            remaining = [length for index, length in enumerate(dimensions) if index not in removed]
+            return tuple(remaining) if len(remaining) > 1 else (BATCH, 1)
         for axis in sorted(axis % (rank + len(axes or ())) for axis in axes or ()):
-            whole.insert(axis, 1)
-        return tuple(whole)
+            dimensions.insert(axis, 1)
+        return tuple(dimensions)
 
     def _read_constant_node(self, node: Node) -> Value:
         """Evaluate a node that rearranges constants or computes a shape."""
@@ -217,7 +217,7 @@ class _Reader:
         if kind == "Transpose" and arrays:
             return np.transpose(arrays[0], node.attributes.get("perm"))
         if kind in ("Reshape", "Unsqueeze", "Squeeze") and arrays:
-            return _rearranged(node, arrays[0])
+            return _rearrange(node, arrays[0])
         if kind in ("Concat", "Gather"):
             return self._read_vector_node(node)
         raise node.refusal("the operator computes only with constants", "enable constant folding in the exporter")
@@ -227,26 +227,27 @@ class _Reader:
         if kind in ("Identity", "Cast", "Unsqueeze", "Squeeze"):
             return _vector(node, 0)
         if kind == "Concat":
-            return tuple(length for place in range(len(node.inputs)) for length in _vector(node, place))[: _LONGEST + 1]
+            values = [length for index in range(len(node.inputs)) for length in _vector(node, index)]
+            return tuple(values[: _MAX_VECTOR_LENGTH + 1])
         if kind == "Gather":
-            whole, places = _vector(node, 0), _vector(node, 1)
-            if all(place is not None and -len(whole) <= place < len(whole) for place in places):
-                return tuple(whole[place] for place in places if place is not None)
+            vector, indices = _vector(node, 0), _vector(node, 1)
+            if all(index is not None and -len(vector) <= index < len(vector) for index in indices):
+                return tuple(vector[index] for index in indices if index is not None)
         if kind == "Slice":
-            whole, starts, ends = (_vector(node, place) for place in range(3))
+            vector, starts, ends = (_vector(node, index) for index in range(3))
             if len(starts) == len(ends) == 1 and (len(node.inputs) < 5 or _vector(node, 4) == (1,)):
-                return whole[starts[0] : ends[0]]
+                return vector[starts[0] : ends[0]]
         raise node.refusal("the operator computes a shape in an unsupported way", "flatten with torch.nn.Flatten()")
 
 
-def _leading_to(output: str, nodes: Sequence[NodeProto]) -> list[NodeProto]:
+def _nodes_leading_to(output: str, nodes: Sequence[NodeProto]) -> list[NodeProto]:
     """Return the nodes that an output depends on, in order."""
-    needed, found = {output}, []
+    needed, leading = {output}, []
     for node in reversed(nodes):
         if not needed.isdisjoint(node.output):
             needed.update(node.input)
-            found.append(node)
-    return found[::-1]
+            leading.append(node)
+    return leading[::-1]
 
 
 def _constant(node: Node) -> NDArray[Any]:
@@ -259,13 +260,13 @@ def _constant(node: Node) -> NDArray[Any]:
     raise node.refusal("the operator contains a constant of an unsupported type")
 
 
-def _rearranged(node: Node, array: NDArray[Any]) -> NDArray[Any]:
+def _rearrange(node: Node, array: NDArray[Any]) -> NDArray[Any]:
     """Return a constant in its new shape, with unchanged values."""
     kind = node.proto.op_type
     try:
         if kind == "Reshape":
             target = [length for length in _vector(node, 1) if length is not None]
-            return array.reshape([array.shape[place] if length == 0 else length for place, length in enumerate(target)])
+            return array.reshape([array.shape[index] if length == 0 else length for index, length in enumerate(target)])
         axes = node.numbers("axes", 1)
         if kind == "Unsqueeze":
             return np.expand_dims(array, tuple(axes or ()))
@@ -274,10 +275,10 @@ def _rearranged(node: Node, array: NDArray[Any]) -> NDArray[Any]:
         raise node.refusal("the operator does not fit its constant", "export the model again") from error
 
 
-def _vector(node: Node, place: int) -> Vector:
+def _vector(node: Node, index: int) -> Vector:
     """Return an input that must be a short vector of integers, some of which may be unknown."""
-    value = node.inputs[place] if place < len(node.inputs) else None
-    if isinstance(value, np.ndarray) and value.dtype.kind == "i" and value.size <= _LONGEST:
+    value = node.inputs[index] if index < len(node.inputs) else None
+    if isinstance(value, np.ndarray) and value.dtype.kind == "i" and value.size <= _MAX_VECTOR_LENGTH:
         return tuple(int(number) for number in value.ravel())
     if isinstance(value, tuple):
         return value
@@ -286,23 +287,23 @@ def _vector(node: Node, place: int) -> Vector:
 
 def _all_layers(chain: Sequence[Layer]) -> list[Layer]:
     """Return all layers in order, where each block is followed by the layers in its body and then in its shortcut."""
-    found = []
+    layers = []
     for layer in chain:
-        found += [layer, *_all_layers(layer.body), *_all_layers(layer.shortcut)]
-    return found
+        layers += [layer, *_all_layers(layer.body), *_all_layers(layer.shortcut)]
+    return layers
 
 
 def _table(layer: Layer) -> Table:
     table = {**layer.table}
-    for key, inside in (("layers", layer.body), ("shortcut", layer.shortcut)):
-        if inside:
-            table[key] = [_table(one) for one in inside]
+    for key, inner_layers in (("layers", layer.body), ("shortcut", layer.shortcut)):
+        if inner_layers:
+            table[key] = [_table(inner) for inner in inner_layers]
     return table
 
 
-def _flat_parameters(declaration: Declaration, found: Sequence[Layer], file: str) -> NDArray[np.float64]:
+def _flat_parameters(declaration: Declaration, layers: Sequence[Layer], file: str) -> NDArray[np.float64]:
     """Concatenate the tensors into one vector in the declaration's order."""
-    tensors = [tensor for layer in found for tensor in layer.tensors]
+    tensors = [tensor for layer in layers for tensor in layer.tensors]
     expected = [tensor.shape for tensor in declaration.network.parameters]
     if [tensor.shape for tensor in tensors] != expected:
         raise ConfigError(f"{file}: the model's weights do not fit its layers: export it again")

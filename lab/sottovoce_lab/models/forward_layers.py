@@ -1,4 +1,4 @@
-"""Readers for ONNX operators, each of which converts a node in a forward graph to a layer."""
+"""Readers for ONNX operators; each converts a node in a forward graph to a layer."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -13,7 +13,7 @@ EPSILON = 1e-5
 
 Floats = NDArray[np.float32]
 
-_MAX_DEEP = 8
+_MAX_DEPTH = 8
 _BATCH_NORM = (
     "batch norm mixes the examples of a batch, so gradients cannot be clipped per example",
     "use group norm: torch.nn.GroupNorm(groups, channels)",
@@ -28,7 +28,7 @@ def conv(node: Node) -> Point:
     if node.attributes.get("group", 1) != 1:
         raise node.refusal("grouped convolutions are not supported")
     table = _window(node, point, kernel=[*weight.shape[2:]])
-    shape = (weight.shape[0], *_places(node, point, [*weight.shape[2:]]))
+    shape = (weight.shape[0], *_output_size(node, point, [*weight.shape[2:]]))
     tensors = [weight if weight.ndim == 4 else weight[:, :, np.newaxis]]
     tensors += [] if bias is None else [_vector(node, bias, weight.shape[0])]
     return _append_layer(
@@ -58,19 +58,19 @@ def add(node: Node) -> Point:
     """Read Add as a bias, or as the end of a residual block."""
     if all(isinstance(value, Point) for value in node.inputs):
         return _residual(node, node.point(0), node.point(1))
-    place = 0 if isinstance(node.inputs[0], Point) else 1
-    return _biased(node, node.point(place), _floats(node, 1 - place))
+    index = 0 if isinstance(node.inputs[0], Point) else 1
+    return _add_bias(node, node.point(index), _floats(node, 1 - index))
 
 
 def mul(node: Node) -> Point:
     """Read Mul by a constant as the weight of the group norm before it."""
-    place = 0 if isinstance(node.inputs[0], Point) else 1
-    point, factor = node.point(place), _floats(node, 1 - place)
+    index = 0 if isinstance(node.inputs[0], Point) else 1
+    point, factor = node.point(index), _floats(node, 1 - index)
     if factor is None or point.layer is None or point.layer.table["kind"] != "group-norm":
         raise node.refusal("multiplying by a constant is supported only after a group norm")
     weight, bias = point.layer.tensors
-    by = _channels(node, factor, point.shape)
-    return replace(point, layer=replace(point.layer, tensors=(weight * by, bias * by)))
+    channel_factor = _channels(node, factor, point.shape)
+    return replace(point, layer=replace(point.layer, tensors=(weight * channel_factor, bias * channel_factor)))
 
 
 def elementwise(kind: str) -> Callable[[Node], Point]:
@@ -93,13 +93,13 @@ def pool(kind: str) -> Callable[[Node], Point]:
         point, kernel = node.point(), [*node.attributes["kernel_shape"]]
         if len(node.proto.output) > 1 or node.attributes.get("storage_order", 0):
             raise node.refusal("pooling that also returns indices is not supported")
-        table, places = _window(node, point, kernel), _places(node, point, kernel)
+        table, size = _window(node, point, kernel), _output_size(node, point, kernel)
         padded = any(node.attributes.get("pads", ()))
         if kind == "average-pool" and padded and not node.attributes.get("count_include_pad", 0):
             raise node.refusal(
                 "the operator leaves the padding out of the average", "set count_include_pad=True, or use no padding"
             )
-        return _append_layer(point, (point.shape[0], *places), {"kind": kind, **table})
+        return _append_layer(point, (point.shape[0], *size), {"kind": kind, **table})
 
     return read
 
@@ -109,7 +109,7 @@ def global_average(node: Node) -> Point:
     point = node.point()
     if len(point.shape) < 2:
         raise node.refusal("the input has no height or width to average over")
-    return _averaged(point, keep=True)
+    return _append_average(point, keep=True)
 
 
 def reduce_mean(node: Node) -> Point:
@@ -118,7 +118,7 @@ def reduce_mean(node: Node) -> Point:
     rank = len(point.shape) + 1
     if sorted(axis % rank for axis in axes) != [*range(2, rank)] or rank < 3:
         raise node.refusal("the average is not over height and width")
-    return _averaged(point, keep=bool(node.attributes.get("keepdims", 1)))
+    return _append_average(point, keep=bool(node.attributes.get("keepdims", 1)))
 
 
 def group_norm(node: Node) -> Point:
@@ -127,22 +127,22 @@ def group_norm(node: Node) -> Point:
     weight, bias = _floats(node, 1), _floats(node, 2)
     if weight is None or bias is None or weight.shape != point.shape[:1] or bias.shape != weight.shape:
         raise node.refusal("the norm has weights per group, not per channel", "export the model with opset 21")
-    return _group_normalised(node, point, groups, weight, bias)
+    return _append_group_norm(node, point, groups, weight, bias)
 
 
 def instance_norm(node: Node) -> Point:
     """Read InstanceNormalization as a group norm with one group per channel, or as the inner part of a group norm."""
-    inside = node.inputs[0]
+    input_value = node.inputs[0]
     weight, bias = _floats(node, 1), _floats(node, 2)
     if weight is None or bias is None:
         raise node.refusal("the norm has no weights")
-    if isinstance(inside, Point) and inside.part == (inside.shape[0], False):
+    if isinstance(input_value, Point) and input_value.part == (input_value.shape[0], False):
         if not ((weight == 1).all() and (bias == 0).all()):
             raise node.refusal("the norm has weights per group, not per channel")
         _check_epsilon(node)
-        return replace(inside, before=inside, part=(inside.shape[0], True))
+        return replace(input_value, previous=input_value, part=(input_value.shape[0], True))
     point = node.point()
-    return _group_normalised(node, point, point.shape[0], weight, bias)
+    return _append_group_norm(node, point, point.shape[0], weight, bias)
 
 
 def layer_norm(node: Node) -> Point:
@@ -165,13 +165,13 @@ def batch_norm(node: Node) -> Point:
 def read_group_reshape(node: Node, point: Point, shape: Shape) -> Point | None:
     """Read a Reshape at the start or end of a group norm; return None for any other Reshape."""
     if point.part is not None and point.part[1]:
-        source, groups = next(earlier for earlier in point.back() if earlier.part is None), point.part[0]
+        source, groups = next(earlier for earlier in point.ancestors() if earlier.part is None), point.part[0]
         if shape == source.shape:
             ones = np.ones(shape[0], dtype=np.float32)
-            return _group_normalised(node, source, groups, ones, np.zeros_like(ones))
+            return _append_group_norm(node, source, groups, ones, np.zeros_like(ones))
         return None
     if len(shape) == 2 and len(point.shape) > 1 and shape != point.shape and point.shape[0] % shape[0] == 0:
-        return Point(shape, before=point, part=(shape[0], False))
+        return Point(shape, previous=point, part=(shape[0], False))
     return None
 
 
@@ -185,7 +185,7 @@ def _image(tensor: Floats) -> Floats:
 
 
 def _append_layer(point: Point, shape: Shape, table: Table, tensors: list[Floats] | None = None) -> Point:
-    return Point(shape, before=point, layer=Layer(table, tuple(tensors or ())))
+    return Point(shape, previous=point, layer=Layer(table, tuple(tensors or ())))
 
 
 def _dense(node: Node, point: Point, weight: Floats, bias: Floats | None) -> Point:
@@ -196,37 +196,37 @@ def _dense(node: Node, point: Point, weight: Floats, bias: Floats | None) -> Poi
     return _append_layer(point, (len(weight),), table, tensors)
 
 
-def _biased(node: Node, point: Point, bias: Floats | None) -> Point:
+def _add_bias(node: Node, point: Point, bias: Floats | None) -> Point:
     kinds = ("conv2d", "dense", "group-norm")
     if bias is None or point.layer is None or point.layer.table["kind"] not in kinds:
         raise node.refusal("adding a constant is supported only after a dense layer, convolution or group norm")
-    shift, (weight, *before) = _channels(node, bias, point.shape), point.layer.tensors
-    tensors = (weight, before[0] + shift if before else shift)
-    table = point.layer.table if len(before) else {**point.layer.table, "bias": True}
+    shift, (weight, *old_bias) = _channels(node, bias, point.shape), point.layer.tensors
+    tensors = (weight, old_bias[0] + shift if old_bias else shift)
+    table = point.layer.table if len(old_bias) else {**point.layer.table, "bias": True}
     return replace(point, layer=Layer(table, tensors))
 
 
-def _residual(node: Node, one: Point, other: Point) -> Point:
-    earlier = {id(point) for point in one.back()}
-    start = next(point for point in other.back() if id(point) in earlier)  # at the latest, this is the input
-    body, shortcut = one.layers_since(start), other.layers_since(start)
-    if one.shape != other.shape or not (body or shortcut):
+def _residual(node: Node, first: Point, second: Point) -> Point:
+    earlier = {id(point) for point in first.ancestors()}
+    start = next(point for point in second.ancestors() if id(point) in earlier)  # the input, at the latest
+    body, shortcut = first.layers_since(start), second.layers_since(start)
+    if first.shape != second.shape or not (body or shortcut):
         raise node.refusal("the operator adds tensors of different shapes, or a tensor to itself")
     if len(shortcut) > len(body):
         body, shortcut = shortcut, body
     block = Layer({"kind": "residual"}, (), body, shortcut)
-    if block.depth > _MAX_DEEP:
-        raise node.refusal(f"residual blocks are nested more than {_MAX_DEEP} levels deep")
-    return Point(one.shape, before=start, layer=block)
+    if block.depth > _MAX_DEPTH:
+        raise node.refusal(f"residual blocks are nested more than {_MAX_DEPTH} levels deep")
+    return Point(first.shape, previous=start, layer=block)
 
 
-def _averaged(point: Point, *, keep: bool) -> Point:
+def _append_average(point: Point, *, keep: bool) -> Point:
     ones = (1,) * (len(point.shape) - 1)
     pooled = _append_layer(point, (point.shape[0], *ones), {"kind": "average-pool", "kernel": "all"})
     return pooled if keep else _append_layer(pooled, point.shape[:1], {"kind": "flatten"})
 
 
-def _group_normalised(node: Node, point: Point, groups: int, weight: Floats, bias: Floats) -> Point:
+def _append_group_norm(node: Node, point: Point, groups: int, weight: Floats, bias: Floats) -> Point:
     _check_epsilon(node)
     if len(point.shape) < 2 or point.shape[0] % max(1, groups) or len(weight) != point.shape[0]:
         raise node.refusal("the number of groups does not fit the channels")
@@ -258,23 +258,23 @@ def _window(node: Node, point: Point, kernel: list[int]) -> Table:
     strides = [*node.attributes.get("strides", [1] * axes)]
     if len(pads) != 2 * axes or len(strides) != axes:
         raise node.refusal("the windows and the input do not have the same number of dimensions")
-    fill = {"kernel": (kernel, 1), "stride": (strides, 1), "padding": (pads[:axes], 0)}
-    return {name: [absent] * (2 - axes) + numbers for name, (numbers, absent) in fill.items()}
+    values = {"kernel": (kernel, 1), "stride": (strides, 1), "padding": (pads[:axes], 0)}
+    return {name: [default] * (2 - axes) + numbers for name, (numbers, default) in values.items()}
 
 
-def _places(node: Node, point: Point, kernel: list[int]) -> Shape:
+def _output_size(node: Node, point: Point, kernel: list[int]) -> Shape:
     axes = len(kernel)
     strides, pads = node.attributes.get("strides", [1] * axes), node.attributes.get("pads", [0] * 2 * axes)
-    room = [size + 2 * pad - width for size, pad, width in zip(point.shape[1:], pads[:axes], kernel, strict=True)]
-    if min(room) < 0 or min(strides) < 1:
+    spans = [size + 2 * pad - width for size, pad, width in zip(point.shape[1:], pads[:axes], kernel, strict=True)]
+    if min(spans) < 0 or min(strides) < 1:
         raise node.refusal("the windows are larger than the padded input")
-    if node.attributes.get("ceil_mode", 0) and any(space % step for space, step in zip(room, strides, strict=True)):
+    if node.attributes.get("ceil_mode", 0) and any(span % step for span, step in zip(spans, strides, strict=True)):
         raise node.refusal("the last window is incomplete", "set ceil_mode=False")
-    return tuple(space // step + 1 for space, step in zip(room, strides, strict=True))
+    return tuple(span // step + 1 for span, step in zip(spans, strides, strict=True))
 
 
-def _floats(node: Node, place: int) -> Floats | None:
-    value = node.constant(place)
+def _floats(node: Node, index: int) -> Floats | None:
+    value = node.constant(index)
     return None if value is None else value.astype(np.float32)
 
 

@@ -13,7 +13,7 @@ from sottovoce.kernels.onnx.runtime import onnxruntime
 from sottovoce_lab.models.checks import lengths
 from sottovoce_lab.models.export import KEY
 
-_SILENT = 4
+_FATAL_ONLY = 4
 _ROWS = 256
 
 
@@ -23,8 +23,7 @@ class Inference:
     Args:
         model: the checked model. Its one float32 input has the batch as its first dimension. The output named
             `predictions` is used if there is one, and the first output if not. A float output with several columns
-            contains
-            class scores, the largest of which determines the label; a single column contains values.
+            contains class scores, the largest of which determines the label; a single column contains values.
         file: the file name, for error messages.
 
     Raises:
@@ -44,7 +43,7 @@ class Inference:
         self._shape = [-1 if size is None else size for size in shape]
         names = [value.name for value in model.graph.output]
         self._output = "predictions" if "predictions" in names else names[0]
-        self._session = _loaded(model, file)
+        self._session = _load_session(model, file)
         self.facts = _facts(model, file)
 
     def predict(self, rows: NDArray[np.float64]) -> NDArray[Any]:
@@ -65,24 +64,24 @@ class Inference:
         batch = np.zeros((size if self._batch else count, d), dtype=np.float32)
         batch[:count] = rows
         try:
-            given = batch.reshape(len(batch), *self._shape)
-            found = np.asarray(self._session.run([self._output], {self._input: given})[0])[:count]
+            inputs = batch.reshape(len(batch), *self._shape)
+            output = np.asarray(self._session.run([self._output], {self._input: inputs})[0])[:count]
         except Exception as error:
-            wanted = " × ".join("any" if size == -1 else str(size) for size in self._shape)
+            expected = " × ".join("any" if size == -1 else str(size) for size in self._shape)
             raise ConfigError(
                 f"{self._file}: the model cannot process these records, which have {d} features each; its input is "
-                f"{wanted}: specify the --transform with which the model was trained"
+                f"{expected}: specify the --transform with which the model was trained"
             ) from error
-        if found.dtype.kind == "i":
-            return found.reshape(count).astype(np.int64)
-        scores = found.reshape(count, -1)
+        if output.dtype.kind == "i":
+            return output.reshape(count).astype(np.int64)
+        scores = output.reshape(count, -1)
         return scores[:, 0].astype(np.float64) if scores.shape[1] == 1 else scores.argmax(axis=1)
 
 
-def _loaded(model: ModelProto, file: str) -> Any:
+def _load_session(model: ModelProto, file: str) -> Any:
     runtime = onnxruntime()
     options = runtime.SessionOptions()
-    options.log_severity_level, options.intra_op_num_threads = _SILENT, 1
+    options.log_severity_level, options.intra_op_num_threads = _FATAL_ONLY, 1
     options.add_session_config_entry("session.model_external_initializers_file_folder_path", os.devnull)
     try:
         return runtime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])

@@ -1,4 +1,4 @@
-"""Loss functions with their derivatives by the scores, and predictions from scores."""
+"""Loss functions with their derivatives with respect to the scores, and predictions from scores."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -9,19 +9,19 @@ from sottovoce_lab.models.tape import Tape, Value
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class LossValues:
     """The loss over a batch, and its derivatives.
 
     Attributes:
         losses: the loss per example, real[B].
-        slopes: the derivatives of each example's loss by its scores, real[B, outputs].
+        slopes: the derivatives of each example's loss with respect to its scores, real[B, outputs].
     """
 
     losses: Value
     slopes: Value
 
 
-Loss = Callable[[Tape, Value, Value, int], Measured]
+Loss = Callable[[Tape, Value, Value, int], LossValues]
 """Takes a tape, scores real[B, outputs], labels int64[B] (for a regression, targets real[B]) and classes."""
 
 
@@ -56,42 +56,42 @@ def predictions(tape: Tape, scores: Value, classes: int, width: int) -> Value:
     return tape.op("ArgMax", scores, axis=1, keepdims=0)
 
 
-def _softmax(tape: Tape, scores: Value, labels: Value, classes: int) -> Measured:
+def _softmax(tape: Tape, scores: Value, labels: Value, classes: int) -> LossValues:
     """Record the loss -ln softmax(s)_y, in nats."""
     logarithms = tape.op("LogSoftmax", scores, axis=1)
-    seen = _class_mask(tape, labels, classes)
-    losses = tape.op("Neg", _over_scores(tape, tape.op("Where", seen, logarithms, tape.constant(0))))
-    return Measured(losses, tape.op("Sub", tape.op("Exp", logarithms), tape.cast(seen, tape.real)))
+    is_class = _class_mask(tape, labels, classes)
+    losses = tape.op("Neg", _over_scores(tape, tape.op("Where", is_class, logarithms, tape.constant(0))))
+    return LossValues(losses, tape.op("Sub", tape.op("Exp", logarithms), tape.cast(is_class, tape.real)))
 
 
-def _binary(tape: Tape, scores: Value, labels: Value, classes: int) -> Measured:
+def _binary(tape: Tape, scores: Value, labels: Value, classes: int) -> LossValues:
     """Record ln(1 + exp(-s)) for class 1 and ln(1 + exp(s)) for class 0, using |s| so that exp cannot overflow."""
     target = tape.cast(tape.reshape(labels, -1, 1), tape.real)
-    small = tape.op("Softplus", tape.op("Neg", tape.op("Abs", scores)))
-    straight = tape.op("Sub", tape.op("Relu", scores), tape.op("Mul", scores, target))
-    return Measured(
-        tape.reshape(tape.op("Add", straight, small), -1), tape.op("Sub", tape.op("Sigmoid", scores), target)
+    softplus = tape.op("Softplus", tape.op("Neg", tape.op("Abs", scores)))
+    linear = tape.op("Sub", tape.op("Relu", scores), tape.op("Mul", scores, target))
+    return LossValues(
+        tape.reshape(tape.op("Add", linear, softplus), -1), tape.op("Sub", tape.op("Sigmoid", scores), target)
     )
 
 
-def _hinge(tape: Tape, scores: Value, labels: Value, classes: int) -> Measured:
+def _hinge(tape: Tape, scores: Value, labels: Value, classes: int) -> LossValues:
     """Record Σ_k max(0, 1 - y_k s_k), where y_k is +1 for the class and -1 for others; two classes share one score."""
-    seen = _class_mask(tape, labels, classes, first=1 if classes == 2 else 0)
-    sign = tape.op("Where", seen, tape.constant(1), tape.constant(-1))
+    is_class = _class_mask(tape, labels, classes, first=1 if classes == 2 else 0)
+    sign = tape.op("Where", is_class, tape.constant(1), tape.constant(-1))
     margin = tape.op("Sub", tape.constant(1), tape.op("Mul", sign, scores))
-    inside = tape.op("Greater", margin, tape.constant(0))
-    return Measured(
+    in_margin = tape.op("Greater", margin, tape.constant(0))
+    return LossValues(
         _over_scores(tape, tape.op("Relu", margin)),
-        tape.op("Where", inside, tape.op("Neg", sign), tape.constant(0)),
+        tape.op("Where", in_margin, tape.op("Neg", sign), tape.constant(0)),
     )
 
 
-def _squared(tape: Tape, scores: Value, labels: Value, classes: int) -> Measured:
+def _squared(tape: Tape, scores: Value, labels: Value, classes: int) -> LossValues:
     """Record ‖s - y‖² / 2, where y is the target in a regression, and elsewhere 1 for the class and 0 for others."""
-    one = tape.reshape(labels, -1, 1) if classes == 1 else tape.cast(_class_mask(tape, labels, classes), tape.real)
-    error = tape.op("Sub", scores, one)
-    half = tape.op("Mul", tape.op("Mul", error, error), tape.constant(0.5))
-    return Measured(_over_scores(tape, half), error)
+    target = tape.reshape(labels, -1, 1) if classes == 1 else tape.cast(_class_mask(tape, labels, classes), tape.real)
+    error = tape.op("Sub", scores, target)
+    half_squares = tape.op("Mul", tape.op("Mul", error, error), tape.constant(0.5))
+    return LossValues(_over_scores(tape, half_squares), error)
 
 
 LOSSES: Mapping[str, Loss] = {"softmax": _softmax, "binary": _binary, "hinge": _hinge, "squared": _squared}
@@ -99,8 +99,8 @@ LOSSES: Mapping[str, Loss] = {"softmax": _softmax, "binary": _binary, "hinge": _
 
 def _class_mask(tape: Tape, labels: Value, classes: int, first: int = 0) -> Value:
     """Record a one-hot mask of each example's class, bool[B, classes - first]; all False for an invalid label."""
-    known = tape.constant(np.arange(first, classes), np.int64)
-    return tape.op("Equal", tape.reshape(labels, -1, 1), known)
+    class_numbers = tape.constant(np.arange(first, classes), np.int64)
+    return tape.op("Equal", tape.reshape(labels, -1, 1), class_numbers)
 
 
 def _over_scores(tape: Tape, values: Value) -> Value:

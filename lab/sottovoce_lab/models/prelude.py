@@ -1,4 +1,4 @@
-"""Implement the declared transform as the first part of a graph, so that the model accepts raw features.
+"""Implement the declared transform as the first part of a graph whose model then accepts raw features.
 
 The steps are those in sottovoce.data.transform, computed in float32. `pool` and `dct` are not supported.
 """
@@ -25,7 +25,7 @@ def has_prelude(steps: Steps) -> bool:
 
 
 def prelude(tape: Tape, features: Value, steps: Steps, bounds: Bounds | None, columns: int) -> Value:
-    """Record the transform, and return the transformed features, which are the model's input, real[B, columns].
+    """Record the transform, and return the transformed features, the model's input, real[B, columns].
 
     Args:
         tape: the tape on which to record operations.
@@ -63,27 +63,29 @@ def _hog(tape: Tape, x: Value, bounds: Bounds | None, side: float, columns: int)
     pixels, size = math.isqrt(columns), int(side)
     cells = pixels // size
     image = tape.reshape(x, 0, 1, pixels, pixels)
-    edged = tape.op("Pad", image, tape.integers(0, 0, 1, 1, 0, 0, 1, 1), mode="edge")
+    padded = tape.op("Pad", image, tape.integers(0, 0, 1, 1, 0, 0, 1, 1), mode="edge")
 
-    def part(top: int, left: int) -> Value:
+    def shifted(top: int, left: int) -> Value:
         ends = tape.integers(top + pixels, left + pixels)
-        return tape.op("Slice", edged, tape.integers(top, left), ends, tape.integers(2, 3))
+        return tape.op("Slice", padded, tape.integers(top, left), ends, tape.integers(2, 3))
 
-    across, down = tape.op("Sub", part(1, 2), part(1, 0)), tape.op("Sub", part(2, 1), part(0, 1))
-    squares = tape.op("Add", tape.op("Mul", across, across), tape.op("Mul", down, down))
+    horizontal, vertical = tape.op("Sub", shifted(1, 2), shifted(1, 0)), tape.op("Sub", shifted(2, 1), shifted(0, 1))
+    squares = tape.op("Add", tape.op("Mul", horizontal, horizontal), tape.op("Mul", vertical, vertical))
     strength = tape.op("Sqrt", squares)
     kernel = tape.constant(np.outer(hog_weights(size), hog_weights(size))[np.newaxis, np.newaxis])
-    before, after = size // 2, size - size // 2
+    pad_before, pad_after = size // 2, size - size // 2
     sums = []
     for cosine, sine in HOG_DIRECTIONS:
-        turned = tape.op("Mul", across, tape.constant(cosine)), tape.op("Mul", down, tape.constant(sine))
-        along = tape.op("Div", tape.op("Add", *turned), _nonzero(tape, strength))
-        aligned = tape.op("Mul", along, along)
+        components = tape.op("Mul", horizontal, tape.constant(cosine)), tape.op("Mul", vertical, tape.constant(sine))
+        projection = tape.op("Div", tape.op("Add", *components), _nonzero(tape, strength))
+        aligned = tape.op("Mul", projection, projection)
         votes = tape.op("Mul", tape.op("Mul", aligned, aligned), strength)
-        sums.append(tape.op("Conv", votes, kernel, strides=[size, size], pads=[before, before, after, after]))
-    whole = tape.op("Concat", *sums, axis=1)
-    norm = tape.op("ReduceL2", whole, tape.integers(1), keepdims=1)
-    scaled = tape.op("Div", whole, tape.op("Add", norm, tape.constant(HOG_FLOOR * size * size)))
+        sums.append(
+            tape.op("Conv", votes, kernel, strides=[size, size], pads=[pad_before, pad_before, pad_after, pad_after])
+        )
+    histogram = tape.op("Concat", *sums, axis=1)
+    norm = tape.op("ReduceL2", histogram, tape.integers(1), keepdims=1)
+    scaled = tape.op("Div", histogram, tape.op("Add", norm, tape.constant(HOG_FLOOR * size * size)))
     return tape.reshape(tape.op("Transpose", scaled, perm=[0, 2, 3, 1]), 0, cells * cells * len(HOG_DIRECTIONS))
 
 
@@ -92,27 +94,33 @@ def _scatter(tape: Tape, x: Value, bounds: Bounds | None, number: float, columns
     channels, pixels = scattering.image_shape(columns, scales)
     weights, side = scattering.average(scales), 1 << scales
 
-    def filtered(maps: Value, count: int, kernels: Sequence[NDArray[np.float64]], stride: int = 1) -> Value:
+    def apply_filters(maps: Value, count: int, kernels: Sequence[NDArray[np.float64]], stride: int = 1) -> Value:
         """Apply every kernel to each of `count` maps, padded by repeating their edge pixels."""
-        reach = (kernels[0].shape[0] - stride) // 2
-        edged = tape.op("Pad", maps, tape.integers(0, 0, reach, reach, 0, 0, reach, reach), mode="edge")
-        each = tape.constant(np.tile(np.stack(kernels), (count, 1, 1))[:, np.newaxis])
-        return tape.op("Conv", edged, each, group=count, strides=[stride, stride])
+        margin = (kernels[0].shape[0] - stride) // 2
+        padded = tape.op("Pad", maps, tape.integers(0, 0, margin, margin, 0, 0, margin, margin), mode="edge")
+        filters = tape.constant(np.tile(np.stack(kernels), (count, 1, 1))[:, np.newaxis])
+        return tape.op("Conv", padded, filters, group=count, strides=[stride, stride])
 
     def absolute(maps: Value, count: int, scale: int) -> Value:
         wavelets = [scattering.wavelet(scale, angle) for angle in range(scattering.ANGLES)]
         real, imaginary = (
-            filtered(maps, count, [part(wavelet) for wavelet in wavelets]) for part in (np.real, np.imag)
+            apply_filters(maps, count, [part(wavelet) for wavelet in wavelets]) for part in (np.real, np.imag)
         )
         return tape.op("Sqrt", tape.op("Add", tape.op("Mul", real, real), tape.op("Mul", imaginary, imaginary)))
 
-    few, many = channels * scattering.ANGLES, channels * scattering.ANGLES**2
+    first_count, second_count = channels * scattering.ANGLES, channels * scattering.ANGLES**2
     image = tape.reshape(x, 0, channels, pixels, pixels)
     first = [absolute(image, channels, scale) for scale in range(scales)]
-    second = [absolute(first[narrow], few, wide) for narrow in range(scales) for wide in range(narrow + 1, scales)]
-    counted = [(image, channels), *((maps, few) for maps in first), *((maps, many) for maps in second)]
-    averaged = [filtered(maps, count, [np.outer(weights, weights)], side) for maps, count in counted]
-    flat = tape.reshape(tape.op("Concat", *averaged, axis=1), 0, sum(count for _, count in counted), -1)
+    second = [
+        absolute(first[narrow], first_count, wide) for narrow in range(scales) for wide in range(narrow + 1, scales)
+    ]
+    maps_with_counts = [
+        (image, channels),
+        *((maps, first_count) for maps in first),
+        *((maps, second_count) for maps in second),
+    ]
+    averaged = [apply_filters(maps, count, [np.outer(weights, weights)], side) for maps, count in maps_with_counts]
+    flat = tape.reshape(tape.op("Concat", *averaged, axis=1), 0, sum(count for _, count in maps_with_counts), -1)
     centred = tape.op("Sub", flat, tape.op("ReduceMean", flat, tape.integers(2), keepdims=1))
     squares = tape.op("ReduceMean", tape.op("Mul", centred, centred), tape.integers(2), keepdims=1)
     scaled = tape.op("Div", centred, tape.op("Add", tape.op("Sqrt", squares), tape.constant(scattering.FLOOR)))
@@ -128,7 +136,7 @@ def _subtract(tape: Tape, x: Value, bounds: Bounds | None, constant: float, colu
 
 
 def _centre(tape: Tape, x: Value, bounds: Bounds | None, number: float, columns: int) -> Value:
-    shifted = tape.op("Sub", x, tape.op("Slice", x, *(tape.integers(place) for place in (0, 1, 1))))
+    shifted = tape.op("Sub", x, tape.op("Slice", x, *(tape.integers(index) for index in (0, 1, 1))))
     return tape.op("Sub", shifted, tape.op("ReduceMean", shifted, tape.integers(1), keepdims=1))
 
 

@@ -45,31 +45,31 @@ class Point:
 
     Attributes:
         shape: the shape for one example.
-        before: the previous layer's output; None for the input.
+        previous: the previous layer's output; None for the input.
         layer: the layer that outputs the tensor; None for the input, or if only the shape changed.
         part: inside a group norm, the number of groups and whether they are already normalised; elsewhere None.
     """
 
     shape: Shape
-    before: "Point | None" = None
+    previous: "Point | None" = None
     layer: Layer | None = None
     part: tuple[int, bool] | None = None
 
-    def back(self) -> "Iterator[Point]":
+    def ancestors(self) -> "Iterator[Point]":
         """Yield this point and all earlier points up to the input, except those inside residual blocks."""
         point: Point | None = self
         while point is not None:
             yield point
-            point = point.before
+            point = point.previous
 
     def layers_since(self, start: "Point") -> tuple[Layer, ...]:
         """Return the layers between an earlier point and this point."""
-        found: list[Layer] = []
-        for point in self.back():
+        layers: list[Layer] = []
+        for point in self.ancestors():
             if point is start:
                 break
-            found += [] if point.layer is None else [point.layer]
-        return tuple(found[::-1])
+            layers += [] if point.layer is None else [point.layer]
+        return tuple(layers[::-1])
 
 
 Vector = tuple[int | None, ...]
@@ -98,43 +98,43 @@ class Node:
         self.attributes = {entry.name: helper.get_attribute_value(entry) for entry in self.proto.attribute}
 
     def refusal(
-        self, why: str, remedy: str = "declare the model in TOML, or change the layer and export again"
+        self, reason: str, remedy: str = "declare the model in TOML, or change the layer and export again"
     ) -> ConfigError:
         """Return an error that names this node, the reason and the remedy."""
         name = self.proto.name or ", ".join(self.proto.output)
-        return ConfigError(f"{self.file}: operator {self.proto.op_type} of node {name[:80]!r}: {why}: {remedy}")
+        return ConfigError(f"{self.file}: operator {self.proto.op_type} of node {name[:80]!r}: {reason}: {remedy}")
 
-    def point(self, place: int = 0) -> Point:
+    def point(self, index: int = 0) -> Point:
         """Return an input that depends on the examples and is not inside a group norm.
 
         Raises:
             ConfigError: if the input is of a different kind.
         """
-        value = self.inputs[place] if place < len(self.inputs) else None
+        value = self.inputs[index] if index < len(self.inputs) else None
         if not isinstance(value, Point) or value.part is not None:
             raise self.refusal("the operator is used in an unsupported way")
         return value
 
-    def constant(self, place: int) -> NDArray[Any] | None:
+    def constant(self, index: int) -> NDArray[Any] | None:
         """Return a constant input; None for an omitted input.
 
         Raises:
             ConfigError: if the input is not constant.
         """
-        value = self.inputs[place] if place < len(self.inputs) else None
+        value = self.inputs[index] if index < len(self.inputs) else None
         if value is None or isinstance(value, np.ndarray):
             return value
         raise self.refusal("the operator's weights are computed from the example")
 
-    def numbers(self, name: str, place: int) -> list[int] | None:
+    def numbers(self, name: str, index: int) -> list[int] | None:
         """Return integers that new versions of an operator receive as an input and old versions as an attribute."""
         if name in self.attributes:
             return [int(number) for number in self.attributes[name]]
-        given = self.constant(place)
-        return None if given is None else [int(number) for number in given.ravel()]
+        value = self.constant(index)
+        return None if value is None else [int(number) for number in value.ravel()]
 
 
-def reshaped(node: Node, point: Point, target: Vector, batch: int | None) -> Shape:
+def shape_after_reshape(node: Node, point: Point, target: Vector, batch: int | None) -> Shape:
     """Return one example's shape after a reshape.
 
     Args:
@@ -146,21 +146,21 @@ def reshaped(node: Node, point: Point, target: Vector, batch: int | None) -> Sha
     Raises:
         ConfigError: if the reshape mixes examples or might mix them.
     """
-    total, keeps = prod(point.shape), not node.attributes.get("allowzero", 0)
+    total, zero_keeps = prod(point.shape), not node.attributes.get("allowzero", 0)
     if not target or len(target) > 8:
         raise node.refusal("the target shape does not have 1 to 8 dimensions")
-    first, rest = target[0], [*target[1:]]
-    for place, length in enumerate(rest):
-        if length == 0 and keeps and place < len(point.shape):
-            rest[place] = point.shape[place]
+    first, dimensions = target[0], [*target[1:]]
+    for index, length in enumerate(dimensions):
+        if length == 0 and zero_keeps and index < len(point.shape):
+            dimensions[index] = point.shape[index]
         if length is BATCH:
             raise node.refusal("the operator mixes examples")
-    shape = [length for length in rest if length is not None]
-    known = prod(length for length in shape if length != -1)
-    if shape.count(-1) == 1 and known > 0 and total % known == 0:
-        shape[shape.index(-1)] = total // known
-    follows = first is BATCH or first == -1 or (first == 0 and keeps) or (batch is not None and first == batch)
-    if not follows or prod(shape) != total or min(shape, default=1) < 1:
+    shape = [length for length in dimensions if length is not None]
+    product = prod(length for length in shape if length != -1)
+    if shape.count(-1) == 1 and product > 0 and total % product == 0:
+        shape[shape.index(-1)] = total // product
+    keeps_batch = first is BATCH or first == -1 or (first == 0 and zero_keeps) or (batch is not None and first == batch)
+    if not keeps_batch or prod(shape) != total or min(shape, default=1) < 1:
         raise node.refusal(
             "the operator fixes the number of examples, or mixes them",
             "export the model with a dynamic batch dimension, and flatten with Flatten(1)",

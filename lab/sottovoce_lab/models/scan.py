@@ -1,8 +1,8 @@
-"""Scan the outline of a model file's bytes before any library parses it.
+"""Scan the outline of a model file's bytes before any library parses them.
 
-A parser creates an object for every part, whatever its content: two bytes in a file may take a hundred bytes of memory,
-and a small number may take eight. This module therefore counts the parts first and adds up the sizes of all parts
-except the weights.
+A parser creates an object for every part, regardless of its content: two bytes in a file may take a hundred bytes of
+memory, and a small number may take eight. This module therefore counts the parts first and adds up the sizes of all
+parts except the weights.
 """
 
 from functools import lru_cache
@@ -20,28 +20,30 @@ MAX_LIGHT_BYTES = 2**24
 
 _WEIGHTS = {("onnx.TensorProto", name) for name in ("raw_data", "float_data", "double_data")}
 _VARINT, _EIGHT, _MESSAGE, _FOUR = 0, 1, 2, 5
-_MAX_DEEP = 32
+_MAX_DEPTH = 32
 
 
-def read(path: Path, most: int) -> bytes:
+def read(path: Path, max_size: int) -> bytes:
     """Read and scan a model file, and return its bytes.
 
     Args:
         path: the path of the file, which may come from any source.
-        most: the maximum accepted size, in bytes.
+        max_size: the maximum accepted size, in bytes.
 
     Raises:
-        ConfigError: if the file cannot be read, is larger than `most`, or must not be passed to a parser.
+        ConfigError: if the file cannot be read, is larger than `max_size`, or must not be passed to a parser.
     """
     try:
         if not path.is_file():
             raise ConfigError(f"{path}: no such file; specify a model file")
         with path.open("rb") as file:
-            raw = file.read(most + 1)
+            raw = file.read(max_size + 1)
     except OSError as error:
         raise ConfigError(f"{path}: the file cannot be read ({error.strerror}); specify a readable file") from error
-    if len(raw) > most:
-        raise ConfigError(f"{path}: the file is larger than {most >> 20} MiB, the maximum size; use a smaller model")
+    if len(raw) > max_size:
+        raise ConfigError(
+            f"{path}: the file is larger than {max_size >> 20} MiB, the maximum size; use a smaller model"
+        )
     scan(raw, str(path))
     return raw
 
@@ -56,38 +58,38 @@ def scan(raw: bytes, file: str) -> None:
     Raises:
         ConfigError: if the bytes are rejected.
     """
-    parts = light = 0
-    waiting = [(0, len(raw), onnx.ModelProto.DESCRIPTOR, 0)]
-    while waiting:
-        at, end, kind, depth = waiting.pop()
+    parts = light_bytes = 0
+    pending = [(0, len(raw), onnx.ModelProto.DESCRIPTOR, 0)]
+    while pending:
+        offset, end, kind, depth = pending.pop()
         inner, weights, texts = _outline(kind)
-        while at < end:
+        while offset < end:
             parts += 1
-            key, at = _varint(raw, at, end, file)
+            key, offset = _varint(raw, offset, end, file)
             number, wire = key >> 3, key & 7
             if wire == _MESSAGE:
-                length, at = _varint(raw, at, end, file)
-                if length > end - at:
+                length, offset = _varint(raw, offset, end, file)
+                if length > end - offset:
                     raise _no_model(file)
                 if number in inner:
-                    waiting.append((at, at + length, inner[number], depth + 1))
+                    pending.append((offset, offset + length, inner[number], depth + 1))
                 elif number not in weights:
-                    light += length
-                if number in texts and not _is_text(raw[at : at + length]):
+                    light_bytes += length
+                if number in texts and not _is_text(raw[offset : offset + length]):
                     raise _no_model(file)
-                at += length
+                offset += length
             elif wire == _VARINT:
-                _, at = _varint(raw, at, end, file)
+                _, offset = _varint(raw, offset, end, file)
             elif wire in (_EIGHT, _FOUR):
-                at += 8 if wire == _EIGHT else 4
+                offset += 8 if wire == _EIGHT else 4
             else:
                 raise _no_model(file)
-            if parts > MAX_PARTS or light > MAX_LIGHT_BYTES:
+            if parts > MAX_PARTS or light_bytes > MAX_LIGHT_BYTES:
                 raise ConfigError(
                     f"{file}: the model has more than {MAX_PARTS} parts, or more than {MAX_LIGHT_BYTES >> 20} MiB "
                     "without its weights, which is too large to train here; use a smaller model"
                 )
-        if at != end or depth > _MAX_DEEP:
+        if offset != end or depth > _MAX_DEPTH:
             raise _no_model(file)
 
 
@@ -108,14 +110,14 @@ def _is_text(raw: bytes) -> bool:
     return True
 
 
-def _varint(raw: bytes, at: int, end: int, file: str) -> tuple[int, int]:
+def _varint(raw: bytes, offset: int, end: int, file: str) -> tuple[int, int]:
     value = shift = 0
-    while at < end and shift < 64:
-        byte = raw[at]
+    while offset < end and shift < 64:
+        byte = raw[offset]
         value |= (byte & 0x7F) << shift
-        at += 1
+        offset += 1
         if byte < 0x80:
-            return value, at
+            return value, offset
         shift += 7
     raise _no_model(file)
 

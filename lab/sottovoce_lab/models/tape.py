@@ -22,8 +22,7 @@ class Tape:
 
     Args:
         real: the dtype of scores and per-example gradients: float32 in all files, or float64 for comparing gradients
-            with
-            finite differences.
+            with finite differences.
     """
 
     def __init__(self, real: DTypeLike = np.float32) -> None:
@@ -35,7 +34,7 @@ class Tape:
 
     def input(self, name: Value, dtype: DTypeLike, shape: Iterable[int | str]) -> Value:
         """Declare a graph input, in which a dimension given as a name may have any size."""
-        self._inputs.append(_declared(name, dtype, shape))
+        self._inputs.append(_value_info(name, dtype, shape))
         return name
 
     def constant(self, value: Any, dtype: DTypeLike | None = None, name: Value | None = None) -> Value:
@@ -72,8 +71,8 @@ class Tape:
         """
         key = (kind, count, inputs, repr(sorted(attributes.items())))
         if key not in self._known:
-            place = len(self._nodes)
-            outputs = [f"{kind}{place}" + (f".{number}" if number else "") for number in range(count)]
+            index = len(self._nodes)
+            outputs = [f"{kind}{index}" + (f".{number}" if number else "") for number in range(count)]
             self._nodes.append(helper.make_node(kind, inputs, outputs, **attributes))
             self._known[key] = tuple(outputs)
         return self._known[key]
@@ -95,7 +94,7 @@ class Tape:
         declared = []
         for name, value, dtype, shape in outputs:
             self._nodes.append(helper.make_node("Identity", [value], [name]))
-            declared.append(_declared(name, dtype, shape))
+            declared.append(_value_info(name, dtype, shape))
         nodes, needed = self._needed_nodes({output.name for output in declared})
         graph = helper.make_graph(
             nodes,
@@ -115,16 +114,16 @@ class Tape:
 
     def _needed_nodes(self, needed: set[Value]) -> tuple[list[NodeProto], set[Value]]:
         """Return the operations that these tensors require, without unused trailing outputs, and all their tensors."""
-        alive = []
+        needed_nodes = []
         for node in reversed(self._nodes):
             if needed.isdisjoint(node.output):
                 continue
             while node.output[-1] not in needed:
                 del node.output[-1]
             needed.update(node.input)
-            alive.append(node)
-        return alive[::-1], needed
+            needed_nodes.append(node)
+        return needed_nodes[::-1], needed
 
 
-def _declared(name: Value, dtype: DTypeLike, shape: Iterable[int | str]) -> ValueInfoProto:
+def _value_info(name: Value, dtype: DTypeLike, shape: Iterable[int | str]) -> ValueInfoProto:
     return helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(np.dtype(dtype)), list(shape))

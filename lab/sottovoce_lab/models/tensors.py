@@ -9,7 +9,7 @@ from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProt
 from sottovoce.errors import ConfigError
 
 MAX_NUMBERS = 2**25
-"""Maximum number of elements in all tensors together, which is also a model's maximum number of parameters."""
+"""Maximum number of elements in all tensors together, and a model's maximum number of parameters."""
 
 _MAX_TENSORS = 2**14
 _MAX_DIMENSIONS = 8
@@ -32,15 +32,15 @@ def check_tensors(model: ModelProto, file: str) -> None:
     Raises:
         ConfigError: if a tensor is rejected; the message names the tensor and the remedy.
     """
-    found = [*_tensors(model)]
-    for tensor in found:
+    tensors = [*_tensors(model)]
+    for tensor in tensors:
         if tensor.external_data or tensor.data_location == TensorProto.EXTERNAL:
             raise ConfigError(f"{file}: {_describe_external(tensor)}")
     for sparse in _sparse(model):
-        raise ConfigError(f"{file}: tensor {_named(sparse)} is sparse: store it as a dense tensor")
-    if len(found) > _MAX_TENSORS:
-        raise ConfigError(f"{file}: the model has {len(found)} tensors; at most {_MAX_TENSORS} are supported")
-    if sum(_check_tensor(tensor, file) for tensor in found) > MAX_NUMBERS:
+        raise ConfigError(f"{file}: tensor {_quoted_name(sparse)} is sparse: store it as a dense tensor")
+    if len(tensors) > _MAX_TENSORS:
+        raise ConfigError(f"{file}: the model has {len(tensors)} tensors; at most {_MAX_TENSORS} are supported")
+    if sum(_check_tensor(tensor, file) for tensor in tensors) > MAX_NUMBERS:
         raise ConfigError(f"{file}: the model has more than {MAX_NUMBERS} numbers in its tensors: use a smaller model")
 
 
@@ -53,7 +53,7 @@ def check_finite(model: ModelProto, file: str) -> None:
     for tensor in _tensors(model):
         if not np.isfinite(numpy_helper.to_array(tensor)).all():
             raise ConfigError(
-                f"{file}: tensor {_named(tensor)} contains a number that is not finite: train the model again"
+                f"{file}: tensor {_quoted_name(tensor)} contains a number that is not finite: train the model again"
             )
 
 
@@ -62,24 +62,24 @@ def _check_tensor(tensor: TensorProto, file: str) -> int:
     if tensor.data_type not in _KINDS:
         kind = TensorProto.DataType.Name(tensor.data_type) if tensor.data_type in range(64) else "unknown"
         raise ConfigError(
-            f"{file}: tensor {_named(tensor)} has type {kind}; only float32, float64, int32, int64 and bool are "
+            f"{file}: tensor {_quoted_name(tensor)} has type {kind}; only float32, float64, int32, int64 and bool are "
             "supported: export the model as float32"
         )
     if len(tensor.dims) > _MAX_DIMENSIONS or any(length < 0 for length in tensor.dims) or tensor.HasField("segment"):
-        raise ConfigError(f"{file}: tensor {_named(tensor)} has impossible dimensions: export the model again")
+        raise ConfigError(f"{file}: tensor {_quoted_name(tensor)} has impossible dimensions: export the model again")
     field, size = _KINDS[tensor.data_type]
-    claimed = prod(tensor.dims)
+    declared = prod(tensor.dims)
     raw = tensor.HasField("raw_data")
-    if (len(tensor.raw_data) != claimed * size) if raw else (len(getattr(tensor, field)) != claimed):
+    if (len(tensor.raw_data) != declared * size) if raw else (len(getattr(tensor, field)) != declared):
         raise ConfigError(
-            f"{file}: tensor {_named(tensor)} declares {claimed} numbers, but the file contains a different number: "
-            "export the model again"
+            f"{file}: tensor {_quoted_name(tensor)} declares {declared} numbers, but the file contains a different "
+            "number: export the model again"
         )
     if tensor.data_type == TensorProto.BOOL and max(tensor.raw_data, default=0) > 1:
         raise ConfigError(
-            f"{file}: tensor {_named(tensor)} has a value that is neither true nor false: export the model again"
+            f"{file}: tensor {_quoted_name(tensor)} has a value that is neither true nor false: export the model again"
         )
-    return claimed
+    return declared
 
 
 def _describe_external(tensor: TensorProto) -> str:
@@ -87,11 +87,11 @@ def _describe_external(tensor: TensorProto) -> str:
     climbs = ".." in PurePosixPath(location).parts or ".." in PureWindowsPath(location).parts
     if climbs or PurePosixPath(location).is_absolute() or PureWindowsPath(location).drive:
         return (
-            f"tensor {_named(tensor)} refers to the file {location[:80]!r}, outside the model's own directory (path "
-            "traversal): do not trust this file"
+            f"tensor {_quoted_name(tensor)} refers to the file {location[:80]!r}, outside the model's own directory "
+            "(path traversal): do not trust this file"
         )
     return (
-        f"tensor {_named(tensor)} is in another file (external data): store the model in one file, with "
+        f"tensor {_quoted_name(tensor)} is in another file (external data): store the model in one file, with "
         "onnx.save_model(model, FILE, save_as_external_data=False)"
     )
 
@@ -123,14 +123,14 @@ def _sparse(model: ModelProto) -> Iterator[TensorProto]:
 
 def _bodies(model: ModelProto) -> Iterator[GraphProto | FunctionProto]:
     """Yield the graph, its nested graphs, the training graphs and the functions."""
-    waiting: list[GraphProto | FunctionProto] = [model.graph, *model.functions]
+    pending: list[GraphProto | FunctionProto] = [model.graph, *model.functions]
     for training in model.training_info:
-        waiting += [training.initialization, training.algorithm]
-    while waiting:
-        yield (part := waiting.pop())
+        pending += [training.initialization, training.algorithm]
+    while pending:
+        yield (part := pending.pop())
         for attribute in _attributes(part):
-            waiting += [attribute.g] if attribute.HasField("g") else []
-            waiting += attribute.graphs
+            pending += [attribute.g] if attribute.HasField("g") else []
+            pending += attribute.graphs
 
 
 def _attributes(part: GraphProto | FunctionProto) -> Iterator[AttributeProto]:
@@ -139,5 +139,5 @@ def _attributes(part: GraphProto | FunctionProto) -> Iterator[AttributeProto]:
         yield from node.attribute
 
 
-def _named(tensor: TensorProto) -> str:
+def _quoted_name(tensor: TensorProto) -> str:
     return repr(tensor.name[:80]) if tensor.name else "without a name"

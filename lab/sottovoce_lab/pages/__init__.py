@@ -1,1 +1,1 @@
-"""HTML reports, each of which is a self-contained file without scripts or network requests."""
+"""HTML reports: self-contained files without scripts or network requests."""

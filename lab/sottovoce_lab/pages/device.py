@@ -54,13 +54,13 @@ def device_page(history: History, plotter: Plotter) -> str:
         page.add(budget(spent, history.epsilon))
     if len(finite) > 1:
         numbers, epsilons = [number for number, _ in finite], [epsilon for _, epsilon in finite]
-        words = f"After {numbers[-1]:,} charges: ε = {epsilons[-1]:.3g}"
+        caption = f"After {numbers[-1]:,} charges: ε = {epsilons[-1]:.3g}"
         lines = [Line("charged", numbers, epsilons)]
         if history.epsilon is not None:
-            words += f" of {history.epsilon:g}"
+            caption += f" of {history.epsilon:g}"
             lines.append(Line("left", numbers, [max(0.0, history.epsilon - epsilon) for epsilon in epsilons]))
-        drawing = plotter.lines(words, "charge", "ε", lines, limit=history.epsilon, bottom=0.0)
-        page.add(figure(drawing, f"{words}. A ledger records the order of charges but no times."))
+        drawing = plotter.lines(caption, "charge", "ε", lines, limit=history.epsilon, bottom=0.0)
+        page.add(figure(drawing, f"{caption}. A ledger records the order of charges but no times."))
         rows = [[f"{number}", f"{epsilon:.4f}"] for number, epsilon in finite]
         page.add(collapsible("Show as a table", table("Charges", ["charge", "ε charged"], rows)))
     page.add(
@@ -73,11 +73,11 @@ def device_page(history: History, plotter: Plotter) -> str:
             ],
         )
     )
-    _add_present_state(page, history.status)
+    _add_current_state(page, history.status)
     return page.html()
 
 
-def _add_present_state(page: Page, status: dict[str, Any] | None) -> None:
+def _add_current_state(page: Page, status: dict[str, Any] | None) -> None:
     """Add the agent's current state to the page."""
     page.add(heading("Current state"))
     if status is None:

@@ -45,19 +45,19 @@ class Page:
         )
 
 
-def heading(words: str) -> Markup:
+def heading(text: str) -> Markup:
     """Return a section heading."""
-    return Markup(f"<h2>{escape(words)}</h2>")
+    return Markup(f"<h2>{escape(text)}</h2>")
 
 
-def paragraph(words: str, kind: str = "") -> Markup:
+def paragraph(text: str, kind: str = "") -> Markup:
     """Return a paragraph; `kind` is a class in the style sheet."""
-    return Markup(f"<p{_class(kind)}>{escape(words)}</p>")
+    return Markup(f"<p{_class_attribute(kind)}>{escape(text)}</p>")
 
 
-def warnings(words: Iterable[str]) -> Markup:
+def warnings(messages: Iterable[str]) -> Markup:
     """Return a section with warnings for the reader, or empty markup if there are none."""
-    items = "".join(f"<li>{escape(one)}</li>" for one in words)
+    items = "".join(f"<li>{escape(warning)}</li>" for warning in messages)
     return Markup(f'<section class="warnings"><h2>Read this first</h2><ul>{items}</ul></section>' if items else "")
 
 
@@ -72,11 +72,12 @@ def facts(caption: str, rows: Iterable[tuple[str, str]]) -> Markup:
 def table(caption: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> Markup:
     """Return a table with column headings, in which all columns but the first contain numbers."""
     names = "".join(
-        f'<th scope="col"{_class("number" if i else "")}>{escape(name)}</th>' for i, name in enumerate(columns)
+        f'<th scope="col"{_class_attribute("number" if i else "")}>{escape(name)}</th>'
+        for i, name in enumerate(columns)
     )
     body = "".join(
         "<tr>"
-        + "".join(f"<td{_class('number' if i else '')}>{escape(cell)}</td>" for i, cell in enumerate(row))
+        + "".join(f"<td{_class_attribute('number' if i else '')}>{escape(cell)}</td>" for i, cell in enumerate(row))
         + "</tr>"
         for row in rows
     )
@@ -94,9 +95,9 @@ def collapsible(summary: str, inner: Markup) -> Markup:
 def budget(spent: float, total: float) -> Markup:
     """Return a captioned bar for the share of ε spent, in a calm colour because budgets are meant to be spent."""
     label, left = f"ε = {spent:.3f} of {total:g} spent", max(0.0, total - spent)
-    shown = f'<progress class="budget" max="{total:g}" value="{spent:g}" aria-label="{escape(label)}"></progress>'
-    end = f"{left:.3f} left" if left >= 0.0005 else "none left: no more releases"
-    return Markup(f"<p>{escape(label)}, {end}{shown}</p>")
+    bar = f'<progress class="budget" max="{total:g}" value="{spent:g}" aria-label="{escape(label)}"></progress>'
+    remainder = f"{left:.3f} left" if left >= 0.0005 else "none left: no more releases"
+    return Markup(f"<p>{escape(label)}, {remainder}{bar}</p>")
 
 
 def figure(drawing: Markup, caption: str) -> Markup:
@@ -104,5 +105,5 @@ def figure(drawing: Markup, caption: str) -> Markup:
     return Markup(f"<figure>{drawing.html}<figcaption>{escape(caption)}</figcaption></figure>")
 
 
-def _class(kind: str) -> str:
+def _class_attribute(kind: str) -> str:
     return f' class="{escape(kind)}"' if kind else ""

@@ -27,7 +27,7 @@ _SETTINGS = {
     "axes.axisbelow": True,
     "grid.color": "#e3e7eb",
 }
-_NOT_TOLD = {"Date": None, "Creator": None, "Format": None, "Type": None}
+_OMITTED_METADATA = {"Date": None, "Creator": None, "Format": None, "Type": None}
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,13 +51,11 @@ class Line:
     band: str = ""
 
 
-def _file(drawing: Any, title: str) -> str:
+def _stand_alone_svg(drawing: Any, title: str) -> str:
     """Return a drawing as a stand-alone, transparent SVG file whose colours follow the reader's theme."""
-    written = io.StringIO()
-    drawing.savefig(written, format="svg", metadata=_NOT_TOLD, transparent=True)
-    svg = re.sub(
-        r"<metadata>.*?</metadata>", "", written.getvalue()[written.getvalue().index("<svg") :], flags=re.DOTALL
-    )
+    buffer = io.StringIO()
+    drawing.savefig(buffer, format="svg", metadata=_OMITTED_METADATA, transparent=True)
+    svg = re.sub(r"<metadata>.*?</metadata>", "", buffer.getvalue()[buffer.getvalue().index("<svg") :], flags=re.DOTALL)
     for ink in ("#000000", "#262626", _GREY):
         svg = svg.replace(ink, "currentColor")
     svg = svg.replace("#ffffff", "none").replace("#cccccc", _FAINT).replace("#e3e7eb", _FAINT).replace(_BLUE, _BRIGHT)
@@ -119,7 +117,7 @@ class Plotter:
             if rules or len(lines) > 1 or limit is not None or any(line.low for line in lines):
                 axes.legend(fontsize="small", loc="best")
             if x_label == "cycle" and not self._over_cycles:
-                self._over_cycles = _file(drawing, title)
+                self._over_cycles = _stand_alone_svg(drawing, title)
             return self._svg(drawing, title)
 
     def picture(self) -> str:
@@ -147,22 +145,22 @@ class Plotter:
 
     def _svg(self, drawing: Any, title: str) -> Markup:
         """Return the drawing without a file header, and with ids that no other drawing uses."""
-        written = io.StringIO()
-        drawing.savefig(written, format="svg", metadata=_NOT_TOLD)
+        buffer = io.StringIO()
+        drawing.savefig(buffer, format="svg", metadata=_OMITTED_METADATA)
         self._plt.close(drawing)
         self._drawn += 1
-        mine = f"plot{self._drawn}-"
-        svg = written.getvalue()
+        prefix = f"plot{self._drawn}-"
+        svg = buffer.getvalue()
         svg = svg[svg.index("<svg") :]
         svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
-        svg = re.sub(r'\bid="', f'id="{mine}', svg)
-        svg = re.sub(r"url\(#", f"url(#{mine}", svg)
-        svg = re.sub(r'href="#', f'href="#{mine}', svg)
+        svg = re.sub(r'\bid="', f'id="{prefix}', svg)
+        svg = re.sub(r"url\(#", f"url(#{prefix}", svg)
+        svg = re.sub(r'href="#', f'href="#{prefix}', svg)
         (opening,) = re.findall(r"\A<svg[^>]*>", svg)
         box = re.search(r'viewBox="[^"]*"', opening)
         head = (
-            f'<svg {box[0] if box else ""} role="img" aria-labelledby="{mine}title" '
+            f'<svg {box[0] if box else ""} role="img" aria-labelledby="{prefix}title" '
             'xmlns:xlink="http://www.w3.org/1999/xlink">'
-            f'<title id="{mine}title">{escape(title)}</title>'
+            f'<title id="{prefix}title">{escape(title)}</title>'
         )
         return Markup(head + svg[len(opening) :])

@@ -1,4 +1,4 @@
-"""Import matplotlib on demand, since only drawing needs it."""
+"""Import matplotlib on demand, because only drawing needs it."""
 
 import importlib
 from typing import Any

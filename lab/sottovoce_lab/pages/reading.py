@@ -118,17 +118,17 @@ def read_report(path: Path) -> RunReport | SweepReport:
     """
     remedy = "specify a file that `sottovoce testbed`, `simulate` or `run` wrote with --report"
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        document = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise DataError(f"{path}: cannot be read ({error.strerror}); {remedy}") from error
     except (ValueError, RecursionError) as error:  # raised for invalid JSON or UTF-8
         raise DataError(f"{path}: not a Sottovoce report, because it is not JSON ({error}); {remedy}") from error
-    schema = found.get("schema") if isinstance(found, dict) else None
+    schema = document.get("schema") if isinstance(document, dict) else None
     if schema not in _SCHEMAS:
         raise DataError(
             f"{path}: not a Sottovoce report (found schema {schema}, expected {' or '.join(_SCHEMAS)}); {remedy}"
         )
     try:
-        return msgspec.convert(found, RunReport | SweepReport)
+        return msgspec.convert(document, RunReport | SweepReport)
     except msgspec.ValidationError as error:
         raise DataError(f"{path}: not a complete {schema} ({error}); {remedy}") from error

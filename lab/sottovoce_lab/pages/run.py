@@ -52,7 +52,7 @@ def baseline_rules(baselines: Baselines | None) -> list[tuple[str, float]]:
 
 
 def _measure(measures: Measures) -> str:
-    """Return the main measure of a run, which is the first one that has a mean, or `loss` if none has."""
+    """Return a run's main measure: the first one that has a mean, or `loss` if none has."""
     return next((name for name in _MEASURES if measures.get(f"{name}_mean") is not None), "loss")
 
 
@@ -67,37 +67,43 @@ def _result(final: Measures) -> str:
 
 def _comparisons(report: RunReport) -> list[Markup]:
     """Describe the baselines, and the simulations with the same data."""
-    rules, found = report.baselines, report.comparisons
-    shown = [
-        (one.label, f"{one.accuracy_mean:.3f} ± {one.half_interval:.3f}. Protected against: {one.promise}")
-        for one in found
+    baselines, comparisons = report.baselines, report.comparisons
+    rows = [
+        (
+            comparison.label,
+            f"{comparison.accuracy_mean:.3f} ± {comparison.half_interval:.3f}. Protected against: {comparison.promise}",
+        )
+        for comparison in comparisons
     ]
-    simulated = [facts(f"Simulations with the same data: means over {found[0].seeds} seeds", shown)] if found else []
-    if rules is None:
-        return simulated
-    words = (
-        f"A device alone, with its own records and no noise, reaches {rules.own_data:.3f}; always predicting the most "
-        f"common class reaches {rules.majority_class:.3f}."
+    simulated = (
+        [facts(f"Simulations with the same data: means over {comparisons[0].seeds} seeds", rows)] if comparisons else []
     )
-    return [paragraph(words), *simulated]
+    if baselines is None:
+        return simulated
+    summary = (
+        f"A device alone, with its own records and no noise, reaches {baselines.own_data:.3f}; always predicting the "
+        f"most common class reaches {baselines.majority_class:.3f}."
+    )
+    return [paragraph(summary), *simulated]
 
 
 def _learning(report: RunReport, plotter: Plotter) -> list[Markup]:
     parts = [heading("Learning")]
     name = _measure(report.final)
-    for shown in dict.fromkeys((name, "loss")):
-        points = [point for point in report.curve if _has_finite_values(point, f"{shown}_mean", "cycle")]
+    for measure in dict.fromkeys((name, "loss")):
+        points = [point for point in report.curve if _has_finite_values(point, f"{measure}_mean", "cycle")]
         if not points:
             continue
         line = Line(
-            "mean over agents", _column(points, "cycle"), _column(points, f"{shown}_mean"), *_band(points, shown)
+            "mean over agents", _column(points, "cycle"), _column(points, f"{measure}_mean"), *_band(points, measure)
         )  # fmt: skip
-        limits = {"bottom": 0.0, "top": 1.0} if shown == "accuracy" else {}
-        rules = baseline_rules(report.baselines) if shown == "accuracy" else []
-        words = f"{_WORDS[shown]} over cycles, from {line.y[0]:.3g} to {line.y[-1]:.3g}"
+        limits = {"bottom": 0.0, "top": 1.0} if measure == "accuracy" else {}
+        reference_lines = baseline_rules(report.baselines) if measure == "accuracy" else []
+        caption = f"{_WORDS[measure]} over cycles, from {line.y[0]:.3g} to {line.y[-1]:.3g}"
         parts.append(
             figure(
-                plotter.lines(words, "cycle", _WORDS[shown], [line], rules=rules, **limits), f"{words.capitalize()}."
+                plotter.lines(caption, "cycle", _WORDS[measure], [line], rules=reference_lines, **limits),
+                f"{caption.capitalize()}.",
             )
         )
     if len(parts) == 1:
@@ -161,15 +167,17 @@ def _spending(spent: list[float], total: float, plotter: Plotter) -> Markup:
     """Plot each agent's spending, or state that all agents spent the same amount."""
     if spent[0] == spent[-1]:
         return paragraph("Every agent spent the same amount.")
-    words = f"Spent by each agent: ε from {spent[0]:.3g} to {spent[-1]:.3g} of {total:g}"
-    shown = spent[:: max(1, math.ceil(len(spent) / _MAX_ROWS))]
-    return figure(plotter.bars(words, "agents, by ε spent", "ε spent", shown, limit=total), f"{words}.")
+    caption = f"Spent by each agent: ε from {spent[0]:.3g} to {spent[-1]:.3g} of {total:g}"
+    sample = spent[:: max(1, math.ceil(len(spent) / _MAX_ROWS))]
+    return figure(plotter.bars(caption, "agents, by ε spent", "ε spent", sample, limit=total), f"{caption}.")
 
 
 def _resources(report: RunReport) -> list[Markup]:
-    traffic, used = report.traffic, report.resources
+    traffic, resources = report.traffic, report.resources
     memory = (
-        "" if used.rss_mib_median is None else f"{used.rss_mib_median:.0f} MiB, {_number(used.rss_mib_max)} at most"
+        ""
+        if resources.rss_mib_median is None
+        else f"{resources.rss_mib_median:.0f} MiB, {_number(resources.rss_mib_max)} at most"
     )
     return [
         heading("Resources"),
@@ -183,8 +191,11 @@ def _resources(report: RunReport) -> list[Markup]:
                 ),
                 ("per agent and cycle", f"{traffic.wire_bytes_per_agent_cycle / 1024:,.2f} KiB"),
                 ("memory per agent", memory),
-                ("processor time per agent", "" if used.cpu_s_per_agent is None else f"{used.cpu_s_per_agent:.1f} s"),
-                ("ready after", "" if used.ready_s_median is None else f"{used.ready_s_median:.1f} s"),
+                (
+                    "processor time per agent",
+                    "" if resources.cpu_s_per_agent is None else f"{resources.cpu_s_per_agent:.1f} s",
+                ),
+                ("ready after", "" if resources.ready_s_median is None else f"{resources.ready_s_median:.1f} s"),
             ],
         ),
     ]
@@ -198,7 +209,7 @@ def _settings(report: RunReport) -> list[Markup]:
 def _agents(report: RunReport) -> list[Markup]:
     if not report.agents:
         return []
-    shown = report.agents[:_MAX_ROWS]
+    agents = report.agents[:_MAX_ROWS]
     rows = [
         [
             agent.id,
@@ -208,12 +219,12 @@ def _agents(report: RunReport) -> list[Markup]:
             "∞" if agent.epsilon_spent is None else _number(agent.epsilon_spent),
             f"{agent.releases}",
         ]
-        for agent in shown
+        for agent in agents
     ]
     alive = sum(agent.alive for agent in report.agents)
     caption = f"{alive} of {len(report.agents)} were running at the end"
-    if len(shown) < len(report.agents):
-        caption += f"; the first {len(shown)} are listed"
+    if len(agents) < len(report.agents):
+        caption += f"; the first {len(agents)} are listed"
     listed = table(caption, ["id", "alive", "cycles", "peers", "ε spent", "releases"], rows)
     return [heading("Agents"), collapsible(caption, listed)]
 

@@ -1,4 +1,4 @@
-"""The page about a sweep, with curves, bands over seeds, and a table of means and standard deviations."""
+"""The page about a sweep, with curves, bands over seeds and a table of means and standard deviations."""
 
 import json
 import re
@@ -42,11 +42,11 @@ class Group:
 def groups_of(report: SweepReport) -> list[Group]:
     """Return a sweep's groups, in the order of its runs."""
     varied = [key for key, values in report.keys.items() if key != _SEED and len(values) > 1]
-    found: dict[str, Group] = {}
+    groups: dict[str, Group] = {}
     for run in report.runs:
-        own = {key: run.set.get(key) for key in varied}
-        found.setdefault(json.dumps(own, default=str), Group(own, [])).runs.append(run)
-    return list(found.values())
+        settings = {key: run.set.get(key) for key in varied}
+        groups.setdefault(json.dumps(settings, default=str), Group(settings, [])).runs.append(run)
+    return list(groups.values())
 
 
 def sweep_page(report: SweepReport, plotter: Plotter) -> str:
@@ -64,12 +64,12 @@ def sweep_page(report: SweepReport, plotter: Plotter) -> str:
     return page.html()
 
 
-def _merge_similar(words: list[str]) -> list[str]:
+def _merge_similar(messages: list[str]) -> list[str]:
     """Merge warnings that differ only in decimal numbers, adding the number of runs affected."""
     kinds: dict[str, list[str]] = {}
-    for warning in words:
+    for warning in messages:
         kinds.setdefault(re.sub(r"\d+\.\d+", "", warning), []).append(warning)
-    return [ones[0] if len(ones) == 1 else f"{ones[0]} (in {len(ones)} runs)" for ones in kinds.values()]
+    return [similar[0] if len(similar) == 1 else f"{similar[0]} (in {len(similar)} runs)" for similar in kinds.values()]
 
 
 def mean_sd(values: Sequence[float]) -> str:
@@ -82,25 +82,25 @@ def mean_sd(values: Sequence[float]) -> str:
 
 def _table(groups: list[Group], measure: str) -> Markup:
     columns = [*groups[0].set, "seeds", _MEASURES[measure]]
-    compared = measure == "accuracy"
-    columns += ["worst agent", "own data", "majority"] if compared else []
+    has_baselines = measure == "accuracy"
+    columns += ["worst agent", "own data", "majority"] if has_baselines else []
     rows = []
     for group in groups:
         cells = [*(str(value) for value in group.set.values()), f"{len(group.runs)}"]
         cells.append(mean_sd(group.final(f"{measure}_mean")))
-        if compared:
+        if has_baselines:
             cells.append(mean_sd(group.final("accuracy_min")))
-            cells += [mean_sd(_rule(group, name)) for name in ("own_data", "majority_class")]
+            cells += [mean_sd(_baseline_values(group, name)) for name in ("own_data", "majority_class")]
         spent = [run.privacy.get("spent_epsilon_max") for run in group.runs]
-        known = [value for value in spent if value is not None]
-        rows.append([*cells, f"{max(known):.3f}" if known else "–", str(group.runs[0].privacy.get("status", "–"))])
+        finite = [value for value in spent if value is not None]
+        rows.append([*cells, f"{max(finite):.3f}" if finite else "–", str(group.runs[0].privacy.get("status", "–"))])
     caption = "Means over seeds ± sample standard deviation"
-    if compared:
+    if has_baselines:
         caption += "; own data: a device alone, without noise; majority: the most common class"
     return table(caption, [*columns, "ε spent", "status"], rows)
 
 
-def _rule(group: Group, name: str) -> list[float]:
+def _baseline_values(group: Group, name: str) -> list[float]:
     return [getattr(run.baselines, name) for run in group.runs if run.baselines is not None]
 
 
@@ -117,25 +117,34 @@ def _result_plot(report: SweepReport, groups: list[Group], measure: str, plotter
     if axis is None:
         return []
     lines: dict[str, list[Group]] = {}
-    for group in sorted(groups, key=lambda one: float(one.set[axis])):
-        others = ", ".join(f"{key} = {value}" for key, value in group.set.items() if key != axis)
-        lines.setdefault(others, []).append(group)
-    drawn = [_line(name or _MEASURES[measure], axis, ones, f"{measure}_mean") for name, ones in lines.items()]
-    words = f"{_MEASURES[measure].capitalize()} over {axis}; bands are one standard deviation over seeds"
+    for group in sorted(groups, key=lambda group: float(group.set[axis])):
+        label = ", ".join(f"{key} = {value}" for key, value in group.set.items() if key != axis)
+        lines.setdefault(label, []).append(group)
+    curves = [
+        _line(name or _MEASURES[measure], axis, line_groups, f"{measure}_mean") for name, line_groups in lines.items()
+    ]
+    caption = f"{_MEASURES[measure].capitalize()} over {axis}; bands are one standard deviation over seeds"
     limits = {"bottom": 0.0, "top": 1.0} if measure == "accuracy" else {}
     picture = plotter.lines(
-        words, axis, _MEASURES[measure], drawn[:_MAX_LINES], rules=_rules(groups) if limits else (), **limits
+        caption,
+        axis,
+        _MEASURES[measure],
+        curves[:_MAX_LINES],
+        rules=_reference_lines(groups) if limits else (),
+        **limits,
     )
     return [
         heading(f"{_MEASURES[measure].capitalize()} over {axis}"),
-        figure(picture, f"{words}.{_left_out(len(drawn))}"),
+        figure(picture, f"{caption}.{_omission_note(len(curves))}"),
     ]
 
 
-def _rules(groups: list[Group]) -> list[tuple[str, float]]:
+def _reference_lines(groups: list[Group]) -> list[tuple[str, float]]:
     names = {"own data alone": "own_data", "most common class": "majority_class"}
-    found = {words: [value for group in groups for value in _rule(group, name)] for words, name in names.items()}
-    return [(words, statistics.fmean(values)) for words, values in found.items() if values]
+    values_by_label = {
+        label: [value for group in groups for value in _baseline_values(group, name)] for label, name in names.items()
+    }
+    return [(label, statistics.fmean(values)) for label, values in values_by_label.items() if values]
 
 
 def _is_number(value: object) -> bool:
@@ -147,14 +156,14 @@ def _line(name: str, axis: str, groups: list[Group], field: str) -> Line:
     groups = [group for group in groups if group.final(field)]
     means = [statistics.fmean(group.final(field)) for group in groups]
     spread = [_sd(group.final(field)) for group in groups]
-    return _banded(name, [float(group.set[axis]) for group in groups], means, spread)
+    return _line_with_band(name, [float(group.set[axis]) for group in groups], means, spread)
 
 
 def _sd(values: Sequence[float]) -> float:
     return statistics.stdev(values) if len(values) > 1 else 0.0
 
 
-def _banded(name: str, x: list[float], means: list[float], spread: list[float]) -> Line:
+def _line_with_band(name: str, x: list[float], means: list[float], spread: list[float]) -> Line:
     if not any(spread):
         return Line(name, x, means)
     low = [mean - sd for mean, sd in zip(means, spread, strict=True)]
@@ -165,17 +174,22 @@ def _banded(name: str, x: list[float], means: list[float], spread: list[float]) 
 def _curves(groups: list[Group], measure: str, plotter: Plotter) -> list[Markup]:
     """Plot the measure over cycles, with one line per setting and a band over its seeds."""
     field = f"{measure}_mean"
-    drawn = [line for group in groups if (line := _curve(group, field)) is not None]
-    if not drawn:
+    lines = [line for group in groups if (line := _curve(group, field)) is not None]
+    if not lines:
         return []
-    words = f"{_MEASURES[measure].capitalize()} over cycles; bands are one standard deviation over seeds"
+    caption = f"{_MEASURES[measure].capitalize()} over cycles; bands are one standard deviation over seeds"
     limits = {"bottom": 0.0, "top": 1.0} if measure == "accuracy" else {}
     picture = plotter.lines(
-        words, "cycle", _MEASURES[measure], drawn[:_MAX_LINES], rules=_rules(groups) if limits else (), **limits
+        caption,
+        "cycle",
+        _MEASURES[measure],
+        lines[:_MAX_LINES],
+        rules=_reference_lines(groups) if limits else (),
+        **limits,
     )
     return [
         heading(f"{_MEASURES[measure].capitalize()} over cycles"),
-        figure(picture, f"{words}.{_left_out(len(drawn))}"),
+        figure(picture, f"{caption}.{_omission_note(len(lines))}"),
     ]
 
 
@@ -186,13 +200,16 @@ def _curve(group: Group, field: str) -> Line | None:
             cycle, value = point.get("cycle"), point.get(field)
             if isinstance(cycle, int | float) and isinstance(value, int | float):
                 points.setdefault(float(cycle), []).append(float(value))
-    whole = {cycle: values for cycle, values in sorted(points.items()) if len(values) == len(group.runs)}
-    if not whole:
+    complete = {cycle: values for cycle, values in sorted(points.items()) if len(values) == len(group.runs)}
+    if not complete:
         return None
-    return _banded(
-        group.name, list(whole), [statistics.fmean(v) for v in whole.values()], [_sd(v) for v in whole.values()]
+    return _line_with_band(
+        group.name,
+        list(complete),
+        [statistics.fmean(v) for v in complete.values()],
+        [_sd(v) for v in complete.values()],
     )
 
 
-def _left_out(lines: int) -> str:
+def _omission_note(lines: int) -> str:
     return f" The first {_MAX_LINES} of {lines} settings are drawn; the table lists all." if lines > _MAX_LINES else ""

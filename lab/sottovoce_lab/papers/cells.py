@@ -1,4 +1,4 @@
-"""Summarise, over seeds, the runs with the same panel, series and axis values."""
+"""Summarise the runs with the same panel, series and axis values over seeds."""
 
 import math
 from collections.abc import Mapping
@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sottovoce_lab.experiments.kept_runs import Outcome
-from sottovoce_lab.papers.runs import Place
+from sottovoce_lab.experiments.saved_runs import Outcome
+from sottovoce_lab.papers.runs import RunPosition
 
 # Two-sided 95 % quantiles of Student's t for 1 … 30 degrees of freedom, then the normal quantile.
 _T = (
@@ -18,18 +18,18 @@ _T = (
 )
 _NORMAL = 1.960
 _LARGE = 1e4
-FEWEST = 3
+MIN_INTERVAL_SEEDS = 3
 """Minimum number of seeds for showing a mean's interval."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """The runs at one place in an experiment, ordered by seed.
+    """The runs at one position in an experiment, ordered by seed.
 
     Attributes:
         measures: each run's measure, float64[seeds].
         curves: for each measure, the cycles with the mean and the half interval over seeds.
-        privacy: the privacy guarantee, which is the same for all seeds.
+        privacy: the privacy guarantee, the same for all seeds.
         majority: the mean accuracy of always predicting the most frequent class; None if there are no classes.
     """
 
@@ -46,21 +46,23 @@ class Cell:
     @property
     def half(self) -> float:
         """Half the mean's 95 % confidence interval over seeds; NaN with fewer than three seeds."""
-        return half_interval(self.measures) if len(self.measures) >= FEWEST else math.nan
+        return half_interval(self.measures) if len(self.measures) >= MIN_INTERVAL_SEEDS else math.nan
 
 
-Where = tuple[str, str, Any, Any]
+CellKey = tuple[str, str, Any, Any]
 """A cell's panel, series, x value and y value."""
 
-Cells = dict[Where, Cell]
+Cells = dict[CellKey, Cell]
 
 
-def cells(outcomes: Mapping[Place, Outcome], measure: str) -> Cells:
+def cells(outcomes: Mapping[RunPosition, Outcome], measure: str) -> Cells:
     """Group outcomes by panel, series and axis values, and summarise each group."""
-    found: dict[Where, list[tuple[int, Outcome]]] = {}
-    for at, outcome in outcomes.items():
-        found.setdefault((at.panel, at.series, at.x, at.y), []).append((at.seed, outcome))
-    return {where: _cell([outcome for _, outcome in sorted(runs, key=_seed)], measure) for where, runs in found.items()}
+    groups: dict[CellKey, list[tuple[int, Outcome]]] = {}
+    for position, outcome in outcomes.items():
+        groups.setdefault((position.panel, position.series, position.x, position.y), []).append(
+            (position.seed, outcome)
+        )
+    return {key: _cell([outcome for _, outcome in sorted(runs, key=_seed)], measure) for key, runs in groups.items()}
 
 
 def format_measure(value: float, sign: str = "") -> str:
@@ -79,18 +81,18 @@ def half_interval(numbers: NDArray[np.float64]) -> float:
 
 def _cell(outcomes: list[Outcome], measure: str) -> Cell:
     measures = np.array([outcome["final"][measure] for outcome in outcomes])
-    rules = [outcome["majority"] for outcome in outcomes]
-    majority = None if None in rules else float(np.mean(rules))
+    majorities = [outcome["majority"] for outcome in outcomes]
+    majority = None if None in majorities else float(np.mean(majorities))
     return Cell(measures, _curves([outcome["curve"] for outcome in outcomes]), outcomes[0]["privacy"], majority)
 
 
 def _curves(runs: list[list[Any]]) -> dict[str, list[tuple[float, float, float]]]:
-    found: dict[str, list[tuple[float, float, float]]] = {}
+    curves: dict[str, list[tuple[float, float, float]]] = {}
     for points in zip(*runs, strict=False):
         for name in points[0][1]:
             values = np.array([point[1][name] for point in points])
-            found.setdefault(name, []).append((points[0][0], float(values.mean()), half_interval(values)))
-    return found
+            curves.setdefault(name, []).append((points[0][0], float(values.mean()), half_interval(values)))
+    return curves
 
 
 def _seed(run: tuple[int, Outcome]) -> int:

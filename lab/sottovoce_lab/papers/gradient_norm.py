@@ -34,17 +34,20 @@ class GradientMeter(Meter):
     def __init__(self, plan: Plan) -> None:
         super().__init__(plan.family.model, plan.test, plan.options.seed)
         self._gradients = cast(Kernel, plan.family.kernel)
-        held = [records_of(raw, plan.transform, plan.bounds) for raw in plan.raw]
-        whole = Records(np.concatenate([own.features for own in held]), np.concatenate([own.labels for own in held]))
-        rows = np.random.default_rng(plan.options.seed).permutation(len(whole))[:_MAX_RECORDS]
-        self._training = whole.at(rows)
+        device_records = [records_of(raw, plan.transform, plan.bounds) for raw in plan.raw]
+        all_records = Records(
+            np.concatenate([records.features for records in device_records]),
+            np.concatenate([records.labels for records in device_records]),
+        )
+        rows = np.random.default_rng(plan.options.seed).permutation(len(all_records))[:_MAX_RECORDS]
+        self._training = all_records.at(rows)
 
     def _measure(self, models: Sequence[NDArray[np.float64]], records: Records) -> WithGradient:
         measures = super()._measure(models, records)
         mean = np.mean(models, axis=0)
-        there = self._training
-        total = self._gradients.clipped_gradient_sum(mean, there.features, there.labels, math.inf)
-        norm = float(np.linalg.norm(total)) / len(there)
+        training = self._training
+        total = self._gradients.clipped_gradient_sum(mean, training.features, training.labels, math.inf)
+        norm = float(np.linalg.norm(total)) / len(training)
         return WithGradient(
             measures.accuracy_mean, measures.accuracy_min, measures.accuracy_max, measures.loss_mean, norm
         )

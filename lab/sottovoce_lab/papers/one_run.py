@@ -17,16 +17,16 @@ from sottovoce.data import DataSet, load
 
 from sottovoce_lab.experiments.fleet import Fleet, assemble
 from sottovoce_lab.experiments.gradient_walk import walks
-from sottovoce_lab.experiments.kept_runs import Outcome
 from sottovoce_lab.experiments.measuring import Meter
 from sottovoce_lab.experiments.run import run_fleet
+from sottovoce_lab.experiments.saved_runs import Outcome
 from sottovoce_lab.experiments.seeds import Stream, generator
 from sottovoce_lab.experiments.sequential import descent
 from sottovoce_lab.experiments.settings import Settings, settings
 from sottovoce_lab.experiments.statement import statement_of
 from sottovoce_lab.papers.gradient_norm import GradientMeter
 from sottovoce_lab.papers.plane import separating_weights
-from sottovoce_lab.papers.prepare import prepared
+from sottovoce_lab.papers.prepare import prepare_data
 from sottovoce_lab.simulator.vector import GradientWalk, SequentialDescent
 from sottovoce_lab.testbed import memory
 from sottovoce_lab.testbed.measure import majority
@@ -37,26 +37,26 @@ from sottovoce_lab.testbed.run_spec import run_spec
 ARRAYS = "arrays"
 """Name of the engine for fleets with one record per device, which are stored in a few arrays."""
 
-_MADE = ("synthetic", "two-gaussians")
+_SYNTHETIC = ("synthetic", "two-gaussians")
 _WALKS = ("gradient-walk", "sequential-sgd")
-_MARKS = 40
+_MAX_MARKS = 40
 _GUARANTEE = ("epsilon", "delta", "status", "neighbouring", "unit", "reason")
-_FIRST = np.zeros(1, dtype=np.int64)
+_FIRST_MODEL = np.zeros(1, dtype=np.int64)
 
 
 def run_one(keys: Mapping[str, Any]) -> Outcome:
     """Execute one run, and return its outcome."""
-    own = dict(keys)
-    prepare, updates, solver = own.pop("prepare", ""), own.pop("updates", None), own.pop("solver", "")
-    if own.get("engine") == ARRAYS:
-        del own["engine"]
-        return _run_on_arrays(settings(own, "experiment"), updates, solver)
-    gradient_norm, points = own.pop("gradient_norm", False), own.pop("points", _MARKS)
-    most_tested = own.pop("test_records", None)
-    spec = run_spec(own, "experiment")
+    run_keys = dict(keys)
+    prepare, updates, solver = run_keys.pop("prepare", ""), run_keys.pop("updates", None), run_keys.pop("solver", "")
+    if run_keys.get("engine") == ARRAYS:
+        del run_keys["engine"]
+        return _run_on_arrays(settings(run_keys, "experiment"), updates, solver)
+    gradient_norm, points = run_keys.pop("gradient_norm", False), run_keys.pop("points", _MAX_MARKS)
+    max_test_records = run_keys.pop("test_records", None)
+    spec = run_spec(run_keys, "experiment")
     data = _data(spec.data, prepare)
-    if most_tested and data.test is not None:
-        data = replace(data, test=data.test.at(np.arange(min(most_tested, len(data.test)))))
+    if max_test_records and data.test is not None:
+        data = replace(data, test=data.test.at(np.arange(min(max_test_records, len(data.test)))))
     planned = plan(spec.options(), data)
     meter = GradientMeter(planned) if gradient_norm else None
     report = memory.run(planned, Watcher(), meter=meter, points=points)
@@ -68,12 +68,12 @@ def run_one(keys: Mapping[str, Any]) -> Outcome:
 def _data(source: str, prepare: str) -> DataSet:
     """Load and prepare a data set, and cache it, because consecutive runs in a process often share one."""
     data = load(source)
-    return prepared(data, prepare) if prepare else data
+    return prepare_data(data, prepare) if prepare else data
 
 
 def _run_on_arrays(options: Settings, updates: int | None, solver: str) -> Outcome:
     source = options.data.source
-    fleet = assemble(options, None if source in _MADE else _data(source, ""))
+    fleet = assemble(options, None if source in _SYNTHETIC else _data(source, ""))
     if solver:
         weights = separating_weights(fleet, solver)
         return _measure_model(fleet, weights[np.newaxis, np.newaxis], [])
@@ -87,25 +87,25 @@ def _run_walk(fleet: Fleet, updates: int | None) -> Outcome:
     walk: GradientWalk | SequentialDescent
     if fleet.settings.learner.name == "gradient-walk":
         walk = walks(fleet, [fleet.settings.epsilon])
-        most = min(walk.length, updates or walk.length)
+        max_updates = min(walk.length, updates or walk.length)
     else:
         walk = descent(fleet)
-        most = updates or walk.length
-    marks = set(np.unique(np.geomspace(1, most, _MARKS).astype(np.int64)).tolist())
+        max_updates = updates or walk.length
+    marks = set(np.unique(np.geomspace(1, max_updates, _MAX_MARKS).astype(np.int64)).tolist())
     meter = _meter(fleet)
     curve = []
     for count in walk.updates():
         if count in marks:
-            measures = meter.quick(walk.weights, _FIRST)
+            measures = meter.quick(walk.weights, _FIRST_MODEL)
             curve.append([count, {"accuracy_mean": measures.accuracy_mean, "loss_mean": measures.loss_mean}])
-        if count == most:
+        if count == max_updates:
             break
     return _measure_model(fleet, walk.weights, curve)
 
 
 def _measure_model(fleet: Fleet, weights: NDArray[np.float64], curve: list[Any]) -> Outcome:
     """Return the outcome of a single model with weights float64[1,copies,d]."""
-    final, statement = _meter(fleet).final(weights, _FIRST), statement_of(fleet)
+    final, statement = _meter(fleet).final(weights, _FIRST_MODEL), statement_of(fleet)
     return {
         "final": {"accuracy_mean": final.accuracy_mean, "loss_mean": final.loss_mean},
         "curve": curve,
@@ -118,7 +118,7 @@ def _meter(fleet: Fleet) -> Meter:
     return Meter(fleet, generator(fleet.settings.seed, Stream.MEASURING))
 
 
-def _outcome_of_report(report: Mapping[str, Any], trivial: float | None) -> Outcome:
+def _outcome_of_report(report: Mapping[str, Any], majority_accuracy: float | None) -> Outcome:
     if "interrupted_at" in report["run"]:
         raise KeyboardInterrupt  # an interrupted run has no result
     names = [name for name, value in report["final"].items() if isinstance(value, int | float)]
@@ -127,6 +127,6 @@ def _outcome_of_report(report: Mapping[str, Any], trivial: float | None) -> Outc
         "curve": [
             [point["cycle"], {name: point[name] for name in names if name in point}] for point in report["curve"]
         ],
-        "majority": trivial,
+        "majority": majority_accuracy,
         "privacy": {name: report["privacy"][name] for name in _GUARANTEE},
     }

@@ -11,7 +11,7 @@ import msgspec
 import sottovoce
 from sottovoce.errors import DataError
 
-from sottovoce_lab.experiments import kept_runs
+from sottovoce_lab.experiments import saved_runs
 from sottovoce_lab.pages.pyplot import pyplot
 from sottovoce_lab.papers import pictures, plane
 from sottovoce_lab.papers.cells import Cells, cells
@@ -30,7 +30,7 @@ def reproduce(
     folder: Path,
     out: Path,
     say: Callable[[str], None],
-    told: Callable[[int, int, str], None],
+    progress: Callable[[int, int, str], None],
 ) -> list[Finding]:
     """Run an experiment, and write its JSON file and picture, without repeating runs that an earlier call saved.
 
@@ -41,7 +41,7 @@ def reproduce(
         folder: the directory with the data sets.
         out: the output directory, created if it is missing.
         say: receives a message about each panel that is left out.
-        told: receives the number of completed runs, the total, and a description of the last run.
+        progress: receives the number of completed runs, the total, and a description of the last run.
 
     Returns:
         The findings on the experiment's claims.
@@ -50,7 +50,7 @@ def reproduce(
         UsageError: if the experiment does not exist, or the plotting package is not installed.
         DataError: if the folder contains none of the experiment's data sets.
     """
-    began = time.monotonic()
+    started = time.monotonic()
     spec = experiment_named(name)
     pyplot()  # if matplotlib is missing, fail before hours of runs
     extent = spec.extent(quick)
@@ -60,17 +60,18 @@ def reproduce(
         raise DataError(f"{name}: none of its data sets is in {folder}; specify their folder with --data")
     path = out / name
     path.parent.mkdir(parents=True, exist_ok=True)
-    outcomes = collect_outcomes(runs, path.parent / ("quick.runs.jsonl" if quick else "full.runs.jsonl"), told)
-    found = cells({place: outcomes[place] for place in runs}, spec.measure)
-    verdicts = findings(spec, found)
-    earlier = sum(outcome.get("seconds", 0.0) for outcome in {id(one): one for one in outcomes.values()}.values())
-    wall = max(time.monotonic() - began, earlier / kept_runs.AT_ONCE)
-    document = _document(name, spec, quick, found, verdicts, wall)
+    outcomes = collect_outcomes(runs, path.parent / ("quick.runs.jsonl" if quick else "full.runs.jsonl"), progress)
+    results = cells({position: outcomes[position] for position in runs}, spec.measure)
+    verdicts = findings(spec, results)
+    distinct_outcomes = {id(outcome): outcome for outcome in outcomes.values()}.values()
+    saved_seconds = sum(outcome.get("seconds", 0.0) for outcome in distinct_outcomes)
+    wall = max(time.monotonic() - started, saved_seconds / saved_runs.AT_ONCE)
+    document = _document(name, spec, quick, results, verdicts, wall)
     path.with_suffix(".json").write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     if spec.picture == "plane":
         plane.draw(spec, runs, path.with_suffix(".svg"))
     else:
-        pictures.draw(spec, found, path.with_suffix(".svg"))
+        pictures.draw(spec, results, path.with_suffix(".svg"))
     return verdicts
 
 
@@ -78,15 +79,15 @@ def write_pages(out: Path) -> None:
     """Write index.md, and PAPER.md for each paper with results, from the JSON files in a folder."""
     all_results: dict[str, list[Result]] = {}
     for paper in papers():
-        there = [found for name in experiments(paper) if (found := result_at(out / f"{name}.json"))]
-        if there:
-            all_results[paper] = there
-            (out / f"{paper}.md").write_text(paper_page(paper, there), encoding="utf-8")
+        results = [result for name in experiments(paper) if (result := result_at(out / f"{name}.json"))]
+        if results:
+            all_results[paper] = results
+            (out / f"{paper}.md").write_text(paper_page(paper, results), encoding="utf-8")
     (out / "index.md").write_text(index_page(all_results), encoding="utf-8")
 
 
 def _document(
-    name: str, spec: Experiment, quick: bool, found: Cells, verdicts: list[Finding], wall: float
+    name: str, spec: Experiment, quick: bool, results: Cells, verdicts: list[Finding], wall: float
 ) -> dict[str, Any]:
     return {
         "schema": SCHEMA,
@@ -98,8 +99,8 @@ def _document(
             {
                 "panel": panel,
                 "series": series,
-                "x": _json(x),
-                "y": _json(y),
+                "x": _json_value(x),
+                "y": _json_value(y),
                 "mean": round(cell.mean, 5),
                 "half_interval_95": None if math.isnan(cell.half) else round(cell.half, 5),
                 "measures": [round(value, 5) for value in cell.measures.tolist()],
@@ -107,15 +108,15 @@ def _document(
                 "printed": spec.printed.get(panel, {}).get(series, {}).get(str(x)),
                 "privacy": cell.privacy,
             }
-            for (panel, series, x, y), cell in found.items()
+            for (panel, series, x, y), cell in results.items()
         ],
-        "findings": [_plain(finding) for finding in verdicts],
+        "findings": [_finding_fields(finding) for finding in verdicts],
     }
 
 
-def _plain(finding: Finding) -> dict[str, Any]:
+def _finding_fields(finding: Finding) -> dict[str, Any]:
     return {name: getattr(finding, name) for name in ("claim", "of", "panel", "verdict", "seeds", "evidence")}
 
 
-def _json(value: Any) -> Any:
+def _json_value(value: Any) -> Any:
     return "inf" if value == math.inf else value

@@ -4,12 +4,12 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from sottovoce_lab.papers.cells import FEWEST, format_measure
+from sottovoce_lab.papers.cells import MIN_INTERVAL_SEEDS, format_measure
 from sottovoce_lab.papers.result import Result, ResultCell, ResultFinding
 from sottovoce_lab.papers.specification import Experiment, experiment_named, paper_named
-from sottovoce_lab.papers.verdicts import FEWEST_SEEDS
+from sottovoce_lab.papers.verdicts import MIN_SEEDS
 
-_KIND = "*Reference* · [all pages](../index.md)"
+_PAGE_HEADER = "*Reference* · [all pages](../index.md)"
 
 
 def paper_page(name: str, results: list[Result]) -> str:
@@ -20,12 +20,12 @@ def paper_page(name: str, results: list[Result]) -> str:
         results: the results of the paper's experiments, at least one.
     """
     paper = paper_named(name)
-    parts = [f"# {paper.title}", _KIND, paper.reference, _unwrap(paper.about)]
+    parts = [f"# {paper.title}", _PAGE_HEADER, paper.reference, _unwrap(paper.about)]
     parts.append(
-        f"Every number is a mean over the seeds that its table names, ± its 95 % confidence interval from {FEWEST} "
-        "seeds on; ◇ is the printed value. A claim holds or fails when the paired 95 % interval over at least "
-        f"{FEWEST_SEEDS} seeds decides it, and is undecided otherwise, or where neither side does better than the "
-        "majority class. The index has [all claims](index.md)."
+        "Every number is a mean over the seeds that its table names, ± its 95 % confidence interval from "
+        f"{MIN_INTERVAL_SEEDS} seeds on; ◇ is the printed value. A claim holds or fails when the paired 95 % interval "
+        f"over at least {MIN_SEEDS} seeds decides it, and is undecided otherwise, or where neither side does better "
+        "than the majority class. The index has [all claims](index.md)."
     )
     for result in results:
         parts += _experiment(result)
@@ -40,20 +40,20 @@ def index_page(results: Mapping[str, list[Result]]) -> str:
     """Return the index page, with all claims, in Markdown."""
     parts = [
         "# Results",
-        _KIND,
+        _PAGE_HEADER,
         "Every claim of the papers that an experiment here checks, with its verdict, the numbers behind it and the "
-        f"number of seeds. A claim needs {FEWEST_SEEDS} seeds and a paired 95 % interval to hold or to fail. "
+        f"number of seeds. A claim needs {MIN_SEEDS} seeds and a paired 95 % interval to hold or to fail. "
         "`sottovoce reproduce` regenerates this page.",
         _counts(results),
     ]
-    for name, there in results.items():
+    for name, paper_results in results.items():
         parts += [f"## [{paper_named(name).title}]({name}.md)"]
         rows = [["figure", "claim", "where", "verdict", "seeds", "numbers"], ["---"] * 6]
-        for result in there:
+        for result in paper_results:
             link = f"[{_figure(result.name)}]({name}.md#{_anchor(result)})"
             rows += [
-                [link, found.claim, found.panel, _verdict(found), str(found.seeds), found.evidence]
-                for found in result.findings
+                [link, finding.claim, finding.panel, _verdict(finding), str(finding.seeds), finding.evidence]
+                for finding in result.findings
             ]
         parts.append(_table(rows))
     return "\n\n".join(parts) + "\n"
@@ -68,8 +68,8 @@ def _experiment(result: Result) -> list[str]:
         parts.append(f"Scaled down: {extent.scaled}")
     parts.append(f"![{spec.title}]({result.name}.svg)")
     for panel in dict.fromkeys(cell.panel for cell in result.cells):
-        mine = [cell for cell in result.cells if cell.panel == panel]
-        parts += [f"### {_figure(result.name)}: {spec.panels[panel].label}", _numbers(spec, mine)]
+        cells = [cell for cell in result.cells if cell.panel == panel]
+        parts += [f"### {_figure(result.name)}: {spec.panels[panel].label}", _numbers(spec, cells)]
     parts.append(_guarantees(spec, result.cells))
     if spec.differs:
         parts.append(_unwrap(spec.differs))
@@ -87,73 +87,78 @@ def _numbers(spec: Experiment, cells: list[ResultCell]) -> str:
     xs = list(dict.fromkeys(_key(cell.x) for cell in cells))
     seeds = sorted({len(cell.measures) for cell in cells})
     n = f"{seeds[0]}" if len(seeds) == 1 else f"{seeds[0]} to {seeds[-1]}"
-    head = [
+    header = [
         "n = 1 seed" if n == "1" else f"n = {n} seeds",
         *(f"{spec.x.label} = {_format_value(x)}" if spec.x else spec.measure for x in xs),
     ]
-    rows = [head, ["---"] * len(head)]
-    there = {(cell.series, _key(cell.y), _key(cell.x)): cell for cell in cells}
+    rows = [header, ["---"] * len(header)]
+    cells_by_position = {(cell.series, _key(cell.y), _key(cell.x)): cell for cell in cells}
     for series, y in dict.fromkeys((cell.series, _key(cell.y)) for cell in cells):
         label = spec.series[series].label + (f", {spec.y.label} = {_format_value(y)}" if spec.y else "")
-        rows.append([label, *(_entry(there.get((series, y, x))) for x in xs)])
-    rules = {cell.majority_class for cell in cells}
-    if rules != {None} and spec.measure == "accuracy_mean":
+        rows.append([label, *(_entry(cells_by_position.get((series, y, x))) for x in xs)])
+    majorities = {cell.majority_class for cell in cells}
+    if majorities != {None} and spec.measure == "accuracy_mean":
         by_x = [[c.majority_class for c in cells if _key(c.x) == x and c.majority_class is not None] for x in xs]
-        rows.append(["majority class", *(format_measure(sum(found) / len(found)) if found else "" for found in by_x)])
+        rows.append(
+            ["majority class", *(format_measure(sum(shares) / len(shares)) if shares else "" for shares in by_x)]
+        )
     return _table(rows)
 
 
 def _entry(cell: ResultCell | None) -> str:
     if cell is None:
         return ""
-    words = format_measure(cell.mean)
-    words += "" if cell.half_interval_95 is None else f" ± {format_measure(cell.half_interval_95)}"
-    return words if cell.printed is None else f"{words} ◇ {cell.printed:g}"
+    text = format_measure(cell.mean)
+    text += "" if cell.half_interval_95 is None else f" ± {format_measure(cell.half_interval_95)}"
+    return text if cell.printed is None else f"{text} ◇ {cell.printed:g}"
 
 
 def _guarantees(spec: Experiment, cells: list[ResultCell]) -> str:
     """Return a table with each series' privacy guarantee."""
     rows = [["series", "ε as stated", "δ", "unit, relation", "status", "why"], ["---"] * 6]
-    told: dict[tuple[str, ...], list[str]] = {}
+    epsilons_by_guarantee: dict[tuple[str, ...], list[str]] = {}
     for cell in cells:
         privacy = cell.privacy
-        stated = "none" if privacy["epsilon"] is None else f"{privacy['epsilon']:.4g}"
+        epsilon = "none" if privacy["epsilon"] is None else f"{privacy['epsilon']:.4g}"
         delta = "" if privacy["delta"] is None else f"{privacy['delta']:.3g}"
         unit = f"{privacy['unit']}, {privacy['neighbouring']}"
-        where = (spec.series[cell.series].label, delta, unit, privacy["status"], privacy["reason"])
-        epsilons = told.setdefault(where, [])
-        if stated not in epsilons:
-            epsilons.append(stated)
+        guarantee = (spec.series[cell.series].label, delta, unit, privacy["status"], privacy["reason"])
+        epsilons = epsilons_by_guarantee.setdefault(guarantee, [])
+        if epsilon not in epsilons:
+            epsilons.append(epsilon)
     rows += [
         [label, ", ".join(epsilons), delta, unit, status, reason]
-        for (label, delta, unit, status, reason), epsilons in told.items()
+        for (label, delta, unit, status, reason), epsilons in epsilons_by_guarantee.items()
     ]
     return _table(rows)
 
 
-def _findings(found: list[ResultFinding]) -> str:
+def _findings(findings: list[ResultFinding]) -> str:
     rows = [["claim", "of", "where", "verdict", "seeds", "numbers"], ["---"] * 6]
-    rows += [[one.claim, one.of, one.panel, _verdict(one), str(one.seeds), one.evidence] for one in found]
+    rows += [
+        [finding.claim, finding.of, finding.panel, _verdict(finding), str(finding.seeds), finding.evidence]
+        for finding in findings
+    ]
     return _table(rows)
 
 
 def _readings(name: str) -> str:
     rows = [["reading", "effect"], ["---"] * 2]
-    rows += [[_unwrap(one.reading), _unwrap(one.effect)] for one in paper_named(name).readings]
+    rows += [[_unwrap(reading.reading), _unwrap(reading.effect)] for reading in paper_named(name).readings]
     return _table(rows)
 
 
 def _counts(results: Mapping[str, list[Result]]) -> str:
     rows = [["paper", "hold", "fail", "undecided"], ["---"] * 4]
-    for name, there in results.items():
-        verdicts = [found.verdict for result in there for found in result.findings]
+    for name, paper_results in results.items():
+        verdicts = [finding.verdict for result in paper_results for finding in result.findings]
         counts = [str(verdicts.count(verdict)) for verdict in ("holds", "fails", "undecided")]
         rows.append([f"[{paper_named(name).title}]({name}.md)", *counts])
     return _table(rows)
 
 
-def _verdict(found: ResultFinding) -> str:
-    return f"**{found.verdict}**" if found.verdict == "fails" else found.verdict
+def _verdict(finding: ResultFinding) -> str:
+    return f"**{finding.verdict}**" if finding.verdict == "fails" else finding.verdict
 
 
 def _table(rows: Iterable[list[str]]) -> str:
@@ -169,10 +174,10 @@ def _figure(name: str) -> str:
 
 
 def _anchor(result: Result) -> str:
-    kept = "".join(
+    letters = "".join(
         letter for letter in experiment_named(result.name).title.lower() if letter.isalnum() or letter in " -_"
     )
-    return kept.replace(" ", "-")
+    return letters.replace(" ", "-")
 
 
 def _key(value: Any) -> Any:

@@ -10,7 +10,7 @@ from sottovoce_lab.pages.pyplot import pyplot
 from sottovoce_lab.papers.cells import Cell, Cells
 from sottovoce_lab.papers.specification import Experiment
 
-_WIDTH = 6.9  # inches, which is the width of an A4 page between its margins
+_WIDTH = 6.9  # inches, the width of an A4 page between its margins
 _HEIGHT = 2.6
 _MAX_COLUMNS = 2
 _STYLE = {"font.size": 7.5, "axes.titlesize": 8, "legend.fontsize": 7, "lines.linewidth": 1.1, "axes.linewidth": 0.6}
@@ -31,30 +31,30 @@ def draw(spec: Experiment, cells: Cells, path: Path) -> None:
         UsageError: if matplotlib is not installed.
     """
     plt = pyplot()
-    panels = list(dict.fromkeys(where[0] for where in cells))
-    wanted: list[tuple[str, str]] = [
-        (panel, of)
+    panels = list(dict.fromkeys(key[0] for key in cells))
+    plots: list[tuple[str, str]] = [
+        (panel, name)
         for panel in panels
-        for of in (
-            _heats(spec, cells, panel)
+        for name in (
+            _heat_maps(spec, cells, panel)
             if spec.picture == "heat"
             else spec.curves
             if spec.picture == "curves"
             else [spec.measure]
         )
     ]
-    columns = min(len(wanted), _MAX_COLUMNS if spec.picture != "heat" else 3)
-    rows = math.ceil(len(wanted) / columns)
+    columns = min(len(plots), _MAX_COLUMNS if spec.picture != "heat" else 3)
+    rows = math.ceil(len(plots) / columns)
     with plt.rc_context(_STYLE):
         figure, grid = plt.subplots(
             rows, columns, figsize=(_WIDTH, _HEIGHT * rows + 0.5), squeeze=False, layout="constrained"
         )
-        for axes in grid.flat[len(wanted) :]:
+        for axes in grid.flat[len(plots) :]:
             axes.set_visible(False)
-        for (panel, of), axes in zip(wanted, grid.flat, strict=False):
-            series = f"\n{spec.series[of].label}" if spec.picture == "heat" else ""
+        for (panel, name), axes in zip(plots, grid.flat, strict=False):
+            series = f"\n{spec.series[name].label}" if spec.picture == "heat" else ""
             axes.set_title(f"{spec.panels[panel].label}{series}", fontsize=7 if series else None)
-            {"heat": _heat, "curves": _curves}.get(spec.picture, _line)(spec, cells, panel, of, axes)
+            {"heat": _heat, "curves": _curves}.get(spec.picture, _line)(spec, cells, panel, name, axes)
         handles, labels = grid[0][0].get_legend_handles_labels()
         if handles:
             figure.legend(handles, labels, loc="outside lower center", ncols=3)
@@ -64,25 +64,29 @@ def draw(spec: Experiment, cells: Cells, path: Path) -> None:
 
 def _line(spec: Experiment, cells: Cells, panel: str, measure: str, axes: Any) -> None:
     """Plot the measure over the x axis with confidence intervals, and printed values as hollow diamonds."""
-    values = list(dict.fromkeys(where[2] for where in cells if where[0] == panel))
+    values = list(dict.fromkeys(key[2] for key in cells if key[0] == panel))
     numbers = all(isinstance(value, int | float) and math.isfinite(value) for value in values)
     # Words have no order, so their points are drawn side by side without a line.
-    words = any(isinstance(value, str) for value in values)
-    places = {value: value if numbers else place for place, value in enumerate(values)}
-    shown = _series(cells, panel)
-    for number, series in enumerate(shown):
-        aside = 0.12 * (number - (len(shown) - 1) / 2) if words else 0.0
-        mine = {x: cell for (at, name, x, _), cell in cells.items() if (at, name) == (panel, series)}
-        halves = [0.0 if math.isnan(cell.half) else cell.half for cell in mine.values()]
+    has_words = any(isinstance(value, str) for value in values)
+    positions = {value: value if numbers else index for index, value in enumerate(values)}
+    series_names = _series(cells, panel)
+    for number, series in enumerate(series_names):
+        offset = 0.12 * (number - (len(series_names) - 1) / 2) if has_words else 0.0
+        series_cells = {
+            x: cell for (cell_panel, name, x, _), cell in cells.items() if (cell_panel, name) == (panel, series)
+        }
+        halves = [0.0 if math.isnan(cell.half) else cell.half for cell in series_cells.values()]
         axes.errorbar(
-            [places[x] + aside for x in mine], [cell.mean for cell in mine.values()], halves, color=f"C{number % 10}",
-            marker=_MARKERS[number % len(_MARKERS)], markersize=3, capsize=2, label=spec.series[series].label,
-            linestyle="none" if words else "-",
+            [positions[x] + offset for x in series_cells], [cell.mean for cell in series_cells.values()], halves,
+            color=f"C{number % 10}", marker=_MARKERS[number % len(_MARKERS)], markersize=3, capsize=2,
+            label=spec.series[series].label, linestyle="none" if has_words else "-",
         )  # fmt: skip
         printed = spec.printed.get(panel, {}).get(series, {})
-        at = [(places[x] + aside, printed[str(x)]) for x in values if str(x) in printed]
-        if at:
-            axes.plot(*zip(*at, strict=True), "D", color=f"C{number % 10}", markerfacecolor="none", markersize=5)
+        printed_points = [(positions[x] + offset, printed[str(x)]) for x in values if str(x) in printed]
+        if printed_points:
+            axes.plot(
+                *zip(*printed_points, strict=True), "D", color=f"C{number % 10}", markerfacecolor="none", markersize=5
+            )
     if spec.printed.get(panel):
         axes.plot([], [], "D", color="0.3", markerfacecolor="none", markersize=5, label="printed in the paper")
     _majority(cells, panel, measure, axes)
@@ -91,26 +95,26 @@ def _line(spec: Experiment, cells: Cells, panel: str, measure: str, axes: Any) -
         axes.set_ylim(max(low, 0.0), min(high, 1.02))  # an interval from few seeds may exceed the possible range
     axes.set_xlabel(spec.x.label if spec.x else "")
     axes.set_ylabel(_AXES.get(measure, measure))
-    spread = numbers and min(values) > 0 and max(values) >= 8 * min(values)
-    if spread:
+    spans_decades = numbers and min(values) > 0 and max(values) >= 8 * min(values)
+    if spans_decades:
         axes.set_xscale("log")
     ticks = _without_common_part([_format_value(value) for value in values])
-    long = not numbers and max(map(len, ticks)) > 6
-    turned = {"rotation": 30, "ha": "right", "rotation_mode": "anchor"} if long else {}
-    axes.set_xticks([places[value] for value in values], ticks, **turned)
+    has_long_labels = not numbers and max(map(len, ticks)) > 6
+    rotation = {"rotation": 30, "ha": "right", "rotation_mode": "anchor"} if has_long_labels else {}
+    axes.set_xticks([positions[value] for value in values], ticks, **rotation)
     axes.minorticks_off()
 
 
 def _curves(spec: Experiment, cells: Cells, panel: str, measure: str, axes: Any) -> None:
     """Plot the measure over cycles with confidence bands, using one line style per x value."""
-    drawn: list[float] = []
+    all_means: list[float] = []
     for number, series in enumerate(_series(cells, panel)):
         for style, x in zip(("-", "--", ":", "-."), _xs(cells, panel, series), strict=False):
-            for where, cell in cells.items():
-                if where[:3] != (panel, series, x) or not cell.curves.get(measure):
+            for key, cell in cells.items():
+                if key[:3] != (panel, series, x) or not cell.curves.get(measure):
                     continue
                 cycles, means, halves = np.array(cell.curves[measure]).T
-                drawn += means.tolist()
+                all_means += means.tolist()
                 label = spec.series[series].label + (f", {spec.x.label} = {_format_value(x)}" if spec.x else "")
                 axes.plot(cycles, means, style, color=f"C{number % 10}", label=label)
                 if not np.isnan(halves).any():
@@ -121,7 +125,7 @@ def _curves(spec: Experiment, cells: Cells, panel: str, measure: str, axes: Any)
     _majority(cells, panel, measure, axes)
     if spec.log_cycles:
         axes.set_xscale("log")
-    if drawn and 0 < min(drawn) < max(drawn) / _DECADES:
+    if all_means and 0 < min(all_means) < max(all_means) / _DECADES:
         axes.set_yscale("log")
     axes.set_xlabel(spec.cycle)
     axes.set_ylabel(_AXES.get(measure, measure))
@@ -129,17 +133,17 @@ def _curves(spec: Experiment, cells: Cells, panel: str, measure: str, axes: Any)
 
 def _heat(spec: Experiment, cells: Cells, panel: str, series: str, axes: Any) -> None:
     """Plot the measure over both axes, with y pointing up. A series that does not depend on x is the left column."""
-    xs, ys = _xs(cells, panel, series), list(dict.fromkeys(where[3] for where in cells if where[0] == panel))
+    xs, ys = _xs(cells, panel, series), list(dict.fromkeys(key[3] for key in cells if key[0] == panel))
     ys = sorted(ys)
     column = spec.series[series].column
     names = [*([(column, xs[0])] if column else []), *((series, x) for x in xs)]
     values = np.array([[_mean(cells.get((panel, name, x, y))) for name, x in names] for y in ys])
-    everything = [cell.mean for where, cell in cells.items() if where[0] == panel]
-    axes.imshow(values, origin="lower", aspect="auto", cmap="cividis", vmin=min(everything), vmax=max(everything))
-    middle = (min(everything) + max(everything)) / 2
-    for (row, place), value in np.ndenumerate(values):
-        colour = "black" if value > middle else "white"
-        axes.text(place, row, f"{100 * value:.0f}", ha="center", va="center", fontsize=6, color=colour)
+    means = [cell.mean for key, cell in cells.items() if key[0] == panel]
+    axes.imshow(values, origin="lower", aspect="auto", cmap="cividis", vmin=min(means), vmax=max(means))
+    midpoint = (min(means) + max(means)) / 2
+    for (row, column_index), value in np.ndenumerate(values):
+        colour = "black" if value > midpoint else "white"
+        axes.text(column_index, row, f"{100 * value:.0f}", ha="center", va="center", fontsize=6, color=colour)
     labels = [*(["data"] if column else []), *(_format_value(x) for x in xs)]
     axes.set_xticks(range(len(names)), labels)
     axes.set_yticks(range(len(ys)), [_format_value(y) for y in ys])
@@ -148,31 +152,34 @@ def _heat(spec: Experiment, cells: Cells, panel: str, series: str, axes: Any) ->
 
 
 def _majority(cells: Cells, panel: str, measure: str, axes: Any) -> None:
-    rules = [cell.majority for where, cell in cells.items() if where[0] == panel and cell.majority is not None]
-    if rules and measure == "accuracy_mean":
-        axes.axhline(float(np.mean(rules)), color="0.5", linestyle=(0, (1, 2)), linewidth=0.8, label="majority class")
+    majorities = [cell.majority for key, cell in cells.items() if key[0] == panel and cell.majority is not None]
+    if majorities and measure == "accuracy_mean":
+        axes.axhline(
+            float(np.mean(majorities)), color="0.5", linestyle=(0, (1, 2)), linewidth=0.8, label="majority class"
+        )
 
 
-def _heats(spec: Experiment, cells: Cells, panel: str) -> list[str]:
+def _heat_maps(spec: Experiment, cells: Cells, panel: str) -> list[str]:
     return [series for series in _series(cells, panel) if not spec.series[series].hidden]
 
 
 def _series(cells: Cells, panel: str) -> list[str]:
-    return list(dict.fromkeys(where[1] for where in cells if where[0] == panel))
+    return list(dict.fromkeys(key[1] for key in cells if key[0] == panel))
 
 
 def _xs(cells: Cells, panel: str, series: str) -> list[Any]:
-    return list(dict.fromkeys(where[2] for where in cells if where[:2] == (panel, series)))
+    return list(dict.fromkeys(key[2] for key in cells if key[:2] == (panel, series)))
 
 
 def _mean(cell: Cell | None) -> float:
     return math.nan if cell is None else cell.mean
 
 
-def _without_common_part(words: list[str]) -> list[str]:
+def _without_common_part(specifications: list[str]) -> list[str]:
     """Return fault specifications without the part before the @ if all of them share it."""
-    parts = [word.partition("@") for word in words]
-    return [part[2] for part in parts] if len({part[0] for part in parts}) == 1 and all(p[2] for p in parts) else words
+    parts = [specification.partition("@") for specification in specifications]
+    share_prefix = len({part[0] for part in parts}) == 1 and all(part[2] for part in parts)
+    return [part[2] for part in parts] if share_prefix else specifications
 
 
 def _format_value(value: Any) -> str:

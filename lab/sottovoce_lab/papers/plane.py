@@ -44,12 +44,12 @@ def draw(spec: Experiment, runs: Mapping[Any, Mapping[str, Any]], path: Path) ->
         UsageError: if matplotlib or scikit-learn is not installed.
     """
     plt = pyplot()
-    first = {place: dict(keys) for place, keys in runs.items() if place.seed == 0}
-    xs = list(dict.fromkeys(place.x for place in first))
+    first_seed_runs = {position: dict(keys) for position, keys in runs.items() if position.seed == 0}
+    xs = list(dict.fromkeys(position.x for position in first_seed_runs))
     figure, axes = plt.subplots(1, len(xs), figsize=(1.75 * len(xs), 2.6), squeeze=False, layout="constrained")
     for x, axis in zip(xs, axes[0], strict=True):
-        mine = {place.series: keys for place, keys in first.items() if place.x == x}
-        fleets = {series: _fleet(keys) for series, keys in mine.items()}
+        panel_keys = {position.series: keys for position, keys in first_seed_runs.items() if position.x == x}
+        fleets = {series: _fleet(keys) for series, keys in panel_keys.items()}
         fleet = next(iter(fleets.values()))[0]  # all fleets have the same seed and therefore the same records
         signs = targets(fleet.records.labels, 2)
         points, sides = (fleet.perturbed_records()[:, 0] * signs)[:_MAX_POINTS], signs[:_MAX_POINTS, 0]
@@ -57,10 +57,12 @@ def draw(spec: Experiment, runs: Mapping[Any, Mapping[str, Any]], path: Path) ->
             axis.scatter(
                 *points[sides == side].T, s=4, lw=0.6, marker=marker, color=colour, label=f"records of class {side:+d}"
             )
-        for number, (series, (own, solver)) in enumerate(fleets.items()):
-            weights = separating_weights(own, solver)
-            along = np.array([-weights[1], weights[0]]) / np.linalg.norm(weights) * np.abs(points).max()
-            axis.plot([-along[0], along[0]], [-along[1], along[1]], "-:"[number], label=spec.series[series].label)
+        for number, (series, (solver_fleet, solver)) in enumerate(fleets.items()):
+            weights = separating_weights(solver_fleet, solver)
+            endpoint = np.array([-weights[1], weights[0]]) / np.linalg.norm(weights) * np.abs(points).max()
+            axis.plot(
+                [-endpoint[0], endpoint[0]], [-endpoint[1], endpoint[1]], "-:"[number], label=spec.series[series].label
+            )
         axis.set_title("no noise" if x == float("inf") else f"ε = {x:g}", fontsize=8)
         axis.set_aspect("equal", "datalim")
         axis.tick_params(labelsize=6)
@@ -71,8 +73,8 @@ def draw(spec: Experiment, runs: Mapping[Any, Mapping[str, Any]], path: Path) ->
 
 def _fleet(keys: dict[str, Any]) -> tuple[Fleet, str]:
     """Return a run's fleet and solver."""
-    own = {key: value for key, value in keys.items() if key not in ("solver", "engine")}
-    return assemble(settings(own, "experiment")), keys["solver"]
+    fleet_keys = {key: value for key, value in keys.items() if key not in ("solver", "engine")}
+    return assemble(settings(fleet_keys, "experiment")), keys["solver"]
 
 
 def _gossip(fleet: Fleet, records: NDArray[np.float32]) -> Weights:
@@ -92,7 +94,7 @@ def _svm(records: Weights) -> Weights:
         raise UsageError(
             "the standard SVM needs scikit-learn, which is not installed: run pip install 'sottovoce[experiments]'"
         ) from error
-    both, sides = np.concatenate([records, -records]), np.repeat([1, -1], len(records))
+    points, sides = np.concatenate([records, -records]), np.repeat([1, -1], len(records))
     solver = linear_svc(loss="hinge", fit_intercept=False, C=1.0, max_iter=100_000, random_state=0)
-    weights: Weights = solver.fit(both, sides).coef_[0]
+    weights: Weights = solver.fit(points, sides).coef_[0]
     return weights

@@ -11,7 +11,7 @@ SCHEMA = "sottovoce.result/1"
 
 
 class ResultCell(Struct, frozen=True, kw_only=True):
-    """The runs at one place in an experiment. See `papers.cells.Cell`."""
+    """The runs at one position in an experiment. See `papers.cells.Cell`."""
 
     panel: str
     series: str
@@ -66,7 +66,7 @@ def result_at(path: Path) -> Result | None:
     if not path.exists():
         return None
     try:
-        found = msgspec.json.decode(path.read_bytes(), type=Result)
+        result = msgspec.json.decode(path.read_bytes(), type=Result)
     except msgspec.DecodeError as error:
         raise DataError(f"{path}: not a result ({error}); delete it and reproduce the figure") from error
-    return found
+    return result

@@ -7,17 +7,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sottovoce_lab.experiments import kept_runs
-from sottovoce_lab.experiments.kept_runs import Outcome, digest, run_remaining
+from sottovoce_lab.experiments import saved_runs
+from sottovoce_lab.experiments.saved_runs import Outcome, digest, run_remaining
 from sottovoce_lab.papers.one_run import run_one
 from sottovoce_lab.papers.specification import Axis, Experiment, Extent, Part
 
-_MADE = ("synthetic", "two-gaussians", "digits", "breast-cancer")
+_BUILT_IN = ("synthetic", "two-gaussians", "digits", "breast-cancer")
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """A run's place in an experiment.
+class RunPosition:
+    """A run's position in an experiment.
 
     Attributes:
         panel: the panel's short name.
@@ -34,9 +34,11 @@ class Place:
     seed: int
 
 
-def runs_of(spec: Experiment, extent: Extent, folder: Path, say: Callable[[str], None]) -> dict[Place, dict[str, Any]]:
-    """Return the dotted keys of every run, by place, leaving out each panel without data, with a message."""
-    found: dict[Place, dict[str, Any]] = {}
+def runs_of(
+    spec: Experiment, extent: Extent, folder: Path, say: Callable[[str], None]
+) -> dict[RunPosition, dict[str, Any]]:
+    """Return every run's dotted keys by position, leaving out each panel without data, with a message."""
+    runs: dict[RunPosition, dict[str, Any]] = {}
     for panel in extent.panels or spec.panels:
         keys = {**spec.set, **spec.panels[panel].set, **extent.set, **extent.at.get(panel, {})}
         source = resolve_source(str(keys.get("data.source", "digits")), folder)
@@ -47,66 +49,68 @@ def runs_of(spec: Experiment, extent: Extent, folder: Path, say: Callable[[str],
             series = spec.series[name]
             for x in extent.x if spec.x else [None]:
                 for y in extent.y if spec.y else [None]:
-                    axes = {**_of_axis(spec.y, y), **_of_axis(spec.x, x)}  # a series' own keys override these
-                    own = {**keys, **axes, **_of_series(series, panel, x, y), "data.source": source}
-                    own["privacy.allow_unproved"] = True
+                    axes = {**_axis_keys(spec.y, y), **_axis_keys(spec.x, x)}  # a series' own keys override these
+                    run_keys = {**keys, **axes, **_series_keys(series, panel, x, y), "data.source": source}
+                    run_keys["privacy.allow_unproved"] = True
                     for seed in range(extent.seeds):
-                        found[Place(panel, name, x, y, seed)] = {**own, "seed": seed}
-    return found
+                        runs[RunPosition(panel, name, x, y, seed)] = {**run_keys, "seed": seed}
+    return runs
 
 
 def collect_outcomes(
-    runs: Mapping[Place, dict[str, Any]], file: Path, told: Callable[[int, int, str], None]
-) -> dict[Place, Outcome]:
+    runs: Mapping[RunPosition, dict[str, Any]], file: Path, progress: Callable[[int, int, str], None]
+) -> dict[RunPosition, Outcome]:
     """Return the outcomes of all runs, without repeating runs that an earlier call saved.
 
     Args:
-        runs: the keys of the runs, by place.
+        runs: the runs' keys, by position.
         file: the path of a file with one JSON line per run, created if it is missing.
-        told: receives the number of completed runs, the total, and a description of the last run.
+        progress: receives the number of completed runs, the total, and a description of the last run.
 
     Raises:
         SottovoceError: if a run fails; completed runs stay saved.
     """
-    wanted = {digest(keys): keys for keys in runs.values()}  # a series that does not depend on an axis runs only once
-    done = {key: outcome for key, outcome in kept_runs.read_outcomes(file).items() if key in wanted}
-    left = {key: keys for key, keys in wanted.items() if key not in done}
-    told(len(done), len(wanted), "")
-    if left:
-        names = {digest(keys): place for place, keys in reversed(list(runs.items()))}
-        with kept_runs.processes(len(left)) as pool:
-            for key, outcome, _ in run_remaining(left, _timed, file, pool):
+    # Equal keys have equal digests, so a series that does not depend on an axis runs only once.
+    keys_by_digest = {digest(keys): keys for keys in runs.values()}
+    done = {key: outcome for key, outcome in saved_runs.read_outcomes(file).items() if key in keys_by_digest}
+    remaining = {key: keys for key, keys in keys_by_digest.items() if key not in done}
+    progress(len(done), len(keys_by_digest), "")
+    if remaining:
+        positions = {digest(keys): position for position, keys in reversed(list(runs.items()))}
+        with saved_runs.processes(len(remaining)) as pool:
+            for key, outcome, _ in run_remaining(remaining, _run_timed, file, pool):
                 done[key] = outcome
-                told(len(done), len(wanted), described(names[key]))
-    return {place: done[digest(keys)] for place, keys in runs.items()}
+                progress(len(done), len(keys_by_digest), describe_position(positions[key]))
+    return {position: done[digest(keys)] for position, keys in runs.items()}
 
 
-def _timed(keys: Mapping[str, Any]) -> Outcome:
-    began = time.monotonic()
+def _run_timed(keys: Mapping[str, Any]) -> Outcome:
+    started = time.monotonic()
     outcome = run_one(keys)
     gc.collect()  # a fleet's releases take gigabytes, which a few objects keep in reference cycles
-    return {**outcome, "seconds": round(time.monotonic() - began, 2)}
+    return {**outcome, "seconds": round(time.monotonic() - started, 2)}
 
 
-def described(place: Place) -> str:
-    """Describe a place for progress messages."""
-    at = ", ".join(f"{value}" for value in (place.x, place.y) if value is not None)
-    return f"{place.panel}, {place.series}{f' at {at}' if at else ''}, seed {place.seed}"
+def describe_position(position: RunPosition) -> str:
+    """Describe a position for progress messages."""
+    axis_values = ", ".join(f"{value}" for value in (position.x, position.y) if value is not None)
+    at_values = f" at {axis_values}" if axis_values else ""
+    return f"{position.panel}, {position.series}{at_values}, seed {position.seed}"
 
 
 def resolve_source(source: str, folder: Path) -> str | None:
     """Return a data SPEC with its path inside the data folder, or None if that path does not exist."""
     kind, colon, rest = source.partition(":")
-    if not colon or source.partition("#")[0] in _MADE:
+    if not colon or source.partition("#")[0] in _BUILT_IN:
         return source
     location, hash_sign, options = rest.partition("#")
     path = folder / location
     return f"{kind}:{path}{hash_sign}{options}" if path.exists() else None
 
 
-def _of_axis(axis: Axis | None, value: Any) -> dict[str, Any]:
+def _axis_keys(axis: Axis | None, value: Any) -> dict[str, Any]:
     return dict.fromkeys([key for key in (axis.key, *axis.also) if key], value) if axis else {}
 
 
-def _of_series(series: Part, panel: str, x: Any, y: Any) -> dict[str, Any]:
+def _series_keys(series: Part, panel: str, x: Any, y: Any) -> dict[str, Any]:
     return {**series.set, **series.at.get(panel, {}), **series.at.get(str(x), {}), **series.at.get(str(y), {})}

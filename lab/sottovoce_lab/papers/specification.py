@@ -76,7 +76,7 @@ class Extent(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
 
 class Claim(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A statement about a series, which is checked in each panel.
+    """A statement about a series, checked in each panel.
 
     Attributes:
         claim: the statement in words.
@@ -208,10 +208,10 @@ def expand_names(names: list[str]) -> list[str]:
     """
     known = {**{name: [name] for name in experiments()}, **{name: experiments(name) for name in papers()}}
     if unknown := [name for name in names if name not in known]:
-        near = suggestion(unknown[0], known)
-        guess = f"Did you mean {near}?" if near else f"Choose from {', '.join(papers())}, or see --list."
-        raise UsageError(f"There is no figure, table or paper named {unknown[0]}. {guess}")
-    return list(dict.fromkeys(found for name in names or papers() for found in known[name]))
+        nearest = suggestion(unknown[0], known)
+        remedy = f"Did you mean {nearest}?" if nearest else f"Choose from {', '.join(papers())}, or see --list."
+        raise UsageError(f"There is no figure, table or paper named {unknown[0]}. {remedy}")
+    return list(dict.fromkeys(experiment for name in names or papers() for experiment in known[name]))
 
 
 @cache
@@ -224,8 +224,10 @@ def paper_named(name: str) -> Paper:
 def experiment_named(name: str) -> Experiment:
     """Read the specification of the experiment with this name, including its paper's keys and panels."""
     folder, _, figure = name.partition("/")
-    own, paper = msgspec.convert(_toml(folder, figure), Experiment), paper_named(folder)
-    return msgspec.structs.replace(own, set={**paper.set, **own.set}, panels=own.panels or paper.panels)
+    experiment, paper = msgspec.convert(_toml(folder, figure), Experiment), paper_named(folder)
+    return msgspec.structs.replace(
+        experiment, set={**paper.set, **experiment.set}, panels=experiment.panels or paper.panels
+    )
 
 
 def _toml(folder: str, name: str) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Churn traces, which list absent agents with the cycles in which each absence begins and ends."""
+"""Churn traces: lists of absent agents, with the cycles in which each absence begins and ends."""
 
 import csv
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ _MAX_DIGITS = 9
 
 @dataclass(frozen=True, slots=True)
 class Absence:
-    """An absence of an agent, which consists of a crash and the restart that follows it.
+    """An agent's absence: a crash and the restart that follows it.
 
     Attributes:
         agent: the agent's index in the fleet, from 0.

@@ -14,7 +14,7 @@ from sottovoce.algorithms.steps.public.descent import MAX_NUMERATOR, damped_cont
 from sottovoce.door import Refused
 
 from sottovoce_lab.simulator.device import Device
-from sottovoce_lab.simulator.law import Happening
+from sottovoce_lab.simulator.law import Occurrence
 
 _OLDER = "an older contribution replaced a newer one"
 _CHANGED = "a device's own sum changed by an amount other than the release of this event"
@@ -30,20 +30,20 @@ class ContributionsGrow:
     def __init__(self, devices: Sequence[Device]) -> None:
         self._states: dict[str, ContributionsState] = {device.id: device.store.load().state for device in devices}
 
-    def violation(self, happening: Happening) -> str | None:
+    def violation(self, occurrence: Occurrence) -> str | None:
         """Return the violation, if any, using the last commit of a device that is down or starting; see Law."""
-        device, node = happening.device, happening.device.id
-        before = self._states[node]
-        if device.core is None or happening.event == "start":
+        device, node = occurrence.device, occurrence.device.id
+        previous = self._states[node]
+        if device.core is None or occurrence.event == "start":
             self._states[node] = device.store.load().state
             return None
-        state = self._states[node] = cast(ContributionsState, happening.state)
+        state = self._states[node] = cast(ContributionsState, occurrence.state)
         if not device.honest:
             return None
-        if any(state.held[at].steps < before.held[at].steps for at in before.held.keys() & state.held.keys()):
+        if any(state.held[rank].steps < previous.held[rank].steps for rank in previous.held.keys() & state.held.keys()):
             return _OLDER
-        expected, answer = before.numerator, happening.facts.get("answer")
-        if answer is not None and not isinstance(answer, Refused) and answer.query_id == before.asked:
-            moved, *_ = damped_contribution(cast(Mixer, device.learner).schedule, before, answer.value, answer.step)
-            expected = np.clip(before.numerator + moved, -MAX_NUMERATOR, MAX_NUMERATOR)
+        expected, answer = previous.numerator, occurrence.facts.get("answer")
+        if answer is not None and not isinstance(answer, Refused) and answer.query_id == previous.asked:
+            change, *_ = damped_contribution(cast(Mixer, device.learner).schedule, previous, answer.value, answer.step)
+            expected = np.clip(previous.numerator + change, -MAX_NUMERATOR, MAX_NUMERATOR)
         return None if np.array_equal(expected, state.numerator) else _CHANGED

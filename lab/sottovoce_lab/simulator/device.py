@@ -48,7 +48,7 @@ class Device:
     disk: Disk | None = None
 
     @property
-    def barred(self) -> bool:
+    def is_revoked(self) -> bool:
         """Whether the device knows of its own revocation, after which it never restarts."""
         return self.id in self.refused
 

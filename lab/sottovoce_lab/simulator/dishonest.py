@@ -34,7 +34,7 @@ from sottovoce.learners import Effect, Event, Learner, Received, Reply, Timer
 from sottovoce.vault import Vault
 from typing_extensions import override
 
-from sottovoce_lab.simulator.told import Told
+from sottovoce_lab.simulator.altered_release import AlteredRelease
 from sottovoce_lab.simulator.wrapped_vault import WrappedVault
 
 _LOUD = 10.0  # length of the false noise, as a multiple of the length of the vault's answer
@@ -56,16 +56,18 @@ class LyingVault(WrappedVault):
     def __init__(self, vault: Vault, alter: Callable[[NDArray[np.int64]], NDArray[np.int64]]) -> None:
         super().__init__(vault)
         self._alter = alter
-        self._told: dict[bytes, NDArray[np.int64]] = {}
+        self._altered: dict[bytes, NDArray[np.int64]] = {}
 
     def answer(self, query: Query) -> Answer:
-        """Return the altered answer, which is the same if the query is repeated; see Vault.answer."""
+        """Return the altered answer, the same one if the query is repeated; see Vault.answer."""
         answer = self._vault.answer(query)
         if isinstance(answer, Refused):
             return answer
-        if query.id not in self._told:
-            self._told[query.id] = self._alter(answer.value)
-        return Told(query.id, self._told[query.id], answer.step, answer.statement, answer.simulated, answer.units)
+        if query.id not in self._altered:
+            self._altered[query.id] = self._alter(answer.value)
+        return AlteredRelease(
+            query.id, self._altered[query.id], answer.step, answer.statement, answer.simulated, answer.units
+        )
 
 
 class LyingMixer(Mixer):
@@ -82,7 +84,7 @@ class LyingMixer(Mixer):
 
     @override
     def signed(self, state: ContributionsState) -> ContributionsState:
-        others = _others(state, self.rank)
+        others = _other_contributions(state, self.rank)
         return super().signed(state) if len(others) < 2 else self._signed_as(state, self._lie(others))
 
     def _signed_as(self, state: ContributionsState, vector: NDArray[np.float64]) -> ContributionsState:
@@ -96,18 +98,20 @@ class LateMixer(LyingMixer):
 
     def signed(self, state: ContributionsState) -> ContributionsState:
         """Sign a last contribution that moves towards the lie as far as the other devices accept; see Mixer.signed."""
-        others, last = _others(state, self.rank), state.held.get(self.rank)
+        others, last = _other_contributions(state, self.rank), state.held.get(self.rank)
         if state.step < self.schedule.steps or last is None or len(others) < 2:
             return Mixer.signed(self, state)
-        own = last.numerator / UNIT
-        usual = lower_median(np.linalg.norm([own, *others], axis=1))
-        between = self._lie(others) - own
-        accepted = _NEAR * self.acceptance.reach(last.steps, state.step, max(usual, float(np.linalg.norm(own))))
-        return self._signed_as(state, own + between * min(1.0, accepted / float(np.linalg.norm(between))))
+        own_vector = last.numerator / UNIT
+        median_length = lower_median(np.linalg.norm([own_vector, *others], axis=1))
+        direction = self._lie(others) - own_vector
+        max_move = _NEAR * self.acceptance.reach(
+            last.steps, state.step, max(median_length, float(np.linalg.norm(own_vector)))
+        )
+        return self._signed_as(state, own_vector + direction * min(1.0, max_move / float(np.linalg.norm(direction))))
 
     def _is_due(self, state: ContributionsState) -> bool:
         """Return whether to sign now; the last contribution waits until all others have taken all their steps."""
-        others = [one.steps for at, one in state.held.items() if at != self.rank]
+        others = [contribution.steps for rank, contribution in state.held.items() if rank != self.rank]
         last = state.step >= self.schedule.steps
         return super()._is_due(state) and (not last or min(others, default=0) >= self.schedule.steps)
 
@@ -134,13 +138,13 @@ class LyingPairwise(Pairwise):
         honest = len(self._known) < 2 or (self._late and state.step < self.schedule.steps)
         if honest or not isinstance(event, Timer | Received):
             return super().on(state, event, now)
-        lied = np.rint(self._lie(np.stack(list(self._known.values()))) * UNIT)
-        lied = lied.clip(-MAX_NUMERATOR, MAX_NUMERATOR).astype(np.int64)
-        after, effects = super().on(replace(state, numerator=lied), event, now)
-        return replace(after, numerator=state.numerator), effects
+        false_model = np.rint(self._lie(np.stack(list(self._known.values()))) * UNIT)
+        false_model = false_model.clip(-MAX_NUMERATOR, MAX_NUMERATOR).astype(np.int64)
+        new_state, effects = super().on(replace(state, numerator=false_model), event, now)
+        return replace(new_state, numerator=state.numerator), effects
 
 
-class _Silence:
+class _SilentMixin:
     """A mixin that drops a learner's replies; it must precede the learner's own class in the list of bases."""
 
     def on(self, state: Any, event: Event, now: float) -> tuple[Any, list[Effect]]:
@@ -154,8 +158,8 @@ def dishonest_vault(vault: Vault, lie: str, seed: int) -> Vault:
     random = np.random.default_rng(seed)
 
     def noise(value: NDArray[np.int64]) -> NDArray[np.int64]:
-        loud = random.normal(size=value.shape) * _LOUD * np.sqrt((value.astype(np.float64) ** 2).mean())
-        return cast(NDArray[np.int64], np.rint(loud).astype(np.int64))
+        scaled_noise = random.normal(size=value.shape) * _LOUD * np.sqrt((value.astype(np.float64) ** 2).mean())
+        return cast(NDArray[np.int64], np.rint(scaled_noise).astype(np.int64))
 
     alter: dict[str, Callable[[NDArray[np.int64]], NDArray[np.int64]]] = {
         "flip": lambda value: -value,
@@ -179,34 +183,36 @@ def dishonest_learner(learner: Learner[Any], lie: str) -> Learner[Any]:
         UsageError: if this learner does not support the lie.
     """
     if lie == "silent":
-        quiet = copy(learner)
-        quiet.__class__ = type("Silent", (_Silence, type(learner)), {})
-        return quiet
-    if lie in _OF_ANSWERS and isinstance(learner, Mixer):
-        loud = copy(learner)
-        loud.schedule = replace(learner.schedule, damping=None)  # with damping, varying lies would shorten its steps
-        return loud
-    if lie not in _OF_MESSAGES:
+        silent = copy(learner)
+        silent.__class__ = type("Silent", (_SilentMixin, type(learner)), {})
+        return silent
+    if lie in _ANSWER_LIES and isinstance(learner, Mixer):
+        undamped = copy(learner)
+        # With damping, varying lies would shorten the device's steps.
+        undamped.schedule = replace(learner.schedule, damping=None)
+        return undamped
+    if lie not in _MESSAGE_LIES:
         return learner
     if isinstance(learner, Pairwise):
         farthest = min(learner.farthest, MAX_NUMERATOR / UNIT)  # in a noise-free run, honest devices accept any move
 
         def close(models: NDArray[np.float64]) -> NDArray[np.float64]:
             mean = models.mean(axis=0)
-            longer: NDArray[np.float64] = mean * -max(0.0, _NEAR * farthest / max(_length(mean), 1e-12) - 1)
-            return longer
+            displaced: NDArray[np.float64] = mean * -max(0.0, _NEAR * farthest / max(_length(mean), 1e-12) - 1)
+            return displaced
 
-        return LyingPairwise(learner, {**_OF_MESSAGES, "close": close, "late": close}[lie], late=lie == "late")
+        return LyingPairwise(learner, {**_MESSAGE_LIES, "close": close, "late": close}[lie], late=lie == "late")
     if not isinstance(learner, Mixer):
         raise UsageError(
             f"--fault dishonest=…@{lie}: this lie applies only to contributions and pairs; "
             "add --set learner.mixing=contributions"
         )
-    return (LateMixer if lie == "late" else LyingMixer)(learner, _OF_MESSAGES[lie])
+    return (LateMixer if lie == "late" else LyingMixer)(learner, _MESSAGE_LIES[lie])
 
 
-def _others(state: ContributionsState, own: int) -> NDArray[np.float64]:
-    return np.array([one.numerator for at, one in sorted(state.held.items()) if at != own]) / UNIT
+def _other_contributions(state: ContributionsState, own_rank: int) -> NDArray[np.float64]:
+    numerators = [contribution.numerator for rank, contribution in sorted(state.held.items()) if rank != own_rank]
+    return np.array(numerators) / UNIT
 
 
 def _length(vector: NDArray[np.float64]) -> float:
@@ -219,15 +225,16 @@ def _opposite(others: NDArray[np.float64]) -> NDArray[np.float64]:
 
 def _close(others: NDArray[np.float64]) -> NDArray[np.float64]:
     mean = others.mean(axis=0)
-    off: NDArray[np.float64] = mean - np.linalg.norm(others - mean, axis=1).mean() * mean / max(_length(mean), 1e-12)
-    return off
+    distance = np.linalg.norm(others - mean, axis=1).mean()
+    displaced: NDArray[np.float64] = mean - distance * mean / max(_length(mean), 1e-12)
+    return displaced
 
 
 def _little(others: NDArray[np.float64]) -> NDArray[np.float64]:
     mean = others.mean(axis=0)
-    off: NDArray[np.float64] = mean - others.std(axis=0) * np.sign(mean)
-    return off
+    displaced: NDArray[np.float64] = mean - others.std(axis=0) * np.sign(mean)
+    return displaced
 
 
-_OF_ANSWERS = frozenset({"flip", "tenfold", "noise", "zero", "giant"})
-_OF_MESSAGES: dict[str, Lie] = {"opposite": _opposite, "close": _close, "little": _little, "late": _close}
+_ANSWER_LIES = frozenset({"flip", "tenfold", "noise", "zero", "giant"})
+_MESSAGE_LIES: dict[str, Lie] = {"opposite": _opposite, "close": _close, "little": _little, "late": _close}

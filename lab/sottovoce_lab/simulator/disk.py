@@ -21,7 +21,7 @@ _SMALLEST_PAGE = 512
 _MAX_PAGES = 2**32 - 2
 
 
-class OutOfRoom(DataError):
+class DiskFull(DataError):
     """Raised when a device cannot write because its disk is full; the device stops until it has space.
 
     Args:
@@ -79,15 +79,15 @@ class StoreOnDisk:
         """Commit to the store; see Store.commit.
 
         Raises:
-            OutOfRoom: if the disk is full, in which case nothing was written.
+            DiskFull: if the disk is full, in which case nothing was written.
         """
         if self._disk.full:
-            raise OutOfRoom(self._node)
+            raise DiskFull(self._node)
         self._store.commit(state, sent, confirmed, seen)
 
 
 class VaultOnDisk(WrappedVault):
-    """A vault whose ledger is on the device's disk; raises OutOfRoom if the ledger cannot be written.
+    """A vault whose ledger is on the device's disk; raises DiskFull if the ledger cannot be written.
 
     Args:
         vault: the real vault.
@@ -113,9 +113,9 @@ class VaultOnDisk(WrappedVault):
         try:
             yield
         except LedgerUnwritable as error:
-            raise OutOfRoom(self._node) from error
+            raise DiskFull(self._node) from error
 
 
 def on_disk(vault: Vault, node: str) -> Vault:
-    """Wrap a vault whose ledger is on a disk that can fill up, so that a failed write raises OutOfRoom."""
+    """Wrap a vault whose ledger is on a disk that can fill up, so that a failed write raises DiskFull."""
     return cast(Vault, VaultOnDisk(vault, node))

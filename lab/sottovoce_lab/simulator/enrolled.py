@@ -36,7 +36,7 @@ class Member:
 
     Attributes:
         refused: the revoked node ids that the agent knows of.
-        wrong: how many days the agent's wall clock is ahead; negative if it is behind.
+        clock_error_days: how many days the agent's wall clock is ahead; negative if it is behind.
         provenance: signs the agent's statements and verifies other agents' signatures.
         witness: signs and verifies for the agent's vault in secure sums.
     """
@@ -44,7 +44,7 @@ class Member:
     def __init__(self, fleet: Fleet, keys: DeviceKeys, lifetime: float, days: Callable[[], float]) -> None:
         self._fleet, self._keys, self._lifetime, self._days = fleet, keys, lifetime, days
         self.refused: set[str] = set()
-        self.wrong = 0.0
+        self.clock_error_days = 0.0
         self._identity = self._issue_identity()
         self.provenance = FleetProvenance(self._identity, _TASK, self.refused.__contains__, self.clock)
         self.witness = RosterWitness(fleet.authority, _TASK, lambda: self.refused, self.clock)
@@ -56,14 +56,14 @@ class Member:
 
     def clock(self) -> float:
         """Return the time on the agent's own wall clock, as Unix time in seconds."""
-        return (_BEGAN + timedelta(days=self._days() + self.wrong)).timestamp()
+        return (_BEGAN + timedelta(days=self._days() + self.clock_error_days)).timestamp()
 
     def renew(self) -> None:
         """Renew the certificate if two thirds of its lifetime have passed on the fleet's clock."""
-        present = self._identity
+        identity = self._identity
         if (
             _BEGAN + timedelta(days=self._days())
-            >= present.not_before + (present.not_after - present.not_before) * 2 / 3
+            >= identity.not_before + (identity.not_after - identity.not_before) * 2 / 3
         ):
             self._identity = self._issue_identity()
             self.provenance.renew(self._identity)
@@ -103,7 +103,7 @@ def enrol_agents(agents: int, seed: int, renewed: int | None, days: Callable[[],
     fleet = Fleet(_FLEET, fleet_certificate(_FLEET, key, validity), key)
 
     def keys(number: int) -> DeviceKeys:
-        own = sha256(f"{seed}/{number}".encode()).digest()
-        return DeviceKeys(Ed25519PrivateKey.from_private_bytes(own), generate_private_key(SECP256R1()))
+        private_key = sha256(f"{seed}/{number}".encode()).digest()
+        return DeviceKeys(Ed25519PrivateKey.from_private_bytes(private_key), generate_private_key(SECP256R1()))
 
     return [Member(fleet, keys(number), renewed or _FOR_ALL, days) for number in range(agents)]

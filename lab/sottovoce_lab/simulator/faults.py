@@ -57,7 +57,7 @@ LIES = ("silent", "flip", "tenfold", "noise", "zero", "labels", "giant", "opposi
 MIN_RENEWED = 3
 """Minimum certificate lifetime in cycles, which lets a device that is down for one cycle still renew in time."""
 
-_ON_MESSAGES = {"loss", "duplicate", "delay", "reorder", "partition"}
+_MESSAGE_FAULTS = {"loss", "duplicate", "delay", "reorder", "partition"}
 _DURATION = r"([0-9]+(?:\.[0-9]+)?)(ms|s)"
 _CYCLE = r"([0-9]*[1-9][0-9]*)"
 _PROBABILITY = r"(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:e-[0-9]+)?"
@@ -99,7 +99,7 @@ class Sessions:
 
 @dataclass(frozen=True, slots=True)
 class Dishonesty:
-    """The share of dishonest agents, and their lie, which is one of LIES."""
+    """The share of dishonest agents, and their lie, one of LIES."""
 
     share: float
     lie: str
@@ -134,8 +134,8 @@ class Faults:
     @property
     def member_faults(self) -> tuple[str, ...]:
         """The requested faults of certificates, clocks and disks, which can be injected only into simulated agents."""
-        found = {"revoke": self.revoke, "renew": self.renew, "clock": self.clock, "disk-full": self.disk_full}
-        return tuple(kind for kind, value in found.items() if value is not None)
+        faults = {"revoke": self.revoke, "renew": self.renew, "clock": self.clock, "disk-full": self.disk_full}
+        return tuple(kind for kind, value in faults.items() if value is not None)
 
     @property
     def affects_messages(self) -> bool:
@@ -144,9 +144,11 @@ class Faults:
 
     def has_faults_besides(self, *kinds: str) -> bool:
         """Return whether any fault is set apart from the attributes listed in `kinds`."""
-        calm = Faults()
+        defaults = Faults()
         return any(
-            getattr(self, field.name) != getattr(calm, field.name) for field in fields(self) if field.name not in kinds
+            getattr(self, field.name) != getattr(defaults, field.name)
+            for field in fields(self)
+            if field.name not in kinds
         )
 
     @classmethod
@@ -155,8 +157,7 @@ class Faults:
 
         Raises:
             UsageError: if a specification is malformed or repeated, or `restart` has no earlier `kill`; the message
-            shows a
-                correct example.
+                shows a correct example.
         """
         faults = cls()
         for specification in specifications:
@@ -206,7 +207,7 @@ class Faults:
 
 def message_faults(specifications: Sequence[str]) -> list[str]:
     """Return only those specifications whose faults affect messages."""
-    return [word for word in specifications if _kind(word) in _ON_MESSAGES]
+    return [specification for specification in specifications if _kind(specification) in _MESSAGE_FAULTS]
 
 
 def _kind(specification: str) -> str:
@@ -216,118 +217,118 @@ def _kind(specification: str) -> str:
 def _parse(specification: str) -> Mapping[str, Any]:
     kind, _, value = specification.partition("=")
     if kind not in _KINDS:
-        near = suggestion(kind, _KINDS)
-        forms = [_KINDS[near]] if near else _KINDS.values()
+        nearest = suggestion(kind, _KINDS)
+        forms = [_KINDS[nearest]] if nearest else _KINDS.values()
         raise UsageError(f"--fault {specification}: unknown fault `{kind}`; write it like {', '.join(forms)}")
 
-    def refuse(why: str = "") -> UsageError:
-        return UsageError(f"--fault {specification}: {why or 'write it'} like {_KINDS[kind]}")
+    def usage_error(reason: str = "") -> UsageError:
+        return UsageError(f"--fault {specification}: {reason or 'write it'} like {_KINDS[kind]}")
 
-    return _READERS[kind](value, refuse)
-
-
-Refuse = Callable[..., UsageError]
+    return _PARSERS[kind](value, usage_error)
 
 
-def _loss(value: str, refuse: Refuse) -> Mapping[str, Any]:
-    if (probability := _share(value, refuse)) == 1:
-        raise refuse("nothing can be learnt if every message is lost; choose a number below 1,")
+ErrorFactory = Callable[..., UsageError]
+
+
+def _parse_loss(value: str, usage_error: ErrorFactory) -> Mapping[str, Any]:
+    if (probability := _parse_share(value, usage_error)) == 1:
+        raise usage_error("nothing can be learnt if every message is lost; choose a number below 1,")
     return {"loss": probability}
 
 
-def _delay(value: str, refuse: Refuse) -> Mapping[str, Any]:
-    mean, spread = _parse_mean_spread(value, refuse, "a message cannot arrive before it is sent")
+def _parse_delay(value: str, usage_error: ErrorFactory) -> Mapping[str, Any]:
+    mean, spread = _parse_mean_spread(value, usage_error, "a message cannot arrive before it is sent")
     return {"delay": mean, "delay_spread": spread}
 
 
-def _vault(value: str, refuse: Refuse) -> Mapping[str, Any]:
-    mean, spread = _parse_mean_spread(value, refuse, "a vault cannot answer before it is asked")
+def _parse_vault(value: str, usage_error: ErrorFactory) -> Mapping[str, Any]:
+    mean, spread = _parse_mean_spread(value, usage_error, "a vault cannot answer before it is asked")
     return {"vault": mean, "vault_spread": spread}
 
 
-def _parse_mean_spread(value: str, refuse: Refuse, why: str) -> tuple[float, float]:
+def _parse_mean_spread(value: str, usage_error: ErrorFactory, reason: str) -> tuple[float, float]:
     """Parse MEAN±SPREAD, and return the mean and the maximum deviation in either direction, both in seconds."""
     match = re.fullmatch(rf"{_DURATION}(?:(?:±|\+-){_DURATION})?", value)
     if not match:
-        raise refuse()
+        raise usage_error()
     mean, spread = _seconds(match[1], match[2]), _seconds(match[3] or "0", match[4] or "s")
     if spread > mean:
-        raise refuse(f"{why}; the spread must not exceed the mean,")
+        raise usage_error(f"{reason}; the spread must not exceed the mean,")
     return mean, spread
 
 
-def _during(value: str, refuse: Refuse) -> During:
+def _parse_during(value: str, usage_error: ErrorFactory) -> During:
     match = re.fullmatch(rf"([^@]+)@cycle:{_CYCLE}-{_CYCLE}", value)
     if not match:
-        raise refuse()
-    during = During(_share(match[1], refuse), int(match[2]), int(match[3]))
+        raise usage_error()
+    during = During(_parse_share(match[1], usage_error), int(match[2]), int(match[3]))
     if during.ends <= during.begins:
-        raise refuse("the last cycle must be greater than the first; write it")
+        raise usage_error("the last cycle must be greater than the first; write it")
     return during
 
 
-def _renew(value: str, refuse: Refuse) -> Mapping[str, Any]:
+def _parse_renew(value: str, usage_error: ErrorFactory) -> Mapping[str, Any]:
     if not re.fullmatch(_CYCLE, value) or int(value) < MIN_RENEWED:
-        raise refuse(f"a certificate must be valid for at least {MIN_RENEWED} cycles,")
+        raise usage_error(f"a certificate must be valid for at least {MIN_RENEWED} cycles,")
     return {"renew": int(value)}
 
 
-def _at_cycle(value: str, refuse: Refuse) -> AtCycle:
+def _parse_at_cycle(value: str, usage_error: ErrorFactory) -> AtCycle:
     share, _, moment = value.partition("@")
-    chosen, match = _share(share, refuse), re.fullmatch(rf"cycle:{_CYCLE}", moment)
+    probability, match = _parse_share(share, usage_error), re.fullmatch(rf"cycle:{_CYCLE}", moment)
     if not match:
-        raise refuse()
-    return AtCycle(chosen, int(match[1]))
+        raise usage_error()
+    return AtCycle(probability, int(match[1]))
 
 
-def _broker_kill(value: str, refuse: Refuse) -> Mapping[str, Any]:
+def _parse_broker_kill(value: str, usage_error: ErrorFactory) -> Mapping[str, Any]:
     match = re.fullmatch(rf"{_DURATION}@cycle:{_CYCLE}", value)
     if not match:
-        raise refuse()
+        raise usage_error()
     return {"broker_kill": Outage(_seconds(match[1], match[2]), int(match[3]))}
 
 
-def _dishonest(value: str, refuse: Refuse) -> Mapping[str, Any]:
+def _parse_dishonest(value: str, usage_error: ErrorFactory) -> Mapping[str, Any]:
     share, _, lie = value.partition("@")
     if lie not in LIES:
-        raise refuse(f"the lie must be one of {', '.join(LIES)},")
-    return {"dishonest": Dishonesty(_share(share, refuse), lie)}
+        raise usage_error(f"the lie must be one of {', '.join(LIES)},")
+    return {"dishonest": Dishonesty(_parse_share(share, usage_error), lie)}
 
 
-def _churn(value: str, refuse: Refuse) -> Mapping[str, Any]:
+def _parse_churn(value: str, usage_error: ErrorFactory) -> Mapping[str, Any]:
     if value.startswith("trace:") and len(value) > len("trace:"):
         return {"churn": read_absences(Path(value.removeprefix("trace:")))}
     match = re.fullmatch(r"lognormal\(([0-9]+(?:\.[0-9]+)?), ?([0-9]+(?:\.[0-9]+)?)\)", value)
     if not match:
-        raise refuse("write churn=trace:FILE, or")
+        raise usage_error("write churn=trace:FILE, or")
     sessions = Sessions(float(match[1]), float(match[2]))
     if sessions.mu > _LARGEST_MU or sessions.sigma > _LARGEST_SIGMA:
-        raise refuse(f"MU must be at most {_LARGEST_MU:g} and SIGMA at most {_LARGEST_SIGMA:g},")
+        raise usage_error(f"MU must be at most {_LARGEST_MU:g} and SIGMA at most {_LARGEST_SIGMA:g},")
     return {"churn": sessions}
 
 
-_READERS: dict[str, Callable[[str, Refuse], Mapping[str, Any]]] = {
-    "loss": _loss,
-    "duplicate": lambda value, refuse: {"duplicate": _share(value, refuse)},
-    "delay": _delay,
-    "vault": _vault,
-    "reorder": lambda value, refuse: {"reorder": _share(value, refuse)},
-    "partition": lambda value, refuse: {"partition": _during(value, refuse)},
-    "kill": lambda value, refuse: {"kill": _at_cycle(value, refuse)},
-    "restart": lambda value, refuse: {"restart": _at_cycle(value, refuse)},
-    "churn": _churn,
-    "broker-kill": _broker_kill,
-    "dishonest": _dishonest,
-    "revoke": lambda value, refuse: {"revoke": _at_cycle(value, refuse)},
-    "renew": _renew,
-    "clock": lambda value, refuse: {"clock": _during(value, refuse)},
-    "disk-full": lambda value, refuse: {"disk_full": _during(value, refuse)},
+_PARSERS: dict[str, Callable[[str, ErrorFactory], Mapping[str, Any]]] = {
+    "loss": _parse_loss,
+    "duplicate": lambda value, usage_error: {"duplicate": _parse_share(value, usage_error)},
+    "delay": _parse_delay,
+    "vault": _parse_vault,
+    "reorder": lambda value, usage_error: {"reorder": _parse_share(value, usage_error)},
+    "partition": lambda value, usage_error: {"partition": _parse_during(value, usage_error)},
+    "kill": lambda value, usage_error: {"kill": _parse_at_cycle(value, usage_error)},
+    "restart": lambda value, usage_error: {"restart": _parse_at_cycle(value, usage_error)},
+    "churn": _parse_churn,
+    "broker-kill": _parse_broker_kill,
+    "dishonest": _parse_dishonest,
+    "revoke": lambda value, usage_error: {"revoke": _parse_at_cycle(value, usage_error)},
+    "renew": _parse_renew,
+    "clock": lambda value, usage_error: {"clock": _parse_during(value, usage_error)},
+    "disk-full": lambda value, usage_error: {"disk_full": _parse_during(value, usage_error)},
 }
 
 
-def _share(text: str, refuse: Refuse) -> float:
+def _parse_share(text: str, usage_error: ErrorFactory) -> float:
     if not re.fullmatch(_PROBABILITY, text) or not 0 <= float(text) <= 1:
-        raise refuse(f"{text!r} is not a number from 0 to 1; write it")
+        raise usage_error(f"{text!r} is not a number from 0 to 1; write it")
     return float(text)
 
 

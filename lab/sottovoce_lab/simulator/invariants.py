@@ -21,10 +21,10 @@ from sottovoce.secure_sum import steps
 
 from sottovoce_lab.simulator.contributed import ContributionsGrow
 from sottovoce_lab.simulator.device import Device
-from sottovoce_lab.simulator.law import Happening, Law
+from sottovoce_lab.simulator.law import Law, Occurrence
 from sottovoce_lab.simulator.mass import PushSumMass
 from sottovoce_lab.simulator.pairs import PairwiseSum
-from sottovoce_lab.simulator.revoked import Undone
+from sottovoce_lab.simulator.revoked import RevokedDropped
 from sottovoce_lab.simulator.sums import SumsAgree
 
 LAWS: dict[type, Callable[[Sequence[Device]], Law]] = {
@@ -41,24 +41,23 @@ class AppliedOnce:
     """The law that no message is applied twice and duplicates change nothing. Implements Law.
 
     A device whose learner resends everything it knows (Restating) loses its record of applied messages in a crash, and
-    may
-    then apply them again.
+    may then apply them again.
     """
 
     def __init__(self) -> None:
         self._newest: dict[tuple[str, str], int] = {}
         self._states: dict[str, Any] = {}
 
-    def violation(self, happening: Happening) -> str | None:
+    def violation(self, occurrence: Occurrence) -> str | None:
         """Return the violation, if any; see Law.violation."""
-        node, facts = happening.device.id, happening.facts
-        before, self._states[node] = self._states.get(node), happening.state
-        if happening.event == "kill" and isinstance(happening.device.learner, Restating):
+        node, facts = occurrence.device.id, occurrence.facts
+        previous, self._states[node] = self._states.get(node), occurrence.state
+        if occurrence.event == "kill" and isinstance(occurrence.device.learner, Restating):
             self._newest = {link: newest for link, newest in self._newest.items() if link[1] != node}
-        if happening.event != "receive":
+        if occurrence.event != "receive":
             return None
         if facts["duplicate"]:
-            return None if happening.state is before else "a duplicate changed the state of its recipient"
+            return None if occurrence.state is previous else "a duplicate changed the state of its recipient"
         link = facts["sender"], node
         if facts["sequence"] <= self._newest.get(link, 0):
             return "a message was applied twice, or was applied after a newer message"
@@ -66,7 +65,7 @@ class AppliedOnce:
         return None
 
 
-class Charged:
+class ReleasesCharged:
     """The law that every release was charged within the budget and stored before it was returned. Implements Law.
 
     A repeated question must also get an identical answer.
@@ -75,16 +74,16 @@ class Charged:
     def __init__(self) -> None:
         self._handed_out: dict[str, dict[bytes, bytes]] = defaultdict(dict)
 
-    def violation(self, happening: Happening) -> str | None:
+    def violation(self, occurrence: Occurrence) -> str | None:
         """Return the violation, if any. Between these events, the ledger grows by one charge and release at most."""
-        if happening.event not in ("answer", "start", "kill"):
+        if occurrence.event not in ("answer", "start", "kill"):
             return None
-        handed_out, answer = self._handed_out[happening.device.id], happening.facts.get("answer")
-        if (left := _released_bytes(answer)) is not None:
-            digest = blake2b(left, digest_size=16).digest()
-            if handed_out.setdefault(happening.facts["answer"].query_id, digest) != digest:
+        handed_out, answer = self._handed_out[occurrence.device.id], occurrence.facts.get("answer")
+        if (released := _released_bytes(answer)) is not None:
+            digest = blake2b(released, digest_size=16).digest()
+            if handed_out.setdefault(occurrence.facts["answer"].query_id, digest) != digest:
                 return "a question was answered twice, with different answers"
-        vault = happening.device.vault
+        vault = occurrence.device.vault
         spending, statement = vault.spending(), vault.statement
         if not len(handed_out) <= spending.releases <= spending.charges:
             return "a release was returned that is not in the ledger, or that was never charged"
@@ -104,7 +103,7 @@ def _released_bytes(answer: Answer | CellAnswer | None) -> bytes | None:
 
 
 class Invariants:
-    """Checks all laws that apply to a fleet. Implements Witness, but receives each `answer` unabridged.
+    """Checks all laws that apply to a fleet. Implements Witness, but receives each complete `answer`.
 
     Args:
         devices: the devices in the fleet, before the first event.
@@ -117,10 +116,10 @@ class Invariants:
         by_state: dict[type, list[Device]] = defaultdict(list)
         for device in devices:
             by_state[type(device.store.load().state)].append(device)
-        for state, alike in by_state.items():
-            own = (LAWS[state](alike),) if state in LAWS else ()
-            laws = (AppliedOnce(), Charged(), Undone(), *own)
-            self._laws.update((device.id, laws) for device in alike)
+        for state, same_state in by_state.items():
+            specific_laws = (LAWS[state](same_state),) if state in LAWS else ()
+            laws = (AppliedOnce(), ReleasesCharged(), RevokedDropped(), *specific_laws)
+            self._laws.update((device.id, laws) for device in same_state)
 
     def observe(self, event: str, at: float, device: str, state: Any, **facts: Any) -> None:
         """Check the laws after an event; see Witness.observe.
@@ -131,10 +130,10 @@ class Invariants:
         self._events += 1
         if event == "send":
             return  # the event that produced this message was already checked
-        happening = Happening(event, self._devices[device], state, facts)
+        occurrence = Occurrence(event, self._devices[device], state, facts)
         for law in self._laws[device]:
-            if (broken := law.violation(happening)) is not None:
+            if (violation := law.violation(occurrence)) is not None:
                 raise InternalError(
-                    f"{broken}: seen after event {self._events}, `{event}` at {device}, {at:.6f} s into the run; "
+                    f"{violation}: seen after event {self._events}, `{event}` at {device}, {at:.6f} s into the run; "
                     "the same seed reproduces this violation; report it as a bug"
                 )

@@ -1,4 +1,4 @@
-"""Interface for the laws of a simulated fleet, which must hold after every event, whatever faults occur."""
+"""Interface for a simulated fleet's laws, which must hold after every event, regardless of faults."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from sottovoce_lab.simulator.device import Device
 
 
 @dataclass(frozen=True, slots=True)
-class Happening:
+class Occurrence:
     """A simulation event that has just happened.
 
     Attributes:
@@ -28,6 +28,6 @@ class Happening:
 class Law(Protocol):
     """A check that runs after every event. It is created from the devices that it covers, before the first event."""
 
-    def violation(self, happening: Happening) -> str | None:
+    def violation(self, occurrence: Occurrence) -> str | None:
         """Return a description of the violation, without private data or numbers; None if the law holds."""
         ...

@@ -17,7 +17,7 @@ from sottovoce.algorithms.push_sum.public.messages import PushSumShare
 from sottovoce.door import Refused
 
 from sottovoce_lab.simulator.device import Device
-from sottovoce_lab.simulator.law import Happening
+from sottovoce_lab.simulator.law import Occurrence
 
 _LOST = "a share left its sender's outbox before it was applied: mass was lost"
 _MADE_UP = "a share was applied that was not in transit: mass was created"
@@ -33,70 +33,73 @@ class PushSumMass:
 
     def __init__(self, devices: Sequence[Device]) -> None:
         saved = {device.id: device.store.load() for device in devices}
-        self._states: dict[str, PushSumState] = {node: one.state for node, one in saved.items()}
+        self._states: dict[str, PushSumState] = {node: stored.state for node, stored in saved.items()}
         self._applied: dict[tuple[str, str], int] = {
-            (sender, node): seen.sequence for node, one in saved.items() for sender, seen in one.seen.items()
+            (sender, node): seen.sequence for node, stored in saved.items() for sender, seen in stored.seen.items()
         }
-        self._way: dict[str, dict[str, Outgoing]] = {
-            node: self._unapplied(node, one.outbox) for node, one in saved.items()
+        self._in_transit: dict[str, dict[str, Outgoing]] = {
+            node: self._unapplied_shares(node, stored.outbox) for node, stored in saved.items()
         }
         self._moves: dict[str, dict[int, NDArray[np.int64]]] = defaultdict(dict)  # by slot; a crash undoes them
 
-    def violation(self, happening: Happening) -> str | None:
+    def violation(self, occurrence: Occurrence) -> str | None:
         """Return the violation, if any, using the stored state of a device that is down; see Law.violation."""
-        device, facts, node = happening.device, happening.facts, happening.device.id
-        before = self._states[node]
+        device, facts, node = occurrence.device, occurrence.facts, occurrence.device.id
+        previous = self._states[node]
         if device.core is None:
             saved = device.store.load()
             state, outbox = saved.state, saved.outbox
-            came = [
+            received = [
                 (sender, seen.sequence) for sender, seen in saved.seen.items() if self._is_newer(sender, node, seen)
             ]
         else:
-            state, outbox = happening.state, device.core.outbox
-            came = [(facts["sender"], facts["sequence"])] if facts.get("duplicate") is False else []
-        if state is before and not came:
+            state, outbox = occurrence.state, device.core.outbox
+            received = [(facts["sender"], facts["sequence"])] if facts.get("duplicate") is False else []
+        if state is previous and not received:
             return None
         self._states[node] = state
-        numerator, weight = before.numerator, before.weight
-        for sender, sequence in came:
-            outgoing = self._way[sender].pop(node, None)
+        numerator, weight = previous.numerator, previous.weight
+        for sender, sequence in received:
+            outgoing = self._in_transit[sender].pop(node, None)
             if outgoing is None or outgoing.sequence != sequence:
                 return _MADE_UP
             self._applied[sender, node] = sequence
             share = cast(PushSumShare, outgoing.parcel)
             numerator, weight = numerator + share.numerator, weight + share.weight
-        way, now = self._way[node], self._unapplied(node, outbox)
-        if any(recipient not in now or now[recipient].sequence != gone.sequence for recipient, gone in way.items()):
+        previous_transit, transit = self._in_transit[node], self._unapplied_shares(node, outbox)
+        if any(
+            recipient not in transit or transit[recipient].sequence != earlier.sequence
+            for recipient, earlier in previous_transit.items()
+        ):
             return _LOST
-        left = [cast(PushSumShare, now[recipient].parcel) for recipient in now.keys() - way.keys()]
-        self._way[node] = now
-        for share in left:
+        sent = [cast(PushSumShare, transit[recipient].parcel) for recipient in transit.keys() - previous_transit.keys()]
+        self._in_transit[node] = transit
+        for share in sent:
             numerator, weight = numerator - share.numerator, weight - share.weight
-        if state.step != before.step:
-            numerator = numerator + self._released_amount(happening, before, state, numerator)
-        if device.core is None or came or left:  # every earlier move is now durable or undone
+        if state.step != previous.step:
+            numerator = numerator + self._released_amount(occurrence, previous, state, numerator)
+        if device.core is None or received or sent:  # every earlier move is now durable or undone
             self._moves.pop(node, None)
-        same = numerator is state.numerator or np.array_equal(numerator, state.numerator)
-        return None if same and weight == state.weight else _CHANGED
+        unchanged = numerator is state.numerator or np.array_equal(numerator, state.numerator)
+        return None if unchanged and weight == state.weight else _CHANGED
 
     def _released_amount(
-        self, happening: Happening, before: PushSumState, state: PushSumState, numerator: NDArray[np.int64]
+        self, occurrence: Occurrence, previous: PushSumState, state: PushSumState, numerator: NDArray[np.int64]
     ) -> NDArray[np.int64] | int:
         """Return how a private step in this event, or a crash that undid such steps, changed the numerator."""
-        moves, answer = self._moves[happening.device.id], happening.facts.get("answer")
-        if happening.device.core is None:
-            return -sum(moves.get(slot, 0) for slot in range(state.step, before.step))
+        moves, answer = self._moves[occurrence.device.id], occurrence.facts.get("answer")
+        if occurrence.device.core is None:
+            return -sum(moves.get(slot, 0) for slot in range(state.step, previous.step))
         if answer is None or isinstance(answer, Refused):
             return 0
-        learner = cast(PushSum, happening.device.learner)
-        moves[before.step] = learner.with_release(before, numerator, answer) - numerator
-        return moves[before.step]
+        learner = cast(PushSum, occurrence.device.learner)
+        moves[previous.step] = learner.with_release(previous, numerator, answer) - numerator
+        return moves[previous.step]
 
     def _is_newer(self, sender: str, node: str, seen: Seen) -> bool:
         return seen.sequence > self._applied.get((sender, node), 0)
 
-    def _unapplied(self, node: str, outbox: Iterable[Outgoing]) -> dict[str, Outgoing]:
+    def _unapplied_shares(self, node: str, outbox: Iterable[Outgoing]) -> dict[str, Outgoing]:
         """Return a device's outgoing shares that their recipients have not applied yet, by recipient."""
         return {
             outgoing.recipient: outgoing

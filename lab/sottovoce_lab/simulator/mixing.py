@@ -45,12 +45,11 @@ def rotation(peers: Peers) -> Matrix:
 
     The matrix is the product of the rounds' column-stochastic matrices, with the last round leftmost. There are as many
     rounds as the largest number of peers on any device. A device with fewer peers starts over with its first peer, and
-    a
-    device without peers keeps its whole value.
+    a device without peers keeps its whole value.
     """
     product = np.eye(len(peers))
-    for turn in range(max(map(len, peers))):
-        product = uniform_columns([[row[turn % len(row)]] if row else [] for row in peers]) @ product
+    for round_index in range(max(map(len, peers))):
+        product = uniform_columns([[row[round_index % len(row)]] if row else [] for row in peers]) @ product
     return product
 
 
@@ -58,10 +57,8 @@ def spectral_gap(W: Matrix) -> float:
     """Return the spectral gap 1 - |λ₂| of a stochastic matrix; 1 for a single device.
 
     λ₂ is the eigenvalue with the second largest modulus. Each application of a symmetric W reduces the values' L2
-    distance
-    from their average by at least the factor |λ₂|; any other W does so asymptotically. For the matrix from `rotation`,
-    one
-    application is one full rotation.
+    distance from their average by at least the factor |λ₂|; any other W does so asymptotically. For the matrix from
+    `rotation`, one application is one full rotation.
     """
     symmetric = np.array_equal(W, W.T)
     moduli = np.sort(np.abs(np.linalg.eigvalsh(W) if symmetric else np.linalg.eigvals(W)))
@@ -79,17 +76,16 @@ def mixing_facts(name: str, peers: Peers, rule: str | None = None) -> dict[str, 
     Returns:
         `weights`: the mixing rule if it is not push-sum, else `metropolis` for an undirected graph and `push-sum` for a
             directed one. `spectral_gap`: the gap of the Metropolis matrix for one round, or of the push-sum matrix for
-            one full
-            rotation; None for more than 1,000 devices and for other rules. `degree_min` and `degree_max`: the smallest
-            and
-            largest number of peers that a device sends to. If peers are sampled, all these numbers are None.
+            one full rotation; None for more than 1,000 devices and for other rules. `degree_min` and `degree_max`: the
+            smallest and largest number of peers that a device sends to. If peers are sampled, all these numbers are
+            None.
     """
-    other = rule if rule not in (None, "push-sum") else None
+    custom_rule = rule if rule not in (None, "push-sum") else None
     degrees = [len(row) for row in peers]
     if name == NEWSCAST:
-        return {"weights": other or "push-sum", "spectral_gap": None, "degree_min": None, "degree_max": None}
-    if other is not None:
-        return {"weights": other, "spectral_gap": None, "degree_min": min(degrees), "degree_max": max(degrees)}
+        return {"weights": custom_rule or "push-sum", "spectral_gap": None, "degree_min": None, "degree_max": None}
+    if custom_rule is not None:
+        return {"weights": custom_rule, "spectral_gap": None, "degree_min": min(degrees), "degree_max": max(degrees)}
     undirected = name != "exponential" or all(i in peers[j] for i, row in enumerate(peers) for j in row)
     gap = None
     if len(peers) <= _MAX_AGENTS:

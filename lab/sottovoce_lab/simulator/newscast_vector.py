@@ -6,7 +6,6 @@ freshest of its own and the received entries, but accepts no more than c/4 devic
 When it receives a message, it drops entries older than nine cycles. If a peer does not answer, the device tries up to
 two others. Ages are whole cycles, and all exchanges in a round use the views from before that round. The model omits
 what a device learns from its own failures, its address book and the limits per address prefix.
-per address prefix.
 """
 
 from typing import Final
@@ -56,8 +55,7 @@ class NewscastOverlay:
 
         Args:
             online: whether each device is online, bool[n]; offline devices neither send nor answer, and their views do
-                not
-                change.
+                not change.
             loss: the probability that a request or a reply is lost.
         """
         self._view += np.where(self._view < _OLDEST, _ONE_CYCLE, np.uint32(0))
@@ -75,20 +73,20 @@ class NewscastOverlay:
         peers = np.where(self._live(online), self._ids(), np.arange(self._n)[:, None])[nodes]
         labels = np.arange(self._n)
         while True:
-            before = labels.copy()
-            least = np.minimum(labels[peers].min(axis=1), labels[nodes])
-            np.minimum.at(labels, peers.ravel(), np.repeat(least, peers.shape[1]))
-            labels[nodes] = np.minimum(labels[nodes], least)
+            previous = labels.copy()
+            lowest = np.minimum(labels[peers].min(axis=1), labels[nodes])
+            np.minimum.at(labels, peers.ravel(), np.repeat(lowest, peers.shape[1]))
+            labels[nodes] = np.minimum(labels[nodes], lowest)
             labels = labels[labels[labels]]
-            if np.array_equal(labels, before):
+            if np.array_equal(labels, previous):
                 break
         sizes = np.unique(labels[nodes], return_counts=True)[1]
         return len(sizes), float(sizes.max() / len(nodes))
 
     def dead_share(self, online: NDArray[np.bool_]) -> float:
         """Return the share of entries in online devices' views that refer to offline devices."""
-        held = np.count_nonzero(self._view[online] != _EMPTY)
-        return float(1.0 - np.count_nonzero(self._live(online)[online]) / np.maximum(held, 1))
+        entries = np.count_nonzero(self._view[online] != _EMPTY)
+        return float(1.0 - np.count_nonzero(self._live(online)[online]) / np.maximum(entries, 1))
 
     def in_degrees(self, online: NDArray[np.bool_]) -> NDArray[np.int64]:
         """Count, for each online device, the online devices whose views contain it, int64[online devices]."""
@@ -104,9 +102,9 @@ class NewscastOverlay:
         return live
 
     def _draw(self, nodes: NDArray[np.int32], rng: np.random.Generator) -> NDArray[np.int32]:
-        held = np.count_nonzero(self._view[nodes] != _EMPTY, axis=1)
-        drawn = self._view[nodes, (rng.random(len(nodes)) * held).astype(np.int64)]
-        return np.where(held > 0, _id(drawn).astype(np.int32), np.int32(-1))
+        entry_counts = np.count_nonzero(self._view[nodes] != _EMPTY, axis=1)
+        drawn = self._view[nodes, (rng.random(len(nodes)) * entry_counts).astype(np.int64)]
+        return np.where(entry_counts > 0, _id(drawn).astype(np.int32), np.int32(-1))
 
     def _exchange(self, initiators: NDArray[np.int32], online: NDArray[np.bool_], loss: float) -> NDArray[np.int32]:
         """Run one round of push-pull exchanges, and return the initiators that got no answer."""
@@ -121,11 +119,11 @@ class NewscastOverlay:
         turn = np.arange(len(receivers)) - np.repeat(first, np.diff(first, append=len(receivers)))
         freshest = self._view[:, : MESSAGE_ENTRIES - 1].copy()
         for number in range(int(turn.max(initial=-1)) + 1):
-            now = np.flatnonzero(turn == number)
-            for start in range(0, len(now), _ROWS):
-                rows = now[start : start + _ROWS]
-                own = senders[rows, None].astype(np.uint32) << _ONE
-                message = np.concatenate([own, freshest[senders[rows]]], axis=1)
+            in_turn = np.flatnonzero(turn == number)
+            for start in range(0, len(in_turn), _ROWS):
+                rows = in_turn[start : start + _ROWS]
+                sender_entries = senders[rows, None].astype(np.uint32) << _ONE
+                message = np.concatenate([sender_entries, freshest[senders[rows]]], axis=1)
                 self._merge(receivers[rows], message)
         return initiators[~answered]
 
@@ -142,19 +140,19 @@ class NewscastOverlay:
         by_id = ((entries >> _ONE) * a + b) << np.uint32(6) | (entries >> _AGE_SHIFT) << _ONE | entries & _NEWS
         by_id[entries >= _TOO_OLD] = _EMPTY
         by_id.sort(axis=1)
-        one, other = by_id[:, :-1], by_id[:, 1:]
-        twice = ((one ^ other) < np.uint32(64)).astype(np.uint32)
-        one &= ~twice
-        other |= _EMPTY * twice
+        left, right = by_id[:, :-1], by_id[:, 1:]
+        duplicate = ((left ^ right) < np.uint32(64)).astype(np.uint32)
+        left &= ~duplicate
+        right |= _EMPTY * duplicate
         # Sort by age. Drop new entries beyond the limit, then all entries beyond the view size.
         keys = (by_id >> _ONE) << _AGE_SHIFT | (by_id >> np.uint32(6)) << _ONE | by_id & _NEWS
         news = keys | (keys & _NEWS) - _ONE
         limit = np.partition(news, self._new_cap - 1, axis=1)[:, self._new_cap - 1, None]
         keys[(news > limit) & (news < _EMPTY)] = _EMPTY
         keys.sort(axis=1)
-        kept = keys[:, :size]
-        ids = ((kept >> _ONE) - b) * _inverse(a) & _ID_MASK
-        self._view[receivers] = np.where(kept < _TOO_OLD, kept >> _AGE_SHIFT << _AGE_SHIFT | ids << _ONE, _EMPTY)
+        merged = keys[:, :size]
+        ids = ((merged >> _ONE) - b) * _inverse(a) & _ID_MASK
+        self._view[receivers] = np.where(merged < _TOO_OLD, merged >> _AGE_SHIFT << _AGE_SHIFT | ids << _ONE, _EMPTY)
 
 
 def _id(entries: Entries) -> Entries:

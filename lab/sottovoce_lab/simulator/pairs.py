@@ -1,10 +1,9 @@
 """Invariant for pairwise averaging: exchanges conserve the sum exactly and are bounded (Boyd et al. 2006, Section 1).
 
 The law is checked one device at a time. A model changes only by a release from its own device, by a move that the
-device
-has just sent as an answer, or by the negative of a move that it received as an answer. Each answer moves its recipient
-at most once, and no move is longer than allowed. The sum of all models in the fleet is therefore their initial sum plus
-all releases, except for moves whose answers are in transit or were lost when a device crashed.
+device has just sent as an answer, or by the negative of a move that it received as an answer. Each answer moves its
+recipient at most once, and no move is longer than allowed. The sum of all models in the fleet is therefore their
+initial sum plus all releases, except for moves whose answers are in transit or were lost when a device crashed.
 """
 
 from collections import defaultdict
@@ -20,7 +19,7 @@ from sottovoce.algorithms.steps.public.descent import MAX_NUMERATOR, contributio
 from sottovoce.door import Refused
 
 from sottovoce_lab.simulator.device import Device
-from sottovoce_lab.simulator.law import Happening
+from sottovoce_lab.simulator.law import Occurrence
 
 _ROUNDED = 1 + 1e-9
 _CHANGED = "a model changed by an amount other than its release or the move of this event"
@@ -38,38 +37,39 @@ class PairwiseSum:
 
     def __init__(self, devices: Sequence[Device]) -> None:
         self._states: dict[str, PairwiseState] = {device.id: device.store.load().state for device in devices}
-        self._given: dict[tuple[str, str, int], list[Move]] = defaultdict(list)
+        self._sent_moves: dict[tuple[str, str, int], list[Move]] = defaultdict(list)
 
-    def violation(self, happening: Happening) -> str | None:
+    def violation(self, occurrence: Occurrence) -> str | None:
         """Return the violation, if any, using the last commit of a device that is down or starting; see Law."""
-        device, facts, node = happening.device, happening.facts, happening.device.id
-        before = self._states[node]
-        if device.core is None or happening.event == "start":
+        device, facts, node = occurrence.device, occurrence.facts, occurrence.device.id
+        previous = self._states[node]
+        if device.core is None or occurrence.event == "start":
             self._states[node] = device.store.load().state
             return None
-        state = self._states[node] = cast(PairwiseState, happening.state)
+        state = self._states[node] = cast(PairwiseState, occurrence.state)
         move = cast(Move | None, facts.get("reply"))
-        if happening.event == "receive" and move is not None:
-            self._given[facts["sender"], node, facts["sequence"]].append(move)
-        if state.blank != before.blank or not device.honest:
+        if occurrence.event == "receive" and move is not None:
+            self._sent_moves[facts["sender"], node, facts["sequence"]].append(move)
+        if state.blank != previous.blank or not device.honest:
             return None
-        expected = before.numerator
-        match happening.event:
+        expected = previous.numerator
+        match occurrence.event:
             case "receive" if move is not None and not facts["duplicate"]:
-                expected = before.numerator + move.numerator
-            case "confirm" if not np.array_equal(state.numerator, before.numerator):
-                given = self._given.pop((node, facts["recipient"], facts["sequence"]), [])
-                if move is None or not any(one is move for one in given):
+                expected = previous.numerator + move.numerator
+            case "confirm" if not np.array_equal(state.numerator, previous.numerator):
+                moves = self._sent_moves.pop((node, facts["recipient"], facts["sequence"]), [])
+                if move is None or not any(sent is move for sent in moves):
                     return _MADE_UP
-                expected = np.clip(before.numerator - move.numerator, -MAX_NUMERATOR, MAX_NUMERATOR)
+                expected = np.clip(previous.numerator - move.numerator, -MAX_NUMERATOR, MAX_NUMERATOR)
             case "answer" | "receive" | "confirm" | "over" | "meet":
                 pass
             case _:  # the event is the timer of a cycle
-                taken = before.answer is not None and not isinstance(before.answer, Refused)
-                if state.step != before.step + taken:
+                took_step = previous.answer is not None and not isinstance(previous.answer, Refused)
+                if state.step != previous.step + took_step:
                     return _STEPS
-                return None if np.array_equal(_model_without_answer(happening, before), state.numerator) else _CHANGED
-        if expected is not before.numerator and _is_too_long(cast(Move, move), cast(Pairwise, device.learner)):
+                expected = _model_without_answer(occurrence, previous)
+                return None if np.array_equal(expected, state.numerator) else _CHANGED
+        if expected is not previous.numerator and _is_too_long(cast(Move, move), cast(Pairwise, device.learner)):
             return _TOO_FAR
         return None if np.array_equal(expected, state.numerator) else _CHANGED
 
@@ -78,11 +78,11 @@ def _is_too_long(move: Move, learner: Pairwise) -> bool:
     return length(move.numerator) > learner.reach / 2 * _ROUNDED
 
 
-def _model_without_answer(happening: Happening, before: PairwiseState) -> NDArray[np.int64]:
+def _model_without_answer(occurrence: Occurrence, previous: PairwiseState) -> NDArray[np.int64]:
     """Return the model before this cycle's timer event, minus the contribution of the pending vault answer, if any."""
-    if before.answer is None or isinstance(before.answer, Refused):
-        return before.numerator
-    schedule = cast(Pairwise, happening.device.learner).schedule
-    answer = before.answer
-    moved = contribution(schedule, before, answer.value, answer.step, answer.units)
-    return cast(NDArray[np.int64], np.clip(before.numerator - moved, -MAX_NUMERATOR, MAX_NUMERATOR))
+    if previous.answer is None or isinstance(previous.answer, Refused):
+        return previous.numerator
+    schedule = cast(Pairwise, occurrence.device.learner).schedule
+    answer = previous.answer
+    release = contribution(schedule, previous, answer.value, answer.step, answer.units)
+    return cast(NDArray[np.int64], np.clip(previous.numerator - release, -MAX_NUMERATOR, MAX_NUMERATOR))

@@ -6,22 +6,22 @@ from typing import Any
 from sottovoce.algorithms.contributions.public.state import ContributionsState
 from sottovoce.algorithms.golf.public.machine import GolfState
 
-from sottovoce_lab.simulator.law import Happening
+from sottovoce_lab.simulator.law import Occurrence
 
-_KEPT = "a device still stores a publication of a device that its fleet has revoked"
-_BEAT = "cycle"
+_STILL_STORED = "a device still stores a publication of a device that its fleet has revoked"
+_CYCLE_EVENT = "cycle"
 _OWNERS: dict[type, Callable[[Any], Iterable[str]]] = {
-    ContributionsState: lambda state: (one.owner for one in state.held.values()),
+    ContributionsState: lambda state: (contribution.owner for contribution in state.held.values()),
     GolfState: lambda state: (record.owner for record in state.shelf.ranked.values()),
 }
 
 
-class Undone:
+class RevokedDropped:
     """The law that, after a cycle event, honest devices store no publications from devices they know are revoked."""
 
-    def violation(self, happening: Happening) -> str | None:
+    def violation(self, occurrence: Occurrence) -> str | None:
         """Return the violation, if any; see Law.violation."""
-        device, owners = happening.device, _OWNERS.get(type(happening.state))
-        if owners is None or happening.event != _BEAT or not device.honest or not device.refused:
+        device, owners = occurrence.device, _OWNERS.get(type(occurrence.state))
+        if owners is None or occurrence.event != _CYCLE_EVENT or not device.honest or not device.refused:
             return None
-        return _KEPT if any(owner in device.refused for owner in owners(happening.state)) else None
+        return _STILL_STORED if any(owner in device.refused for owner in owners(occurrence.state)) else None

@@ -18,14 +18,14 @@ from sottovoce.errors import InternalError, MessageRefused
 from sottovoce.learners import Ask, Message, PublishModel, Reply, SetTimer, TakePart
 
 from sottovoce_lab.simulator.device import Device
-from sottovoce_lab.simulator.disk import OutOfRoom
+from sottovoce_lab.simulator.disk import DiskFull
 from sottovoce_lab.simulator.faults import Faults
 from sottovoce_lab.simulator.invariants import Invariants
 from sottovoce_lab.simulator.trace import Witness
 
 _INCARNATION = 1
 _RETRY_PERIODS = 0.5
-_HEARD_PERIODS = 3.0  # number of periods within which all devices are notified of a revocation
+_NOTIFICATION_PERIODS = 3.0  # number of periods within which all devices are notified of a revocation
 _PAUSE_PERIODS = (0.5, 1.5)  # how many periods a device with a full disk waits before it restarts
 # How much longer a held-back message takes, in retry intervals: its own retry overtakes it, and later messages may.
 _HELD_RETRIES = (1.0, 4.0)
@@ -91,8 +91,8 @@ class Simulation:
         """Run the next event, or return False if there is none."""
         if not self._events:
             return False
-        self.now, _, happen = heapq.heappop(self._events)
-        self._run_event(happen)
+        self.now, _, callback = heapq.heappop(self._events)
+        self._run_event(callback)
         return True
 
     def kill(self, node: str) -> None:
@@ -114,26 +114,27 @@ class Simulation:
         for device in self.devices.values():
             if device.honest:
                 self._schedule(
-                    self._random.uniform(0, _HEARD_PERIODS) * self._period, self._revocation_notice(device, nodes)
+                    self._random.uniform(0, _NOTIFICATION_PERIODS) * self._period,
+                    self._revocation_notice(device, nodes),
                 )
 
     def _revocation_notice(self, device: Device, nodes: Collection[str]) -> Callable[[], None]:
-        def heard() -> None:
+        def notify() -> None:
             device.refused.update(nodes)
-            if device.barred:
+            if device.is_revoked:
                 self.kill(device.id)
             elif device.core is not None:
                 actions = device.core.replace_peers(device.permitted_peers, self.now)
                 self._report_event("meet", device)
                 self._perform(device, actions)
 
-        return heard
+        return notify
 
-    def _run_event(self, happen: Callable[[], None]) -> None:
+    def _run_event(self, callback: Callable[[], None]) -> None:
         """Run an event. A device that cannot write during the event is killed, and restarts after a pause."""
         try:
-            happen()
-        except OutOfRoom as error:
+            callback()
+        except DiskFull as error:
             device = self.devices[error.node]
             self.kill(device.id)
             self._schedule(self._random.uniform(*_PAUSE_PERIODS) * self._period, self._starter(device, device.life))
@@ -150,7 +151,7 @@ class Simulation:
         return lambda: self._start(device) if device.life == life else None
 
     def _start(self, device: Device) -> None:
-        if device.barred:
+        if device.is_revoked:
             return
         device.core = Core(learner=device.learner, store=device.store, seal=_leave_unsealed)
         actions = device.core.start(device.permitted_peers, self.now)
@@ -165,9 +166,9 @@ class Simulation:
                 facts = _answer_facts(facts["answer"])
             self._witness.observe(event, self.now, device.id, state, **facts)
 
-    def _schedule(self, delay: float, happen: Callable[[], None]) -> None:
+    def _schedule(self, delay: float, callback: Callable[[], None]) -> None:
         self._counter += 1
-        heapq.heappush(self._events, (self.now + delay, self._counter, happen))
+        heapq.heappush(self._events, (self.now + delay, self._counter, callback))
 
     def _core_in_life(self, device: Device, life: int) -> Core | None:
         return device.core if device.life == life else None
@@ -188,7 +189,7 @@ class Simulation:
         device.timers[name] = at
         life = device.life
 
-        def due() -> None:
+        def fire_timer() -> None:
             core = self._core_in_life(device, life)
             if core is not None and device.timers.get(name) == at:
                 del device.timers[name]
@@ -196,21 +197,21 @@ class Simulation:
                 self._report_event(name, device)
                 self._perform(device, actions)
 
-        self._schedule(max(0.0, at - self.now), due)
+        self._schedule(max(0.0, at - self.now), fire_timer)
 
     def _ask(self, device: Device, ask: Ask | TakePart) -> None:
         query, vault, life = ask.query, device.vault, device.life
         answer = vault.step(query) if isinstance(query, CellQuery) else vault.answer(query)
 
-        def answered() -> None:
+        def deliver_answer() -> None:
             core = self._core_in_life(device, life)
             if core is not None:
                 actions = core.apply_answer(query, answer, self.now)
                 self._report_event("answer", device, answer=answer)
                 self._perform(device, actions)
 
-        takes = self._faults.vault and self._faults.vault + self._random.uniform(-1, 1) * self._faults.vault_spread
-        self._schedule(takes, answered)
+        delay = self._faults.vault and self._faults.vault + self._random.uniform(-1, 1) * self._faults.vault_spread
+        self._schedule(delay, deliver_answer)
 
     def _transmit(self, device: Device, life: int, outgoing: Outgoing, *, retry: bool) -> None:
         core = self._core_in_life(device, life)
@@ -246,8 +247,13 @@ class Simulation:
             self.refused += 1
             return
         reply = next((action.message for action in actions if isinstance(action, Reply)), None)
-        came = {"sender": sender.id, "sequence": outgoing.sequence, "duplicate": duplicate, **_reply_facts(reply)}
-        self._report_event("receive", recipient, **came)
+        receive_facts = {
+            "sender": sender.id,
+            "sequence": outgoing.sequence,
+            "duplicate": duplicate,
+            **_reply_facts(reply),
+        }
+        self._report_event("receive", recipient, **receive_facts)
         self._perform(recipient, actions)
         self.traffic.numbers += 0 if reply is None else reply.numbers
         if self._random.random() >= self._faults.loss:
@@ -255,26 +261,26 @@ class Simulation:
 
     def _confirm(self, sender: Device, life: int, outgoing: Outgoing, reply: Message | None) -> None:
         core = self._core_in_life(sender, life)
-        cut = outgoing.recipient in sender.refused or self._are_separated(sender.id, outgoing.recipient)
-        if core is not None and not cut:
+        blocked = outgoing.recipient in sender.refused or self._are_separated(sender.id, outgoing.recipient)
+        if core is not None and not blocked:
             try:
                 actions = core.confirm(outgoing.recipient, outgoing.sequence, self.now, reply)
             except MessageRefused:
                 self.refused += 1
                 actions = core.confirm(outgoing.recipient, outgoing.sequence, self.now)
-            went = {"recipient": outgoing.recipient, "sequence": outgoing.sequence, **_reply_facts(reply)}
-            self._report_event("confirm", sender, **went)
+            confirm_facts = {"recipient": outgoing.recipient, "sequence": outgoing.sequence, **_reply_facts(reply)}
+            self._report_event("confirm", sender, **confirm_facts)
             self._perform(sender, actions)
 
-    def _are_separated(self, one: str, other: str) -> bool:
-        return (one in self.cut_off) != (other in self.cut_off)
+    def _are_separated(self, first: str, second: str) -> bool:
+        return (first in self.cut_off) != (second in self.cut_off)
 
     def _delay(self) -> float:
         return self._faults.delay + self._random.uniform(-1, 1) * self._faults.delay_spread
 
     def _hold_time(self) -> float:
-        held = self._faults.reorder and self._random.random() < self._faults.reorder
-        return self._retry * self._random.uniform(*_HELD_RETRIES) if held else 0.0
+        is_held = self._faults.reorder and self._random.random() < self._faults.reorder
+        return self._retry * self._random.uniform(*_HELD_RETRIES) if is_held else 0.0
 
 
 def _answer_facts(answer: Answer | CellAnswer) -> dict[str, Any]:

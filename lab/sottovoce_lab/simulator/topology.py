@@ -88,10 +88,8 @@ def _random_regular(degree: int, n: int, seed: int) -> list[list[int]]:
     """Return the peers in a random regular graph, made from a circulant graph by switching random edge pairs.
 
     A switch replaces the edges a-b and c-d with a-d and c-b if the result is a simple graph. The stationary
-    distribution is
-    uniform over all simple graphs with this degree (Cooper, Dyer & Greenhill 2007). For degrees of 3 or more, nearly
-    all
-    of these graphs are connected. If the graph is not, switching continues.
+    distribution is uniform over all simple graphs with this degree (Cooper, Dyer & Greenhill 2007). For degrees of 3 or
+    more, nearly all of these graphs are connected. If the graph is not, switching continues.
     """
     if not 3 <= degree < n or degree * n % 2:
         raise UsageError(
@@ -120,14 +118,14 @@ def _switch(edges: list[tuple[int, int]], peers: list[set[int]], generator: rand
         if len({a, b, c, d}) < 4 or d in peers[a] or b in peers[c]:
             continue
         edges[first], edges[second] = (a, d), (c, b)
-        for lost, won, node in ((b, d, a), (a, c, b), (d, b, c), (c, a, d)):
-            peers[node].remove(lost)
-            peers[node].add(won)
+        for removed, added, node in ((b, d, a), (a, c, b), (d, b, c), (c, a, d)):
+            peers[node].remove(removed)
+            peers[node].add(added)
 
 
 def _is_connected(peers: list[set[int]]) -> bool:
-    reached, front = {0}, {0}
-    while front:
-        front = {j for i in front for j in peers[i]} - reached
-        reached |= front
+    reached, frontier = {0}, {0}
+    while frontier:
+        frontier = {j for i in frontier for j in peers[i]} - reached
+        reached |= frontier
     return len(reached) == len(peers)

@@ -27,9 +27,15 @@ class Trace:
     def observe(self, event: str, at: float, device: str, state: State | None, **facts: Any) -> None:
         """Record the event; see Witness.observe."""
         self._now = at
-        written = {name: fact.traced() if hasattr(fact, "traced") else fact for name, fact in facts.items()}
+        traced_facts = {name: fact.traced() if hasattr(fact, "traced") else fact for name, fact in facts.items()}
         self._events.append(
-            {"t_s": at, "event": event, "device": device, **written, "state": None if state is None else state.traced()}
+            {
+                "t_s": at,
+                "event": event,
+                "device": device,
+                **traced_facts,
+                "state": None if state is None else state.traced(),
+            }
         )
 
     def vault_observer(self, device: str) -> "VaultTrace":
@@ -38,9 +44,9 @@ class Trace:
 
     def computed(self, device: str, query: Query, facts: dict[str, Any]) -> None:
         """Record the private values that a device's vault computed for a query."""
-        asked = {"kind": query.kind, "slot": query.slot, "point": query.point.tolist()}
+        query_facts = {"kind": query.kind, "slot": query.slot, "point": query.point.tolist()}
         self._events.append(
-            {"t_s": self._now, "event": "vault", "device": device, "private": True, "query": asked, **facts}
+            {"t_s": self._now, "event": "vault", "device": device, "private": True, "query": query_facts, **facts}
         )
 
     def document(self) -> dict[str, Any]:

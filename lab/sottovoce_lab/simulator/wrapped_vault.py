@@ -1,4 +1,4 @@
-"""A wrapper for the real vault, for subclasses that change part of its behaviour."""
+"""A wrapper around the real vault, for subclasses that change part of its behaviour."""
 
 from sottovoce.door import Answer, CellAnswer, CellQuery, PrivacyStatement, Query, Refused
 from sottovoce.vault import Spending, Vault

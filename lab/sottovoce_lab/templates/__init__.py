@@ -6,13 +6,13 @@ from pathlib import Path
 
 from sottovoce.errors import UsageError
 
-_HERE = Path(__file__).parent
-_MADE = ("__pycache__", ".pytest_cache", ".mypy_cache")
+_DIRECTORY = Path(__file__).parent
+_GENERATED = ("__pycache__", ".pytest_cache", ".mypy_cache")
 
 
 def templates() -> list[str]:
     """Return the names of all templates."""
-    return sorted(path.name for path in _HERE.iterdir() if path.is_dir() and path.name not in _MADE)
+    return sorted(path.name for path in _DIRECTORY.iterdir() if path.is_dir() and path.name not in _GENERATED)
 
 
 def write(template: str, directory: Path) -> list[Path]:
@@ -29,23 +29,23 @@ def write(template: str, directory: Path) -> list[Path]:
         raise UsageError(f"unknown template {template}; set --template to one of {', '.join(templates())}")
     if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
         raise UsageError(f"directory {directory} is not empty; choose a new directory")
-    source = _HERE / template
-    words = _words(source, directory.absolute().name)
+    source = _DIRECTORY / template
+    replacements = _replacements(source, directory.absolute().name)
     files = []
     for path in sorted(source.rglob("*")):
-        if path.is_dir() or any(part in _MADE for part in path.parts):
+        if path.is_dir() or any(part in _GENERATED for part in path.parts):
             continue
-        file = directory / _renamed(str(path.relative_to(source)), words)
+        file = directory / _replace_words(str(path.relative_to(source)), replacements)
         try:
             file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_text(_renamed(path.read_text(encoding="utf-8"), words), encoding="utf-8")
+            file.write_text(_replace_words(path.read_text(encoding="utf-8"), replacements), encoding="utf-8")
         except OSError as error:
             raise UsageError(f"file {file} cannot be written ({error.strerror})") from error
         files.append(file)
     return files
 
 
-def _words(source: Path, name: str) -> dict[str, str]:
+def _replacements(source: Path, name: str) -> dict[str, str]:
     """Return the words of a template that must be replaced, with their replacements."""
     if not (source / "pyproject.toml").exists():
         return {}
@@ -55,15 +55,19 @@ def _words(source: Path, name: str) -> dict[str, str]:
             f"{name} is not a valid name for the package and its plug-in: name the directory with 1 to 16 of a-z, 0-9 "
             "and inner hyphens, beginning with a letter"
         )
-    own = name.replace("-", "_")
-    return {module: own, module.replace("_", "-"): own.replace("_", "-"), _class(module): _class(own)}
+    module_name = name.replace("-", "_")
+    return {
+        module: module_name,
+        module.replace("_", "-"): module_name.replace("_", "-"),
+        _class_name(module): _class_name(module_name),
+    }
 
 
-def _class(module: str) -> str:
+def _class_name(module: str) -> str:
     return "".join(part.capitalize() for part in module.split("_"))
 
 
-def _renamed(text: str, words: dict[str, str]) -> str:
-    for old, new in words.items():
+def _replace_words(text: str, replacements: dict[str, str]) -> str:
+    for old, new in replacements.items():
         text = text.replace(old, new)
     return text

@@ -23,8 +23,8 @@ class Baselines:
 
     Attributes:
         majority_class: the accuracy of always predicting the most frequent class in the test records.
-        own_data: the accuracy of a logistic regression that a device fits to its own records, without noise because it
-            sends nothing; a mean over up to 24 devices that hold records.
+        own_data: the accuracy of a logistic regression that a device fits to its own records, with no noise because
+            the device sends nothing; a mean over up to 24 devices that hold records.
     """
 
     majority_class: float
@@ -38,20 +38,20 @@ class Baselines:
             noise: where the noise comes from: `none`; `local`, added in full by each device; or `cell`, shares in
                 secure sums.
         """
-        found: list[str] = []
-        reached = final.accuracy_mean
-        if reached is None:
-            return found
-        if reached < self.majority_class:
-            found.append(
-                f"accuracy {reached:.3f} is below {self.majority_class:.3f}, the share of the most common class"
+        messages: list[str] = []
+        accuracy = final.accuracy_mean
+        if accuracy is None:
+            return messages
+        if accuracy < self.majority_class:
+            messages.append(
+                f"accuracy {accuracy:.3f} is below {self.majority_class:.3f}, the share of the most common class"
             )
-        if reached < self.own_data:
-            found.append(
-                f"accuracy {reached:.3f} is below {self.own_data:.3f}, which a device reaches alone, with its own "
+        if accuracy < self.own_data:
+            messages.append(
+                f"accuracy {accuracy:.3f} is below {self.own_data:.3f}, which a device reaches alone, with its own "
                 f"records and no noise: {_WHY[noise]}"
             )
-        return found
+        return messages
 
 
 _WHY = {
@@ -64,34 +64,34 @@ _WHY = {
 """Why a fleet is less accurate than a device alone, and the remedy, by noise source."""
 
 
-def baselines(held: Sequence[Records], test: Records) -> Baselines | None:
+def baselines(device_records: Sequence[Records], test: Records) -> Baselines | None:
     """Compute the baselines for a classification, or return None if there are no test records or no device has records.
 
     Args:
-        held: each device's transformed records.
+        device_records: each device's transformed records.
         test: records that no device has, after the same transform.
     """
-    held = [own for own in held if len(own)]
-    if not len(test) or not held:
+    device_records = [records for records in device_records if len(records)]
+    if not len(test) or not device_records:
         return None
-    chosen: list[Records] = []
-    records = 0
-    for own in held[:: max(1, len(held) // _MAX_DEVICES)][:_MAX_DEVICES]:
-        if not chosen or records + len(own) <= _MAX_RECORDS:
-            chosen.append(own)
-            records += len(own)
-    return Baselines(majority(test), float(np.mean([_accuracy_alone(own, test) for own in chosen])))
+    sample: list[Records] = []
+    record_count = 0
+    for records in device_records[:: max(1, len(device_records) // _MAX_DEVICES)][:_MAX_DEVICES]:
+        if not sample or record_count + len(records) <= _MAX_RECORDS:
+            sample.append(records)
+            record_count += len(records)
+    return Baselines(majority(test), float(np.mean([_accuracy_alone(records, test) for records in sample])))
 
 
-def _accuracy_alone(own: Records, test: Records) -> float:
+def _accuracy_alone(records: Records, test: Records) -> float:
     """Return the accuracy that a device reaches with only its own records."""
-    classes = np.unique(own.labels)
+    classes = np.unique(records.labels)
     if len(classes) < 2:
         return float((test.labels == classes[0]).mean()) if len(classes) else 0.0
     from sklearn.linear_model import LogisticRegression
 
-    strength = next(C for most, C in _STRENGTHS if len(own) <= most)
+    strength = next(C for max_records, C in _STRENGTHS if len(records) <= max_records)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about a fit that has not converged, which is good enough here
-        fitted = LogisticRegression(C=strength, max_iter=100).fit(own.features, own.labels)
-    return float(fitted.score(test.features, test.labels))
+        model = LogisticRegression(C=strength, max_iter=100).fit(records.features, records.labels)
+    return float(model.score(test.features, test.labels))

@@ -1,4 +1,4 @@
-"""A testbed's MQTT broker, which is the user's own if configured, else hardened Mosquitto, else the embedded broker."""
+"""A testbed's MQTT broker: the user's own if configured, else hardened Mosquitto, else the embedded broker."""
 
 import getpass
 import importlib.util
@@ -15,8 +15,8 @@ from sottovoce.errors import NetworkError
 from sottovoce.identity import Fleet
 from sottovoce.transport.mosquitto import write_broker
 
-_STARTS_SECONDS = 20.0
-_STOPS_SECONDS = 10.0
+_START_SECONDS = 20.0
+_STOP_SECONDS = 10.0
 _SYSTEM = "/usr/sbin:/usr/local/sbin:/usr/bin:/usr/local/bin:/opt/homebrew/sbin"
 HOST = "127.0.0.1"
 
@@ -25,11 +25,11 @@ class TestbedBroker(Protocol):
     """A broker for a run.
 
     Attributes:
-        words: a description of the broker, for messages.
+        description: a description of the broker, for messages.
         settings: the agents' settings under `[transport.mqtt]`.
     """
 
-    words: str
+    description: str
     settings: dict[str, Any]
 
     def start(self) -> None:
@@ -49,7 +49,7 @@ class TestbedBroker(Protocol):
         ...
 
 
-class Foreign:
+class ExternalBroker:
     """A broker that the user runs and that the testbed neither starts nor stops.
 
     Args:
@@ -58,7 +58,7 @@ class Foreign:
     """
 
     def __init__(self, host: str, port: int) -> None:
-        self.words = f"the broker {host}:{port}"
+        self.description = f"the broker {host}:{port}"
         self.settings: dict[str, Any] = {}
         self._address = host, port
 
@@ -69,7 +69,7 @@ class Foreign:
             NetworkError: if the broker does not answer.
         """
         if not _accepts(*self._address):
-            raise NetworkError(f"{self.words} does not answer: start it, or correct transport.mqtt.url")
+            raise NetworkError(f"{self.description} does not answer: start it, or correct transport.mqtt.url")
 
     def kill(self) -> None:
         """Refuse to kill the broker, which does not belong to the testbed.
@@ -83,19 +83,19 @@ class Foreign:
         """Do nothing, because the broker does not belong to the testbed."""
 
 
-class Own:
+class OwnBroker:
     """A broker process that the testbed runs on this host.
 
     Args:
-        words: a description of the broker, for messages.
+        description: a description of the broker, for messages.
         command: the command that starts the broker.
         port: the port that the broker listens on.
         settings: the agents' settings under `[transport.mqtt]`.
         log: the broker's log file.
     """
 
-    def __init__(self, words: str, command: list[str], port: int, settings: dict[str, Any], log: Path) -> None:
-        self.words = words
+    def __init__(self, description: str, command: list[str], port: int, settings: dict[str, Any], log: Path) -> None:
+        self.description = description
         self.settings = settings
         self._command = command
         self._port = port
@@ -108,11 +108,13 @@ class Own:
             self._process = subprocess.Popen(
                 self._command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
             )
-        deadline = time.monotonic() + _STARTS_SECONDS
+        deadline = time.monotonic() + _START_SECONDS
         while not _accepts(HOST, self._port):
             if self._process.poll() is not None or time.monotonic() > deadline:
-                said = self._log.read_text(errors="replace").strip().splitlines()
-                raise NetworkError(f"{self.words} does not start: {said[-1] if said else 'it said nothing'}")
+                log_lines = self._log.read_text(errors="replace").strip().splitlines()
+                raise NetworkError(
+                    f"{self.description} does not start: {log_lines[-1] if log_lines else 'its log is empty'}"
+                )
             time.sleep(0.02)
 
     def kill(self) -> None:
@@ -127,37 +129,37 @@ class Own:
         if self._process is not None:
             self._process.terminate()
             try:
-                self._process.wait(_STOPS_SECONDS)
+                self._process.wait(_STOP_SECONDS)
             except subprocess.TimeoutExpired:
                 self.kill()
             self._process = None
 
 
-def broker_for(fleet: Fleet, directory: Path, port: int, foreign: MqttSection | None) -> TestbedBroker:
+def broker_for(fleet: Fleet, directory: Path, port: int, external: MqttSection | None) -> TestbedBroker:
     """Return the broker for a run, without starting it.
 
     Args:
         fleet: the fleet in the run.
         directory: the run directory.
         port: a free port on this host.
-        foreign: settings for connecting to a broker that the user runs; None for a broker that the testbed runs.
+        external: settings for connecting to a broker that the user runs; None for a broker that the testbed runs.
 
     Raises:
         NetworkError: if no broker is available.
     """
-    if foreign is not None:
-        return Foreign(*foreign.address)
+    if external is not None:
+        return ExternalBroker(*external.address)
     log = directory / "broker.log"
     if (mosquitto := shutil.which("mosquitto") or shutil.which("mosquitto", path=_SYSTEM)) is not None:
         configuration = write_broker(
             fleet, directory / "broker", [HOST], port=port, listen=HOST, user=getpass.getuser()
         )
         command = [mosquitto, "-c", str(configuration)]
-        return Own("Mosquitto, hardened", command, port, {"url": f"mqtts://{HOST}:{port}"}, log)
+        return OwnBroker("Mosquitto, hardened", command, port, {"url": f"mqtts://{HOST}:{port}"}, log)
     if importlib.util.find_spec("amqtt") is not None:
         command = [sys.executable, "-m", "sottovoce_lab.testbed.embedded_broker", str(port)]
         settings = {"url": f"mqtt://{HOST}:{port}", "version": "3.1.1"}
-        return Own("the embedded broker (Mosquitto is not installed)", command, port, settings, log)
+        return OwnBroker("the embedded broker (Mosquitto is not installed)", command, port, settings, log)
     raise NetworkError(
         "no MQTT broker is available: install Mosquitto (sudo apt-get install mosquitto) or the extra sottovoce[demo], "
         "or specify your own with --set transport.mqtt.url=mqtt://127.0.0.1:1883"

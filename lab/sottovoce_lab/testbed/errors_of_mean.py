@@ -34,18 +34,18 @@ class ErrorMeter:
         self._theory = deviation * profile.error / len(vectors) ** 0.5
 
     def quick(self, models: Sequence[Vectors]) -> Errors:
-        """Measure the errors as in `final`, which is fast enough."""
+        """Measure the errors as in `final`, because it is fast enough for a curve."""
         return self.final(models)
 
     def final(self, models: Sequence[Vectors]) -> Errors:
         """Measure the errors of all agents' means."""
-        away = np.stack(models) - self._truth
-        rmse = np.sqrt(np.mean(away**2, axis=1))
+        errors = np.stack(models) - self._truth
+        rmse = np.sqrt(np.mean(errors**2, axis=1))
         return Errors(
-            loss_mean=float(np.mean((away**2).sum(axis=1)) / 2),
+            loss_mean=float(np.mean((errors**2).sum(axis=1)) / 2),
             rmse_mean=float(rmse.mean()),
             rmse_max=float(rmse.max()),
-            mae_mean=float(np.abs(away).mean()),
+            mae_mean=float(np.abs(errors).mean()),
             rmse_theory=self._theory,
             rmse_clip=self._clip,
             rmse_prior=self._prior,
@@ -64,9 +64,9 @@ def meter_of(plan: Plan) -> AnyMeter:
     model, seed = plan.family.model, plan.options.seed
     if "noise_deviation" not in plan.family.facts and plan.classes > 1:
         return Meter(model, plan.test, seed)
-    held = [records_of(raw, plan.transform, plan.bounds) for raw in plan.raw]
+    device_records = [records_of(raw, plan.transform, plan.bounds) for raw in plan.raw]
     if "noise_deviation" not in plan.family.facts:
-        return PredictionMeter(cast(Regression, model), plan.test, plan.target, held, seed)
-    vectors = [rows.features.mean(axis=0) if len(rows) else np.zeros(model.size) for rows in held]
+        return PredictionMeter(cast(Regression, model), plan.test, plan.target, device_records, seed)
+    vectors = [rows.features.mean(axis=0) if len(rows) else np.zeros(model.size) for rows in device_records]
     terms = cast(MeanTerms, plan.family.terms)
     return ErrorMeter(np.stack(vectors), terms.profile, terms.deviation(budget_of(plan.config), len(vectors)))

@@ -29,18 +29,18 @@ class PredictionMeter:
     Args:
         model: the model whose parameters are measured.
         test: records that no agent holds.
-        target: describes the records' last column, which is the number to predict; None if it is not declared.
-        held: all agents' records, to which the exact solution is fitted.
+        target: describes the records' last column, the number to predict; None if it is not declared.
+        training: all agents' records, to which the exact solution is fitted.
         seed: seed for the sample of agents and records to measure while a large fleet runs.
     """
 
     def __init__(
-        self, model: Regression, test: Records, target: Target | None, held: Sequence[Records], seed: int
+        self, model: Regression, test: Records, target: Target | None, training: Sequence[Records], seed: int
     ) -> None:
         self._model, self._linear = model, LeastSquares(test.features.shape[1])
         self._test = test.features
         self._target = target
-        self._exact = least_squares(held, self._linear.size)[np.newaxis]
+        self._exact = least_squares(training, self._linear.size)[np.newaxis]
         self._random = np.random.default_rng(seed)
         self._sample = self._random.permutation(len(test))[:CURVE_RECORDS]
 
@@ -77,9 +77,9 @@ class PredictionMeter:
         for start in range(0, len(rows), size):
             records = self._test[rows[start : start + size]]
             predicted, true = model.values(stack, records), records[np.newaxis, :, -1]
-            away: Floats = self._in_units(records, predicted) - self._in_units(records, true)
-            sums[0] += np.abs(away).sum(axis=1)
-            sums[1] += (away**2).sum(axis=1)
+            errors: Floats = self._in_units(records, predicted) - self._in_units(records, true)
+            sums[0] += np.abs(errors).sum(axis=1)
+            sums[1] += (errors**2).sum(axis=1)
             sums[2] += ((predicted - true) ** 2).sum(axis=1) / 2
         means = sums / max(1, len(rows))
         return means[0], means[1], means[2]
@@ -95,10 +95,10 @@ class PredictionMeter:
         return targets if self._target is None else self._target.told(records, targets)
 
 
-def least_squares(held: Sequence[Records], size: int) -> Floats:
+def least_squares(device_records: Sequence[Records], size: int) -> Floats:
     """Return the shortest weight vector w, float64[size], that minimises Σ (w'x - y)² over all records."""
     gram, moment = np.zeros((size, size)), np.zeros(size)
-    for records in held:
+    for records in device_records:
         x, y = records.features[:, :-1], records.features[:, -1]
         gram += x.T @ x
         moment += x.T @ y

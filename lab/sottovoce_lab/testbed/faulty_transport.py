@@ -36,7 +36,7 @@ class FaultyTransport:
         self._faults = faults
         self._random = random.Random(seed)
         self._reach = reach
-        self._held: set[asyncio.Task[None]] = set()
+        self._held_back: set[asyncio.Task[None]] = set()
 
     @property
     def largest(self) -> int:
@@ -55,22 +55,21 @@ class FaultyTransport:
         """Deliver a message unless a fault prevents it; either the message or only its answer may be lost.
 
         A message that is held back counts as failed for the sender, which then sends to other peers or tries again. It
-        is
-        delivered later, within `timeout` seconds.
+        is delivered later, within `timeout` seconds.
         """
         faults = self._faults
         await asyncio.sleep(max(0.0, faults.delay + self._random.uniform(-1, 1) * faults.delay_spread))
         if self._random.random() < faults.loss:
-            raise _injected(peer, "the message was lost", "loss")
+            raise _injected_fault(peer, "the message was lost", "loss")
         self._check_reachable(peer, "the message")
         if faults.reorder and self._random.random() < faults.reorder:
             self._hold(peer, message, timeout)
-            raise _injected(peer, "the message was held back", "reorder")
+            raise _injected_fault(peer, "the message was held back", "reorder")
         if self._random.random() < faults.duplicate:
             await self._inner.deliver(peer, message, timeout)
         answer = await self._inner.deliver(peer, message, timeout)
         if self._random.random() < faults.loss:
-            raise _injected(peer, "the answer was lost", "loss")
+            raise _injected_fault(peer, "the answer was lost", "loss")
         self._check_reachable(peer, "the answer")
         return answer
 
@@ -80,28 +79,28 @@ class FaultyTransport:
 
     async def stop(self, grace: float) -> None:
         """Stop the wrapped transport. Messages that are still held back are lost."""
-        for task in self._held:
+        for task in self._held_back:
             task.cancel()
-        await asyncio.gather(*self._held, return_exceptions=True)
+        await asyncio.gather(*self._held_back, return_exceptions=True)
         await self._inner.stop(grace)
 
-    def _check_reachable(self, peer: Peer, what: str) -> None:
+    def _check_reachable(self, peer: Peer, subject: str) -> None:
         if peer.id in self._reach.lost:
-            raise _injected(peer, f"{what} was cut off", "partition")
+            raise _injected_fault(peer, f"{subject} was cut off", "partition")
 
     def _hold(self, peer: Peer, message: bytes, timeout: float) -> None:
         seconds = self._random.uniform(0, timeout)
 
-        async def later() -> None:
+        async def deliver_later() -> None:
             await asyncio.sleep(seconds)
             if peer.id not in self._reach.lost:
                 with contextlib.suppress(DeliveryFailed):  # the sender was already notified of a failure
                     await self._inner.deliver(peer, message, timeout)
 
-        task = asyncio.create_task(later())
-        self._held.add(task)
-        task.add_done_callback(self._held.discard)
+        task = asyncio.create_task(deliver_later())
+        self._held_back.add(task)
+        task.add_done_callback(self._held_back.discard)
 
 
-def _injected(peer: Peer, what: str, fault: str) -> DeliveryFailed:
-    return DeliveryFailed("injected", f"peer {peer.id}: {what} on purpose (--fault {fault})")
+def _injected_fault(peer: Peer, event: str, fault: str) -> DeliveryFailed:
+    return DeliveryFailed("injected", f"peer {peer.id}: {event} on purpose (--fault {fault})")

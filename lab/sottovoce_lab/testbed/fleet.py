@@ -31,16 +31,16 @@ from sottovoce.identity import Identity, create_fleet
 from sottovoce.vault import Ledger, Spending
 
 from sottovoce_lab.simulator import message_faults
+from sottovoce_lab.testbed.agent_files import save_records, tables_of
 from sottovoce_lab.testbed.broker import TestbedBroker, broker_for
 from sottovoce_lab.testbed.isolation import AgentProcess, starter
 from sottovoce_lab.testbed.plan import Plan
 from sottovoce_lab.testbed.process import FLEET_PREFIX
-from sottovoce_lab.testbed.written import save_records, tables_of
 
 _PROGRAM = "sottovoce_lab.testbed.process"
 _PORTS = range(20_000, 32_000)  # below the range that systems use for outgoing connections
 _READY_SECONDS = 120.0
-_SECONDS_EACH = 4.0  # time per agent for starting or stopping a large fleet
+_SECONDS_PER_AGENT = 4.0  # time per agent for starting or stopping a large fleet
 _STOP_SECONDS = 20.0
 _STOPPED = re.compile(r" stopped id=\S+ charges=(\d+)$", re.MULTILINE)
 _ERRORS: dict[int, type[SottovoceError]] = {
@@ -60,18 +60,18 @@ class Member:
         ready_s: the number of seconds from starting the agent to its first answer; None before that answer.
         killed: whether the testbed has killed the agent and not restarted it yet.
         last: the agent's last status since it was last started; None before its first answer.
-        past: the agent's last status before each restart.
+        previous_statuses: the agent's last status before each restart.
     """
 
     name: str
     identity: Identity
     state: Path
     process: AgentProcess | None = None
-    began: float = 0.0
+    started: float = 0.0
     ready_s: float | None = None
     killed: bool = False
     last: dict[str, Any] | None = None
-    past: list[dict[str, Any]] = field(default_factory=list)
+    previous_statuses: list[dict[str, Any]] = field(default_factory=list)
 
     @property
     def ledger(self) -> Path:
@@ -94,7 +94,7 @@ class ProcessFleet:
 
     Args:
         plan: the fleet's plan.
-        directory: an existing directory, which is empty or contained this fleet before.
+        directory: an existing directory that is empty or contained this fleet before.
     """
 
     def __init__(self, plan: Plan, directory: Path) -> None:
@@ -124,7 +124,7 @@ class ProcessFleet:
             self.broker.start()
         for index in range(len(self.members)):
             self.launch(index)
-        patience = max(_READY_SECONDS, _SECONDS_EACH * len(self.members))
+        patience = max(_READY_SECONDS, _SECONDS_PER_AGENT * len(self.members))
         deadline = time.monotonic() + patience
         while any(member.ready_s is None for member in self.members):
             self.poll()
@@ -138,13 +138,13 @@ class ProcessFleet:
         """Start or restart one agent."""
         member, options = self.members[index], self._plan.options
         if member.last is not None:
-            member.past.append(member.last)
+            member.previous_statuses.append(member.last)
             member.last = None
-        words = [str(member.config), str(options.seed + index), *message_faults(options.fault_words)]
-        member.process = self._starter.start(_PROGRAM, words, member.log)
-        member.began, member.ready_s, member.killed = time.monotonic(), None, False
+        arguments = [str(member.config), str(options.seed + index), *message_faults(options.fault_words)]
+        member.process = self._starter.start(_PROGRAM, arguments, member.log)
+        member.started, member.ready_s, member.killed = time.monotonic(), None, False
         if self._cut_off:
-            self._tell(index)
+            self._send_unreachable_peers(index)
 
     def kill(self, index: int) -> None:
         """Kill an agent (kill -9)."""
@@ -155,22 +155,24 @@ class ProcessFleet:
             member.process.close()
             member.killed = True
 
-    def cut_off(self, places: frozenset[int]) -> None:
+    def cut_off(self, indices: frozenset[int]) -> None:
         """Cut off exactly these agents from all others, until the next call."""
-        if places == self._cut_off:
+        if indices == self._cut_off:
             return
-        self._cut_off = places
+        self._cut_off = indices
         for index, member in enumerate(self.members):
             if member.process is not None and not member.killed:
-                self._tell(index)
+                self._send_unreachable_peers(index)
 
-    def _tell(self, index: int) -> None:
+    def _send_unreachable_peers(self, index: int) -> None:
         """Send an agent the list of its unreachable peers, in the format that `sottovoce_lab.testbed.process` reads."""
-        mine = index in self._cut_off
-        lost = [other.identity.node_id for i, other in enumerate(self.members) if (i in self._cut_off) != mine]
+        is_cut_off = index in self._cut_off
+        unreachable = [
+            peer.identity.node_id for i, peer in enumerate(self.members) if (i in self._cut_off) != is_cut_off
+        ]
         process = self.members[index].process
         if process is not None:
-            process.tell(b" ".join(node.encode() for node in lost) + b"\n")
+            process.tell(b" ".join(node.encode() for node in unreachable) + b"\n")
 
     def poll(self) -> None:
         """Query every running agent for its status.
@@ -179,15 +181,15 @@ class ProcessFleet:
             SottovoceError: if an agent ended without being killed, or no more agents can be started.
         """
         self._starter.check()
-        for member in self.running():
+        for member in self.running_members():
             if member.process is not None and (code := member.process.poll()) is not None:
                 raise self._exit_error(member, code)
             with contextlib.suppress(NetworkError):
                 member.last = ask(member.state, "status")
                 if member.ready_s is None:
-                    member.ready_s = time.monotonic() - member.began
+                    member.ready_s = time.monotonic() - member.started
 
-    def running(self) -> list[Member]:
+    def running_members(self) -> list[Member]:
         """Return the agents that were started and not killed."""
         return [member for member in self.members if member.process is not None and not member.killed]
 
@@ -201,26 +203,26 @@ class ProcessFleet:
                 self.broker.stop()
 
     def _stop_agents(self) -> list[str]:
-        stubborn = []
+        killed = []
         processes = [(member, member.process) for member in self.members if member.process is not None]
         for _, process in processes:
             if process.poll() is None:
                 process.send_signal(signal.SIGTERM)
-        deadline = time.monotonic() + max(_STOP_SECONDS, _SECONDS_EACH * len(processes))
+        deadline = time.monotonic() + max(_STOP_SECONDS, _SECONDS_PER_AGENT * len(processes))
         for member, process in processes:
             try:
                 process.wait(max(0.1, deadline - time.monotonic()))
             except subprocess.TimeoutExpired:
                 process.send_signal(signal.SIGKILL)
                 process.wait()
-                stubborn.append(member.name)
+                killed.append(member.name)
             process.close()
-        return stubborn
+        return killed
 
     def charges_when_stopped(self, member: Member) -> int | None:
         """Return the number of charges that the agent logged when it stopped, or None if there is no such log line."""
-        said = _STOPPED.findall(member.log.read_text(encoding="utf-8", errors="replace"))
-        return int(said[-1]) if said else None
+        charges = _STOPPED.findall(member.log.read_text(encoding="utf-8", errors="replace"))
+        return int(charges[-1]) if charges else None
 
     def spending(self, member: Member) -> Spending:
         """Return the spending recorded in the agent's ledger, without asking the agent."""
@@ -236,15 +238,15 @@ class ProcessFleet:
         self._configuration(0, Path(), options.data, 1, [])  # invalid settings must fail before any file is created
         fleet = create_fleet(directory / "fleet", FLEET_PREFIX + secrets.token_hex(4))
         if any("mqtt" in options.transports_of(i) for i in range(options.agents)):
-            foreign = None if options.broker is None else MqttSection(url=options.broker, plaintext=True)
-            self.broker = broker_for(fleet, directory, broker_port, foreign)
+            external = None if options.broker is None else MqttSection(url=options.broker, plaintext=True)
+            self.broker = broker_for(fleet, directory, broker_port, external)
         members = []
         for i in range(options.agents):
             name = f"agent-{i:02d}"
             state = directory / name
             members.append(Member(name, join(fleet, state, options.budget), state))
-        if self._plan.apart.public is not None:
-            save_records(self._public, self._plan.apart.public, self._plan)
+        if self._plan.public_split.public is not None:
+            save_records(self._public, self._plan.public_split.public, self._plan)
         for i, member in enumerate(members):
             records = member.state / "records.npz"
             save_records(records, self._plan.raw[i], self._plan)
@@ -256,10 +258,11 @@ class ProcessFleet:
             member.config.write_text(tomlkit.dumps(tables_of(config)))
         return members
 
-    def _address(self, index: int, other: int, port: int) -> str:
+    def _address(self, index: int, peer: int, port: int) -> str:
         """Return the address at which one agent reaches another."""
-        both = "grpc" in self._plan.options.transports_of(index) and "grpc" in self._plan.options.transports_of(other)
-        return f"127.0.0.1:{port}" if both else f"mqtt:{MqttSection().realm}"
+        options = self._plan.options
+        share_grpc = "grpc" in options.transports_of(index) and "grpc" in options.transports_of(peer)
+        return f"127.0.0.1:{port}" if share_grpc else f"mqtt:{MqttSection().realm}"
 
     def _configuration(
         self, index: int, state: Path, source: str, port: int, peers: list[dict[str, str]]
@@ -291,7 +294,7 @@ class ProcessFleet:
 
 def _free_ports(count: int) -> list[int]:
     """Return `count` ports on 127.0.0.1 that no process listens on."""
-    found: list[int] = []
+    ports: list[int] = []
     generator = secrets.SystemRandom()
     for port in generator.sample(_PORTS, len(_PORTS)):
         with socket.socket() as probe:
@@ -299,7 +302,7 @@ def _free_ports(count: int) -> list[int]:
                 probe.bind(("127.0.0.1", port))
             except OSError:
                 continue
-        found.append(port)
-        if len(found) == count:
-            return found
+        ports.append(port)
+        if len(ports) == count:
+            return ports
     raise NetworkError(f"127.0.0.1 does not have {count} free ports between {_PORTS.start} and {_PORTS.stop}")

@@ -27,7 +27,7 @@ from sottovoce import registry
 
 from sottovoce_lab.testbed.isolation import ENDS_SECONDS, LARGEST
 
-_NEEDED = (
+_PRELOADED = (
     "encodings.idna",
     "sottovoce.agent.endurance",
     "sottovoce.algorithms.push_sum.parts",
@@ -43,12 +43,12 @@ _NEEDED = (
 """Modules that most agents need; the few agents that need others import them after the fork."""
 
 
-_LOOK_SECONDS = 0.02
+_POLL_SECONDS = 0.02
 
 
 def main() -> int:
     """Fork agents until the testbed ends, then return 0. In a forked agent, return the agent's exit code."""
-    for name in _NEEDED:
+    for name in _PRELOADED:
         import_module(name)
     registry.loaded_algorithms()  # loads the settings of all algorithms
     gc.collect()
@@ -65,14 +65,14 @@ def main() -> int:
         try:
             if ended in ready:
                 ended.recv(LARGEST)
-                _tell_ended(testbed, running)
+                _report_ended_agents(testbed, running)
             if testbed not in ready:
                 continue
             request, descriptors, _, _ = socket.recv_fds(testbed, LARGEST, 2)
         except ConnectionError:
             request, descriptors = b"", []
         if not request:
-            _end(running)
+            _end_agents(running)
             return 0
         target, number = json.loads(request)
         if number is not None:
@@ -82,8 +82,8 @@ def main() -> int:
         if (pid := os.fork()) == 0:
             signal.set_wakeup_fd(-1)
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-            for mine in (testbed, ended, waker):
-                mine.close()
+            for inherited in (testbed, ended, waker):
+                inherited.close()
             return _run_agent(target[0], target[1:], *descriptors)
         running.add(pid)
         for descriptor in descriptors:
@@ -92,24 +92,24 @@ def main() -> int:
             testbed.send(json.dumps([pid, None]).encode())
 
 
-def _run_agent(module: str, words: list[str], commands: int, log: int) -> int:
+def _run_agent(module: str, arguments: list[str], commands: int, log: int) -> int:
     os.setsid()
     for descriptor, number in ((commands, 0), (log, 1), (log, 2)):
         os.dup2(descriptor, number)
     os.close(commands)
     os.close(log)
-    code: int = import_module(module).main(words)
+    code: int = import_module(module).main(arguments)
     return code
 
 
-def _tell_ended(testbed: socket.socket, running: set[int]) -> None:
-    while running and (found := os.waitpid(-1, os.WNOHANG))[0]:
-        pid, status = found
+def _report_ended_agents(testbed: socket.socket, running: set[int]) -> None:
+    while running and (result := os.waitpid(-1, os.WNOHANG))[0]:
+        pid, status = result
         running.remove(pid)
         testbed.send(json.dumps([pid, os.waitstatus_to_exitcode(status)]).encode())
 
 
-def _end(running: set[int]) -> None:
+def _end_agents(running: set[int]) -> None:
     """Wait for all agents to end after the testbed has closed their inputs, and kill agents that hang."""
     deadline = time.monotonic() + ENDS_SECONDS
     while running:
@@ -121,7 +121,7 @@ def _end(running: set[int]) -> None:
             for pid in running:
                 os.kill(pid, signal.SIGKILL)
             deadline = float("inf")
-        time.sleep(_LOOK_SECONDS)
+        time.sleep(_POLL_SECONDS)
 
 
 if __name__ == "__main__":

@@ -24,7 +24,7 @@ ENDS_SECONDS = 20.0
 """Time limit, in seconds, for agents to end after their testbed has ended."""
 
 _SERVER_SECONDS = ENDS_SECONDS + 10.0
-_LOOK_SECONDS = 0.02
+_POLL_SECONDS = 0.02
 _UNKNOWN = 255  # exit code reported for an agent that outlived its fork server
 
 
@@ -71,12 +71,12 @@ class AgentProcess(Process, Protocol):
 class Starter(Protocol):
     """Starts agents."""
 
-    def start(self, module: str, words: list[str], log: Path) -> AgentProcess:
+    def start(self, module: str, arguments: list[str], log: Path) -> AgentProcess:
         """Start an agent.
 
         Args:
             module: the module whose `main` runs the agent and returns its exit code; it also runs as a program.
-            words: the arguments for `main`.
+            arguments: the arguments for `main`.
             log: the file to which the agent's output is appended.
         """
         ...
@@ -94,12 +94,12 @@ class Starter(Protocol):
         ...
 
 
-class Executed:
+class ProgramStarter:
     """Runs each agent as a separate program."""
 
-    def start(self, module: str, words: list[str], log: Path) -> AgentProcess:
+    def start(self, module: str, arguments: list[str], log: Path) -> AgentProcess:
         """Start the agent as a program; see Starter.start."""
-        return _Program(module, words, log)
+        return _Program(module, arguments, log)
 
     def check(self) -> None:
         """Do nothing, because each agent is a separate program."""
@@ -108,7 +108,7 @@ class Executed:
         """Do nothing, because there is no fork server."""
 
 
-class Forked:
+class ForkStarter:
     """Forks agents from one process, which is started immediately because its imports take time.
 
     Args:
@@ -128,13 +128,13 @@ class Forked:
         self._running: dict[int, _Fork] = {}
         self._ended: int | None = None
 
-    def start(self, module: str, words: list[str], log: Path) -> AgentProcess:
+    def start(self, module: str, arguments: list[str], log: Path) -> AgentProcess:
         """Fork the agent; see Starter.start."""
         read_end, write_end = os.pipe()
         agent = _Fork(self, write_end)
         self._starting.append(agent)
         with log.open("ab") as file:
-            self._send_request([[module, *words], None], read_end, file.fileno())
+            self._send_request([[module, *arguments], None], read_end, file.fileno())
         os.close(read_end)
         while agent in self._starting:
             self.process_messages(None)
@@ -142,7 +142,7 @@ class Forked:
         return agent
 
     @property
-    def ended(self) -> bool:
+    def has_ended(self) -> bool:
         """Whether the fork server ended before its agents."""
         return self._ended is not None
 
@@ -176,7 +176,7 @@ class Forked:
     def process_messages(self, timeout: float | None) -> None:
         """Wait up to `timeout` seconds for a message from the server, then process all messages that have arrived."""
         if self._ended is not None:
-            time.sleep(_LOOK_SECONDS if timeout is None else min(_LOOK_SECONDS, timeout))
+            time.sleep(_POLL_SECONDS if timeout is None else min(_POLL_SECONDS, timeout))
             return
         self._server.settimeout(timeout)
         with contextlib.suppress(BlockingIOError, TimeoutError):
@@ -210,12 +210,12 @@ class Forked:
 
 def starter(isolation: Isolation, directory: Path) -> Starter:
     """Return the starter for a fleet's agents."""
-    return Forked(directory) if isolation == "fork" else Executed()
+    return ForkStarter(directory) if isolation == "fork" else ProgramStarter()
 
 
 class _Program:
-    def __init__(self, module: str, words: list[str], log: Path) -> None:
-        command = [sys.executable, "-m", module, *words]
+    def __init__(self, module: str, arguments: list[str], log: Path) -> None:
+        command = [sys.executable, "-m", module, *arguments]
         with log.open("ab") as file:
             self._process = subprocess.Popen(
                 command, stdin=subprocess.PIPE, stdout=file, stderr=file, start_new_session=True
@@ -243,26 +243,26 @@ class _Fork:
         code: the agent's exit code; None until the agent has ended.
     """
 
-    def __init__(self, server: Forked, heard: int) -> None:
+    def __init__(self, server: ForkStarter, input_end: int) -> None:
         self.pid = 0
         self.code: int | None = None
         self._server = server
-        self._commands: int | None = heard
+        self._commands: int | None = input_end
 
     def poll(self) -> int | None:
         if self.code is None:
             self._server.process_messages(0.0)
-        if self.code is None and self._server.ended and _has_ended(self.pid):
+        if self.code is None and self._server.has_ended and _has_ended(self.pid):
             self.code = _UNKNOWN
         return self.code
 
     def wait(self, timeout: float | None = None) -> int:
         deadline = None if timeout is None else time.monotonic() + timeout
         while (code := self.poll()) is None:
-            left = None if deadline is None else deadline - time.monotonic()
-            if left is not None and left <= 0:
+            remaining = None if deadline is None else deadline - time.monotonic()
+            if remaining is not None and remaining <= 0:
                 raise subprocess.TimeoutExpired(f"agent {self.pid}", timeout or 0.0)
-            self._server.process_messages(left)
+            self._server.process_messages(remaining)
         return code
 
     def send_signal(self, number: int) -> None:

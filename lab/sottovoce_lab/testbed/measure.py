@@ -36,8 +36,8 @@ class Errors:
         mae_mean: the mean absolute error per number, averaged over agents.
         rmse_theory: σ/√n, the error in each number that the noise of n devices alone causes.
         rmse_clip: the noise-free error, which comes from clipping and from omitted harmonics.
-        rmse_prior: the RMSE of the public prior alone, or of zeros without a prior, which is what a fleet that sends
-            nothing achieves.
+        rmse_prior: the RMSE of the public prior alone, or of zeros without a prior, as achieved by a fleet that sends
+            nothing.
         mean_size: the mean absolute value of the numbers in the true mean, as a scale for all other attributes.
     """
 

@@ -1,4 +1,4 @@
-"""A fleet in one process on a virtual clock, with thousands of agents that have real cores, learners and vaults."""
+"""A fleet in one process on a virtual clock, with up to thousands of agents with real cores, learners and vaults."""
 
 import time
 from collections.abc import Iterator, Sequence
@@ -16,8 +16,8 @@ from sottovoce_lab.simulator import Device, Simulation, Trace, Witness
 from sottovoce_lab.simulator.dishonest import dishonest_learner, dishonest_records, dishonest_vault
 from sottovoce_lab.simulator.disk import Disk, StoreOnDisk, on_disk
 from sottovoce_lab.simulator.enrolled import Member, enrol_agents
-from sottovoce_lab.simulator.fate import Fate, Turn
-from sottovoce_lab.testbed.ends import left_behind_warnings
+from sottovoce_lab.simulator.fault_schedule import CycleFaults, FaultSchedule
+from sottovoce_lab.testbed.end_warnings import left_behind_warnings
 from sottovoce_lab.testbed.errors_of_mean import AnyMeter, meter_of
 from sottovoce_lab.testbed.memory_store import MemoryStore
 from sottovoce_lab.testbed.plan import Plan
@@ -33,8 +33,8 @@ from sottovoce_lab.testbed.run_facts import (
 from sottovoce_lab.testbed.unsigned import Unsigned
 
 _BYTES_PER_NUMBER = 8
-_MAX_EXTRA = 4
-_BUILT_AT_ONCE = 50  # how many agents to build between two updates of the progress bar
+_MAX_EXTRA_FACTOR = 4
+_AGENTS_PER_UPDATE = 50  # how many agents to build between two updates of the progress bar
 MAX_POINTS = 200
 """Maximum number of points on a curve; beyond it, measuring would take longer than learning."""
 
@@ -50,7 +50,7 @@ class Weather:
     signed: bool = False
     later: Plan | None = None
 
-    def alter(self, place: int, device: Device) -> None:
+    def alter(self, index: int, device: Device) -> None:
         """Modify an agent that has just been built."""
 
 
@@ -94,7 +94,7 @@ def run(
         points: the maximum number of points on the curve; measuring each point takes time.
         weather: agent faults that `--fault` cannot express.
     """
-    began = time.monotonic()
+    started = time.monotonic()
     options = plan.options
     clock = Clock(options.period)
     members = _members(plan, weather, clock)
@@ -106,7 +106,7 @@ def run(
     curve: list[dict[str, object]] = []
     interrupted = None
     try:
-        for moment in _moments(plan, simulation, members, honest, meter, watcher, began, points, weather):
+        for moment in _moments(plan, simulation, members, honest, meter, watcher, started, points, weather):
             curve.append(curve_point(moment))
             watcher.show_moment(moment)
         _await_laggards(simulation, devices, options.cycles, options.period)
@@ -114,11 +114,11 @@ def run(
         if not curve:
             raise
         interrupted = round(simulation.now / options.period)
-    held = _surviving_models(honest)
-    final = meter.final(list(held.values()))
-    report = _report(plan, simulation, devices, final, curve, time.monotonic() - began)
+    models = _surviving_models(honest)
+    final = meter.final(list(models.values()))
+    report = _report(plan, simulation, devices, final, curve, time.monotonic() - started)
     report.interrupted = interrupted
-    report.warnings += left_behind_warnings(meter, held, final)
+    report.warnings += left_behind_warnings(meter, models, final)
     return report
 
 
@@ -129,35 +129,35 @@ def _moments(
     honest: list[Device],
     meter: AnyMeter,
     watcher: Watcher,
-    began: float,
+    started: float,
     points: int,
     weather: Weather,
 ) -> Iterator[Moment]:
     """Run the simulation cycle by cycle, and yield the fleet's state at regular intervals, up to `points` times."""
     options = plan.options
     names = list(simulation.devices)
-    fate = Fate(options.faults, names, options.seed)
-    every = -(-options.cycles // points)
+    schedule = FaultSchedule(options.faults, names, options.seed)
+    interval = -(-options.cycles // points)
     simulation.start()
     for cycle in range(1, options.cycles + 1):
-        turn = fate.at(cycle)
-        for place in turn.killed:
-            simulation.kill(names[place])
-        for place in turn.restarted:
-            _reconfigure(weather.later, place, simulation.devices[names[place]], members)
-            simulation.restart(names[place])
-        _apply_faults(turn, simulation, names, members)
-        simulation.cut_off = frozenset(names[place] for place in turn.cut_off)
-        for note in turn.notes:
+        cycle_faults = schedule.at(cycle)
+        for index in cycle_faults.killed:
+            simulation.kill(names[index])
+        for index in cycle_faults.restarted:
+            _reconfigure(weather.later, index, simulation.devices[names[index]], members)
+            simulation.restart(names[index])
+        _apply_faults(cycle_faults, simulation, names, members)
+        simulation.cut_off = frozenset(names[index] for index in cycle_faults.cut_off)
+        for note in cycle_faults.notes:
             watcher.note(note)
         simulation.run_until(cycle * options.period)
-        if (cycle % every and cycle != options.cycles) or not (models := _models(honest)):
+        if (cycle % interval and cycle != options.cycles) or not (models := _models(honest)):
             continue  # no point is due in this cycle, or no running agent has a model
         traffic = _traffic(simulation)
         yield Moment(
             cycle=cycle,
             cycles=options.cycles,
-            elapsed_s=time.monotonic() - began,
+            elapsed_s=time.monotonic() - started,
             alive=sum(device.core is not None for device in simulation.devices.values()),
             measures=meter.quick(list(models.values())),
             epsilon_spent=simulation.devices[names[0]].vault.spending().promised_epsilon,
@@ -166,29 +166,31 @@ def _moments(
         )
 
 
-def _learner(plan: Plan, place: int, name: str, members: Sequence[Member]) -> Learner[Any]:
-    provenance = members[place].provenance if members else Unsigned()
-    return (plan.family if place else plan.first).learner(name, provenance, ())[0]
+def _learner(plan: Plan, index: int, name: str, members: Sequence[Member]) -> Learner[Any]:
+    provenance = members[index].provenance if members else Unsigned()
+    return (plan.family if index else plan.first).learner(name, provenance, ())[0]
 
 
-def _reconfigure(later: Plan | None, place: int, device: Device, members: Sequence[Member]) -> None:
+def _reconfigure(later: Plan | None, index: int, device: Device, members: Sequence[Member]) -> None:
     """Apply the later plan, if any, to an honest agent that is about to restart."""
     if later is not None and device.honest:
-        device.learner = _learner(later, place, device.id, members)
+        device.learner = _learner(later, index, device.id, members)
 
 
-def _apply_faults(turn: Turn, simulation: Simulation, names: list[str], members: Sequence[Member]) -> None:
+def _apply_faults(
+    cycle_faults: CycleFaults, simulation: Simulation, names: list[str], members: Sequence[Member]
+) -> None:
     """Apply a cycle's fault events to disks, clocks, certificates and memberships."""
-    for place, name in enumerate(names):
+    for index, name in enumerate(names):
         device = simulation.devices[name]
-        if device.disk is not None and device.disk.full != (place in turn.full):
-            device.disk.full = place in turn.full
+        if device.disk is not None and device.disk.full != (index in cycle_faults.full):
+            device.disk.full = index in cycle_faults.full
         if members:
-            members[place].wrong = turn.wrong.get(place, 0.0)
-            if device.core is not None and not device.barred:
-                members[place].renew()
-    if turn.revoked:
-        simulation.revoke([names[place] for place in turn.revoked])
+            members[index].clock_error_days = cycle_faults.clock_errors.get(index, 0.0)
+            if device.core is not None and not device.is_revoked:
+                members[index].renew()
+    if cycle_faults.revoked:
+        simulation.revoke([names[index] for index in cycle_faults.revoked])
 
 
 def _members(plan: Plan, weather: Weather, clock: Clock) -> Sequence[Member]:
@@ -203,12 +205,12 @@ def _devices(
     plan: Plan, members: Sequence[Member], witness: Witness | None, watcher: Watcher, weather: Weather
 ) -> list[Device]:
     options = plan.options
-    names = [one.node for one in members] or [f"agent-{i:05d}" for i in range(options.agents)]
+    names = [member.node for member in members] or [f"agent-{i:05d}" for i in range(options.agents)]
     seeds = np.random.SeedSequence(options.seed).generate_state(options.agents, np.uint64)
     family = plan.family
     devices = []
     for i, name in enumerate(names):
-        if i % _BUILT_AT_ONCE == 0:
+        if i % _AGENTS_PER_UPDATE == 0:
             watcher.advance("agents built", i, len(names))
         lie, disk = plan.lie(i), Disk() if options.faults.disk_full else None
         vault = build(
@@ -242,7 +244,7 @@ def _devices(
 
 def _await_laggards(simulation: Simulation, devices: list[Device], cycles: int, period: float) -> None:
     """Run until every live agent has completed its cycles or a time limit is reached; finished agents keep mixing."""
-    for _ in range(_MAX_EXTRA * cycles):
+    for _ in range(_MAX_EXTRA_FACTOR * cycles):
         alive = [device for device in devices if device.core]
         if not alive or all(device.cycle >= cycles for device in alive):
             return
@@ -262,9 +264,9 @@ def _surviving_models(devices: list[Device]) -> dict[str, NDArray[np.float64]]:
 
 def _traffic(simulation: Simulation) -> Traffic:
     """Return the traffic in memory, where messages are not encoded and only the bytes of their numbers count."""
-    sent = simulation.traffic
-    numbers = sent.numbers * _BYTES_PER_NUMBER
-    return Traffic(sent.messages, numbers, numbers)
+    counts = simulation.traffic
+    numbers = counts.numbers * _BYTES_PER_NUMBER
+    return Traffic(counts.messages, numbers, numbers)
 
 
 def _report(

@@ -56,9 +56,9 @@ _OPTIONS = {
 """The testbed's options, by the keys that users may try to set with `--set` instead."""
 _SYNONYMS = {"lr": "step_size", "learning_rate": "step_size", "batch_size": "batch", "epochs": "steps"}
 """Other programs' names for keys, with the names used here."""
-_OWN = {"data.partition", "data.validation", "privacy.allow_unproved", "testbed.directory"}
-_OF_LEARNER = "learner."
-_DECIDED = {
+_TESTBED_KEYS = {"data.partition", "data.validation", "privacy.allow_unproved", "testbed.directory"}
+_LEARNER_PREFIX = "learner."
+_SET_BY_TESTBED = {
     *("data.source", "data.ranges", "data.features", "data.classes"),
     *("learner.name", "learner.fidelity", "learner.model", "learner.period", "learner.begins_walk"),
     *("membership.sampling", "privacy.epsilon", "privacy.delta", "transport.listen", "transport.peers"),
@@ -72,7 +72,7 @@ class Options:
 
     Attributes:
         agents: the number of agents.
-        learner: the learner's name, which is a key in sottovoce.registry.ALGORITHMS.
+        learner: the learner's name, a key in sottovoce.registry.ALGORITHMS.
         fidelity: `sound`, or `paper` for the algorithm exactly as published.
         model: the model's name, or a file name that ends in `.onnx`; None for the learner's default.
         data: a data SPEC.
@@ -126,8 +126,8 @@ class Options:
                 "--transport mixed: not every agent can reach every other agent, so peers must be sampled: use "
                 "--topology newscast and a learner that does not need a graph, such as clipd2p"
             )
-        own_broker = self.transport in ("mqtt", "mixed") and self.broker is None
-        if self.faults.broker_kill is not None and not own_broker:
+        runs_own_broker = self.transport in ("mqtt", "mixed") and self.broker is None
+        if self.faults.broker_kill is not None and not runs_own_broker:
             raise UsageError(
                 "--fault broker-kill=… requires --transport mqtt or mixed, and a broker that the testbed runs itself"
             )
@@ -148,8 +148,8 @@ class Options:
         if self.learner not in ALGORITHMS:
             raise UsageError(f"--learner {self.learner}: unknown learner; {unknown_name_hint(self.learner)}")
         for key in self.settings:
-            table, _, own = key.partition(".")
-            if table == "learner" and (problem := foreign_key_error(self.learner, own)) is not None:
+            table, _, name = key.partition(".")
+            if table == "learner" and (problem := foreign_key_error(self.learner, name)) is not None:
                 raise ConfigError(problem)
         if self.model is not None and (problem := self.algorithm.cannot_learn(self.model)) is not None:
             raise UsageError(f"--model {self.model}: {problem}")
@@ -191,13 +191,13 @@ class Options:
         """Whether no ε is proved for the learner: with fidelity `paper`, or with a mechanism from another package."""
         if self.fidelity == "paper" and self.algorithm.to_the_letter is None:
             return False  # such a learner is rejected elsewhere
-        return self.own_settings.unproved
+        return self.learner_settings.unproved
 
     @property
     def ranges_from_training(self) -> bool:
         """Whether features are scaled by the training set's own ranges, as in the paper, whose claim is refuted."""
-        scaled = self.fidelity == "paper" and self.algorithm.scaled_by_training
-        return scaled and "data.bounds" not in self.settings
+        is_scaled = self.fidelity == "paper" and self.algorithm.scaled_by_training
+        return is_scaled and "data.bounds" not in self.settings
 
     @property
     def budget(self) -> Budget:
@@ -213,21 +213,23 @@ class Options:
         algorithm = self.algorithm
         if algorithm.relation is None:
             return algorithm.neighbouring
-        return algorithm.relation_of(self.own_settings)
+        return algorithm.relation_of(self.learner_settings)
 
     @property
-    def own_settings(self) -> LearnerSettings:
+    def learner_settings(self) -> LearnerSettings:
         """The learner's settings, from the keys that the user set."""
-        own = {
-            key.removeprefix(_OF_LEARNER): value for key, value in self.settings.items() if key.startswith(_OF_LEARNER)
+        values = {
+            key.removeprefix(_LEARNER_PREFIX): value
+            for key, value in self.settings.items()
+            if key.startswith(_LEARNER_PREFIX)
         }
-        return learner_settings({"name": self.learner, "fidelity": self.fidelity, **own}, "--set")
+        return learner_settings({"name": self.learner, "fidelity": self.fidelity, **values}, "--set")
 
     @property
     def partition(self) -> str:
         """How the records are distributed among the agents."""
-        own = "one-record" if self.data.startswith("meters:") else "iid"
-        return str(self.settings.get("data.partition", own))
+        default = "one-record" if self.data.startswith("meters:") else "iid"
+        return str(self.settings.get("data.partition", default))
 
     @property
     def broker(self) -> str | None:
@@ -263,8 +265,7 @@ class Options:
         """The default number of private releases, which leaves the last cycles for mixing.
 
         The last fifth of the cycles is for mixing, or up to two fifths in large fleets. A secure sum takes two or three
-        cycles
-        and needs no mixing afterwards.
+        cycles and needs no mixing afterwards.
         """
         if self.algorithm.in_cells == "always":
             return max(1, self.cycles // 3)
@@ -274,19 +275,19 @@ class Options:
     @property
     def _file(self) -> Path | None:
         """The graph file that the user specified as the model, which also allows it; None for any other model."""
-        named = self.model is not None and self.model.endswith(GRAPH_SUFFIX)
-        return Path(self.model).expanduser().absolute() if named and self.model else None
+        is_file = self.model is not None and self.model.endswith(GRAPH_SUFFIX)
+        return Path(self.model).expanduser().absolute() if is_file and self.model else None
 
     @property
     def _defaults(self) -> dict[str, Any]:
         """The defaults for a short run, which the command line overrides."""
-        paced = {"steps": self.steps, "longest_period": self.period}  # a run is finite, and is measured at its end
-        own = self.algorithm.own_keys
-        usual: dict[str, Any] = {f"learner.{key}": value for key, value in paced.items() if key in own}
-        usual["membership.period"] = max(0.05, self.period)
+        pace = {"steps": self.steps, "longest_period": self.period}  # a run is finite, and is measured at its end
+        learner_keys = self.algorithm.own_keys
+        defaults: dict[str, Any] = {f"learner.{key}": value for key, value in pace.items() if key in learner_keys}
+        defaults["membership.period"] = max(0.05, self.period)
         if not self.algorithm.predicts:
-            usual["data.transform"] = "none"
-        return {**usual, "data.transform": "squash(1)"} if self.ranges_from_training else usual
+            defaults["data.transform"] = "none"
+        return {**defaults, "data.transform": "squash(1)"} if self.ranges_from_training else defaults
 
     def configuration(self, **sections: dict[str, Any]) -> AgentConfig:
         """Build an agent's configuration from these tables, the command line, which overrides them, and the defaults.
@@ -295,7 +296,7 @@ class Options:
             ConfigError: if a value is invalid; the message names its key.
         """
         tables: dict[str, dict[str, Any]] = {name: dict(values) for name, values in sections.items()}
-        decided = {
+        fixed = {
             "data.ranges": "training" if self.ranges_from_training else "declared",
             "learner.name": self.learner,
             "learner.fidelity": self.fidelity,
@@ -307,8 +308,8 @@ class Options:
             "privacy.delta": self.delta,
             "privacy.allow_unproved": self.allows_unproved,
         }
-        chosen = {key: value for key, value in self.settings.items() if key not in _OWN}
-        for key, value in {**self._defaults, **chosen, **decided}.items():
+        configured = {key: value for key, value in self.settings.items() if key not in _TESTBED_KEYS}
+        for key, value in {**self._defaults, **configured, **fixed}.items():
             *path, name = key.split(".")
             table: dict[str, Any] = tables
             for part in path:
@@ -328,10 +329,10 @@ def settings(assignments: Sequence[str]) -> dict[str, Any]:
     Raises:
         UsageError: if text is not an assignment, or a key is unknown or has its own option.
     """
-    found = parse_assignments(assignments, "learner.clip=0.5")
-    for key in found:
+    values = parse_assignments(assignments, "learner.clip=0.5")
+    for key in values:
         check_key(key, "--set")
-    return found
+    return values
 
 
 def check_key(key: str, origin: str) -> None:
@@ -341,11 +342,11 @@ def check_key(key: str, origin: str) -> None:
         UsageError: if the key is unknown, has its own option, or is set by the testbed; the message has a remedy.
     """
     known = {f"{table}.{name}" for table, section in _SECTIONS.items() for name in section.__struct_fields__}
-    known |= {f"{_OF_LEARNER}{name}" for algorithm in loaded_algorithms().values() for name in algorithm.own_keys}
-    known = (known - _DECIDED) | _OWN
+    known |= {f"{_LEARNER_PREFIX}{name}" for algorithm in loaded_algorithms().values() for name in algorithm.own_keys}
+    known = (known - _SET_BY_TESTBED) | _TESTBED_KEYS
     if (option := _OPTIONS.get(key)) is not None:
         raise UsageError(f"{origin} {key}: use the option {option} instead")
-    if key in _DECIDED:
+    if key in _SET_BY_TESTBED:
         raise UsageError(f"{origin} {key}: the testbed sets this key itself; omit it")
     if key not in known:
         raise UsageError(f"{origin} {key}: unknown key. {_hint(key, known)}")
@@ -353,10 +354,11 @@ def check_key(key: str, origin: str) -> None:
 
 def _hint(key: str, known: Collection[str]) -> str:
     """Return a hint on how to correct an unknown key."""
-    table, _, own = key.rpartition(".")
-    meant = _SYNONYMS.get(own, own)
-    if near := suggestion(f"{table}.{meant}" if table else meant, known):
-        return f"Did you mean `{near}`?"
-    if keys := sorted(one for one in known if one.rpartition(".")[0] == table):
-        return f"Keys of `{table}` are {', '.join(one.rpartition('.')[2] for one in keys)}."
-    return f"Put a table name before the key: one of {', '.join(sorted({one.rpartition('.')[0] for one in known}))}."
+    table, _, name = key.rpartition(".")
+    actual_name = _SYNONYMS.get(name, name)
+    if nearest := suggestion(f"{table}.{actual_name}" if table else actual_name, known):
+        return f"Did you mean `{nearest}`?"
+    if keys := sorted(known_key for known_key in known if known_key.rpartition(".")[0] == table):
+        return f"Keys of `{table}` are {', '.join(known_key.rpartition('.')[2] for known_key in keys)}."
+    tables = sorted({known_key.rpartition(".")[0] for known_key in known})
+    return f"Put a table name before the key: one of {', '.join(tables)}."

@@ -31,9 +31,9 @@ from sottovoce_lab.simulator import out_peers
 from sottovoce_lab.simulator.mixing import metropolis, spectral_gap
 from sottovoce_lab.testbed.gradient_bound import longest_gradient
 from sottovoce_lab.testbed.options import Options
-from sottovoce_lab.testbed.public_records import Apart, set_apart
+from sottovoce_lab.testbed.public_records import PublicSplit, split_public_records
 
-_HELD_OUT = 0.2  # fraction of the records to hold out if there is no official test split
+_HOLD_OUT_SHARE = 0.2  # fraction of the records to hold out if there is no official test split
 _ANSWERS = "learner.answers"
 
 
@@ -51,7 +51,7 @@ class Plan:
         features: the number of columns before the transform.
         classes: the number of labels.
         bounds: each feature's declared range; None if no ranges are declared.
-        expected_records: the public expected number of records B, which is the same for all agents.
+        expected_records: the public expected number of records B, the same for all agents.
         held_by_most: the largest number of agents that hold the same record.
         peers: for each agent, the agents that it sends to.
         transform: the declared transform.
@@ -60,7 +60,7 @@ class Plan:
         model: the model's name.
         target: describes a regression's target; None if it is not declared.
         windows: the first and last window that queries may use if the privacy unit is a window, else None.
-        apart: public records for scoring models, if the learner needs any.
+        public_split: public records for scoring models, if the learner needs any.
         gradient_bound: the bound G if the testbed had to measure it, else None.
     """
 
@@ -82,29 +82,29 @@ class Plan:
     model: str
     target: Target | None
     windows: tuple[int, int] | None
-    apart: Apart
+    public_split: PublicSplit
     gradient_bound: float | None = None
 
     @property
     def dishonest(self) -> int:
-        """The number of dishonest agents, which are the last agents in the fleet."""
-        among = self.options.faults.dishonest
-        return 0 if among is None else among.count_among(self.options.agents)
+        """The number of dishonest agents, the last ones in the fleet."""
+        dishonesty = self.options.faults.dishonest
+        return 0 if dishonesty is None else dishonesty.count_among(self.options.agents)
 
     def lie(self, index: int) -> str:
         """Return the lie that a dishonest agent tells, or an empty string for an honest agent."""
-        among = self.options.faults.dishonest
-        return "" if among is None or index < self.options.agents - self.dishonest else among.lie
+        dishonesty = self.options.faults.dishonest
+        return "" if dishonesty is None or index < self.options.agents - self.dishonest else dishonesty.lie
 
     def learner(self, index: int) -> dict[str, Any]:
         """Return the keys of an agent's `[learner]` table that differ between agents."""
-        return _own_learner_keys(self.options, index, self.peers)
+        return _agent_learner_keys(self.options, index, self.peers)
 
     @property
     def isolated_agents(self) -> frozenset[int]:
         """The agents without a link in either direction, which no peer can warn that their ledger is out of date."""
-        met = {i for i, others in enumerate(self.peers) if others} | {j for others in self.peers for j in others}
-        return frozenset(range(self.options.agents)) - met
+        linked = {i for i, row in enumerate(self.peers) if row} | {j for row in self.peers for j in row}
+        return frozenset(range(self.options.agents)) - linked
 
     def data(self, source: str, public: str) -> dict[str, Any]:
         """Return the `[data]` table for an agent with records at `source` and any public records at `public`."""
@@ -114,7 +114,7 @@ class Plan:
             "classes": self.classes,
             "expected_records": self.expected_records,
             **({} if self.windows is None else {"windows": list(self.windows)}),
-            **({} if self.apart.public is None else {"public": public}),
+            **({} if self.public_split.public is None else {"public": public}),
         }
 
 
@@ -136,12 +136,12 @@ def plan(options: Options, data: DataSet | None = None) -> Plan:
     bounds = data.bounds
     train, test, groups = data.records, data.test, data.groups
     if test is None:
-        share = _HELD_OUT if ALGORITHMS[options.learner].predicts else 0.0
+        share = _HOLD_OUT_SHARE if ALGORITHMS[options.learner].predicts else 0.0
         train_rows, test_rows = holdout(len(train), options.seed, share)
         train, test = train.at(train_rows), train.at(test_rows)
         groups = None if groups is None else groups[train_rows]
-    apart = set_apart(options, train, test)
-    train, groups = train.at(apart.train), None if groups is None else groups[apart.train]
+    public_split = split_public_records(options, train, test)
+    train, groups = train.at(public_split.train), None if groups is None else groups[public_split.train]
     peers = _peers(options)
     if options.settings.get(_ANSWERS) == "all":
         options = replace(options, settings={**options.settings, _ANSWERS: _gradients_per_round(peers)})
@@ -155,13 +155,13 @@ def plan(options: Options, data: DataSet | None = None) -> Plan:
             "classes": data.classes,
             "expected_records": sum(map(len, parts)) / options.agents,
             **({} if windows is None else {"windows": list(windows)}),
-            **({} if apart.public is None else {"public": "apart"}),
+            **({} if public_split.public is None else {"public": "apart"}),
         },
     }
-    config = options.configuration(**tables, learner=_own_learner_keys(options, 1, peers))
+    config = options.configuration(**tables, learner=_agent_learner_keys(options, 1, peers))
     if options.fits_steps and (cycles := _cycles_for_steps(options, config)) > options.cycles:
         options = replace(options, cycles=cycles)
-        config = options.configuration(**tables, learner=_own_learner_keys(options, 1, peers))
+        config = options.configuration(**tables, learner=_agent_learner_keys(options, 1, peers))
     _check_cell(options, config)
     _check_contributors(options, config)
     data_section = config.data
@@ -172,8 +172,8 @@ def plan(options: Options, data: DataSet | None = None) -> Plan:
     bound = _gradient_bound(options, config, records_of(train, data_section.transform, bounds))
     if bound is not None:
         options = replace(options, settings={**options.settings, "learner.gradient_bound": bound})
-        config = options.configuration(**tables, learner=_own_learner_keys(options, 1, peers))
-    public = None if apart.public is None else records_of(apart.public, data_section.transform, bounds)
+        config = options.configuration(**tables, learner=_agent_learner_keys(options, 1, peers))
+    public = None if public_split.public is None else records_of(public_split.public, data_section.transform, bounds)
     return Plan(
         options=options,
         config=config,
@@ -189,11 +189,11 @@ def plan(options: Options, data: DataSet | None = None) -> Plan:
         peers=peers,
         transform=data_section.transform,
         family=_family(config, public),
-        first=_family(options.configuration(**tables, learner=_own_learner_keys(options, 0, peers)), public),
+        first=_family(options.configuration(**tables, learner=_agent_learner_keys(options, 0, peers)), public),
         model=options.model or config.learner.chosen_model,
         target=_target(data),
         windows=windows,
-        apart=apart,
+        public_split=public_split,
         gradient_bound=bound,
     )
 
@@ -216,10 +216,10 @@ def _check_cell(options: Options, config: AgentConfig) -> None:
         UsageError: if the fleet is too small; the message states the number of devices that a sum needs.
     """
     if config.cell is not None and options.agents < config.cell.least:
-        smaller = f", or --set privacy.cell.min={options.agents}" if options.agents > 1 else ""
+        alternative = f", or --set privacy.cell.min={options.agents}" if options.agents > 1 else ""
         raise UsageError(
             f"--agents {options.agents}: a secure sum needs at least privacy.cell.min = {config.cell.least} devices: "
-            f"use --agents {config.cell.least}{smaller}"
+            f"use --agents {config.cell.least}{alternative}"
         )
 
 
@@ -231,11 +231,11 @@ def _check_contributors(options: Options, config: AgentConfig) -> None:
     """
     if "learner.mixing" in options.settings or getattr(config.learner, "mixing", None) != "contributions":
         return
-    held = contributors(settings_of(config, PushSumSettings), kernel_of(config).size)
-    if options.agents > held + 1:
+    capacity = contributors(settings_of(config, PushSumSettings), kernel_of(config).size)
+    if options.agents > capacity + 1:
         raise UsageError(
-            f"--agents {options.agents}: a device stores the contributions of {held} others (learner.contributors) and "
-            "ignores the rest: add --set learner.mixing=pairwise, with which one dishonest device can "
+            f"--agents {options.agents}: a device stores the contributions of {capacity} others (learner.contributors) "
+            "and ignores the rest: add --set learner.mixing=pairwise, with which one dishonest device can "
             f"corrupt every model, or --set learner.contributors={options.agents - 1} (at most 1024)"
         )
 
@@ -255,8 +255,8 @@ def _with_regression_defaults(options: Options, *, grouped: bool) -> Options:
 
     If the file contains many meters, each agent gets the records of one meter.
     """
-    dealt = "one-group" if options.data.startswith("meters:") else "by-group"
-    defaults = {"data.transform": "none", **({"data.partition": dealt} if grouped else {})}
+    partition_name = "one-group" if options.data.startswith("meters:") else "by-group"
+    defaults = {"data.transform": "none", **({"data.partition": partition_name} if grouped else {})}
     return replace(options, model=options.model or REGRESSION_MODEL, settings={**defaults, **options.settings})
 
 
@@ -298,19 +298,19 @@ def _family(config: AgentConfig, public: Records | None) -> Family:
     return family
 
 
-def _own_learner_keys(options: Options, index: int, peers: list[list[int]]) -> dict[str, Any]:
+def _agent_learner_keys(options: Options, index: int, peers: list[list[int]]) -> dict[str, Any]:
     """Return the learner keys that are specific to one agent.
 
     With one shared model, the first agent begins the walk. In rounds, the keys follow from the graph.
     """
     if ALGORITHMS[options.learner].one_begins:
         return {"begins_walk": True} if index == 0 else {}
-    found: dict[str, Any] = {}
+    keys: dict[str, Any] = {}
     if options.settings.get("learner.chebyshev") is True and "learner.spectral_gap" not in options.settings:
-        found["spectral_gap"] = spectral_gap(metropolis(peers))
-    if getattr(options.own_settings, "answered", None) == "all":
-        found["answers"] = _gradients_per_round(peers)
-    return found
+        keys["spectral_gap"] = spectral_gap(metropolis(peers))
+    if getattr(options.learner_settings, "answered", None) == "all":
+        keys["answers"] = _gradients_per_round(peers)
+    return keys
 
 
 def _gradients_per_round(peers: list[list[int]]) -> int:
@@ -325,4 +325,7 @@ def _peers(options: Options) -> list[list[int]]:
     peers = out_peers(options.topology, options.agents, options.seed)
     if not ALGORITHMS[options.learner].mutual:
         return peers
-    return [[*row, *(j for j, other in enumerate(peers) if i in other and j not in row)] for i, row in enumerate(peers)]
+    return [
+        [*row, *(j for j, peer_row in enumerate(peers) if i in peer_row and j not in row)]
+        for i, row in enumerate(peers)
+    ]

@@ -1,4 +1,4 @@
-"""An agent process in a testbed, which runs a real agent that also stops when the testbed ends.
+"""An agent process in a testbed: a real agent that also stops when the testbed ends.
 
 The testbed runs it as `python -m sottovoce_lab.testbed.process CONFIG SEED [FAULT …]`, with a pipe as its standard
 input. Each line of input lists the node ids of the peers that the agent cannot reach from then on, and an empty line
@@ -46,9 +46,9 @@ def _run_agent(path: str, seed: str, *specifications: str) -> ExitCode:
 
 def _allow_noiseless(config: AgentConfig, agent: Agent) -> None:
     transport = config.transport
-    here = transport.listen.startswith("127.0.0.1:") and ("mqtt" not in transport.use or transport.mqtt.loopback)
-    throw_away = agent.identity.fleet.startswith(FLEET_PREFIX) and here
-    if budget_of(config).epsilon is None and not throw_away:
+    on_loopback = transport.listen.startswith("127.0.0.1:") and ("mqtt" not in transport.use or transport.mqtt.loopback)
+    is_testbed_fleet = agent.identity.fleet.startswith(FLEET_PREFIX) and on_loopback
+    if budget_of(config).epsilon is None and not is_testbed_fleet:
         raise ConfigError(
             'privacy.epsilon = inf and data.ranges = "training" are allowed only in a testbed\'s own fleet on 127.0.0.1'
         )
@@ -58,15 +58,15 @@ async def _run(agent: Agent, reach: Reach) -> ExitCode:
     loop = asyncio.get_running_loop()
     unread = b""
 
-    def heard() -> None:
+    def read_input() -> None:
         nonlocal unread
-        if not (said := os.read(0, 2**16)):
+        if not (received := os.read(0, 2**16)):
             agent.stop()
-        *lines, unread = (unread + said).split(b"\n")
+        *lines, unread = (unread + received).split(b"\n")
         if lines:
             reach.lost = frozenset(lines[-1].decode().split())
 
-    loop.add_reader(sys.stdin, heard)
+    loop.add_reader(sys.stdin, read_input)
     try:
         return await watch.run(agent)
     finally:

@@ -1,4 +1,4 @@
-"""A run with real processes, which watches the fleet, injects faults, measures published models and writes a report."""
+"""A run with real processes: watch the fleet, inject faults, measure published models and write a report."""
 
 import statistics
 import tempfile
@@ -15,12 +15,13 @@ from sottovoce.door import PrivacyStatement, Status
 from sottovoce.errors import NetworkError, UsageError
 from sottovoce.vault import Spending
 
-from sottovoce_lab.simulator.fate import Fate
-from sottovoce_lab.testbed.ends import left_behind_warnings, unfinished_warnings
+from sottovoce_lab.simulator.fault_schedule import FaultSchedule
+from sottovoce_lab.testbed.end_warnings import left_behind_warnings, unfinished_warnings
 from sottovoce_lab.testbed.errors_of_mean import meter_of
 from sottovoce_lab.testbed.fleet import Member, ProcessFleet
 from sottovoce_lab.testbed.plan import Plan
 from sottovoce_lab.testbed.progress import Moment, Watcher
+from sottovoce_lab.testbed.published_progress import PublishingWatcher
 from sottovoce_lab.testbed.report import AgentReport, Report, Resources, Traffic
 from sottovoce_lab.testbed.run_facts import (
     curve_point,
@@ -29,11 +30,10 @@ from sottovoce_lab.testbed.run_facts import (
     plan_warnings,
 )
 from sottovoce_lab.testbed.running import RunningFleet
-from sottovoce_lab.testbed.showing import Showing
 
 _POLL_SECONDS = 0.2
-_SPARE_SECONDS = 60.0
-_SLOWEST = 5.0
+_EXTRA_SECONDS = 60.0
+_MAX_SLOWDOWN = 5.0
 _STALLED_SECONDS = 5.0
 
 
@@ -42,13 +42,13 @@ def run(plan: Plan, watcher: Watcher) -> Report:
     directory = plan.options.directory
     if directory is None:
         with tempfile.TemporaryDirectory(prefix="sottovoce-") as temporary:
-            showing = Showing(watcher, plan.options, Path(temporary))
-            return run_watched(plan, showing, lambda: ProcessFleet(plan, Path(temporary)))
+            publisher = PublishingWatcher(watcher, plan.options, Path(temporary))
+            return run_watched(plan, publisher, lambda: ProcessFleet(plan, Path(temporary)))
     if directory.exists() and any(directory.iterdir()):
         raise UsageError(f"testbed.directory: {directory} is not empty; specify a new directory")
     directory.mkdir(parents=True, exist_ok=True)
-    showing = Showing(watcher, plan.options, directory)
-    return run_watched(plan, showing, lambda: ProcessFleet(plan, directory.absolute()))
+    publisher = PublishingWatcher(watcher, plan.options, directory)
+    return run_watched(plan, publisher, lambda: ProcessFleet(plan, directory.absolute()))
 
 
 def run_watched(plan: Plan, watcher: Watcher, build: Callable[[], RunningFleet]) -> Report:
@@ -66,11 +66,11 @@ class _Run:
     def __init__(self, plan: Plan, watcher: Watcher, build: Callable[[], RunningFleet]) -> None:
         self._plan = plan
         self._watcher = watcher
-        self._began = time.monotonic()
+        self._started = time.monotonic()
         self._fleet = build()
         self._meter = meter_of(plan)
         names = [member.name for member in self._fleet.members]
-        self._fate = Fate(plan.options.faults, names, plan.options.seed)
+        self._fault_schedule = FaultSchedule(plan.options.faults, names, plan.options.seed)
         self._cycle = 0
         self._broker_back: float | None = None
         self._reached = time.monotonic()
@@ -82,30 +82,30 @@ class _Run:
         """Run the fleet, and return the report. Ctrl-C ends the run early, with a report on the results so far."""
         try:
             if self._fleet.broker is not None:
-                self._watcher.note(f"MQTT through {self._fleet.broker.words}")
+                self._watcher.note(f"MQTT through {self._fleet.broker.description}")
             self._watcher.note(self._fleet.start_message)
-            if alone := len(self._plan.isolated_agents):
-                self._watcher.note(f"{alone} agents have no peers, so this run sets ledger.alone = true for them")
-            self._fleet.start(lambda ready, of: self._watcher.advance("agents ready", ready, of))
+            if isolated := len(self._plan.isolated_agents):
+                self._watcher.note(f"{isolated} agents have no peers, so this run sets ledger.alone = true for them")
+            self._fleet.start(lambda ready, total: self._watcher.advance("agents ready", ready, total))
             try:
                 self._watch()
             except KeyboardInterrupt:
                 if not self._curve:
                     raise
                 self._interrupted = self._cycle
-            held = self._final_models()
-            final = self._meter.final(list(held.values()))
-            self._warnings += left_behind_warnings(self._meter, held, final)
+            models = self._final_models()
+            final = self._meter.final(list(models.values()))
+            self._warnings += left_behind_warnings(self._meter, models, final)
             if self._interrupted is None:
-                for member in self._fleet.running():
+                for member in self._fleet.running_members():
                     self._warnings += unfinished_warnings(member.last, member.name)
         finally:
-            stubborn = self._fleet.stop()
-        if stubborn:
-            self._warnings.append(f"these agents did not stop on request and were killed: {', '.join(stubborn)}")
+            killed = self._fleet.stop()
+        if killed:
+            self._warnings.append(f"these agents did not stop on request and were killed: {', '.join(killed)}")
         ledgers = {member.name: self._fleet.spending(member) for member in self._fleet.members}
         return Report(
-            run=describe_run(self._plan, time.monotonic() - self._began),
+            run=describe_run(self._plan, time.monotonic() - self._started),
             statement=self._statement(),
             final=final,
             curve=self._curve,
@@ -121,17 +121,17 @@ class _Run:
 
     def _watch(self) -> None:
         options = self._plan.options
-        deadline = time.monotonic() + _SPARE_SECONDS + options.cycles * (options.period + 0.1) * _SLOWEST
-        seen = -1
+        deadline = time.monotonic() + _EXTRA_SECONDS + options.cycles * (options.period + 0.1) * _MAX_SLOWDOWN
+        last_cycle = -1
         while True:
             self._fleet.poll()
             self._advance()
             self._break_broker(self._cycle)
-            if self._cycle > seen:
-                seen = self._cycle
-                self._apply_faults(min(seen, options.cycles))
-                self._record_moment(seen)
-            if not (late := self._laggards()) and not self._waits_for_anybody():
+            if self._cycle > last_cycle:
+                last_cycle = self._cycle
+                self._apply_faults(min(last_cycle, options.cycles))
+                self._record_moment(last_cycle)
+            if not (late := self._laggards()) and not self._waits_for_restart():
                 return
             if time.monotonic() > deadline:
                 raise NetworkError(f"{', '.join(late)} did not finish in time; see `agent status --why` for each")
@@ -140,27 +140,29 @@ class _Run:
     def _laggards(self) -> list[str]:
         """Return the names of running agents with cycles left. Agents that are done keep mixing until these finish."""
         cycles = self._plan.options.cycles
-        return [member.name for member in self._fleet.running() if not member.last or member.last["cycle"] < cycles]
+        return [
+            member.name for member in self._fleet.running_members() if not member.last or member.last["cycle"] < cycles
+        ]
 
     def _advance(self) -> None:
         """Advance the fleet's cycle to the median of its agents' cycles, but never move it back.
 
         If no agent can continue, the fleet's cycle follows the clock, because a running agent may be waiting for an
-        absent one,
-        such as a witness for its ledger head.
+        absent one, such as a witness for its ledger head.
         """
-        cycles = [member.last["cycle"] for member in self._fleet.running() if member.last]
+        cycles = [member.last["cycle"] for member in self._fleet.running_members() if member.last]
         period = self._plan.options.period
-        patience = max(_STALLED_SECONDS, _SLOWEST * period) if self._fleet.running() else period
-        waited = time.monotonic() - self._reached >= patience and self._fate.brings_back(self._cycle)
-        cycle = max(self._cycle + waited, int(statistics.median_low(cycles)) if cycles else 0)
+        patience = max(_STALLED_SECONDS, _MAX_SLOWDOWN * period) if self._fleet.running_members() else period
+        is_late = time.monotonic() - self._reached >= patience
+        has_stalled = is_late and self._fault_schedule.will_restart_after(self._cycle)
+        cycle = max(self._cycle + has_stalled, int(statistics.median_low(cycles)) if cycles else 0)
         if cycle > self._cycle:
             self._cycle, self._reached = cycle, time.monotonic()
 
-    def _waits_for_anybody(self) -> bool:
+    def _waits_for_restart(self) -> bool:
         """Return whether all agents are down and some of them will restart."""
         cycle, cycles = self._cycle, self._plan.options.cycles
-        return not self._fleet.running() and cycle < cycles and self._fate.brings_back(cycle)
+        return not self._fleet.running_members() and cycle < cycles and self._fault_schedule.will_restart_after(cycle)
 
     def _break_broker(self, cycle: int) -> None:
         """Kill the broker at the cycle that the fault specifies, and restart it at the end of the outage."""
@@ -177,19 +179,19 @@ class _Run:
             self._watcher.note(f"cycle {cycle}: restarted the broker")
 
     def _apply_faults(self, cycle: int) -> None:
-        turn = self._fate.at(cycle)
-        for place in turn.killed:
-            self._fleet.kill(place)
-        self._fleet.cut_off(turn.cut_off)
-        for place in turn.restarted:
-            self._fleet.launch(place)
-        for note in turn.notes:
+        cycle_faults = self._fault_schedule.at(cycle)
+        for index in cycle_faults.killed:
+            self._fleet.kill(index)
+        self._fleet.cut_off(cycle_faults.cut_off)
+        for index in cycle_faults.restarted:
+            self._fleet.launch(index)
+        for note in cycle_faults.notes:
             self._watcher.note(note)
 
     def _models(self) -> dict[str, NDArray[np.float64]]:
         """Return the models published by running agents, by agent name."""
         models = {}
-        for member in self._fleet.running():
+        for member in self._fleet.running_members():
             try:
                 model = decode_parameters(ask(member.state, "model"))
             except NetworkError:
@@ -212,15 +214,15 @@ class _Run:
         if not (models := self._models()):
             return  # no agent has published a model yet, or all were killed
         traffic = self._traffic()
-        spent = [member.last["privacy"]["spent_epsilon"] for member in self._fleet.running() if member.last]
-        known = [epsilon for epsilon in spent if epsilon is not None]
+        spent = [member.last["privacy"]["spent_epsilon"] for member in self._fleet.running_members() if member.last]
+        finite = [epsilon for epsilon in spent if epsilon is not None]
         moment = Moment(
             cycle=cycle,
             cycles=self._plan.options.cycles,
-            elapsed_s=time.monotonic() - self._began,
-            alive=len(self._fleet.running()),
+            elapsed_s=time.monotonic() - self._started,
+            alive=len(self._fleet.running_members()),
             measures=self._meter.quick(list(models.values())),
-            epsilon_spent=max(known) if known else None,
+            epsilon_spent=max(finite) if finite else None,
             messages=traffic.messages,
             wire_bytes=traffic.wire_bytes,
         )
@@ -228,45 +230,48 @@ class _Run:
         self._watcher.show_moment(moment)
 
     def _statement(self) -> PrivacyStatement:
-        stated = next(member.last["privacy"] for member in self._fleet.members if member.last)
-        fields = {name: stated[name] for name in PrivacyStatement.__slots__ if name in stated}
+        privacy = next(member.last["privacy"] for member in self._fleet.members if member.last)
+        fields = {name: privacy[name] for name in PrivacyStatement.__slots__ if name in privacy}
         return PrivacyStatement(**{**fields, "status": Status(fields["status"])})
 
     def _traffic(self) -> Traffic:
-        lives = [life for member in self._fleet.members for life in (*member.past, member.last) if life]
-        sent = [life["traffic"] for life in lives]
+        statuses = [
+            status for member in self._fleet.members for status in (*member.previous_statuses, member.last) if status
+        ]
+        traffic = [status["traffic"] for status in statuses]
         return Traffic(
-            messages=sum(one["messages"] + one["retries"] for one in sent),
-            payload_bytes=sum(one["payload_bytes"] for one in sent),
-            wire_bytes=sum(one["wire_bytes"] for one in sent),
+            messages=sum(counts["messages"] + counts["retries"] for counts in traffic),
+            payload_bytes=sum(counts["payload_bytes"] for counts in traffic),
+            wire_bytes=sum(counts["wire_bytes"] for counts in traffic),
         )
 
     def _resources(self) -> Resources:
-        used = [member.last["resources"] for member in self._fleet.members if member.last]
+        resources = [member.last["resources"] for member in self._fleet.members if member.last]
         ready = [member.ready_s for member in self._fleet.members if member.ready_s is not None]
-        memory = [one["rss_mib"] for one in used]
+        memory = [usage["rss_mib"] for usage in resources]
         return Resources(
             ready_s_median=round(statistics.median(ready), 3),
             rss_mib_median=round(statistics.median(memory), 1),
             rss_mib_max=round(max(memory), 1),
-            cpu_s_per_agent=round(statistics.mean(one["cpu_s"] for one in used), 3),
+            cpu_s_per_agent=round(statistics.mean(usage["cpu_s"] for usage in resources), 3),
         )
 
     def _ledgers_agree(self, ledgers: dict[str, Spending]) -> bool:
         """Return whether the spending that agents reported when they stopped matches their ledgers.
 
         One release may have been in progress when an agent stopped. An agent that had to be killed did not report
-        anything, so
-        its ledger must contain at least the spending in its last status.
+        anything, so its ledger must contain at least the spending in its last status.
         """
         agree = True
-        for member in self._fleet.running():
+        for member in self._fleet.running_members():
             last = member.last["privacy"]["charges"] if member.last else 0
             stopped = self._fleet.charges_when_stopped(member)
             reported = last if stopped is None else stopped
-            found = ledgers[member.name].charges
-            if found < reported or (stopped is not None and found > reported + 1):
-                self._warnings.append(f"{member.name} reported {reported} charged releases, but its ledger has {found}")
+            recorded = ledgers[member.name].charges
+            if recorded < reported or (stopped is not None and recorded > reported + 1):
+                self._warnings.append(
+                    f"{member.name} reported {reported} charged releases, but its ledger has {recorded}"
+                )
                 agree = False
         return agree
 

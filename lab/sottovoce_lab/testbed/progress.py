@@ -25,7 +25,7 @@ class Watcher:
     def note(self, text: str) -> None:
         """Show a note about an event in the run."""
 
-    def advance(self, what: str, done: int, of: int) -> None:
+    def advance(self, phase: str, done: int, total: int) -> None:
         """Show how far a phase has got, for example 17 of 60 `agents ready`."""
 
     def show_moment(self, moment: Moment) -> None:

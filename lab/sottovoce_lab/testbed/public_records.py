@@ -1,8 +1,8 @@
 """Public labelled records for scoring models, and where a testbed takes them from.
 
-`held-apart` is a share of the training records that no agent holds and that nothing else is measured on. `test` is a
-sample of the test records, as in the PDSL paper, which means that weights are chosen on test records; the report
-states this. Both accept a maximum number of records, as in `held-apart(200)`.
+`held-apart` is a share of the training records that no agent holds and on which nothing else is measured. `test` is a
+sample of the test records, as in the PDSL paper. Weights are then chosen on test records, and the report states this.
+Both accept a maximum number of records, as in `held-apart(200)`.
 """
 
 import re
@@ -17,11 +17,11 @@ from sottovoce_lab.testbed.options import Options
 
 _MAX = 500
 _SHARE = 5  # with few records, no more than one in five is set apart
-_SOURCE = re.compile(r"(?P<part>held-apart|test)(\((?P<most>[1-9]\d{0,6})\))?")
+_SOURCE = re.compile(r"(?P<part>held-apart|test)(\((?P<maximum>[1-9]\d{0,6})\))?")
 
 
 @dataclass(frozen=True, slots=True)
-class Apart:
+class PublicSplit:
     """The positions of the agents' training records, and the public records that are set apart.
 
     Attributes:
@@ -35,7 +35,7 @@ class Apart:
     contaminated: bool = False
 
 
-def set_apart(options: Options, train: Records, test: Records) -> Apart:
+def split_public_records(options: Options, train: Records, test: Records) -> PublicSplit:
     """Set public records apart if the learner needs them or `data.validation` requests them.
 
     Raises:
@@ -43,16 +43,16 @@ def set_apart(options: Options, train: Records, test: Records) -> Apart:
     """
     source = options.settings.get("data.validation", "held-apart" if _needs_public_records(options) else None)
     if source is None:
-        return Apart(np.arange(len(train)))
-    named = _SOURCE.fullmatch(str(source))
-    if named is None:
+        return PublicSplit(np.arange(len(train)))
+    match = _SOURCE.fullmatch(str(source))
+    if match is None:
         raise UsageError(f"--set data.validation={source}: choose held-apart, test, held-apart(N) or test(N)")
-    most = int(named["most"] or _MAX)
-    if named["part"] == "test":
-        drawn = _drawn(len(test), most, options.seed)
-        return Apart(np.arange(len(train)), test.at(np.flatnonzero(drawn)), contaminated=True)
-    drawn = _drawn(len(train), most, options.seed)
-    return Apart(np.flatnonzero(~drawn), train.at(np.flatnonzero(drawn)))
+    max_records = int(match["maximum"] or _MAX)
+    if match["part"] == "test":
+        chosen = _choose_public(len(test), max_records, options.seed)
+        return PublicSplit(np.arange(len(train)), test.at(np.flatnonzero(chosen)), contaminated=True)
+    chosen = _choose_public(len(train), max_records, options.seed)
+    return PublicSplit(np.flatnonzero(~chosen), train.at(np.flatnonzero(chosen)))
 
 
 def _needs_public_records(options: Options) -> bool:
@@ -60,7 +60,7 @@ def _needs_public_records(options: Options) -> bool:
     return "shapley" in ALGORITHMS[options.learner].keys and scores and "data.public" not in options.settings
 
 
-def _drawn(count: int, most: int, seed: int) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-    drawn = np.zeros(count, dtype=np.bool_)
-    drawn[np.random.default_rng((seed, 1)).permutation(count)[: min(most, count // _SHARE)]] = True
-    return drawn
+def _choose_public(count: int, max_records: int, seed: int) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    chosen = np.zeros(count, dtype=np.bool_)
+    chosen[np.random.default_rng((seed, 1)).permutation(count)[: min(max_records, count // _SHARE)]] = True
+    return chosen

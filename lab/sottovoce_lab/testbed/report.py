@@ -84,27 +84,29 @@ class Report:
 
     def _remarks(self, baselines: Baselines | None) -> list[str]:
         """Return warnings based on the reported values."""
-        ended = []
+        warnings = []
         if self.interrupted is not None:
-            ended = [f"interrupted at cycle {self.interrupted} of {self.run['cycles']}: results measured at that cycle"]
+            warnings = [
+                f"interrupted at cycle {self.interrupted} of {self.run['cycles']}: results measured at that cycle"
+            ]
         if baselines is None:
-            return ended
-        return ended + baselines.warnings(self.final, self._noise)
+            return warnings
+        return warnings + baselines.warnings(self.final, self._noise)
 
     def document(self) -> dict[str, Any]:
         """Return the report as a JSON document."""
         statement = self.statement.as_dict()
         spent = [agent.epsilon_spent for agent in self.agents]
-        known = [epsilon for epsilon in spent if epsilon is not None]
-        promised = bool(known) and len(known) == len(spent) and self.statement.epsilon is not None
-        turns = sum(agent.cycles for agent in self.agents)
+        finite = [epsilon for epsilon in spent if epsilon is not None]
+        promised = bool(finite) and len(finite) == len(spent) and self.statement.epsilon is not None
+        agent_cycles = sum(agent.cycles for agent in self.agents)
         baselines = self.baselines()
         return {
             "schema": SCHEMA,
             "run": self.run if self.interrupted is None else {**self.run, "interrupted_at": self.interrupted},
             "privacy": {
                 **statement,
-                "spent_epsilon_max": max(known) if promised else None,
+                "spent_epsilon_max": max(finite) if promised else None,
                 "releases": sum(agent.releases for agent in self.agents),
                 "ledgers_agree": self.ledgers_agree,
             },
@@ -113,7 +115,7 @@ class Report:
             "baselines": None if baselines is None else asdict(baselines),
             "traffic": {
                 **asdict(self.traffic),
-                "wire_bytes_per_agent_cycle": self.traffic.wire_bytes / turns if turns else 0.0,
+                "wire_bytes_per_agent_cycle": self.traffic.wire_bytes / agent_cycles if agent_cycles else 0.0,
             },
             "resources": asdict(self.resources),
             "agents": [asdict(agent) for agent in self.agents],

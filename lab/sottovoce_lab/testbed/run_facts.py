@@ -48,7 +48,7 @@ def plan_baselines(plan: Plan) -> Baselines | None:
 
 def plan_warnings(plan: Plan) -> list[str]:
     """Return all warnings that are known before a run."""
-    kinds = (
+    checks = (
         shared_records,
         contamination_warnings,
         unpaid_value_warnings,
@@ -56,29 +56,29 @@ def plan_warnings(plan: Plan) -> list[str]:
         dishonesty_warnings,
         hint_warnings,
     )
-    return [warning for of_kind in kinds for warning in of_kind(plan)]
+    return [warning for check in checks for warning in check(plan)]
 
 
 def contamination_warnings(plan: Plan) -> list[str]:
     """Return a warning if gradient weights are chosen on the same records that models are measured on."""
-    if not plan.apart.contaminated:
+    if not plan.public_split.contaminated:
         return []
     return ["data.validation = test: gradients are weighted on test records, so the printed accuracy is too optimistic"]
 
 
 def shared_records(plan: Plan) -> list[str]:
     """Return warnings if several agents hold one record, or several records share a reading, because costs add up."""
-    agents, budget, found = plan.held_by_most, plan.options.budget, []
+    agents, budget, warnings = plan.held_by_most, plan.options.budget, []
     if budget.epsilon is None:
         return []
     if agents > 1:
-        found.append(f"{agents} agents hold the same record, which may cost it {agents} times the printed ε and δ")
+        warnings.append(f"{agents} agents hold the same record, which may cost it {agents} times the printed ε and δ")
     if plan.target is not None and plan.target.overlap > 1 and budget.unit == "record":
-        found.append(
+        warnings.append(
             f"a reading is part of up to {plan.target.overlap} records, so the guarantee for one record does not "
             "hold for a reading: use --set privacy.unit=window to protect all readings of a day"
         )
-    return found
+    return warnings
 
 
 def hint_warnings(plan: Plan) -> list[str]:
@@ -89,11 +89,12 @@ def hint_warnings(plan: Plan) -> list[str]:
 
 def dishonesty_warnings(plan: Plan) -> list[str]:
     """Return a warning if some agents are dishonest."""
-    among = plan.options.faults.dishonest
-    if among is None:
+    dishonesty = plan.options.faults.dishonest
+    if dishonesty is None:
         return []
     return [
-        f"{plan.dishonest} of {plan.options.agents} agents are dishonest ({among.lie}); only the others are measured"
+        f"{plan.dishonest} of {plan.options.agents} agents are dishonest ({dishonesty.lie}); "
+        "only the others are measured"
     ]
 
 
@@ -103,23 +104,25 @@ def without_effect(plan: Plan) -> list[str]:
     for key, value in plan.options.settings.items():
         section, _, name = key.partition(".")
         tables.setdefault(section, {})[name.partition(".")[0]] = value
-    found = keys_without_effect(tables, plan.config)
-    return [f"{'.'.join(key)} has no effect: {why}" for key, why in found if key[0] != "transport"]
+    ineffective = keys_without_effect(tables, plan.config)
+    return [f"{'.'.join(key)} has no effect: {reason}" for key, reason in ineffective if key[0] != "transport"]
 
 
 def unpaid_value_warnings(plan: Plan) -> list[str]:
     """Return warnings about values that the harness computed from all records without charging any ledger."""
-    found = []
+    warnings = []
     if plan.gradient_bound is not None:
-        found.append(
+        warnings.append(
             f"learner.gradient_bound = {plan.gradient_bound:.4g} comes from {RUNS} runs without privacy on all "
             "records, as in the paper; no ledger was charged for these runs"
         )
     if plan.classes == 1:
-        found.append("mae_least_squares is the error of a fit to all agents' records, which only this harness may read")
+        warnings.append(
+            "mae_least_squares is the error of a fit to all agents' records, which only this harness may read"
+        )
     if "noise_deviation" in plan.family.facts:
-        found.append("rmse and mae are distances from the true mean of all devices, which only this harness knows")
-    return found
+        warnings.append("rmse and mae are distances from the true mean of all devices, which only this harness knows")
+    return warnings
 
 
 def curve_point(moment: Moment) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The run description for `sottovoce run`, which all engines share and which is read from TOML and `--set`.
+"""The run description for `sottovoce run`, shared by all engines and read from TOML and `--set`.
 
 A file contains the keys below, flat or in tables, and any key from an agent's configuration, such as `learner.steps` or
 `data.transform`. The same file can run on every engine. A setting that an engine does not support is an error whose
@@ -77,11 +77,11 @@ class RunSpec(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         Raises:
             PrivacyError, SottovoceError: if these settings do not allow a run; the message names the key.
         """
-        known = ALGORITHMS.get(self.learner)
-        usual = math.inf if known is not None and known.noiseless else 2.0
-        epsilon = usual if self.epsilon is None else self.epsilon
-        spread = "full" if self.settings.get("privacy.noise") == "cell" else topology_of(self.learner)
-        topology = self.topology or (NEWSCAST if self.engine == "mixed" else spread)
+        algorithm = ALGORITHMS.get(self.learner)
+        default_epsilon = math.inf if algorithm is not None and algorithm.noiseless else 2.0
+        epsilon = default_epsilon if self.epsilon is None else self.epsilon
+        default_topology = "full" if self.settings.get("privacy.noise") == "cell" else topology_of(self.learner)
+        topology = self.topology or (NEWSCAST if self.engine == "mixed" else default_topology)
         return Options(
             agents=self.agents,
             learner=self.learner,
@@ -116,13 +116,13 @@ def run_spec(values: Mapping[str, Any], origin: str, typed: Collection[str] = ()
         UsageError: if a key does not exist.
     """
     named = {ALIASES.get(key, key): value for key, value in values.items()}
-    own = {ALIASES[key]: key for key in RunSpec.__struct_fields__ if key in ALIASES}
+    short_names = {ALIASES[key]: key for key in RunSpec.__struct_fields__ if key in ALIASES}
     table: dict[str, Any] = {"settings": {}}
     typed_keys = {ALIASES.get(key, key) for key in typed}
     synthetic = {key.partition(".")[2]: named.pop(key) for key in _SYNTHETIC if key in named}
-    words = _fault_words(named, origin)
+    fault_words = _fault_words(named, origin)
     for key, value in named.items():
-        if (short := own.get(key, key)) in RunSpec.__struct_fields__ and short != "settings":
+        if (short := short_names.get(key, key)) in RunSpec.__struct_fields__ and short != "settings":
             table[short] = value
         else:
             check_key(key, "--set" if key in typed_keys else "the key")
@@ -132,12 +132,12 @@ def run_spec(values: Mapping[str, Any], origin: str, typed: Collection[str] = ()
     if synthetic:
         table["data"] = "synthetic#" + "&".join(f"{key}={value}" for key, value in synthetic.items())
     faults = table.get("faults", [])
-    table["faults"] = [*([faults] if isinstance(faults, str) else faults), *words]
+    table["faults"] = [*([faults] if isinstance(faults, str) else faults), *fault_words]
     try:
         return msgspec.convert(table, RunSpec)
     except msgspec.ValidationError as error:
-        message, _, place = str(error).partition(" - at `$.")
-        raise ConfigError(f"{origin}: {place.rstrip('`')}: {message}") from error
+        message, _, path = str(error).partition(" - at `$.")
+        raise ConfigError(f"{origin}: {path.rstrip('`')}: {message}") from error
 
 
 def _fault_words(named: dict[str, Any], origin: str) -> list[str]:
@@ -149,19 +149,19 @@ def _fault_words(named: dict[str, Any], origin: str) -> list[str]:
         ConfigError: if `faults.online` is set to a value other than 0.9.
     """
     period = float(named.get("period", 1.0))
-    words = []
+    specifications = []
     if drop := named.pop("faults.drop", 0):
-        words.append(f"loss={drop}")
+        specifications.append(f"loss={drop}")
     if delay := named.pop("faults.delay", 0):
         low, high = delay if isinstance(delay, list) else (delay, delay)
-        words.append(f"delay={(low + high) / 2 * period:g}s±{(high - low) / 2 * period:g}s")
+        specifications.append(f"delay={(low + high) / 2 * period:g}s±{(high - low) / 2 * period:g}s")
     if (churn := named.pop("faults.churn", "none")) != "none":
-        words.append(f"churn={churn}")
+        specifications.append(f"churn={churn}")
     if named.pop("faults.online", 0.9) != 0.9:
         raise ConfigError(
             f"{origin}: faults.online applies only to simulate: omit it; elsewhere nine in ten agents are online"
         )
-    return words
+    return specifications
 
 
 def split_sweep(values: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, list[Any]]]:
@@ -179,23 +179,23 @@ def split_sweep(values: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, li
     if empty := [key for key, value in lists.items() if not value]:
         raise UsageError(f"{empty[0]}: the list to sweep over is empty; specify at least one value")
     for key, value in lists.items():
-        if twice := [one for i, one in enumerate(value) if one in value[:i]]:
-            raise UsageError(f"{key}: {twice[0]} is listed twice; list each value once")
+        if repeated := [item for i, item in enumerate(value) if item in value[:i]]:
+            raise UsageError(f"{key}: {repeated[0]} is listed twice; list each value once")
     return {key: value for key, value in values.items() if key not in lists}, lists
 
 
 def combinations(values: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return the keys of every run in a sweep, with the last list varying fastest, or of one run without lists."""
     fixed, lists = split_sweep(values)
-    return [{**fixed, **dict(zip(lists, chosen, strict=True))} for chosen in product(*lists.values())]
+    return [{**fixed, **dict(zip(lists, values_of_run, strict=True))} for values_of_run in product(*lists.values())]
 
 
 def override_values(values: Mapping[str, Any], typed: Mapping[str, Any]) -> dict[str, Any]:
     """Override a file's keys with those from `--set`, even if the two use different names for the same key."""
-    taken = {ALIASES.get(key, key) for key in typed}
-    kept = {key: value for key, value in values.items() if ALIASES.get(key, key) not in taken}
+    overridden = {ALIASES.get(key, key) for key in typed}
+    remaining = {key: value for key, value in values.items() if ALIASES.get(key, key) not in overridden}
     return {
-        **kept,
+        **remaining,
         **{key: _numbers(value) if ALIASES.get(key, key) not in _LISTS else value for key, value in typed.items()},
     }
 
@@ -203,7 +203,7 @@ def override_values(values: Mapping[str, Any], typed: Mapping[str, Any]) -> dict
 def _numbers(value: Any) -> Any:
     """Convert text such as `1,2,5`, which people often type, to a list of numbers; leave any other value unchanged."""
     try:
-        found = json.loads(f"[{value}]") if isinstance(value, str) and "," in value else []
+        numbers = json.loads(f"[{value}]") if isinstance(value, str) and "," in value else []
     except ValueError:
         return value
-    return found if found and all(isinstance(number, int | float) for number in found) else value
+    return numbers if numbers and all(isinstance(number, int | float) for number in numbers) else value

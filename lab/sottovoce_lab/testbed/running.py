@@ -1,4 +1,4 @@
-"""Interface between a run and its fleet, which consists of the testbed's own processes or of containers."""
+"""Interface between a run and its fleet, which may be the testbed's own processes or containers."""
 
 from collections.abc import Callable
 from typing import Protocol
@@ -48,7 +48,7 @@ class RunningFleet(Protocol):
         """Kill an agent (kill -9)."""
         ...
 
-    def cut_off(self, places: frozenset[int]) -> None:
+    def cut_off(self, indices: frozenset[int]) -> None:
         """Cut off exactly these agents from all others, until the next call."""
         ...
 
@@ -60,7 +60,7 @@ class RunningFleet(Protocol):
         """
         ...
 
-    def running(self) -> list[Member]:
+    def running_members(self) -> list[Member]:
         """Return the running agents."""
         ...
 

@@ -4,13 +4,13 @@ import json
 
 import pytest
 from sottovoce_lab.library import advice
-from sottovoce_lab.library.advice import Advised
+from sottovoce_lab.library.advice import Recommendation
 
 from tests.support.command import here
 
 _FOUND = [
-    Advised("group-sgd", {3.5: (0.9, 0.92)}, 4096.0, "peers", "nothing", False, {"steps": 40}),
-    Advised("push-sum", {3.5: (0.85, 0.87)}, 2048.0, "anyone", "little", True, {"steps": 30, "step_size": 20.0}),
+    Recommendation("group-sgd", {3.5: (0.9, 0.92)}, 4096.0, "peers", "nothing", False, {"steps": 40}),
+    Recommendation("push-sum", {3.5: (0.85, 0.87)}, 2048.0, "anyone", "little", True, {"steps": 30, "step_size": 20.0}),
 ]
 
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import yaml
 from sottovoce_lab.testbed.containers import __main__ as parts
-from sottovoce_lab.testbed.containers.asked import Asked
 from sottovoce_lab.testbed.containers.prepare import BROKER, BROKER_HOME, BROKER_PORT, METRICS_PORT
+from sottovoce_lab.testbed.containers.settings import ContainerSettings
 
 ROOT = Path(__file__).resolve().parents[3]
 COMPOSE = ROOT / "deploy/compose"
@@ -71,9 +71,9 @@ def test_the_broker_finds_what_was_made_for_it(services: dict[str, Any]) -> None
 def test_what_the_environment_may_say_is_what_is_read(services: dict[str, Any]) -> None:
     fleet, said = services["fleet"]["environment"], defaults()
     assert services["results"]["environment"] == fleet
-    asked = Asked.read({name: str(value) for name, value in fleet.items()})
-    assert asked == Asked.read({}), "compose.yaml repeats the defaults"
-    assert Asked.read(said) == asked
+    asked = ContainerSettings.read({name: str(value) for name, value in fleet.items()})
+    assert asked == ContainerSettings.read({}), "compose.yaml repeats the defaults"
+    assert ContainerSettings.read(said) == asked
     assert int(said["CLEAN"]) + int(said["FAULTY"]) == asked.options.agents
     assert (services["agent"]["scale"], services["faulty-agent"]["scale"]) == (int(said["CLEAN"]), int(said["FAULTY"]))
     assert services["faulty-agent"]["environment"]["SOTTOVOCE_FAULTS"] == said["FAULTS"]

@@ -15,7 +15,7 @@ from sottovoce.kernels.least_squares import LeastSquares
 from sottovoce_lab.models.build import build
 from sottovoce_lab.models.checks import forward_bytes
 from sottovoce_lab.models.declaration import parse_declaration
-from sottovoce_lab.models.export import KEY, PublicModel, coefficients, exported
+from sottovoce_lab.models.export import KEY, PublicModel, coefficients, export_model
 from sottovoce_lab.models.inference import Inference
 
 FEATURES = 7
@@ -53,7 +53,7 @@ def test_an_onnx_model_takes_records_as_they_are_measured(
     d = width(transform, FEATURES)
     kernel = kernel_named(name, d, classes, 5)
     chosen = parameters(kernel.size)
-    model = exported(PublicModel(name, chosen, d, classes, 5), parse_steps(transform), bounds, facts())
+    model = export_model(PublicModel(name, chosen, d, classes, 5), parse_steps(transform), bounds, facts())
     inference = Inference(forward_bytes(model.SerializeToString(), "file"), "file")
     expected = kernel.predict(chosen[np.newaxis], apply(transform, rows(), bounds))[0]
     assert inference.predict(rows()).tolist() == expected.tolist()
@@ -69,7 +69,7 @@ def test_an_onnx_model_has_features_of_images_and_days_inside(transform: str) ->
     d = width(transform, 36)
     kernel = kernel_named("softmax", d, 4, 1)
     chosen = parameters(kernel.size)
-    model = exported(PublicModel("softmax", chosen, d, 4), parse_steps(transform), bounds, facts("declared", 36))
+    model = export_model(PublicModel("softmax", chosen, d, 4), parse_steps(transform), bounds, facts("declared", 36))
     inference = Inference(forward_bytes(model.SerializeToString(), "file"), "file")
     expected = kernel.predict(chosen[np.newaxis], apply(transform, images, bounds))[0]
     assert inference.facts["transform_included"] is True
@@ -81,7 +81,7 @@ def test_a_transform_that_cannot_be_inside_is_said_to_be_outside(transform: str,
     d = width(transform, 9)
     kernel = kernel_named("softmax", d, 3, 1)
     chosen = parameters(kernel.size)
-    model = exported(PublicModel("softmax", chosen, d, 3), parse_steps(transform), None, facts(ranges, 9))
+    model = export_model(PublicModel("softmax", chosen, d, 3), parse_steps(transform), None, facts(ranges, 9))
     said = json.loads(next(entry.value for entry in model.metadata_props if entry.key == KEY))
     assert (said["transform_included"], said["input"]) == (False, "features after the transform")
     assert said["privacy"] == {"epsilon": 2.0}
@@ -93,7 +93,7 @@ def test_a_transform_that_cannot_be_inside_is_said_to_be_outside(transform: str,
 def test_a_regression() -> None:
     kernel = LeastSquares(FEATURES + 1)
     chosen, x = parameters(FEATURES), rows()
-    model = exported(PublicModel("ridge", chosen, FEATURES, 1), (), None, facts())
+    model = export_model(PublicModel("ridge", chosen, FEATURES, 1), (), None, facts())
     found = Inference(forward_bytes(model.SerializeToString(), "file"), "file").predict(x)
     expected = kernel.values(chosen[np.newaxis], np.hstack([x, np.zeros((len(x), 1))]))[0]
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
@@ -110,7 +110,7 @@ def test_a_graph() -> None:
     declaration = parse_declaration(text, "text")
     chosen, x = parameters(28), rows()
     model = PublicModel("small", chosen, FEATURES, 2, declaration=declaration)
-    inference = Inference(forward_bytes(exported(model, (), BOUNDS, facts()).SerializeToString(), "file"), "file")
+    inference = Inference(forward_bytes(export_model(model, (), BOUNDS, facts()).SerializeToString(), "file"), "file")
     U, a, v, b = np.split(chosen, [21, 24, 27])
     scores = np.tanh(np.clip(x, *BOUNDS) @ U.reshape(3, 7).T + a) @ v + b
     assert inference.predict(x).tolist() == (scores > 0).astype(int).tolist()
@@ -144,23 +144,23 @@ def test_what_cannot_be_exported_says_why() -> None:
     with pytest.raises(ConfigError, match=r"not a linear model.*--format onnx"):
         coefficients(PublicModel("mlp", parameters(28), FEATURES, 2, 3))
     with pytest.raises(ConfigError, match="mean cannot be exported, because it makes no predictions"):
-        exported(PublicModel("mean", parameters(7), FEATURES, 2), (), None, facts())
+        export_model(PublicModel("mean", parameters(7), FEATURES, 2), (), None, facts())
     with pytest.raises(ConfigError, match="5 parameters do not fit 7 features and 3 classes"):
-        exported(PublicModel("softmax", parameters(5), FEATURES, 3), (), None, facts())
+        export_model(PublicModel("softmax", parameters(5), FEATURES, 3), (), None, facts())
     with pytest.raises(ConfigError, match="5 parameters do not fit 7 features and 3 classes"):
-        exported(PublicModel("mlp", parameters(5), FEATURES, 3, 4), (), None, facts())
+        export_model(PublicModel("mlp", parameters(5), FEATURES, 3, 4), (), None, facts())
 
 
 @pytest.mark.parametrize("said", ["", "[]", "{}", "[" * 100_000, '{"transform": 3}'])
 def test_what_a_file_says_of_itself_is_not_trusted(said: str) -> None:
-    model = exported(PublicModel("softmax", parameters(21), FEATURES, 3), (), None, facts())
+    model = export_model(PublicModel("softmax", parameters(21), FEATURES, 3), (), None, facts())
     model.metadata_props[0].value = said
     with pytest.raises(ConfigError, match="file: the model's description cannot be read"):
         Inference(forward_bytes(model.SerializeToString(), "file"), "file")
 
 
 def test_records_of_another_size_are_refused() -> None:
-    model = exported(PublicModel("softmax", parameters(21), FEATURES, 3), (), None, facts())
+    model = export_model(PublicModel("softmax", parameters(21), FEATURES, 3), (), None, facts())
     inference = Inference(forward_bytes(model.SerializeToString(), "file"), "file")
     with pytest.raises(ConfigError, match="file: the model cannot process these records, which have 3 features each"):
         inference.predict(np.zeros((2, 3)))

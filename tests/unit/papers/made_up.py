@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from sottovoce_lab.experiments.kept_runs import Outcome
+from sottovoce_lab.experiments.saved_runs import Outcome
 from sottovoce_lab.papers.cells import Cells, cells
-from sottovoce_lab.papers.runs import Place
+from sottovoce_lab.papers.runs import RunPosition
 from sottovoce_lab.papers.specification import Axis, Claim, Experiment, Extent, Part
 
 PRIVACY = {
@@ -42,7 +42,7 @@ def made_up(seeds: int = 5, majority: float | None = 0.3) -> Cells:
     lead = {"good": (0.70, 0.72, 0.74, 0.71, 0.73), "bad": (0.50, 0.53, 0.53, 0.51, 0.53)}
     return cells(
         {
-            Place("made", series, x, None, seed): outcome(lead[series][seed] + x / 100, majority)
+            RunPosition("made", series, x, None, seed): outcome(lead[series][seed] + x / 100, majority)
             for series in lead
             for x in (1.0, 4.0)
             for seed in reversed(range(seeds))

@@ -11,7 +11,7 @@ from sottovoce_lab.papers import output, pages, pictures
 from sottovoce_lab.papers.cells import cells
 from sottovoce_lab.papers.pictures import _without_common_part
 from sottovoce_lab.papers.result import result_at
-from sottovoce_lab.papers.runs import Place
+from sottovoce_lab.papers.runs import RunPosition
 from sottovoce_lab.papers.specification import Axis, Claim, Experiment, Paper, Part, Reading
 
 from tests.unit.papers.made_up import made_up, outcome, spec
@@ -34,12 +34,12 @@ def written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(output, "experiments", lambda name: [f"{name}/table-1", f"{name}/table-2"])
     lead = {"good": 0.7, "bad": 0.5}
 
-    def outcomes(runs: dict[Place, Any], file: Path, told: Any) -> dict[Place, Any]:
+    def outcomes(runs: dict[RunPosition, Any], file: Path, told: Any) -> dict[RunPosition, Any]:
         return {place: outcome(lead[place.series] + place.seed / 100) for place in runs}
 
     monkeypatch.setattr(output, "collect_outcomes", outcomes)
     (found,) = output.reproduce(
-        "made/table-1", quick=False, folder=tmp_path, out=tmp_path / "out", say=print, told=lambda *_: None
+        "made/table-1", quick=False, folder=tmp_path, out=tmp_path / "out", say=print, progress=lambda *_: None
     )
     assert found.verdict == "holds"
     output.write_pages(tmp_path / "out")
@@ -88,7 +88,7 @@ def test_every_kind_of_picture_is_drawn(picture: str, tmp_path: Path) -> None:
 def heat() -> tuple[Experiment, Any]:
     series = {"good": Part(label="Good", column="bad"), "bad": Part(label="Bad", hidden=True)}
     described = spec(picture="heat", series=series, y=Axis(key="k", label="k"))
-    places = [Place("made", name, x, y, 0) for name in series for x in (1, 5) for y in (1.0, float("inf"))]
+    places = [RunPosition("made", name, x, y, 0) for name in series for x in (1, 5) for y in (1.0, float("inf"))]
     return described, cells({place: outcome(0.5 + place.x / 100) for place in places}, "accuracy_mean")
 
 
@@ -96,7 +96,12 @@ def test_without_matplotlib_it_is_said_at_once(monkeypatch: pytest.MonkeyPatch, 
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(UsageError, match=r"pip install 'sottovoce\[experiments\]'"):
         output.reproduce(
-            "hegedus-2017/figure-3", quick=True, folder=tmp_path, out=tmp_path / "out", say=print, told=lambda *_: None
+            "hegedus-2017/figure-3",
+            quick=True,
+            folder=tmp_path,
+            out=tmp_path / "out",
+            say=print,
+            progress=lambda *_: None,
         )
     assert not (tmp_path / "out").exists()
 
@@ -105,7 +110,7 @@ def test_without_any_data_set_there_is_no_figure(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(output, "pyplot", lambda: None)
     with pytest.raises(DataError, match="specify their folder with --data"):
         output.reproduce(
-            "hegedus-2017/figure-3", quick=True, folder=tmp_path, out=tmp_path, say=print, told=lambda *_: None
+            "hegedus-2017/figure-3", quick=True, folder=tmp_path, out=tmp_path, say=print, progress=lambda *_: None
         )
 
 

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 from sottovoce.data import DataSet, Records
 from sottovoce.errors import UsageError
-from sottovoce_lab.experiments import kept_runs
-from sottovoce_lab.experiments.kept_runs import Outcome
+from sottovoce_lab.experiments import saved_runs
+from sottovoce_lab.experiments.saved_runs import Outcome
 from sottovoce_lab.papers.one_run import run_one
-from sottovoce_lab.papers.prepare import prepared
-from sottovoce_lab.papers.runs import Place, collect_outcomes, resolve_source, runs_of
+from sottovoce_lab.papers.prepare import prepare_data
+from sottovoce_lab.papers.runs import RunPosition, collect_outcomes, resolve_source, runs_of
 from sottovoce_lab.papers.specification import Axis, Extent, Part
 
 from tests.unit.papers.made_up import EXTENT, outcome, spec
@@ -28,7 +28,7 @@ WALK = {
 def test_runs_differ_in_panel_series_values_and_seed_alone(tmp_path: Path) -> None:
     found = runs_of(spec(), EXTENT, tmp_path, print)
     assert len(found) == 2 * 2 * 5
-    keys = found[Place("made", "bad", 4.0, None, 2)]
+    keys = found[RunPosition("made", "bad", 4.0, None, 2)]
     assert (keys["agents"], keys["learner"], keys["epsilon"], keys["seed"]) == (3, "push-sum", 4.0, 2)
 
 
@@ -38,15 +38,15 @@ def test_a_series_may_stand_still_and_differ_by_panel_or_value(tmp_path: Path) -
         "own": Part(label="", at={"made": {"a": 1}, "4.0": {"b": 2}}),
     }
     found = runs_of(spec(series=series), EXTENT, tmp_path, print)
-    assert found[Place("made", "still", 1.0, None, 0)] == found[Place("made", "still", 4.0, None, 0)]
-    assert found[Place("made", "own", 4.0, None, 0)].items() >= {"a": 1, "b": 2}.items()
-    assert "b" not in found[Place("made", "own", 1.0, None, 0)]
+    assert found[RunPosition("made", "still", 1.0, None, 0)] == found[RunPosition("made", "still", 4.0, None, 0)]
+    assert found[RunPosition("made", "own", 4.0, None, 0)].items() >= {"a": 1, "b": 2}.items()
+    assert "b" not in found[RunPosition("made", "own", 1.0, None, 0)]
 
 
 def test_two_axes_are_crossed_and_a_key_may_follow_another(tmp_path: Path) -> None:
     described = spec(x=Axis(key="learner.batch", also=["learner.visits"], label="k"), y=Axis(key="epsilon", label="ε"))
     found = runs_of(described, Extent(seeds=1, minutes=1, x=[1, 5], y=[2.0, 3.0]), tmp_path, print)
-    keys = found[Place("made", "good", 5, 3.0, 0)]
+    keys = found[RunPosition("made", "good", 5, 3.0, 0)]
     assert (keys["learner.batch"], keys["learner.visits"], keys["epsilon"]) == (5, 5, 3.0)
     assert len(found) == 8
 
@@ -68,7 +68,7 @@ def test_what_was_run_is_kept_and_not_run_again(tmp_path: Path, monkeypatch: pyt
 
     found = runs_of(spec(), Extent(seeds=1, x=[1.0], minutes=1), tmp_path, print)
     first, second = found
-    file.write_text(json.dumps({"run": kept_runs.digest(found[first]), **outcome(0.25)}) + '\n{"run": "cut o')
+    file.write_text(json.dumps({"run": saved_runs.digest(found[first]), **outcome(0.25)}) + '\n{"run": "cut o')
     ran: list[dict[str, Any]] = []
 
     class Here(Executor):
@@ -80,7 +80,7 @@ def test_what_was_run_is_kept_and_not_run_again(tmp_path: Path, monkeypatch: pyt
             future.set_result(outcome(0.75))
             return future
 
-    monkeypatch.setattr(kept_runs, "processes", lambda most: nullcontext(Here()))
+    monkeypatch.setattr(saved_runs, "processes", lambda most: nullcontext(Here()))
     outcomes = collect_outcomes(found, file, told)
     assert [outcomes[place]["final"]["accuracy_mean"] for place in (first, second)] == [0.25, 0.75]
     assert ran == [found[second]]
@@ -135,7 +135,7 @@ def data(test: bool) -> DataSet:
 
 
 def test_standardised_features_have_mean_0_and_deviation_1_on_the_training_set() -> None:
-    found = prepared(data(test=False), "standardise")
+    found = prepare_data(data(test=False), "standardise")
     assert found.test is not None
     assert (len(found.records), len(found.test)) == (40, 10)
     np.testing.assert_allclose(found.records.features.mean(axis=0), 0, atol=1e-12)
@@ -143,10 +143,10 @@ def test_standardised_features_have_mean_0_and_deviation_1_on_the_training_set()
 
 
 def test_principal_components_are_those_of_the_largest_variance() -> None:
-    found = prepared(data(test=True), "pca(2)")
+    found = prepare_data(data(test=True), "pca(2)")
     assert found.records.features.shape == (50, 2)
     variances = found.records.features.var(axis=0)
     assert variances[0] > variances[1]
     np.testing.assert_allclose(variances.sum(), data(True).records.features.var(axis=0)[:2].sum(), rtol=0.05)
     with pytest.raises(UsageError, match=r"use standardise or pca\(K\)"):
-        prepared(data(test=True), "whiten")
+        prepare_data(data(test=True), "whiten")

@@ -3,17 +3,17 @@
 import pytest
 from sottovoce_lab.simulator import Faults
 from sottovoce_lab.simulator.absences import Absence
-from sottovoce_lab.simulator.fate import Fate, Turn
+from sottovoce_lab.simulator.fault_schedule import CycleFaults, FaultSchedule
 
 NAMES = [f"agent-{place}" for place in range(20)]
 
 
-def turns(faults: Faults, cycles: int = 40, seed: int = 1, names: list[str] = NAMES) -> list[Turn]:
-    fate = Fate(faults, names, seed)
+def turns(faults: Faults, cycles: int = 40, seed: int = 1, names: list[str] = NAMES) -> list[CycleFaults]:
+    fate = FaultSchedule(faults, names, seed)
     return [fate.at(cycle) for cycle in range(1, cycles + 1)]
 
 
-def down(history: list[Turn]) -> list[set[int]]:
+def down(history: list[CycleFaults]) -> list[set[int]]:
     """Who is down after each turn, with each kill and start checked to change something."""
     found, now = [], set[int]()
     for turn in history:
@@ -44,7 +44,7 @@ def test_a_partition_begins_and_ends_and_leaves_somebody_on_either_side() -> Non
 def test_a_fleet_that_is_seen_seldom_misses_nothing() -> None:
     words = ["kill=0.5@cycle:10", "restart=1@cycle:20", "partition=0.3@cycle:5-8", "churn=lognormal(2,1)"]
     faults = Faults.parse(words)
-    every, fate = turns(faults), Fate(faults, NAMES, 1)
+    every, fate = turns(faults), FaultSchedule(faults, NAMES, 1)
     seldom = [fate.at(cycle) for cycle in (7, 15, 33)]
     assert down(seldom) == [down(every)[cycle - 1] for cycle in (7, 15, 33)]
     assert [turn.cut_off for turn in seldom] == [every[cycle - 1].cut_off for cycle in (7, 15, 33)]
@@ -80,4 +80,4 @@ def test_a_trace_is_followed_and_who_was_killed_stays_so() -> None:
     ],
 )
 def test_it_is_known_whether_anybody_comes_back(faults: Faults, cycle: int, back: bool) -> None:
-    assert Fate(faults, NAMES, 0).brings_back(cycle) is back
+    assert FaultSchedule(faults, NAMES, 0).will_restart_after(cycle) is back

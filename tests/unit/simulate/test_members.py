@@ -105,10 +105,10 @@ def test_certificates_expire_are_renewed_and_hold_by_each_ones_own_clock() -> No
     other.provenance.verify(statement)
     one.renew()
     other.provenance.admit(signed(one))
-    other.wrong = 40.0
+    other.clock_error_days = 40.0
     with pytest.raises(MessageRefused, match="is not currently valid"):
         other.witness.verify(signed(one))
-    other.wrong = 0.0
+    other.clock_error_days = 0.0
     other.refused.add(one.node)
     with pytest.raises(MessageRefused, match="revoked"):
         other.provenance.admit(signed(one))

@@ -47,7 +47,7 @@ def test_a_fleet_ends_with_the_model_of_all_records() -> None:
     engine = Engine(state, seed=1)
     for _ in range(40):
         engine.step()
-    models, _ = FittedFromSums(state, packed, values).of(np.arange(3))
+    models, _ = FittedFromSums(state, packed, values).for_devices(np.arange(3))
     assert models.reshape(3, -1) == pytest.approx(np.tile(everything, (3, 1)), abs=3e-4)
 
 

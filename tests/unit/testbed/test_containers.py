@@ -12,21 +12,21 @@ from sottovoce.errors import ExitCode, IdentityError, NetworkError, UsageError
 from sottovoce.identity.invitation import read_bundle
 from sottovoce.transport.memory import Exchange, MemoryTransport
 from sottovoce_lab.testbed.containers import __main__ as parts
-from sottovoce_lab.testbed.containers.asked import Asked, faults_of
 from sottovoce_lab.testbed.containers.device import join_and_configure, variant_of
 from sottovoce_lab.testbed.containers.fleet import ContainerFleet
 from sottovoce_lab.testbed.containers.places import claim, make_ready, places, wait_until_ready
 from sottovoce_lab.testbed.containers.prepare import prepare
+from sottovoce_lab.testbed.containers.settings import ContainerSettings, faults_of
 from sottovoce_lab.testbed.faulty_transport import FaultyTransport
 
 from tests.support.devices import some_records
 
 
 @pytest.fixture
-def asked(tmp_path: Path) -> Asked:
+def asked(tmp_path: Path) -> ContainerSettings:
     features, labels = some_records(60, 1)
     np.savez(tmp_path / "records.npz", X=features, y=labels, classes=3, bounds=np.array([[0.0] * 4, [1.0] * 4]))
-    return Asked.read({"SOTTOVOCE_AGENTS": "3", "SOTTOVOCE_DATA": f"npz:{tmp_path / 'records.npz'}"})
+    return ContainerSettings.read({"SOTTOVOCE_AGENTS": "3", "SOTTOVOCE_DATA": f"npz:{tmp_path / 'records.npz'}"})
 
 
 @pytest.fixture
@@ -36,19 +36,19 @@ def shared(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def prepared(asked: Asked, shared: Path) -> int:
+def prepared(asked: ContainerSettings, shared: Path) -> int:
     return prepare(asked, shared / "authority", shared / "broker", shared / "places")
 
 
 def test_what_nobody_says_is_a_dozen_devices_with_both_transports() -> None:
-    asked = Asked.read({"SOTTOVOCE_AGENTS": ""})
+    asked = ContainerSettings.read({"SOTTOVOCE_AGENTS": ""})
     assert (asked.options.agents, asked.options.data, asked.use, asked.metrics) == (
         12,
         "digits",
         ("grpc", "mqtt"),
         False,
     )
-    assert Asked.read({"SOTTOVOCE_TRANSPORT": "mqtt"}).use == ("mqtt",)
+    assert ContainerSettings.read({"SOTTOVOCE_TRANSPORT": "mqtt"}).use == ("mqtt",)
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def test_what_nobody_says_is_a_dozen_devices_with_both_transports() -> None:
 )
 def test_what_cannot_be_is_refused_by_its_name(name: str, value: str) -> None:
     with pytest.raises(UsageError, match="(?i)" + name):
-        Asked.read({f"SOTTOVOCE_{name}": value})
+        ContainerSettings.read({f"SOTTOVOCE_{name}": value})
 
 
 def test_faults_are_of_messages_alone() -> None:
@@ -83,7 +83,9 @@ def test_an_agent_with_faults_has_a_transport_that_has_them() -> None:
     assert variant_of([], 1) == Variant()
 
 
-def test_everybody_gets_a_bundle_and_a_share_and_the_broker_its_directory(asked: Asked, shared: Path) -> None:
+def test_everybody_gets_a_bundle_and_a_share_and_the_broker_its_directory(
+    asked: ContainerSettings, shared: Path
+) -> None:
     assert prepared(asked, shared) == 3
     found = wait_until_ready(shared / "places", 0.0)
     assert len({read_bundle(place.bundle).id for place in found}) == 3
@@ -96,14 +98,14 @@ def test_everybody_gets_a_bundle_and_a_share_and_the_broker_its_directory(asked:
         assert "metrics" not in table["observe"]
 
 
-def test_preparing_again_changes_nothing(asked: Asked, shared: Path) -> None:
+def test_preparing_again_changes_nothing(asked: ContainerSettings, shared: Path) -> None:
     prepared(asked, shared)
     bundles = [place.bundle.read_bytes() for place in places(shared / "places", 3)]
     assert prepared(asked, shared) == 3
     assert [place.bundle.read_bytes() for place in places(shared / "places", 3)] == bundles
 
 
-def test_a_device_joins_once_and_learns_its_address_in_every_life(asked: Asked, shared: Path) -> None:
+def test_a_device_joins_once_and_learns_its_address_in_every_life(asked: ContainerSettings, shared: Path) -> None:
     prepared(asked, shared)
     place = places(shared / "places", 3)[1]
     config = join_and_configure(place, "10.0.0.7")
@@ -115,8 +117,10 @@ def test_a_device_joins_once_and_learns_its_address_in_every_life(asked: Asked, 
     assert load(place.config).agent.state == place.state
 
 
-def test_metrics_are_listened_for_where_that_is_asked(shared: Path, tmp_path: Path, asked: Asked) -> None:
-    asked = Asked.read({"SOTTOVOCE_AGENTS": "1", "SOTTOVOCE_DATA": asked.options.data, "SOTTOVOCE_METRICS": "yes"})
+def test_metrics_are_listened_for_where_that_is_asked(shared: Path, tmp_path: Path, asked: ContainerSettings) -> None:
+    asked = ContainerSettings.read(
+        {"SOTTOVOCE_AGENTS": "1", "SOTTOVOCE_DATA": asked.options.data, "SOTTOVOCE_METRICS": "yes"}
+    )
     prepared(asked, shared)
     assert load(places(shared / "places", 1)[0].template).observe.metrics == "0.0.0.0:9464"
 
@@ -137,14 +141,14 @@ def test_places_that_are_not_whole_are_waited_for(tmp_path: Path) -> None:
     assert [place.index for place in wait_until_ready(tmp_path, 0.0)] == [0, 1]
 
 
-def test_a_fleet_of_which_somebody_never_joins_is_no_fleet(asked: Asked, shared: Path) -> None:
+def test_a_fleet_of_which_somebody_never_joins_is_no_fleet(asked: ContainerSettings, shared: Path) -> None:
     prepared(asked, shared)
     join_and_configure(places(shared / "places", 3)[0], "10.0.0.7")
     with pytest.raises(NetworkError, match="no device joined at 001, 002"):
         ContainerFleet(shared / "places", 3, 0.0)
 
 
-def test_a_container_that_does_not_answer_is_named(asked: Asked, shared: Path) -> None:
+def test_a_container_that_does_not_answer_is_named(asked: ContainerSettings, shared: Path) -> None:
     prepared(asked, shared)
     for place in places(shared / "places", 3):
         join_and_configure(place, "10.0.0.7")
@@ -156,7 +160,7 @@ def test_a_container_that_does_not_answer_is_named(asked: Asked, shared: Path) -
 
 
 def test_each_part_is_named_and_says_what_is_wrong(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], shared: Path, asked: Asked
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], shared: Path, asked: ContainerSettings
 ) -> None:
     for name in ("AUTHORITY", "BROKER"):
         monkeypatch.setattr(parts, name, shared / name.lower())

@@ -12,7 +12,7 @@ from sottovoce.errors import NetworkError
 from sottovoce_lab.testbed.measure import Measures
 from sottovoce_lab.testbed.options import Options
 from sottovoce_lab.testbed.progress import Moment, Watcher
-from sottovoce_lab.testbed.showing import Showing
+from sottovoce_lab.testbed.published_progress import PublishingWatcher
 
 
 class _Seen(Watcher):
@@ -62,7 +62,9 @@ def test_agents_are_where_configurations_are(tmp_path: Path) -> None:
 def test_what_was_measured_last_is_left_for_others(tmp_path: Path) -> None:
     assert read_progress(tmp_path) is None
     seen = _Seen()
-    showing = Showing(seen, cast(Options, SimpleNamespace(data="digits", learner="clipd2p", cycles=9)), tmp_path)
+    showing = PublishingWatcher(
+        seen, cast(Options, SimpleNamespace(data="digits", learner="clipd2p", cycles=9)), tmp_path
+    )
     showing.note("begun")
     for cycle in (1, 2):
         showing.show_moment(Moment(cycle, 9, 1.0, 2, Measures(0.5, 0.4, 0.6, 1.0), None, 3, 4))

@@ -3,7 +3,7 @@
 import numpy as np
 from sottovoce.data import Records
 from sottovoce.kernels.softmax import Softmax
-from sottovoce_lab.testbed.ends import left_behind_warnings, unfinished_warnings
+from sottovoce_lab.testbed.end_warnings import left_behind_warnings, unfinished_warnings
 from sottovoce_lab.testbed.measure import Meter
 
 KERNEL = Softmax(2, 2)

@@ -66,7 +66,7 @@ def test_who_gets_three_models_processes_one_after_another() -> None:
     state = TravellingModels(q, RULES["logistic"])
     state.weights[:] = np.random.default_rng(1).normal(size=q.shape)
     state.steps[:] = [3, 1, 4, 1]
-    tracer = Tracer(state.described)
+    tracer = Tracer(state.describe_states)
     before = [(state.weights[i : i + 1].copy(), state.steps[i : i + 1].copy()) for i in range(4)]
     engine = Engine(state, seed=3, tracer=tracer)
     engine.step()
@@ -161,9 +161,9 @@ def test_how_the_work_is_divided_does_not_matter(monkeypatch: pytest.MonkeyPatch
 def test_records_reach_everybody_and_are_counted_once_each() -> None:
     stores = RecordStores(300)
     engine = Engine(stores, seed=9)
-    while not all(stores.held(node).all() for node in range(300)):
+    while not all(stores.stored_owners(node).all() for node in range(300)):
         engine.step()
-        assert stores.copied + 300 == sum(int(stores.held(node).sum()) for node in range(300))
+        assert stores.copied + 300 == sum(int(stores.stored_owners(node).sum()) for node in range(300))
     assert engine.cycle < 30  # about log₂ n + ln n
     assert stores.copied == 300 * 299
     assert stores.message_bytes == 38

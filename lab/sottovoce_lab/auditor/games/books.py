@@ -14,7 +14,7 @@ from sottovoce_lab.auditor.finding import Finding
 from sottovoce_lab.auditor.subject import Subject, watch_new_device
 
 _OWNER = "audited"
-_LIVES = 3
+_RUNS = 3
 _MAX_RECORDS = 5
 
 
@@ -25,54 +25,54 @@ def books(subject: Subject) -> Finding:
 
     The verdict is deterministic rather than statistical: a single new answer to an old query refutes the claim.
     """
-    wrong: dict[str, int] = {"refused": 0, "redrawn": 0, "beyond_the_budget": 0, "unpaid": 0, "shared_noise": 0}
-    asked = 0
+    errors: dict[str, int] = {"refused": 0, "redrawn": 0, "beyond_the_budget": 0, "unpaid": 0, "shared_noise": 0}
+    query_count = 0
     for world in list(subject.worlds().values())[:2]:
         records = world.at(slice(_MAX_RECORDS))
         with tempfile.TemporaryDirectory() as directory:
             path = Path(directory, "ledger.db")
             Ledger.create(path, _OWNER, subject.budget)
-            known: dict[bytes, bytes] = {}
-            for life in range(_LIVES):
+            answers: dict[bytes, bytes] = {}
+            for run in range(_RUNS):
                 vault = subject.vault(records, Ledger.open(path, _OWNER, subject.budget))
                 try:
-                    asked += _run_life(subject, vault, records, known, wrong, cut_short=not life)
+                    query_count += _run_device(subject, vault, records, answers, errors, cut_short=not run)
                 finally:
                     vault.close()
-            wrong["shared_noise"] += bool(known) and _releases_are_equal(subject, records)
-    refuted = any(wrong.values())
+            errors["shared_noise"] += bool(answers) and _releases_are_equal(subject, records)
+    refuted = any(errors.values())
     question = "is every release charged to the ledger, and is noise never redrawn?"
-    return Finding("books", question, asked, dict(wrong), p_value=float(not refuted), refuted=refuted)
+    return Finding("books", question, query_count, dict(errors), p_value=float(not refuted), refuted=refuted)
 
 
-def _run_life(
+def _run_device(
     subject: Subject,
     vault: Vault,
     records: Records,
-    known: dict[bytes, bytes],
-    wrong: dict[str, int],
+    answers: dict[bytes, bytes],
+    errors: dict[str, int],
     *,
     cut_short: bool,
 ) -> int:
-    """Run a device once, or only its first half, adding answers to `known` and counting errors in `wrong`."""
-    paid, beyond = subject.queries(records)
+    """Run a device once, or only its first half, adding to `answers` and counting errors in `errors`."""
+    paid, excess = subject.queries(records)
     if cut_short:
         paid = paid[: (len(paid) + 1) // 2]
     for query in [*paid, *(_at_another_point(query) for query in paid), *paid]:
         answer = vault.answer(query)
         if isinstance(answer, Refused):
-            wrong["refused"] += 1
+            errors["refused"] += 1
         else:
             value = answer.value.tobytes()
-            wrong["redrawn"] += known.setdefault(query.id, value) != value
-    wrong["unpaid"] += max(0, len(known) - vault.spending().charges)
+            errors["redrawn"] += answers.setdefault(query.id, value) != value
+    errors["unpaid"] += max(0, len(answers) - vault.spending().charges)
     if cut_short:
         return 3 * len(paid)
-    wrong["beyond_the_budget"] += not isinstance(vault.answer(beyond), Refused)
+    errors["beyond_the_budget"] += not isinstance(vault.answer(excess), Refused)
     if paid or not vault.spending().charges:
-        wrong["redrawn"] += subject.watch(vault, len(records)).versions - 1
+        errors["redrawn"] += subject.watch(vault, len(records)).versions - 1
     else:
-        wrong["beyond_the_budget"] += _takes_part(subject, vault, records)
+        errors["beyond_the_budget"] += _takes_part(subject, vault, records)
     return 3 * len(paid) + 1
 
 

@@ -12,12 +12,12 @@ _BITS = 4
 def low_bits(subject: Subject, grid: float, rng: np.random.Generator, alpha: float) -> Finding:
     """Check that releases lie on the public grid and that their lowest four bits are uniform.
 
-    Noise drawn in floating point and then rounded to the grid passes this check, which is correct, because only digits
-    finer than the grid can leak.
+    Noise drawn in floating point and then rounded to the grid rightly passes this check, because only digits finer than
+    the grid can leak.
     """
     values = watch_new_device(subject, subject.canary_records(rng.random(subject.canaries) < 0.5)).values
     steps = values[:, 1:] / grid  # the first coordinate of a record may be a label
-    off = int((steps != np.rint(steps)).sum())
-    p = 0.0 if off else uniform_low_bits(np.rint(steps).astype(np.int64), _BITS)
+    off_grid = int((steps != np.rint(steps)).sum())
+    p = 0.0 if off_grid else uniform_low_bits(np.rint(steps).astype(np.int64), _BITS)
     question = "are releases on the public grid, with uniform low bits?"
-    return Finding("low bits", question, steps.size, {"off_the_grid": off}, p_value=p, refuted=p <= alpha)
+    return Finding("low bits", question, steps.size, {"off_the_grid": off_grid}, p_value=p, refuted=p <= alpha)

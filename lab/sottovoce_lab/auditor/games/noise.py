@@ -8,22 +8,21 @@ def noise(subject: Subject, name: str, alpha: float) -> Finding:
     """Run one device per world and apply a Bonferroni correction to the p-values.
 
     The game also detects sums that are not clipped as stated, or are clipped per batch instead of per record, because
-    such
-    a release is not centred on the stated sum.
+    such a release is not centred on the stated sum.
 
     Args:
         subject: the audited subject.
         name: the game's name.
         alpha: the game's share of the significance level.
     """
-    doubts: dict[str, float] = {}
+    p_values: dict[str, float] = {}
     numbers = 0
     for world, records in subject.worlds().items():
         sighting = watch_new_device(subject, records)
         numbers += sighting.values.size
-        doubts |= {f"{world}: {what}": p for what, p in subject.p_values(records, sighting).items()}
-    worst = min(doubts, key=lambda doubt: doubts[doubt])
-    p = min(1.0, doubts[worst] * len(doubts))
-    facts: dict[str, float | int | str] = {"tests": len(doubts), "least_likely": worst}
+        p_values |= {f"{world}: {test}": p for test, p in subject.p_values(records, sighting).items()}
+    worst = min(p_values, key=lambda test: p_values[test])
+    p = min(1.0, p_values[worst] * len(p_values))
+    facts: dict[str, float | int | str] = {"tests": len(p_values), "least_likely": worst}
     question = "does the noise have the stated law for any records?"
     return Finding(name, question, numbers, facts, p_value=p, refuted=p <= alpha)

@@ -1,4 +1,4 @@
-"""Audit targets by name, which are single mechanisms and every learner as shipped."""
+"""Audit targets by name: single mechanisms, and every learner as shipped."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -17,12 +17,12 @@ from sottovoce_lab.auditor.targets.chains import Chains
 from sottovoce_lab.auditor.targets.normalised import NormalisedSums
 from sottovoce_lab.auditor.targets.records import CLASSES, FEATURES, PublishedRecords
 from sottovoce_lab.auditor.targets.scaled import ScaledNoiseSums
-from sottovoce_lab.auditor.targets.shipped import shipped
+from sottovoce_lab.auditor.targets.shipped import shipped_learner
 from sottovoce_lab.auditor.targets.streams import Streams
 from sottovoce_lab.auditor.targets.sums import GaussianSums, mechanism_terms
 from sottovoce_lab.auditor.targets.walks import VisitSums
 
-Made = Callable[[float, float], Subject]
+SubjectFactory = Callable[[float, float], Subject]
 """Builds a subject for given ε and δ."""
 
 
@@ -30,7 +30,7 @@ def _sums(epsilon: float, delta: float) -> Subject:
     return GaussianSums(mechanism_terms(), Budget(epsilon, delta, "record", "add-remove"))
 
 
-def _normalised(rule: Rule) -> Made:
+def _normalised_sums(rule: Rule) -> SubjectFactory:
     def create_subject(epsilon: float, delta: float) -> Subject:
         sums = replace(mechanism_terms(), clip=1.0)
         return NormalisedSums(sums, Budget(epsilon, delta, "record", "add-remove"), rule=rule)
@@ -42,19 +42,19 @@ def _cell(epsilon: float, delta: float) -> Subject:
     return CellMeans(MeanTerms(AUDITED, Profile(8, 1.0), SMALL), Budget(epsilon, delta, "device", "add-remove"))
 
 
-def _records(name: str) -> Made:
+def _records(name: str) -> SubjectFactory:
     def create_subject(epsilon: float, delta: float) -> Subject:
-        chosen = scheme(name, FEATURES, CLASSES, epsilon)
-        return PublishedRecords(chosen, Budget(epsilon, delta, "record", "replace-one"))
+        perturbation = scheme(name, FEATURES, CLASSES, epsilon)
+        return PublishedRecords(perturbation, Budget(epsilon, delta, "record", "replace-one"))
 
     return create_subject
 
 
-MECHANISMS: dict[str, Made] = {
+MECHANISMS: dict[str, SubjectFactory] = {
     "discrete-gaussian": _sums,
-    "normalised": _normalised("decay"),
-    "normalised-automatic": _normalised("automatic"),
-    "normalised-quantile": _normalised("quantile"),
+    "normalised": _normalised_sums("decay"),
+    "normalised-automatic": _normalised_sums("automatic"),
+    "normalised-quantile": _normalised_sums("quantile"),
     "laplace": _records("laplace"),
     "laplace-copies": _records("laplace-copies"),
     "privunit": _records("privunit"),
@@ -66,8 +66,8 @@ MECHANISMS: dict[str, Made] = {
     "adad2p": ScaledNoiseSums,
 }
 
-LEARNERS: dict[tuple[str, str], Made] = {
-    (name, fidelity): partial(shipped, name, fidelity)
+LEARNERS: dict[tuple[str, str], SubjectFactory] = {
+    (name, fidelity): partial(shipped_learner, name, fidelity)
     for name, known in loaded_algorithms().items()
     for fidelity in (("sound", "paper") if known.to_the_letter == "proved" else ("sound",))
 }

@@ -1,4 +1,4 @@
-"""An observer of the vault's answers, who is at least as strong as any observer of values computed from them."""
+"""An observer of the vault's answers, at least as strong as any observer of values computed from them."""
 
 import numpy as np
 from sottovoce.door import Query, Refused
@@ -15,10 +15,10 @@ def ask_vault(vault: Vault, queries: list[Query]) -> Sighting:
         PrivacyError: if the vault refuses a query, because a refusal that depends on the records reveals information
             about them.
     """
-    found = []
+    values = []
     for query in queries:
         answer = vault.answer(query)
         if isinstance(answer, Refused):
             raise PrivacyError(f"the vault refused a query that its budget covers ({answer.reason})")
-        found.append(answer.value * answer.step)
-    return Sighting(np.stack(found), np.stack([query.point for query in queries]))
+        values.append(answer.value * answer.step)
+    return Sighting(np.stack(values), np.stack([query.point for query in queries]))

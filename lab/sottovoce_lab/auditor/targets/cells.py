@@ -45,7 +45,7 @@ def _accept_statement(statement: Statement) -> None:
 
 
 @dataclass(frozen=True)
-class Others:
+class OtherMembers:
     """All other members of the smallest allowed roster, emulated by the auditor.
 
     Attributes:
@@ -67,8 +67,8 @@ class Others:
         count = self.mechanism.cell.least - 1
         return [(X25519PrivateKey.generate(), X25519PrivateKey.generate()) for _ in range(count)]
 
-    def seen(self, vault: Vault, slot: int, point: bytes) -> Floats:
-        """Return the attacker's view of one round, float64[P], which is the device's part plus noise it does not know.
+    def observe_round(self, vault: Vault, slot: int, point: bytes) -> Floats:
+        """Return the attacker's view of one round, float64[P]: the device's part plus noise unknown to the attacker.
 
         Raises:
             PrivacyError: if the vault refuses a step that it should have answered.
@@ -77,45 +77,45 @@ class Others:
         part = self.part(vault, slot, point)
         for _ in range(self.honest - 1):
             part = part + mechanism.apply(iter([]), members, self._noise)
-        seen: Floats = part * np.float64(mechanism.step)
-        return seen
+        observation: Floats = part * np.float64(mechanism.step)
+        return observation
 
     def part(self, vault: Vault, slot: int, point: bytes) -> NDArray[np.int64]:
         """Return the vault's part of a sum, int64[P] in grid units, with no noise but the device's own share.
 
         Raises:
-            PrivacyError: see `seen`.
+            PrivacyError: see `observe_round`.
         """
-        own = self._ask(vault, steps.Begin(slot, point))
-        assert isinstance(own, Offer)  # noqa: S101 - the only possible answer to Begin
-        offers = [own, *(_offer(slot, point, masks, shares) for masks, shares in self.keys)]
+        own_offer = self._ask(vault, steps.Begin(slot, point))
+        assert isinstance(own_offer, Offer)  # noqa: S101 - the only possible answer to Begin
+        offers = [own_offer, *(_offer(slot, point, masks, shares) for masks, shares in self.keys)]
         names = [self.owner, *(f"{self.owner}-{i:04d}" for i in range(len(self.keys)))]
         roster = roster_of([Statement(name, body_bytes(offer)) for name, offer in zip(names, offers, strict=True)])
-        said = self._ask(vault, steps.Join(roster.statements))
-        assert isinstance(said, steps.Sealed)  # noqa: S101
-        theirs = {
-            place: open_shares(shares, own.share_key, roster.digest, 0, place, said.sealed[place]).seed
-            for place, (_, shares) in enumerate(self.keys, 1)
+        sealed = self._ask(vault, steps.Join(roster.statements))
+        assert isinstance(sealed, steps.Sealed)  # noqa: S101
+        seeds = {
+            index: open_shares(shares, own_offer.share_key, roster.digest, 0, index, sealed.sealed[index]).seed
+            for index, (_, shares) in enumerate(self.keys, 1)
         }
-        chosen = tuple(sorted(theirs))[: self.mechanism.cell.opens_at(len(roster))]
-        nothing = Shares(bytes(33), bytes(33))
-        given = [
-            seal_shares(shares, own.share_key, roster.digest, place, 0, nothing)
-            for place, (_, shares) in enumerate(self.keys, 1)
+        opened = tuple(sorted(seeds))[: self.mechanism.cell.opens_at(len(roster))]
+        empty_shares = Shares(bytes(33), bytes(33))
+        sealed_shares = [
+            seal_shares(shares, own_offer.share_key, roster.digest, index, 0, empty_shares)
+            for index, (_, shares) in enumerate(self.keys, 1)
         ]
-        own_tree, tree = ShareTree(said.leaves), ShareTree(leaves_of([nothing] * len(roster)))
-        paths = (own_tree.path(0), *(tree.path(0) for _ in theirs))
-        roots = (own_tree.root, *(tree.root for _ in theirs))
-        ready = self._ask(vault, steps.Agree(tuple(range(len(roster))), (b"", *given), paths, roots))
+        own_tree, tree = ShareTree(sealed.leaves), ShareTree(leaves_of([empty_shares] * len(roster)))
+        paths = (own_tree.path(0), *(tree.path(0) for _ in seeds))
+        roots = (own_tree.root, *(tree.root for _ in seeds))
+        ready = self._ask(vault, steps.Agree(tuple(range(len(roster))), (b"", *sealed_shares), paths, roots))
         assert isinstance(ready, Ready)  # noqa: S101
         readies = tuple(Statement(owner, body_bytes(ready)) for owner in roster.owners)
         masked = self._ask(vault, steps.Mask(readies))
         assert isinstance(masked, steps.Vector)  # noqa: S101
         size, h = self.mechanism.size, masked.said.round
         width = len(masked.vector) // size
-        vector = unpacked(masked.vector, width) - own_mask(Combiner(chosen).secret(theirs), h, size, width)
-        for place, (masks, _) in enumerate(self.keys, 1):
-            vector = vector - pair_mask(masks, own.mask_key, h, (0, place), size, width)
+        vector = unpacked(masked.vector, width) - own_mask(Combiner(opened).secret(seeds), h, size, width)
+        for index, (masks, _) in enumerate(self.keys, 1):
+            vector = vector - pair_mask(masks, own_offer.mask_key, h, (0, index), size, width)
         return centred(vector, width)
 
     def _ask(self, vault: Vault, step: steps.Question) -> steps.Answer:
@@ -135,23 +135,27 @@ class CellMeans(Means):
     """A mean computed by a device in a cell.
 
     Attributes:
-        more: how many members collude beyond the number that the cell tolerates, to measure the resulting loss.
+        extra_colluding: how many members collude beyond the number that the cell tolerates, to measure the loss.
     """
 
-    more: int = 0
+    extra_colluding: int = 0
 
-    enough = 2048
+    default_trials = 2048
 
     @property
     @override
-    def seen(self) -> str:
+    def observation(self) -> str:
         return "wire"
 
     @property
     @override
     def played(self) -> dict[str, Any]:
         cell = self.cell
-        return {"clip": self.terms.profile.bound, "members": cell.least, "colluding": cell.colluding + self.more}
+        return {
+            "clip": self.terms.profile.bound,
+            "members": cell.least,
+            "colluding": cell.colluding + self.extra_colluding,
+        }
 
     @property
     def cell(self) -> Cell:
@@ -160,9 +164,9 @@ class CellMeans(Means):
 
     @property
     def sigma(self) -> float:
-        """σ of the observation, which is that of the sum of the honest noise shares."""
-        known = self._mechanism
-        return known.share(self.cell.least) * known.step * math.sqrt(self._honest)
+        """σ of the observation: that of the sum of the honest noise shares."""
+        mechanism = self._mechanism
+        return mechanism.share(self.cell.least) * mechanism.step * math.sqrt(self._honest)
 
     @override
     def vault(self, records: Records, ledger: Ledger) -> Vault:
@@ -174,11 +178,11 @@ class CellMeans(Means):
     @override
     def watch(self, vault: Vault, count: int) -> Sighting:
         del count
-        seen = Others(self.terms.learner, self._mechanism, self._honest).seen(vault, 0, b"")
-        return Sighting(seen[np.newaxis], np.empty((1, 0)))
+        values = OtherMembers(self.terms.learner, self._mechanism, self._honest).observe_round(vault, 0, b"")
+        return Sighting(values[np.newaxis], np.empty((1, 0)))
 
     def queries(self, records: Records) -> tuple[list[Query], Query]:
-        """Return no paid queries, since such a vault takes part in sums instead of answering queries; see Subject."""
+        """Return no paid queries, because such a vault takes part in sums instead of answering queries; see Subject."""
         del records
         return [], Query(self.terms.learner, "mean", 0, np.empty(0))
 
@@ -188,7 +192,7 @@ class CellMeans(Means):
 
     @property
     def _honest(self) -> int:
-        return self.cell.honest_shares(self.cell.least) - self.more
+        return self.cell.honest_shares(self.cell.least) - self.extra_colluding
 
     @property
     def _mechanism(self) -> CellMechanism:
@@ -207,7 +211,7 @@ class CellGradients(GaussianSums):
 
     @property
     @override
-    def seen(self) -> str:
+    def observation(self) -> str:
         return "wire"
 
     @property
@@ -221,13 +225,13 @@ class CellGradients(GaussianSums):
     def sigma(self) -> float:
         """σ of the observation: C √sums / μ, or slightly more, because noise shares are drawn in whole grid units."""
         assert self.terms.clip is not None  # noqa: S101
-        at_least = self.terms.clip * math.sqrt(self.terms.releases) / claimed_mu(self.budget)
-        known, honest = self._mechanism, self.cell.honest_shares(self.cell.least)
-        return max(at_least, known.share(self.cell.least) * known.step * math.sqrt(honest))
+        minimum = self.terms.clip * math.sqrt(self.terms.releases) / claimed_mu(self.budget)
+        mechanism, honest = self._mechanism, self.cell.honest_shares(self.cell.least)
+        return max(minimum, mechanism.share(self.cell.least) * mechanism.step * math.sqrt(honest))
 
     @property
     def grid(self) -> None:
-        """None, since the masks hide the low bits as well; see Subject.grid."""
+        """None, because the masks hide the low bits as well; see Subject.grid."""
         return
 
     @override
@@ -242,16 +246,16 @@ class CellGradients(GaussianSums):
         )
 
     def watch(self, vault: Vault, count: int) -> Sighting:
-        """Run the sums at the initial point, since the leader may choose the point; see Subject.watch."""
+        """Run the sums at the initial point, because the leader may choose the point; see Subject.watch."""
         del count
         start = np.zeros(self.kernel.size)
-        others = Others(self.terms.learner, self._mechanism, self.cell.honest_shares(self.cell.least))
+        others = OtherMembers(self.terms.learner, self._mechanism, self.cell.honest_shares(self.cell.least))
         raw = start.astype("<f8").tobytes()
-        values = np.stack([others.seen(vault, slot, raw) for slot in range(self.terms.releases)])
+        values = np.stack([others.observe_round(vault, slot, raw) for slot in range(self.terms.releases)])
         return Sighting(values, np.stack([start] * self.terms.releases))
 
     def queries(self, records: Records) -> tuple[list[Query], Query]:
-        """Return no paid queries, since such a vault takes part in sums instead of answering queries; see Subject."""
+        """Return no paid queries, because such a vault takes part in sums instead of answering queries; see Subject."""
         del records
         return [], Query(self.terms.learner, "gradient", 0, np.zeros(self.kernel.size))
 

@@ -1,4 +1,4 @@
-"""Subject for the mechanism `chain`, which releases the final models of step chains without replacement."""
+"""Subject for the mechanism `chain`, which releases the final models of chains of steps without replacement."""
 
 import math
 from collections.abc import Mapping
@@ -22,7 +22,7 @@ Floats = NDArray[np.float64]
 _STEP_SIZE, _BATCH, _PERIOD = 0.5, 2, 2
 _CHAINS = 64
 _KERNEL = Softmax(4, 2)
-_SURE = 40.0  # weight at which a softmax model is practically certain
+_CERTAIN_WEIGHT = 40.0  # weight at which a softmax model is practically certain
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +30,7 @@ class Chains:
     """A subject whose canaries are records, each in the last batch of its own chain.
 
     A canary is one of two records with orthogonal gradients. At the auditor's weights, the model is certain of the
-    wrong
-    label for both, so their gradients have the maximum length.
+    wrong label for both, so their gradients have the maximum length.
 
     Attributes:
         budget: the device's budget.
@@ -39,11 +38,11 @@ class Chains:
 
     budget: Budget
 
-    seen = "release"
+    observation = "release"
     shape = Gaussians()
     threshold = 0.5
     hit = 0.5
-    enough = 2048
+    default_trials = 2048
     canaries = _CHAINS
     grid = None  # the grid step is not a round number, because the lemma's distance is rounded up to the grid
 
@@ -59,12 +58,12 @@ class Chains:
 
     @property
     def sigma(self) -> float:
-        """σ, which is 2ηL/b divided by μ, with L = √2 (Jin, He & Dai 2023, Lemma 4)."""
+        """σ = 2ηL/b divided by μ, with L = √2 (Jin, He & Dai 2023, Lemma 4)."""
         distance = 2 * _STEP_SIZE * math.sqrt(2) / _BATCH
         return distance / claimed_mu(self.budget)
 
     def single_number_variant(self) -> None:
-        """Return None, since a chain has at least two classes; see Subject.single_number_variant."""
+        """Return None, because a chain has at least two classes; see Subject.single_number_variant."""
 
     def vault(self, records: Records, ledger: Ledger) -> Vault:
         """Return a vault over the records; see Subject.vault."""
@@ -77,15 +76,15 @@ class Chains:
 
     def queries(self, records: Records) -> tuple[list[Query], Query]:
         """Return the paid queries and one beyond the budget; see Subject.queries."""
-        *paid, beyond = _queries(len(records) // (_BATCH * _PERIOD) + 1)
-        return paid, beyond
+        *paid, excess = _queries(len(records) // (_BATCH * _PERIOD) + 1)
+        return paid, excess
 
     def worlds(self) -> Mapping[str, Records]:
         """Return the data sets; see Subject.worlds."""
-        found = {
+        worlds = {
             name: _alternating_records(length) for name, length in (("zero", 0.0), ("in the ball", 0.5), ("huge", 1e6))
         }
-        return {**found, "canaries": self.canary_records(np.ones(_CHAINS, dtype=bool))}
+        return {**worlds, "canaries": self.canary_records(np.ones(_CHAINS, dtype=bool))}
 
     def p_values(self, records: Records, sighting: Sighting) -> dict[str, float]:
         """Return p-values for the stated law; see Subject.p_values."""
@@ -96,25 +95,26 @@ class Chains:
         """Return the records for the given coins; see Subject.canary_records."""
         features = np.zeros((_CHAINS * _BATCH * _PERIOD, _KERNEL.features))
         labels = np.zeros(len(features), dtype=np.int64)
-        places = np.arange(1, _CHAINS + 1) * _BATCH * _PERIOD - 1
-        features[places, np.where(coins, 0, 1)] = 1.0
-        labels[places] = np.where(coins, 0, 1)
+        positions = np.arange(1, _CHAINS + 1) * _BATCH * _PERIOD - 1
+        features[positions, np.where(coins, 0, 1)] = 1.0
+        labels[positions] = np.where(coins, 0, 1)
         return Records(features, labels)
 
     def scores(self, sighting: Sighting) -> Floats:
         """Return each release's position between the chain ends of its canary's two worlds; see Subject.scores."""
         first, second = (self.canary_records(np.full(_CHAINS, world)) for world in (True, False))
-        found = []
+        scores = []
         for slot, (value, point) in enumerate(zip(sighting.values, sighting.points, strict=True)):
-            there, here = _chain_end(first, slot, point), _chain_end(second, slot, point)
-            found.append(float((value - here) @ (there - here) / ((there - here) @ (there - here))))
-        return np.array(found)
+            first_end, second_end = _chain_end(first, slot, point), _chain_end(second, slot, point)
+            axis = first_end - second_end
+            scores.append(float((value - second_end) @ axis / (axis @ axis)))
+        return np.array(scores)
 
 
 def _queries(count: int) -> list[Query]:
     weights = np.zeros((_KERNEL.features, _KERNEL.classes))
-    weights[0] = -_SURE, _SURE
-    weights[1] = _SURE, -_SURE
+    weights[0] = -_CERTAIN_WEIGHT, _CERTAIN_WEIGHT
+    weights[1] = _CERTAIN_WEIGHT, -_CERTAIN_WEIGHT
     point = np.concatenate([np.zeros(_KERNEL.size), weights.ravel()])
     return [Query(AUDITED, "chain", slot, point) for slot in range(count)]
 
@@ -129,12 +129,12 @@ def _alternating_records(length: float) -> Records:
 
 def _chain_end(records: Records, slot: int, point: Floats) -> Floats:
     """Return a chain's final model, computed as in the paper's listing."""
-    local, everybody = point[: _KERNEL.size].copy(), point[_KERNEL.size :]
+    local, shared = point[: _KERNEL.size].copy(), point[_KERNEL.size :]
     first = slot * _BATCH * _PERIOD
     for step in range(_PERIOD - 1):
         local -= 2 * _STEP_SIZE * _gradient(records, first + step * _BATCH, local)
-    last = _gradient(records, first + (_PERIOD - 1) * _BATCH, everybody)
-    end: Floats = (everybody + local) / 2 - _STEP_SIZE * last
+    last = _gradient(records, first + (_PERIOD - 1) * _BATCH, shared)
+    end: Floats = (shared + local) / 2 - _STEP_SIZE * last
     return end
 
 
@@ -142,6 +142,6 @@ def _gradient(records: Records, start: int, weights: Floats) -> Floats:
     batch = slice(start, start + _BATCH)
     features = records.features[batch]
     features = features / np.maximum(1.0, np.sqrt((features**2).sum(axis=1, keepdims=True)))
-    found = _KERNEL.gradients(weights[np.newaxis], features[np.newaxis], records.labels[np.newaxis, batch])
-    mean: Floats = found[0].mean(axis=0)
+    gradients = _KERNEL.gradients(weights[np.newaxis], features[np.newaxis], records.labels[np.newaxis, batch])
+    mean: Floats = gradients[0].mean(axis=0)
     return mean

@@ -35,7 +35,7 @@ from sottovoce_lab.auditor.wiretap import PEERS, Frame, overhear
 S = TypeVar("S", bound=Signed)
 
 _UNIT = 2.0**40
-_FINEST = 40  # the finest setting of share_bits, at which a share reveals the most
+_FINEST_SHARE_BITS = 40  # the finest setting of share_bits, at which a share reveals the most
 _RATE = 1e-5  # small enough that the model, and hence each canary's gradient, stays close to its initial value
 _SECONDS = 5.5  # a period is one second
 _GOLF_SECONDS = 2.5  # enough for two messages with all records, one to each peer
@@ -45,10 +45,8 @@ def push_sum(terms: GradientTerms, size: int, thresholds: Thresholds | None = No
     """Return an observer that inverts push-sum.
 
     The peers send everything back, so consecutive shares differ only by the vault's answer. A share reveals the
-    numerator
-    to within 2^-40, so the observer knows a release, and the point of the next one, to within a millionth of the noise.
-    If
-    devices also mix the threshold, it is part of the point.
+    numerator to within 2^-40, so the observer knows a release, and the point of the next one, to within a millionth of
+    the noise. If devices also mix the threshold, it is part of the point.
     """
     return _steps(terms, size, thresholds, _masses)
 
@@ -56,9 +54,8 @@ def push_sum(terms: GradientTerms, size: int, thresholds: Thresholds | None = No
 def contributions(terms: GradientTerms, size: int, thresholds: Thresholds | None = None) -> Watch:
     """Return an observer that inverts contributions.
 
-    Each contribution adds the vault's answers since the previous one, which is a single answer here, because that
-    reveals
-    the most.
+    Each contribution adds the vault's answers since the previous contribution. Here that is a single answer, which
+    reveals the most.
     """
     return _steps(terms, size, thresholds, _sums)
 
@@ -69,20 +66,23 @@ def averaging_in_pairs(terms: GradientTerms, size: int, thresholds: Thresholds |
 
 
 def _steps(
-    terms: GradientTerms, size: int, thresholds: Thresholds | None, seen: Callable[[Schedule, Vault], Floats]
+    terms: GradientTerms,
+    size: int,
+    thresholds: Thresholds | None,
+    recover_numerators: Callable[[Schedule, Vault], Floats],
 ) -> Watch:
     steps = terms.releases
-    schedule = Schedule(terms.learner, size, 1.0, steps, _RATE, 0.0, 1.0, 1, thresholds, share_bits=_FINEST)
+    schedule = Schedule(terms.learner, size, 1.0, steps, _RATE, 0.0, 1.0, 1, thresholds, share_bits=_FINEST_SHARE_BITS)
 
     def watch(vault: Vault, count: int) -> Sighting:
         del count  # a peer cannot see how many records there are
         values: list[Floats] = []
         points: list[Floats] = []
-        for before, numerator in pairwise(seen(schedule, vault)):
-            estimate = before / _UNIT
-            beside = () if thresholds is None else (thresholds.threshold_at(len(points), steps, estimate),)
-            points.append(np.append(estimate[:size], beside))
-            values.append(_release_of_step((before - numerator) / _UNIT, points[-1], thresholds))
+        for previous, numerator in pairwise(recover_numerators(schedule, vault)):
+            estimate = previous / _UNIT
+            threshold = [] if thresholds is None else [thresholds.threshold_at(len(points), steps, estimate)]
+            points.append(np.append(estimate[:size], threshold))
+            values.append(_release_of_step((previous - numerator) / _UNIT, points[-1], thresholds))
         return Sighting(np.array(values), np.array(points))
 
     return watch
@@ -90,7 +90,7 @@ def _steps(
 
 def average(size: int) -> Watch:
     """Return an observer that inverts averaging, in which the first share is half of the only release."""
-    schedule = Schedule(AUDITED, size, 1.0, 1, -1.0, 0.0, 1.0, 1, None, asks="mean", share_bits=_FINEST)
+    schedule = Schedule(AUDITED, size, 1.0, 1, -1.0, 0.0, 1.0, 1, None, asks="mean", share_bits=_FINEST_SHARE_BITS)
 
     def watch(vault: Vault, count: int) -> Sighting:
         del count  # a peer cannot see how many records there are
@@ -104,12 +104,12 @@ def _masses(schedule: Schedule, vault: Vault) -> Floats:
 
     The numerator is twice the share that the device sends.
     """
-    found: list[Floats] = []
+    numerators: list[Floats] = []
     for frame in overhear(PushSum(schedule), vault, schedule.steps + 0.5, lambda share: share):
         if not isinstance(frame.message, PushSumShare):
             raise _unexpected_message(frame)
-        found.append(2 * frame.message.numerator.astype(np.float64))
-    return np.array(found)
+        numerators.append(2 * frame.message.numerator.astype(np.float64))
+    return np.array(numerators)
 
 
 def _sums(schedule: Schedule, vault: Vault) -> Floats:
@@ -127,36 +127,38 @@ def _sums(schedule: Schedule, vault: Vault) -> Floats:
         dishonest=0.0,
         stride=1,
     )
-    seen = [learner.estimate(learner.fresh()) * _UNIT]
-    found: dict[int, Floats] = {}
+    numerators = [learner.estimate(learner.fresh()) * _UNIT]
+    sums: dict[int, Floats] = {}
     for frame in overhear(learner, vault, schedule.steps + 0.5):
         if not isinstance(frame.message, Contributions):
             raise _unexpected_message(frame)
-        found |= {one.steps: seen[0] - one.numerator for one in frame.message.contributions}
+        sums |= {
+            contribution.steps: numerators[0] - contribution.numerator for contribution in frame.message.contributions
+        }
     for steps in range(1, schedule.steps + 1):
-        seen.append(found.get(steps, seen[-1]))  # a skipped step shows up as no change
-    return np.array(seen)
+        numerators.append(sums.get(steps, numerators[-1]))  # a skipped step shows up as no change
+    return np.array(numerators)
 
 
 def _models(schedule: Schedule, vault: Vault) -> Floats:
     """Return the device's model before each step and after the last one, float64[steps + 1, width]."""
     learner = Pairwise(schedule, np.zeros(schedule.size), reach=math.inf, max_steps=schedule.steps)
-    found: list[Floats] = []
+    numerators: list[Floats] = []
     for frame in overhear(learner, vault, schedule.steps + 0.5):
         if not isinstance(frame.message, Proposal):
             raise _unexpected_message(frame)
-        found.append(frame.message.numerator.astype(np.float64))
-    return np.array(found)
+        numerators.append(frame.message.numerator.astype(np.float64))
+    return np.array(numerators)
 
 
-def _release_of_step(moved: Floats, point: Floats, thresholds: Thresholds | None) -> Floats:
+def _release_of_step(change: Floats, point: Floats, thresholds: Thresholds | None) -> Floats:
     """Return the release that explains how the model changed in one step."""
     if thresholds is None:
-        return moved / _RATE
-    rest = math.sqrt(1 - BIT_SHARE**2) if thresholds.rule == "quantile" else 1.0
+        return change / _RATE
+    gradient_share = math.sqrt(1 - BIT_SHARE**2) if thresholds.rule == "quantile" else 1.0
     size, threshold = len(point) - 1, float(point[-1])
-    bits = BIT_SHARE * (2 * (moved[size:] / THRESHOLD_RATE + thresholds.target) - 1)
-    return np.append(moved[:size] * rest / (_RATE * threshold), bits)
+    bits = BIT_SHARE * (2 * (change[size:] / THRESHOLD_RATE + thresholds.target) - 1)
+    return np.append(change[:size] * gradient_share / (_RATE * threshold), bits)
 
 
 def golf(scheme: Scheme) -> Watch:

@@ -29,24 +29,24 @@ class Means:
     Attributes:
         terms: the vault's terms.
         budget: the device's budget.
-        over: recovers the releases from the messages; None to query the vault directly.
+        observer: recovers the releases from the messages; None to query the vault directly.
     """
 
     terms: MeanTerms
     budget: Budget
-    over: Watch | None = None
+    observer: Watch | None = None
 
     shape = Gaussians()
     threshold = 0.5
     hit = 0.5
-    enough = 8192
+    default_trials = 8192
     canaries = 1
     grid = None
 
     @property
-    def seen(self) -> str:
-        """The kind of observation, `release` or `wire`; see Subject.seen."""
-        return "release" if self.over is None else "wire"
+    def observation(self) -> str:
+        """The kind of observation, `release` or `wire`; see Subject.observation."""
+        return "release" if self.observer is None else "wire"
 
     @property
     def played(self) -> dict[str, Any]:
@@ -65,7 +65,7 @@ class Means:
 
     def single_number_variant(self) -> "Means":
         """Return a variant that releases single numbers; see Subject.single_number_variant."""
-        return replace(self, terms=replace(self.terms, profile=replace(self.terms.profile, width=1)), over=None)
+        return replace(self, terms=replace(self.terms, profile=replace(self.terms.profile, width=1)), observer=None)
 
     def vault(self, records: Records, ledger: Ledger) -> Vault:
         """Return a vault over the records; see Subject.vault."""
@@ -73,7 +73,7 @@ class Means:
 
     def watch(self, vault: Vault, count: int) -> Sighting:
         """Return the observer's view of a run; see Subject.watch."""
-        return self.over(vault, count) if self.over else ask_vault(vault, [_query(0)])
+        return self.observer(vault, count) if self.observer else ask_vault(vault, [_query(0)])
 
     def queries(self, records: Records) -> tuple[list[Query], Query]:
         """Return the paid queries and one beyond the budget; see Subject.queries."""
@@ -84,7 +84,7 @@ class Means:
         clip = self.terms.profile.bound
         lengths = {"zero": 0.0, "at the clip": clip, "a tenth beyond": 1.1 * clip, "huge": _HUGE}
         return {"empty": self._diagonal_records(0, 0.0)} | {
-            name: self._diagonal_records(_RECORDS, far) for name, far in lengths.items()
+            name: self._diagonal_records(_RECORDS, length) for name, length in lengths.items()
         }
 
     def p_values(self, records: Records, sighting: Sighting) -> dict[str, float]:
@@ -97,8 +97,8 @@ class Means:
 
     def scores(self, sighting: Sighting) -> Floats:
         """Return the release's position between 0 and the canary's vector; see Subject.scores."""
-        there = self._exact(self._diagonal_records(_RECORDS, _HUGE))
-        scores: Floats = sighting.values @ there / (there @ there)
+        target = self._exact(self._diagonal_records(_RECORDS, _HUGE))
+        scores: Floats = sighting.values @ target / (target @ target)
         return scores
 
     def _diagonal_records(self, count: int, length: float) -> Records:

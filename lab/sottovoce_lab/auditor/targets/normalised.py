@@ -36,7 +36,7 @@ class NormalisedSums(GaussianSums):
 
     def single_number_variant(self) -> "NormalisedSums":
         """Return a variant that releases single numbers: under the rule `decay`, which adds no bit; see Subject."""
-        return replace(self, kernel=type(self.kernel)(1, 1), over=None, rule="decay")
+        return replace(self, kernel=type(self.kernel)(1, 1), observer=None, rule="decay")
 
     @override
     def vault(self, records: Records, ledger: Ledger) -> Vault:
@@ -48,7 +48,7 @@ class NormalisedSums(GaussianSums):
         return self.kernel.size + (self.rule == "quantile")
 
     def _distinct_coordinates(self, rows: Floats) -> Floats:
-        """Return the rows without the bit, which is a coordinate that all canaries share."""
+        """Return the rows without the bit, a coordinate that all canaries share."""
         return rows[:, : self.kernel.size]
 
     def _queries(self, count: int) -> list[Query]:
@@ -58,7 +58,7 @@ class NormalisedSums(GaussianSums):
             for slot in range(count)
         ]
 
-    def _clipped(self, point: Floats, records: Records) -> Floats:
+    def _clipped_gradients(self, point: Floats, records: Records) -> Floats:
         """Return each record's contribution, float64[n, numbers per release], computed by the auditor's own code."""
         model, threshold = point[:-1], float(point[-1])
         features, labels = records.features[np.newaxis], records.labels[np.newaxis]

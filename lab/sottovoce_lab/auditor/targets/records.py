@@ -27,7 +27,7 @@ FEATURES = 8
 CLASSES = 3
 _RECORDS = 200
 _NEAR = 0.9  # threshold as a fraction of ε, because events with the largest likelihood ratio shift the odds most
-_EACH = 64  # number of releases per world in the noise game
+_RELEASES_PER_WORLD = 64  # number of releases per world in the noise game
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,17 +37,17 @@ class PublishedRecords:
     Attributes:
         scheme: the record perturbation scheme.
         budget: the device's budget.
-        over: recovers the releases from the messages; None to query the vault directly.
+        observer: recovers the releases from the messages; None to query the vault directly.
     """
 
     scheme: Scheme
     budget: Budget
-    over: Watch | None = None
+    observer: Watch | None = None
 
     @property
-    def seen(self) -> str:
-        """The kind of observation, `release` or `wire`; see Subject.seen."""
-        return "release" if self.over is None else "wire"
+    def observation(self) -> str:
+        """The kind of observation, `release` or `wire`; see Subject.observation."""
+        return "release" if self.observer is None else "wire"
 
     @property
     def played(self) -> dict[str, Any]:
@@ -61,7 +61,7 @@ class PublishedRecords:
 
     @property
     def shape(self) -> None:
-        """None, since a pure ε claim needs no shape; see Subject.shape."""
+        """None, because a pure ε claim needs no shape; see Subject.shape."""
 
     @property
     def threshold(self) -> float:
@@ -74,8 +74,8 @@ class PublishedRecords:
         return self.law.hit ** (self.scheme.copies if isinstance(self.scheme, LaplaceCopies) else 1)
 
     @property
-    def enough(self) -> int:
-        """The default number of canaries; see Subject.enough."""
+    def default_trials(self) -> int:
+        """The default number of canaries; see Subject.default_trials."""
         return 16384
 
     @property
@@ -107,7 +107,7 @@ class PublishedRecords:
     def single_number_variant(self) -> "PublishedRecords":
         """Return a subject whose records are single numbers; see Subject.single_number_variant."""
         narrow = scheme(self.scheme.name, 1, 2, self.scheme.epsilon)
-        return replace(self, scheme=narrow, over=None)
+        return replace(self, scheme=narrow, observer=None)
 
     def vault(self, records: Records, ledger: Ledger) -> Vault:
         """Return a vault over the records; see Subject.vault."""
@@ -116,18 +116,18 @@ class PublishedRecords:
 
     def watch(self, vault: Vault, count: int) -> Sighting:
         """Return the observer's view of a run; see Subject.watch."""
-        return self.over(vault, count) if self.over else self._ask(vault, count)
+        return self.observer(vault, count) if self.observer else self._ask(vault, count)
 
     def queries(self, records: Records) -> tuple[list[Query], Query]:
         """Return the paid queries and one beyond the budget; see Subject.queries."""
-        *paid, beyond = _queries(len(records) + 1)
-        return paid, beyond
+        *paid, excess = _queries(len(records) + 1)
+        return paid, excess
 
     def worlds(self) -> Mapping[str, Records]:
         """Return the data sets; see Subject.worlds."""
         lengths = {"length 1": 1.0, "a tenth longer": 1.1, "huge": 1e9}
         return {
-            name: self._records(np.full(_EACH, length)) for name, length in lengths.items()
+            name: self._records(np.full(_RELEASES_PER_WORLD, length)) for name, length in lengths.items()
         } | self._zero_length_records()
 
     def p_values(self, records: Records, sighting: Sighting) -> dict[str, float]:
@@ -140,26 +140,26 @@ class PublishedRecords:
 
     def scores(self, sighting: Sighting) -> Floats:
         """Return the canaries' scores; see Subject.scores."""
-        both = (self._exact(self._records(np.full(len(sighting.values), sign))) for sign in (1.0, -1.0))
-        return self.law.score(sighting.values, *both)
+        exact_values = (self._exact(self._records(np.full(len(sighting.values), sign))) for sign in (1.0, -1.0))
+        return self.law.score(sighting.values, *exact_values)
 
     def _ask(self, vault: Vault, count: int) -> Sighting:
-        """Return the vault's answers, with the label, which is the first coordinate, converted back to units of 1."""
+        """Return the vault's answers, with the label (the first coordinate) converted back to units of 1."""
         values = ask_vault(vault, _queries(count)).values
         if isinstance(self.scheme, LabelledPrivUnit):
             values[:, 0] *= 2.0**-self.scheme.exponent
         return Sighting(values, np.empty((count, 0)))
 
     def _zero_length_records(self) -> dict[str, Records]:
-        """Return zero-length records if the law adds noise, since it must add as much to them as to others."""
-        return {"zero": self._records(np.zeros(_EACH))} if isinstance(self.law, MaxNorm) else {}
+        """Return zero-length records if the law adds noise, because it must add as much to them as to others."""
+        return {"zero": self._records(np.zeros(_RELEASES_PER_WORLD))} if isinstance(self.law, MaxNorm) else {}
 
     def _records(self, lengths: Floats) -> Records:
         """Return records along the first feature. With randomised response, the label also differs between worlds."""
         features = np.zeros((len(lengths), self.scheme.features))
         features[:, 0] = lengths
-        other = isinstance(self.scheme, LabelledPrivUnit)
-        return Records(features, np.where((lengths < 0) & other, 1, 0).astype(np.int64))
+        changes_label = isinstance(self.scheme, LabelledPrivUnit)
+        return Records(features, np.where((lengths < 0) & changes_label, 1, 0).astype(np.int64))
 
     def _exact(self, records: Records) -> Floats:
         """Return each record's noise-free release, float64[n, P]."""

@@ -41,17 +41,17 @@ def watch(terms: GradientTerms, size: int, algorithm: Algorithm) -> Watch:
     answering = isinstance(algorithm, Pdsl | DpCga)
     step_first = algorithm.widths[0] == 0  # the first message already includes one step
 
-    def echoed(message: Message) -> Message | None:
+    def echo(message: Message) -> Message | None:
         if not isinstance(message, RoundMessage) or message.round > rounds:
             return None
         return replace(message, vectors=message.vectors[:0]) if answering and message.phase == 1 else message
 
-    def watched(vault: Vault, count: int) -> Sighting:
+    def watch_device(vault: Vault, count: int) -> Sighting:
         del count  # neighbours cannot see how many records there are
         zeros = np.zeros(size)
         models: dict[int, Floats] = {0: zeros} if step_first else {}
         answers: dict[int, list[Floats]] = {turn: [] for turn in range(rounds)}
-        for frame in overhear(Rounds(schedule, algorithm, zeros), vault, rounds + 2.5, echoed):
+        for frame in overhear(Rounds(schedule, algorithm, zeros), vault, rounds + 2.5, echo):
             message = _message(frame)
             vectors = message.vectors.astype(np.float64)
             if answering and message.phase == 1 and message.round < rounds:
@@ -60,12 +60,12 @@ def watch(terms: GradientTerms, size: int, algorithm: Algorithm) -> Watch:
                 models.setdefault(message.round + step_first, vectors[0])
         values, points = [], []
         for turn in range(rounds):
-            seen = [(models[turn] - models[turn + 1]) / _RATE, *answers[turn]]
-            values += seen
-            points += [models[turn]] * len(seen)
+            releases = [(models[turn] - models[turn + 1]) / _RATE, *answers[turn]]
+            values += releases
+            points += [models[turn]] * len(releases)
         return Sighting(np.array(values), np.array(points))
 
-    return watched
+    return watch_device
 
 
 def _message(frame: Frame) -> RoundMessage:

@@ -28,8 +28,7 @@ _RATIO = 1.1
 class ScaledNoiseSums:
     """A subject with one canary per device: a record whose gradient length is 1.1 in the first world, 1 in the second.
 
-    The tested law is the one implied by the published (ε, δ), which is Gaussian noise whose scale is the same for all
-    records.
+    The tested law is the one implied by the published (ε, δ): Gaussian noise whose scale is the same for all records.
 
     Attributes:
         epsilon: the published ε.
@@ -39,9 +38,9 @@ class ScaledNoiseSums:
     epsilon: float
     delta: float
     kernel: Softmax = _KERNEL
-    seen: str = "release"
+    observation: str = "release"
     canaries: int = 1
-    enough: int = 500
+    default_trials: int = 500
     threshold: float = math.log(_RATIO) / 2
     hit: float = 1.0
     grid: None = None
@@ -54,7 +53,7 @@ class ScaledNoiseSums:
 
     @property
     def budget(self) -> Budget:
-        """A budget without ε, since the charge for the release is infinite; see Subject.budget."""
+        """A budget without ε, because the charge for the release is infinite; see Subject.budget."""
         return Budget(None, self.delta, "record", "replace-one")
 
     @property
@@ -63,7 +62,7 @@ class ScaledNoiseSums:
         return 1 / gaussian_mu(self.epsilon, self.delta)
 
     def single_number_variant(self) -> None:
-        """Return None, since it takes many coordinates to refute the noise law; see Subject.single_number_variant."""
+        """Return None, because it takes many coordinates to refute the noise law; see Subject.single_number_variant."""
 
     def vault(self, records: Records, ledger: Ledger) -> Vault:
         """Return a vault over the records; see Subject.vault."""

@@ -13,7 +13,7 @@ from sottovoce_lab.auditor.subject import Sighting, Watch
 from sottovoce_lab.auditor.wiretap import PEERS, overhear
 
 _RATE = 1e-5  # small enough that the model, and hence each canary's gradient, stays close to its initial value
-_BEATS = 8.0  # seconds per turn, including the time that the device spends waiting for its peers' turns in vain
+_SECONDS_PER_TURN = 8.0  # includes the time that the device spends waiting in vain for its peers' turns
 
 
 def watch(shipped: SharedModelSchedule, size: int) -> Watch:
@@ -23,18 +23,18 @@ def watch(shipped: SharedModelSchedule, size: int) -> Watch:
     """
     schedule = replace(shipped, period=1.0, law="constant", step_size=_RATE, batch=1, patience=1.0, begins=True)
 
-    def watched(vault: Vault, count: int) -> Sighting:
+    def watch_device(vault: Vault, count: int) -> Sighting:
         del count  # a peer cannot see how many records there are
         device = SharedModel(schedule, "audited", np.zeros(size))
-        told = [
+        models = [
             frame.message.parameters.astype(np.float64)
-            for frame in overhear(device, vault, _BEATS * schedule.turns, _request_model)
+            for frame in overhear(device, vault, _SECONDS_PER_TURN * schedule.turns, _request_model)
             if frame.recipient == PEERS[0] and isinstance(frame.message, SharedModelMessage)
         ]
-        points = np.array([np.zeros(size), *told])
+        points = np.array([np.zeros(size), *models])
         return Sighting((points[:-1] - points[1:]) / _RATE, points[:-1])
 
-    return watched
+    return watch_device
 
 
 def _request_model(message: Message) -> Message | None:

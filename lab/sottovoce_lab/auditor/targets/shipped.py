@@ -36,7 +36,7 @@ from sottovoce_lab.auditor.wiretap import PEERS
 _RECORDS = 256.0
 
 
-def shipped(name: str, fidelity: str, epsilon: float, delta: float) -> Subject:
+def shipped_learner(name: str, fidelity: str, epsilon: float, delta: float) -> Subject:
     """Return the subject for a learner with its shipped defaults and this budget; ε is infinite for a noiseless one.
 
     Raises:
@@ -66,20 +66,20 @@ def shipped(name: str, fidelity: str, epsilon: float, delta: float) -> Subject:
 
 
 def _config(name: str, fidelity: str, epsilon: float, delta: float) -> AgentConfig:
-    known = ALGORITHMS[name]
-    chosen: dict[str, dict[str, Any]] = {
+    algorithm = ALGORITHMS[name]
+    tables: dict[str, dict[str, Any]] = {
         "data": {"source": "digits", "features": 256, "classes": 2, "expected_records": _RECORDS},
         "learner": {"name": name, "fidelity": fidelity},
     }
-    for key, value in known.audit.items():
-        table, _, own = key.partition(".")
-        chosen[table][own] = value
+    for key, value in algorithm.audit.items():
+        table, _, name_in_table = key.partition(".")
+        tables[table][name_in_table] = value
     settings = {
         "agent": {"state": "."},
-        **chosen,
-        "privacy": {"epsilon": math.inf if known.noiseless else epsilon, "delta": delta},
+        **tables,
+        "privacy": {"epsilon": math.inf if algorithm.noiseless else epsilon, "delta": delta},
         "membership": {"sampling": "static"},
-        "transport": {"peers": [{"id": 32 * ear[-1], "address": f"{ear}.invalid:1"} for ear in PEERS]},
+        "transport": {"peers": [{"id": 32 * peer[-1], "address": f"{peer}.invalid:1"} for peer in PEERS]},
     }
     return config_from_tables(settings, "audit")
 
@@ -88,8 +88,8 @@ def _watch(
     config: AgentConfig, family: Family, terms: GradientTerms, size: int, thresholds: Thresholds | None = None
 ) -> Watch:
     """Return the observer for a learner that requests gradient sums."""
-    made, _ = family.learner("audited", learners.Unchecked(), ())
-    match made:
+    learner, _ = family.learner("audited", learners.Unchecked(), ())
+    match learner:
         case Mixer():
             return learners.contributions(terms, size, thresholds)
         case Pairwise():
@@ -97,9 +97,9 @@ def _watch(
         case PushSum():
             return learners.push_sum(terms, size, thresholds)
         case Rounds():
-            return rounds.watch(terms, size, made.algorithm)
+            return rounds.watch(terms, size, learner.algorithm)
         case SharedModel():
-            return shared_model.watch(made.schedule, size)
+            return shared_model.watch(learner.schedule, size)
     raise InternalError(
         f"the audit does not support the messages of learner `{config.learner.name}`: this is a bug; please report it"
     )

@@ -38,11 +38,11 @@ class Streams:
     budget: Budget
     size: int = _CANARIES
 
-    seen = "release"
+    observation = "release"
     shape = Gaussians()
     threshold = 0.5
     hit = 0.5
-    enough = 2048
+    default_trials = 2048
     canaries = _CANARIES
 
     @property
@@ -62,7 +62,7 @@ class Streams:
 
     @property
     def sigma(self) -> float:
-        """σ, which is the clip norm times the weights' L2 norm, divided by μ.
+        """σ: the clip norm times the weights' L2 norm, divided by μ.
 
         All releases that include a window count as one release.
         """
@@ -107,8 +107,8 @@ class Streams:
     def scores(self, sighting: Sighting) -> Floats:
         """Return the weighted sum of all observations of each window; see Subject.scores."""
         lags = np.array(_WEIGHTS) / 2**_BITS
-        seen = [sighting.values[day : day + _BAND, day] @ lags for day in range(_CANARIES)]
-        scores: Floats = np.array(seen) / (_CLIP * (lags @ lags))
+        weighted_sums = [sighting.values[day : day + _BAND, day] @ lags for day in range(_CANARIES)]
+        scores: Floats = np.array(weighted_sums) / (_CLIP * (lags @ lags))
         return scores
 
     def _daily_records(self, days: list[int], totals: list[float]) -> Records:
@@ -123,10 +123,10 @@ class Streams:
             np.add.at(totals, records.windows, records.features)
         lengths = np.sqrt((totals**2).sum(axis=1, keepdims=True))
         totals *= np.minimum(1.0, _CLIP / np.maximum(lengths, _CLIP))
-        found = np.zeros_like(totals)
+        exact = np.zeros_like(totals)
         for lag, weight in enumerate(_WEIGHTS):
-            found[lag:] += weight / 2**_BITS * totals[: _WINDOWS - lag]
-        return found
+            exact[lag:] += weight / 2**_BITS * totals[: _WINDOWS - lag]
+        return exact
 
     def _queries(self) -> list[Query]:
         return [Query(AUDITED, "total", day, np.empty(0)) for day in range(_WINDOWS)]

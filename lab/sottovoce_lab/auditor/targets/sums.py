@@ -38,34 +38,33 @@ class GaussianSums:
     """A subject whose canaries are long records along separate features, so that their gradients are orthogonal.
 
     A canary's record is present in its first world and absent in its second. A device with many canaries plays many
-    games at
-    once, because noise in orthogonal directions is independent.
+    games at once, because noise in orthogonal directions is independent.
 
     Attributes:
         terms: the vault's terms.
         budget: the device's budget.
         kernel: the model.
-        over: recovers the releases from the messages; None to query the vault directly.
+        observer: recovers the releases from the messages; None to query the vault directly.
     """
 
     terms: GradientTerms
     budget: Budget
     kernel: Softmax = _KERNEL
-    over: Watch | None = None
+    observer: Watch | None = None
 
     @property
-    def seen(self) -> str:
-        """The kind of observation, `release` or `wire`; see Subject.seen."""
-        return "release" if self.over is None else "wire"
+    def observation(self) -> str:
+        """The kind of observation, `release` or `wire`; see Subject.observation."""
+        return "release" if self.observer is None else "wire"
 
     @property
     def played(self) -> dict[str, Any]:
         """The public parameters; see Subject.played."""
         terms = self.terms
-        found: dict[str, Any] = {"releases": self.slots, "sampling": terms.sampling, "clip": self.clip}
+        facts: dict[str, Any] = {"releases": self.slots, "sampling": terms.sampling, "clip": self.clip}
         if terms.sampling != "full":
-            found |= {"batch": terms.batch, "of": terms.of}
-        return found
+            facts |= {"batch": terms.batch, "of": terms.of}
+        return facts
 
     @property
     def delta(self) -> float:
@@ -90,8 +89,8 @@ class GaussianSums:
         return 0.5
 
     @property
-    def enough(self) -> int:
-        """The default number of canaries; see Subject.enough."""
+    def default_trials(self) -> int:
+        """The default number of canaries; see Subject.default_trials."""
         return 16384
 
     @property
@@ -127,7 +126,7 @@ class GaussianSums:
     @property
     def grid(self) -> float | None:
         """The grid step by the public rule: the largest power of two up to σ / 2^12 and C / (2^8 √P)."""
-        if self.over is not None:
+        if self.observer is not None:
             return None
         finest = min(self.sigma / 2**12, self._length / 2**8 / math.sqrt(self._numbers))
         return 2.0 ** math.floor(math.log2(finest))
@@ -139,7 +138,7 @@ class GaussianSums:
 
     def single_number_variant(self) -> "GaussianSums":
         """Return a subject that releases a single number, with gradients of 0; see Subject.single_number_variant."""
-        return replace(self, kernel=Softmax(1, 1), over=None)
+        return replace(self, kernel=Softmax(1, 1), observer=None)
 
     def vault(self, records: Records, ledger: Ledger) -> Vault:
         """Return a vault over the records; see Subject.vault."""
@@ -147,12 +146,12 @@ class GaussianSums:
 
     def watch(self, vault: Vault, count: int) -> Sighting:
         """Return the observer's view of a run; see Subject.watch."""
-        return self.over(vault, count) if self.over else ask_vault(vault, self._queries(self.slots))
+        return self.observer(vault, count) if self.observer else ask_vault(vault, self._queries(self.slots))
 
     def queries(self, records: Records) -> tuple[list[Query], Query]:
         """Return the paid queries and one beyond the budget; see Subject.queries."""
-        *paid, beyond = self._queries(self.slots + 1)
-        return paid, beyond
+        *paid, excess = self._queries(self.slots + 1)
+        return paid, excess
 
     def worlds(self) -> Mapping[str, Records]:
         """Return the data sets; see Subject.worlds."""
@@ -171,7 +170,7 @@ class GaussianSums:
 
     def p_values(self, records: Records, sighting: Sighting) -> dict[str, float]:
         """Return p-values for the stated law; see Subject.p_values."""
-        parts = [self._clipped(point, records) for point in sighting.points]
+        parts = [self._clipped_gradients(point, records) for point in sighting.points]
         if self.terms.sampling == "full" or not any(part.any() for part in parts):
             return Gaussian(self.sigma).p_values(sighting.values, np.stack([part.sum(axis=0) for part in parts]))
         return self._batch_p_values(sighting.values, parts)
@@ -182,10 +181,10 @@ class GaussianSums:
 
     def scores(self, sighting: Sighting) -> Floats:
         """Return the canaries' scores. The auditor knows each record's block, but no batches; see Subject.scores."""
-        total, every, variance = np.zeros(self.canaries), self._all_canaries(), self.sigma**2
+        total, canaries, variance = np.zeros(self.canaries), self._all_canaries(), self.sigma**2
         blocks = self._block_of_each(sighting.key)
         for slot, (value, point) in enumerate(zip(sighting.values, sighting.points, strict=True)):
-            rows = self._distinct_coordinates(self._clipped(point, every))
+            rows = self._distinct_coordinates(self._clipped_gradients(point, canaries))
             ratios = (rows @ value[: rows.shape[1]] - (rows**2).sum(axis=1) / 2) / variance
             if self.rate < 1:
                 ratios = np.logaddexp(math.log1p(-self.rate), math.log(self.rate) + ratios)
@@ -208,31 +207,29 @@ class GaussianSums:
         if self._blocks == 1 or identities is None:
             return np.zeros(self.canaries, dtype=np.int64)
         hashes = [blake2b(row.tobytes(), digest_size=4, key=key).digest() for row in identities]
-        return np.array([int.from_bytes(of, "big") * self._blocks >> 32 for of in hashes], dtype=np.int64)
+        return np.array([int.from_bytes(digest, "big") * self._blocks >> 32 for digest in hashes], dtype=np.int64)
 
     def _batch_p_values(self, values: Floats, parts: list[Floats]) -> dict[str, float]:
         """Return p-values for sums over unknown batches of records whose contributions all lie along one direction.
 
         Orthogonal to that direction, releases consist only of noise. Along it, the total over all releases is noise
-        plus a value
-        between the smallest and the largest possible sum. With blocks, that value is known exactly, because each record
-        is in
-        one block per pass.
+        plus a value between the smallest and the largest possible sum. With blocks, that value is known exactly,
+        because each record is in one block per pass.
         """
-        every = np.concatenate(parts)
-        longest = every[int((every**2).sum(axis=1).argmax())]
-        along = longest / math.sqrt(float(longest @ longest))
-        mirror = along - np.eye(1, len(along))[0]  # reflecting along `mirror` maps `along` to the first axis
-        turned = values if not mirror.any() else values - np.outer(values @ mirror, mirror) * (2 / (mirror @ mirror))
-        lengths = np.stack([part @ along for part in parts])  # float64[slots, n]
+        contributions = np.concatenate(parts)
+        longest = contributions[int((contributions**2).sum(axis=1).argmax())]
+        direction = longest / math.sqrt(float(longest @ longest))
+        mirror = direction - np.eye(1, len(direction))[0]  # reflecting along it maps `direction` to the first axis
+        reflected = values if not mirror.any() else values - np.outer(values @ mirror, mirror) * (2 / (mirror @ mirror))
+        lengths = np.stack([part @ direction for part in parts])  # float64[slots, n]
         low, high = float(np.minimum(lengths, 0).sum()), float(np.maximum(lengths, 0).sum())
         if self.terms.sampling == "blocks":
             low = high = (low + high) / self._blocks
         spread = self.sigma * math.sqrt(len(values))
-        total = float(turned[:, 0].sum())
-        outside = min(1.0, 2 * min(phi((total - low) / spread), phi((high - total) / spread)))
-        across = Gaussian(self.sigma).p_values(turned[:, 1:], np.zeros_like(turned[:, 1:]))
-        return {**across, "place": outside}
+        total = float(reflected[:, 0].sum())
+        total_p_value = min(1.0, 2 * min(phi((total - low) / spread), phi((high - total) / spread)))
+        orthogonal = Gaussian(self.sigma).p_values(reflected[:, 1:], np.zeros_like(reflected[:, 1:]))
+        return {**orthogonal, "place": total_p_value}
 
     def _distinct_coordinates(self, rows: Floats) -> Floats:
         """Return those coordinates of the canaries' contributions in which no two canaries overlap."""
@@ -252,7 +249,7 @@ class GaussianSums:
         start = np.zeros(self.kernel.size)
         return [Query(self.terms.learner, "gradient", slot, start) for slot in range(count)]
 
-    def _clipped(self, point: Floats, records: Records) -> Floats:
+    def _clipped_gradients(self, point: Floats, records: Records) -> Floats:
         """Return each record's clipped gradient at the point, float64[n, P]."""
         rows: Floats = self.kernel.gradients(
             point[np.newaxis], records.features[np.newaxis], records.labels[np.newaxis]

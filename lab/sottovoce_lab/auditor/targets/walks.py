@@ -1,4 +1,4 @@
-"""Subject for the mechanism `k-norm` and the learner `gradient-walk`: one-vs-all gradient sums with a pure ε."""
+"""Subject for the mechanism `k-norm` and the learner `gradient-walk`: one-vs-all gradient sums under a pure ε."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -32,19 +32,19 @@ class VisitSums:
     Attributes:
         law_name: `joint` for joint noise over a feature's copies, or `copies` for the paper's ε/c per copy.
         budget: the device's budget.
-        over: recovers the releases from the messages; None to query the vault directly.
+        observer: recovers the releases from the messages; None to query the vault directly.
         features: the number of features d.
     """
 
     law_name: Literal["joint", "copies"]
     budget: Budget
-    over: Watch | None = None
+    observer: Watch | None = None
     features: int = FEATURES
 
     @property
-    def seen(self) -> str:
-        """The kind of observation, `release` or `wire`; see Subject.seen."""
-        return "release" if self.over is None else "wire"
+    def observation(self) -> str:
+        """The kind of observation, `release` or `wire`; see Subject.observation."""
+        return "release" if self.observer is None else "wire"
 
     @property
     def played(self) -> dict[str, Any]:
@@ -58,7 +58,7 @@ class VisitSums:
 
     @property
     def shape(self) -> None:
-        """None, since a pure ε claim needs no shape; see Subject.shape."""
+        """None, because a pure ε claim needs no shape; see Subject.shape."""
 
     @property
     def threshold(self) -> float:
@@ -71,8 +71,8 @@ class VisitSums:
         return self.law.hit ** (1 if self.law_name == "joint" else copies(CLASSES))
 
     @property
-    def enough(self) -> int:
-        """The default number of canaries; see Subject.enough."""
+    def default_trials(self) -> int:
+        """The default number of canaries; see Subject.default_trials."""
         return 8192
 
     @property
@@ -82,7 +82,7 @@ class VisitSums:
 
     @property
     def grid(self) -> float | None:
-        """None, since the vault chooses the grid step and other subjects check the low bits; see Subject.grid."""
+        """None, because the vault chooses the grid step and other subjects check the low bits; see Subject.grid."""
         return None
 
     @property
@@ -95,7 +95,7 @@ class VisitSums:
 
     def single_number_variant(self) -> "VisitSums":
         """Return a subject whose records are single numbers; see Subject.single_number_variant."""
-        return replace(self, features=1, over=None)
+        return replace(self, features=1, observer=None)
 
     def vault(self, records: Records, ledger: Ledger) -> Vault:
         """Return a vault over the records; see Subject.vault."""
@@ -106,10 +106,10 @@ class VisitSums:
 
     def watch(self, vault: Vault, count: int) -> Sighting:
         """Return the observer's view, without each answer's last number, the public record count; see Subject."""
-        if self.over:
-            return self.over(vault, count)
-        seen = ask_vault(vault, [self._query(0)])
-        return replace(seen, values=seen.values[:, :-1])
+        if self.observer:
+            return self.observer(vault, count)
+        sighting = ask_vault(vault, [self._query(0)])
+        return replace(sighting, values=sighting.values[:, :-1])
 
     def queries(self, records: Records) -> tuple[list[Query], Query]:
         """Return the paid queries and one beyond the budget; see Subject.queries."""
@@ -140,9 +140,9 @@ class VisitSums:
 
     def scores(self, sighting: Sighting) -> Floats:
         """Return one score per feature, computed jointly from all its copies; see Subject.scores."""
-        seen = sighting.values.reshape(-1, self.features).T
-        sides = np.broadcast_to(targets(np.array([0]), CLASSES), seen.shape)
-        return self.law.score(seen, sides, -sides)
+        values = sighting.values.reshape(-1, self.features).T
+        sides = np.broadcast_to(targets(np.array([0]), CLASSES), values.shape)
+        return self.law.score(values, sides, -sides)
 
     def _records(self, features: Floats) -> Records:
         return Records(features, np.zeros(len(features), dtype=np.int64))

@@ -1,1 +1,1 @@
-"""Layers, each of which defines its declaration, shapes, forward pass and backward pass."""
+"""Layers; each defines its declaration, shapes, forward pass and backward pass."""

@@ -16,7 +16,7 @@ class _Elementwise(Declared, frozen=True):
     passes: ClassVar[bool] = False
 
     def output(self, shape: Shape) -> Shape:
-        """Return the input shape, which is also the output shape; see Layer.output."""
+        """Return the output shape, the same as the input shape; see Layer.output."""
         return shape
 
     def parameters(self, shape: Shape, *, rectified: bool) -> tuple[ParameterFacts, ...]:

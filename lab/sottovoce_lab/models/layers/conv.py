@@ -6,12 +6,12 @@ from typing import ClassVar
 
 from sottovoce.kernels.onnx.facts import ParameterFacts
 
-from sottovoce_lab.models.clipping import Contribution, Factored, Materialised, Turned
+from sottovoce_lab.models.clipping import Contribution, Factored, Materialised, Transposed
 from sottovoce_lab.models.layers.layer import Count, Declared, Pullback, Shape, constant, uniform_weight
 from sottovoce_lab.models.layers.windows import Border, Pair, Windows, windows
 from sottovoce_lab.models.tape import Tape, Value
 
-_FEW = 12
+_MIN_ROWS = 12
 """Approximate row count below which a matrix product is slow, because it processes this many rows at once."""
 
 
@@ -21,7 +21,7 @@ class Conv2d(Declared, frozen=True, tag="conv2d"):
     Attributes:
         filters: the number of output channels.
         kernel: the filter size, as one number or as height and width.
-        stride: the distance between consecutive places.
+        stride: the distance between consecutive positions.
         padding: the number of zeros on each side.
         bias: whether the layer has a bias b.
     """
@@ -37,15 +37,15 @@ class Conv2d(Declared, frozen=True, tag="conv2d"):
 
     def output(self, shape: Shape) -> Shape:
         """Return the output shape; see Layer.output."""
-        return (self.filters, *self._windows(shape).places)
+        return (self.filters, *self._windows(shape).positions)
 
     def parameters(self, shape: Shape, *, rectified: bool) -> tuple[ParameterFacts, ...]:
         """Return the weight and the bias, if any; see Layer.parameters."""
-        seen = self._windows(shape)
-        area = prod(seen.kernel)
+        layout = self._windows(shape)
+        area = prod(layout.kernel)
         weight = uniform_weight(
-            (self.filters, seen.channels, *seen.kernel),
-            seen.channels * area,
+            (self.filters, layout.channels, *layout.kernel),
+            layout.channels * area,
             self.filters * area,
             rectified=rectified,
         )
@@ -53,28 +53,30 @@ class Conv2d(Declared, frozen=True, tag="conv2d"):
 
     def apply(self, tape: Tape, x: Value, shape: Shape, weights: Sequence[Value]) -> tuple[Value, Pullback]:
         """Record both passes; see Layer.apply. Gradients: Σ_l D_l ⊗ A_l by w (A_l: input at l), Σ_l D_l by b."""
-        seen = self._windows(shape)
+        layout = self._windows(shape)
 
-        def back(D: Value) -> tuple[Value, Sequence[Contribution]]:
-            by = [self._by_weight(tape, tape.reshape(D, -1, self.filters, prod(seen.places)), x, seen)]
+        def pull_back(D: Value) -> tuple[Value, Sequence[Contribution]]:
+            gradients = [
+                self._weight_gradient(tape, tape.reshape(D, -1, self.filters, prod(layout.positions)), x, layout)
+            ]
             if self.bias:
-                by.append(Materialised(tape.op("ReduceSum", D, tape.integers(2, 3), keepdims=0), self.filters))
-            return seen.spread(tape, D, weights[0]), by
+                gradients.append(Materialised(tape.op("ReduceSum", D, tape.integers(2, 3), keepdims=0), self.filters))
+            return layout.spread(tape, D, weights[0]), gradients
 
-        return tape.op("Conv", x, *weights, **seen.attributes), back
+        return tape.op("Conv", x, *weights, **layout.attributes), pull_back
 
-    def _by_weight(self, tape: Tape, D: Value, x: Value, seen: Windows) -> Contribution:
-        high, wide = seen.kernel
-        M, K, L = self.filters, seen.channels * high * wide, prod(seen.places)
-        rows = seen.rows(tape, x)
+    def _weight_gradient(self, tape: Tape, D: Value, x: Value, layout: Windows) -> Contribution:
+        height, width = layout.kernel
+        M, K, L = self.filters, layout.channels * height * width, prod(layout.positions)
+        rows = layout.rows(tape, x)
         if Factored.is_cheaper(M, K, L):
-            return Factored(D, _side_by_side(tape, rows, seen.channels, wide * L, (K, L)), (M, K, L))
-        if seen.channels * wide < _FEW:
-            rows = [_side_by_side(tape, rows, seen.channels, wide * L, (K, L))]
-        turned, size = tape.op("Transpose", D, perm=[0, 2, 1]), M * K // len(rows)
-        products = (tape.reshape(tape.op("MatMul", row, turned), -1, size) for row in rows)
+            return Factored(D, _side_by_side(tape, rows, layout.channels, width * L, (K, L)), (M, K, L))
+        if layout.channels * width < _MIN_ROWS:
+            rows = [_side_by_side(tape, rows, layout.channels, width * L, (K, L))]
+        transposed, size = tape.op("Transpose", D, perm=[0, 2, 1]), M * K // len(rows)
+        products = (tape.reshape(tape.op("MatMul", row, transposed), -1, size) for row in rows)
         parts = tuple(Materialised(product, size) for product in products)
-        return Turned(parts, groups=seen.channels, filters=M, work=2 * K * L // len(rows))
+        return Transposed(parts, groups=layout.channels, filters=M, work=2 * K * L // len(rows))
 
     def _windows(self, shape: Shape) -> Windows:
         return windows("conv2d", shape, self.kernel, self.stride, self.padding)

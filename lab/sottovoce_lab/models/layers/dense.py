@@ -14,7 +14,7 @@ class Dense(Declared, frozen=True, tag="dense"):
     """A dense layer: y = Wx + b, W[units, inputs].
 
     Attributes:
-        units: the number of units, which is the size of y.
+        units: the number of units, the size of y.
         bias: whether the layer has a bias b.
     """
 
@@ -40,9 +40,9 @@ class Dense(Declared, frozen=True, tag="dense"):
     def apply(self, tape: Tape, x: Value, shape: Shape, weights: Sequence[Value]) -> tuple[Value, Pullback]:
         """Record both passes, with the gradients D ⊗ x by W, D by b and W'D by x; see Layer.apply."""
 
-        def back(D: Value) -> tuple[Value, Sequence[Contribution]]:
-            by_weight = Outer(D, x, (self.units, shape[0]))
-            by = (by_weight, Materialised(D, self.units)) if self.bias else (by_weight,)
-            return tape.op("MatMul", D, weights[0]), by
+        def pull_back(D: Value) -> tuple[Value, Sequence[Contribution]]:
+            weight_gradient = Outer(D, x, (self.units, shape[0]))
+            gradients = (weight_gradient, Materialised(D, self.units)) if self.bias else (weight_gradient,)
+            return tape.op("MatMul", D, weights[0]), gradients
 
-        return tape.op("Gemm", x, *weights, transB=1), back
+        return tape.op("Gemm", x, *weights, transB=1), pull_back

@@ -14,7 +14,7 @@ Shape = tuple[int, ...]
 """Tensor shape for one example: features, or channels × height × width."""
 Count = Annotated[int, Meta(ge=1, le=65_536)]
 Pullback = Callable[[Value], tuple[Value, Sequence[Contribution]]]
-"""Maps per-example loss gradients by a layer's output to the gradients by its input and its parameters."""
+"""Maps per-example loss gradients with respect to a layer's output to those for its input and parameters."""
 
 
 class Layer(Protocol):
@@ -65,8 +65,7 @@ def uniform_weight(shape: Shape, fan_in: int, fan_out: int, *, rectified: bool) 
     """Describe a weight whose initial values are uniform in a range that suits the next layer.
 
     The range is ±√(6 / fan_in) before a ReLU (He et al. 2015), and ±√(6 / (fan_in + fan_out)) elsewhere (Glorot &
-    Bengio
-    2010, equation 16).
+    Bengio 2010, equation 16).
     """
     fan = fan_in if rectified else fan_in + fan_out
     return ParameterFacts("weight", shape, "uniform", sqrt(6 / fan))

@@ -14,7 +14,7 @@ Weights = Mapping[str, Value]
 
 
 @dataclass(frozen=True, slots=True)
-class Placed:
+class PlacedLayer:
     """A layer at a position in a model.
 
     Attributes:
@@ -36,14 +36,14 @@ class Placed:
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """A sequence of layers, each of which processes the previous one's output; an empty chain is the identity.
+    """A sequence of layers; each processes the previous one's output. An empty chain is the identity.
 
     Attributes:
         stages: the layers and blocks, in order.
         input: the first stage's input shape.
     """
 
-    stages: tuple["Placed | Residual", ...]
+    stages: tuple["PlacedLayer | Residual", ...]
     input: Shape
 
     @property
@@ -69,14 +69,14 @@ class Chain:
             x, pullback = stage.apply(tape, x, weights)
             pullbacks.append(pullback)
 
-        def back(D: Value) -> tuple[Value, Sequence[Contribution]]:
+        def pull_back(D: Value) -> tuple[Value, Sequence[Contribution]]:
             contributions: list[Contribution] = []
             for pullback in reversed(pullbacks):
-                D, by = pullback(D)
-                contributions[:0] = by
+                D, gradients = pullback(D)
+                contributions[:0] = gradients
             return D, contributions
 
-        return x, back
+        return x, pull_back
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +93,7 @@ class Residual:
 
     @property
     def output(self) -> Shape:
-        """The block's output shape, which is its body's."""
+        """The block's output shape, the same as its body's."""
         return self.body.output
 
     @property
@@ -108,12 +108,12 @@ class Residual:
 
     def apply(self, tape: Tape, x: Value, weights: Weights) -> tuple[Value, Pullback]:
         """Record both passes; see Layer.apply."""
-        y, by_body = self.body.apply(tape, x, weights)
-        short, by_shortcut = self.shortcut.apply(tape, x, weights)
+        y, pull_back_body = self.body.apply(tape, x, weights)
+        shortcut_output, pull_back_shortcut = self.shortcut.apply(tape, x, weights)
 
-        def back(D: Value) -> tuple[Value, Sequence[Contribution]]:
-            through, first = by_body(D)
-            beside, second = by_shortcut(D)
-            return tape.op("Add", through, beside), (*first, *second)
+        def pull_back(D: Value) -> tuple[Value, Sequence[Contribution]]:
+            body_gradient, body_contributions = pull_back_body(D)
+            shortcut_gradient, shortcut_contributions = pull_back_shortcut(D)
+            return tape.op("Add", body_gradient, shortcut_gradient), (*body_contributions, *shortcut_contributions)
 
-        return tape.op("Add", y, short), back
+        return tape.op("Add", y, shortcut_output), pull_back

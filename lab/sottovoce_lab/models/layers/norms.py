@@ -27,7 +27,7 @@ class _Norm(Declared, frozen=True):
     passes: ClassVar[bool] = True
 
     def output(self, shape: Shape) -> Shape:
-        """Return the input shape, which is also the output shape; see Layer.output."""
+        """Return the output shape, the same as the input shape; see Layer.output."""
         return shape
 
     def parameters(self, shape: Shape, *, rectified: bool) -> tuple[ParameterFacts, ...]:
@@ -38,41 +38,41 @@ class _Norm(Declared, frozen=True):
     def apply(self, tape: Tape, x: Value, shape: Shape, weights: Sequence[Value]) -> tuple[Value, Pullback]:
         """Record both passes; see Layer.apply.
 
-        Let u be x normalised to mean 0 and variance 1. The gradients are Du by γ, D by β and γD by u. The gradient by x
-        is
-        the gradient by u, without its mean and its component along u, multiplied by 1 / √(variance + ε).
+        Let u be x normalised to mean 0 and variance 1. The gradient with respect to γ is Du, that with respect to β is
+        D, and that with respect to u is γD. The gradient with respect to x is the gradient with respect to u, without
+        its mean and its component along u, multiplied by 1 / √(variance + ε).
         """
         scaled, groups = self._scale_shape(shape)
         channels, size = prod(scaled), prod(shape)
 
-        def grouped(value: Value) -> Value:
+        def group(value: Value) -> Value:
             return tape.reshape(value, -1, groups, size // groups)
 
-        def ungrouped(value: Value) -> Value:
+        def ungroup(value: Value) -> Value:
             return tape.reshape(value, -1, channels, size // channels)
 
         def mean(value: Value) -> Value:
             return tape.op("ReduceMean", value, tape.integers(2), keepdims=1)
 
-        centred = tape.op("Sub", grouped(x), mean(grouped(x)))
+        centred = tape.op("Sub", group(x), mean(group(x)))
         variance = mean(tape.op("Mul", centred, centred))
         scale = tape.op("Reciprocal", tape.op("Sqrt", tape.op("Add", variance, tape.constant(_EPSILON))))
         u = tape.op("Mul", centred, scale)
         gamma, beta = (tape.reshape(weight, channels, 1) for weight in weights)
-        y = tape.op("Add", tape.op("Mul", ungrouped(u), gamma), beta)
+        y = tape.op("Add", tape.op("Mul", ungroup(u), gamma), beta)
 
-        def back(D: Value) -> tuple[Value, Sequence[Contribution]]:
-            D = ungrouped(D)
-            by = [
+        def pull_back(D: Value) -> tuple[Value, Sequence[Contribution]]:
+            D = ungroup(D)
+            gradients = [
                 Materialised(tape.op("ReduceSum", part, tape.integers(2), keepdims=0), channels)
-                for part in (tape.op("Mul", D, ungrouped(u)), D)
+                for part in (tape.op("Mul", D, ungroup(u)), D)
             ]
-            by_u = grouped(tape.op("Mul", D, gamma))
-            along = tape.op("Mul", u, mean(tape.op("Mul", by_u, u)))
-            left = tape.op("Sub", tape.op("Sub", by_u, mean(by_u)), along)
-            return tape.reshape(tape.op("Mul", left, scale), -1, *shape), by
+            u_gradient = group(tape.op("Mul", D, gamma))
+            parallel = tape.op("Mul", u, mean(tape.op("Mul", u_gradient, u)))
+            projected = tape.op("Sub", tape.op("Sub", u_gradient, mean(u_gradient)), parallel)
+            return tape.reshape(tape.op("Mul", projected, scale), -1, *shape), gradients
 
-        return tape.reshape(y, -1, *shape), back
+        return tape.reshape(y, -1, *shape), pull_back
 
     def _scale_shape(self, shape: Shape) -> tuple[Shape, int]:
         """Return the shape of γ and β, and the number of groups, for an input shape."""

@@ -14,7 +14,7 @@ from sottovoce_lab.models.tape import Tape, Value
 
 _HUGE = 1e30
 _MAX_COMPARED = 32
-"""Maximum window size for pooling by comparison; above it, one pooling per place is slower than a search."""
+"""Maximum window size for pooling by comparison; above it, one pooling per position is slower than a search."""
 
 
 class _Pool(Declared, frozen=True, kw_only=True):
@@ -28,7 +28,7 @@ class _Pool(Declared, frozen=True, kw_only=True):
 
     def output(self, shape: Shape) -> Shape:
         """Return the output shape; see Layer.output."""
-        return (shape[0], *self._windows(shape).places)
+        return (shape[0], *self._windows(shape).positions)
 
     def parameters(self, shape: Shape, *, rectified: bool) -> tuple[ParameterFacts, ...]:
         """Return no parameters; see Layer.parameters."""
@@ -43,11 +43,11 @@ class _Pool(Declared, frozen=True, kw_only=True):
         Raises:
             ValueError: if the padding is not smaller than the kernel.
         """
-        seen = windows("pooling", shape, kernel, kernel if self.stride is None else self.stride, self.padding)
-        for axis in seen.axes:
+        layout = windows("pooling", shape, kernel, kernel if self.stride is None else self.stride, self.padding)
+        for axis in layout.axes:
             if axis.padding >= axis.kernel:
                 raise ValueError(f"padding: {axis.padding} is not less than kernel = {axis.kernel}")
-        return seen
+        return layout
 
 
 class MaxPool(_Pool, frozen=True, tag="max-pool"):
@@ -63,9 +63,9 @@ class MaxPool(_Pool, frozen=True, tag="max-pool"):
 
     def apply(self, tape: Tape, x: Value, shape: Shape, weights: Sequence[Value]) -> tuple[Value, Pullback]:
         """Record both passes; see Layer.apply. Of several maxima, the first one receives the whole gradient."""
-        seen = self._windows(shape)
-        small = seen.disjoint and prod(seen.kernel) <= _MAX_COMPARED
-        return _pool_by_comparison(tape, x, seen) if small else _pool_by_search(tape, x, shape, seen)
+        layout = self._windows(shape)
+        is_small = layout.disjoint and prod(layout.kernel) <= _MAX_COMPARED
+        return _pool_by_comparison(tape, x, layout) if is_small else _pool_by_search(tape, x, shape, layout)
 
     def _windows(self, shape: Shape) -> Windows:
         return self._overlapping_windows(shape, self.kernel)
@@ -84,15 +84,15 @@ class AveragePool(_Pool, frozen=True, tag="average-pool"):
 
     def apply(self, tape: Tape, x: Value, shape: Shape, weights: Sequence[Value]) -> tuple[Value, Pullback]:
         """Record both passes, dividing the gradient evenly and treating each channel as an image; see Layer.apply."""
-        seen = self._windows(shape)
-        y = tape.op("AveragePool", x, kernel_shape=list(seen.kernel), count_include_pad=1, **seen.attributes)
+        layout = self._windows(shape)
+        y = tape.op("AveragePool", x, kernel_shape=list(layout.kernel), count_include_pad=1, **layout.attributes)
 
-        def back(D: Value) -> tuple[Value, tuple[()]]:
-            share = tape.constant(np.full((1, 1, *seen.kernel), 1 / prod(seen.kernel)))
-            spread = seen.spread(tape, tape.reshape(D, -1, 1, *seen.places), share)
+        def pull_back(D: Value) -> tuple[Value, tuple[()]]:
+            share = tape.constant(np.full((1, 1, *layout.kernel), 1 / prod(layout.kernel)))
+            spread = layout.spread(tape, tape.reshape(D, -1, 1, *layout.positions), share)
             return tape.reshape(spread, -1, *shape), ()
 
-        return y, back
+        return y, pull_back
 
     def _windows(self, shape: Shape) -> Windows:
         if self.kernel == "all":
@@ -101,67 +101,66 @@ class AveragePool(_Pool, frozen=True, tag="average-pool"):
         return self._overlapping_windows(shape, self.kernel)
 
 
-def _pool_by_comparison(tape: Tape, x: Value, seen: Windows) -> tuple[Value, Pullback]:
-    """Pool small disjoint windows by comparisons, since ONNX Runtime finds maxima quickly but locates them slowly."""
-    y = tape.op("MaxPool", x, kernel_shape=list(seen.kernel), **seen.attributes)
+def _pool_by_comparison(tape: Tape, x: Value, layout: Windows) -> tuple[Value, Pullback]:
+    """Pool small disjoint windows by comparisons, because ONNX Runtime finds maxima quickly but locates them slowly."""
+    y = tape.op("MaxPool", x, kernel_shape=list(layout.kernel), **layout.attributes)
 
-    def back(D: Value) -> tuple[Value, tuple[()]]:
-        places = tape.op("Add", _corners(tape, y, seen), tape.cast(_offsets(tape, x, y, seen), np.int64))
-        spread = tape.op("MaxUnpool", D, places, kernel_shape=list(seen.kernel), **seen.attributes)
-        rest = [axis.rest for axis in seen.axes]
+    def pull_back(D: Value) -> tuple[Value, tuple[()]]:
+        positions = tape.op("Add", _corners(tape, y, layout), tape.cast(_offsets(tape, x, y, layout), np.int64))
+        spread = tape.op("MaxUnpool", D, positions, kernel_shape=list(layout.kernel), **layout.attributes)
+        rest = [axis.rest for axis in layout.axes]
         return tape.op("Pad", spread, tape.integers(0, 0, 0, 0, 0, 0, *rest)) if any(rest) else spread, ()
 
-    return y, back
+    return y, pull_back
 
 
-def _offsets(tape: Tape, x: Value, y: Value, seen: Windows) -> Value:
-    """Return each window's first maximum as an offset from the window's corner, int32[B, channels, *places].
+def _offsets(tape: Tape, x: Value, y: Value, layout: Windows) -> Value:
+    """Return each window's first maximum as an offset from the window's corner, int32[B, channels, *positions].
 
-    The offset belongs to the first place, in C order, for which the rows and columns up to that place contain a number
-    equal to y, which one pooling per place finds. If there is no such place, which can happen with NaN, the offset is
-    that
-    of the last place.
+    The offset belongs to the first position, in C order, for which the rows and columns up to that position contain a
+    number equal to y; one pooling per position finds it. If there is no such position, which can happen with NaN, the
+    offset is that of the last position.
     """
-    *others, last = np.ndindex(*seen.kernel)
-    high, wide = (count * step for count, step in zip(seen.places, seen.kernel, strict=True))
-    if any(axis.rest for axis in seen.axes):
-        x = tape.op("Slice", x, *(tape.integers(*pair) for pair in ((0, 0), (high, wide), (2, 3))))
+    *earlier, last = np.ndindex(*layout.kernel)
+    height, width = (count * step for count, step in zip(layout.positions, layout.kernel, strict=True))
+    if any(axis.rest for axis in layout.axes):
+        x = tape.op("Slice", x, *(tape.integers(*pair) for pair in ((0, 0), (height, width), (2, 3))))
 
-    def offset(place: Sequence[int]) -> Value:
-        return tape.constant(place[0] * wide + place[1], np.int32)
+    def offset(position: Sequence[int]) -> Value:
+        return tape.constant(position[0] * width + position[1], np.int32)
 
-    found = offset(last)
-    for place in reversed(others):
-        largest = tape.op("MaxPool", x, kernel_shape=[index + 1 for index in place], **seen.attributes)
-        found = tape.op("Where", tape.op("Equal", largest, y), offset(place), found)
-    return found
+    result = offset(last)
+    for position in reversed(earlier):
+        largest = tape.op("MaxPool", x, kernel_shape=[index + 1 for index in position], **layout.attributes)
+        result = tape.op("Where", tape.op("Equal", largest, y), offset(position), result)
+    return result
 
 
-def _corners(tape: Tape, y: Value, seen: Windows) -> Value:
-    """Return the index of each window's corner in the flat tensor of all pooled images, int64[B, channels, *places]."""
-    each, area = prod(seen.places), prod(seen.kernel)
-    numbers = tape.op("Range", tape.constant(0, np.int64), tape.op("Size", y), tape.constant(each, np.int64))
-    images = tape.reshape(tape.op("Mul", numbers, tape.constant(area, np.int64)), -1, seen.channels, 1, 1)
-    rows, columns = (np.arange(count) * step for count, step in zip(seen.places, seen.kernel, strict=True))
-    corners = rows[:, np.newaxis] * len(columns) * seen.kernel[1] + columns
+def _corners(tape: Tape, y: Value, layout: Windows) -> Value:
+    """Return each window corner's index in the flat tensor of all pooled images, int64[B, channels, *positions]."""
+    per_image, area = prod(layout.positions), prod(layout.kernel)
+    numbers = tape.op("Range", tape.constant(0, np.int64), tape.op("Size", y), tape.constant(per_image, np.int64))
+    images = tape.reshape(tape.op("Mul", numbers, tape.constant(area, np.int64)), -1, layout.channels, 1, 1)
+    rows, columns = (np.arange(count) * step for count, step in zip(layout.positions, layout.kernel, strict=True))
+    corners = rows[:, np.newaxis] * len(columns) * layout.kernel[1] + columns
     return tape.op("Add", images, tape.constant(corners, np.int64))
 
 
-def _pool_by_search(tape: Tape, x: Value, shape: Shape, seen: Windows) -> tuple[Value, Pullback]:
+def _pool_by_search(tape: Tape, x: Value, shape: Shape, layout: Windows) -> tuple[Value, Pullback]:
     """Pool arbitrary windows by searching for the maximum.
 
-    The gradient requires the place of the maximum, which is undefined for NaN. NaN is therefore treated as 0, and
+    The gradient requires the position of the maximum, which is undefined for NaN. NaN is therefore treated as 0, and
     infinities are treated as ±10³⁰.
     """
     number = tape.op("Where", tape.op("IsNaN", x), tape.constant(0), x)
     bounded = tape.op("Clip", number, tape.constant(-_HUGE), tape.constant(_HUGE))
-    y, places = tape.ops("MaxPool", 2, bounded, kernel_shape=list(seen.kernel), **seen.attributes)
+    y, positions = tape.ops("MaxPool", 2, bounded, kernel_shape=list(layout.kernel), **layout.attributes)
 
-    def back(D: Value) -> tuple[Value, tuple[()]]:
-        flat = [tape.reshape(tensor, -1) for tensor in (x, places, D)]
+    def pull_back(D: Value) -> tuple[Value, tuple[()]]:
+        flat = [tape.reshape(tensor, -1) for tensor in (x, positions, D)]
         zero = numpy_helper.from_array(np.zeros(1, tape.real))
-        nothing = tape.op("ConstantOfShape", tape.op("Shape", flat[0]), value=zero)
-        spread = tape.op("ScatterElements", nothing, *flat[1:], axis=0, reduction="add")
+        zeros = tape.op("ConstantOfShape", tape.op("Shape", flat[0]), value=zero)
+        spread = tape.op("ScatterElements", zeros, *flat[1:], axis=0, reduction="add")
         return tape.reshape(spread, -1, *shape), ()
 
-    return y, back
+    return y, pull_back

@@ -10,7 +10,7 @@ from sottovoce_lab.models.layers.activations import Flatten, Relu, Sigmoid, Tanh
 from sottovoce_lab.models.layers.conv import Conv2d
 from sottovoce_lab.models.layers.dense import Dense
 from sottovoce_lab.models.layers.layer import Declared, Layer, Shape, format_shape
-from sottovoce_lab.models.layers.network import Chain, Placed, Residual
+from sottovoce_lab.models.layers.network import Chain, PlacedLayer, Residual
 from sottovoce_lab.models.layers.norms import GroupNorm, LayerNorm
 from sottovoce_lab.models.layers.pooling import AveragePool, MaxPool
 
@@ -34,7 +34,7 @@ _Kind = AveragePool | Conv2d | Dense | Flatten | GroupNorm | LayerNorm | MaxPool
 
 
 def read_chain(
-    tables: Sequence[Table], shape: Shape, *, rectified: bool = False, scope: str = "", where: str = ""
+    tables: Sequence[Table], shape: Shape, *, rectified: bool = False, scope: str = "", location: str = ""
 ) -> Chain:
     """Parse layer tables, and return the chain of layers with shapes and parameter names.
 
@@ -43,41 +43,45 @@ def read_chain(
         shape: the first layer's input shape.
         rectified: whether a ReLU follows the last layer.
         scope: the prefix for parameter names.
-        where: the position of the layers in the model, for error messages.
+        location: the position of the layers in the model, for error messages.
 
     Raises:
         ValueError: if a layer is invalid; the message names the layer and the reason.
     """
     count: Counter[str] = Counter()
-    stages: list[Placed | Residual] = []
-    layers = [_parsed(table, f"{where}layer {number}") for number, table in enumerate(tables, 1)]
-    first = shape
+    stages: list[PlacedLayer | Residual] = []
+    layers = [_parse_layer(table, f"{location}layer {number}") for number, table in enumerate(tables, 1)]
+    input_shape = shape
     for number, layer in enumerate(layers, 1):
-        here = f"{where}layer {number}"
-        after = _is_rectified(layers[number:], last=rectified)
+        layer_location = f"{location}layer {number}"
+        rectified_after = _is_rectified(layers[number:], last=rectified)
         if isinstance(layer, Block):
             count["block"] += 1
-            stage: Placed | Residual = _block(layer, shape, after, f"{scope}block{count['block']}.", f"{here}, ")
+            stage: PlacedLayer | Residual = _build_block(
+                layer, shape, rectified_after, f"{scope}block{count['block']}.", f"{layer_location}, "
+            )
         else:
             count[layer.name] += 1
-            stage = _placed(layer, shape, after, f"{scope}{layer.name}{count[layer.name]}.", here)
+            stage = _place_layer(
+                layer, shape, rectified_after, f"{scope}{layer.name}{count[layer.name]}.", layer_location
+            )
         stages.append(stage)
         shape = stage.output
-    return Chain(tuple(stages), first)
+    return Chain(tuple(stages), input_shape)
 
 
-def _parsed(table: Table, here: str) -> _Kind | Block:
+def _parse_layer(table: Table, location: str) -> _Kind | Block:
     try:
         parsed: _Kind | Block = msgspec.convert(table, _Kind | Block)
         return parsed
     except msgspec.ValidationError as error:
-        raise ValueError(f"{here}: {describe_table_error(error)}") from error
+        raise ValueError(f"{location}: {describe_table_error(error)}") from error
 
 
 def describe_table_error(error: msgspec.ValidationError) -> str:
     """Return an error message that begins with the offending key in a table and points to the reference."""
-    message, _, place = str(error).partition(" - at `$.")
-    key = f"{place.rstrip('`')}: " if place else ""
+    message, _, key_path = str(error).partition(" - at `$.")
+    key = f"{key_path.rstrip('`')}: " if key_path else ""
     return f"{key}{message}; docs/reference/models.md lists all keys"
 
 
@@ -89,24 +93,24 @@ def _is_rectified(following: Sequence[_Kind | Block], *, last: bool) -> bool:
     return last
 
 
-def _placed(layer: Layer, shape: Shape, rectified: bool, prefix: str, here: str) -> Placed:
+def _place_layer(layer: Layer, shape: Shape, rectified: bool, prefix: str, location: str) -> PlacedLayer:
     try:
         output = layer.output(shape)
     except ValueError as error:
-        raise ValueError(f"{here}: {error}") from error
+        raise ValueError(f"{location}: {error}") from error
     tensors = layer.parameters(shape, rectified=rectified)
     named = tuple(msgspec.structs.replace(tensor, name=prefix + tensor.name) for tensor in tensors)
-    return Placed(layer, shape, output, named)
+    return PlacedLayer(layer, shape, output, named)
 
 
-def _block(block: Block, shape: Shape, rectified: bool, scope: str, here: str) -> Residual:
-    body = read_chain(block.layers, shape, rectified=rectified, scope=scope, where=here)
+def _build_block(block: Block, shape: Shape, rectified: bool, scope: str, location: str) -> Residual:
+    body = read_chain(block.layers, shape, rectified=rectified, scope=scope, location=location)
     shortcut = read_chain(
-        block.shortcut, shape, rectified=rectified, scope=f"{scope}shortcut.", where=f"{here}shortcut, "
+        block.shortcut, shape, rectified=rectified, scope=f"{scope}shortcut.", location=f"{location}shortcut, "
     )
     if body.output != shortcut.output:
         raise ValueError(
-            f"{here}shortcut: the shortcut outputs {format_shape(shortcut.output)}, "
+            f"{location}shortcut: the shortcut outputs {format_shape(shortcut.output)}, "
             f"but layers output {format_shape(body.output)}: make them equal"
         )
     return Residual(body, shortcut)

@@ -18,7 +18,7 @@ Border = _Border | Annotated[tuple[_Border, ...], _TWO]
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """The windows along one axis, which is the height or the width.
+    """The windows along one axis, the height or the width.
 
     Attributes:
         size: the image size.
@@ -33,7 +33,7 @@ class Axis:
     padding: int
 
     @property
-    def places(self) -> int:
+    def positions(self) -> int:
         """The number of windows."""
         return (self.size + 2 * self.padding - self.kernel) // self.stride + 1
 
@@ -61,13 +61,13 @@ class Windows:
         return self.axes[0].kernel, self.axes[1].kernel
 
     @property
-    def places(self) -> tuple[int, int]:
+    def positions(self) -> tuple[int, int]:
         """The number of windows along each axis."""
-        return self.axes[0].places, self.axes[1].places
+        return self.axes[0].positions, self.axes[1].positions
 
     @property
     def disjoint(self) -> bool:
-        """Whether the windows tile the image without padding, so that they do not overlap."""
+        """Whether the windows tile the image without padding and therefore do not overlap."""
         return all(axis.stride == axis.kernel and not axis.padding for axis in self.axes)
 
     @property
@@ -77,28 +77,30 @@ class Windows:
         return {"strides": [axis.stride for axis in self.axes], "pads": [*padding, *padding]}
 
     def rows(self, tape: Tape, x: Value) -> list[Value]:
-        """Record the windows' contents, with one tensor real[B, channels · kernel width, places] per kernel row.
+        """Record the windows' contents, with one tensor real[B, channels · kernel width, positions] per kernel row.
 
         Args:
             tape: the tape on which to record operations.
             x: the image, real[B, channels, height, width].
         """
-        high, wide = self.axes
-        if high.padding or wide.padding:
-            borders = (0, 0, high.padding, wide.padding)
+        vertical, horizontal = self.axes
+        if vertical.padding or horizontal.padding:
+            borders = (0, 0, vertical.padding, horizontal.padding)
             x = tape.op("Pad", x, tape.integers(*borders, *borders))
-        deep = high.size + 2 * high.padding
-        across = tape.op("Concat", *(_slice_windows(tape, x, 3, wide, column) for column in range(wide.kernel)), axis=2)
-        seen = tape.reshape(across, -1, self.channels, wide.kernel, deep, wide.places)
-        parts = (_slice_windows(tape, seen, 3, high, row) for row in range(high.kernel))
-        return [tape.reshape(part, -1, self.channels * wide.kernel, prod(self.places)) for part in parts]
+        padded_height = vertical.size + 2 * vertical.padding
+        concatenated = tape.op(
+            "Concat", *(_slice_windows(tape, x, 3, horizontal, column) for column in range(horizontal.kernel)), axis=2
+        )
+        columns = tape.reshape(concatenated, -1, self.channels, horizontal.kernel, padded_height, horizontal.positions)
+        parts = (_slice_windows(tape, columns, 3, vertical, row) for row in range(vertical.kernel))
+        return [tape.reshape(part, -1, self.channels * horizontal.kernel, prod(self.positions)) for part in parts]
 
     def spread(self, tape: Tape, D: Value, weight: Value) -> Value:
         """Assemble an image real[B, channels, height, width] from windows, adding up values where windows overlap.
 
         Args:
             tape: the tape on which to record operations.
-            D: the window coefficients, real[B, M, *places].
+            D: the window coefficients, real[B, M, *positions].
             weight: the window contents, real[M, channels, *kernel].
         """
         rest = [axis.rest for axis in self.axes]
@@ -107,7 +109,7 @@ class Windows:
 
 def _slice_windows(tape: Tape, x: Value, dimension: int, axis: Axis, first: int) -> Value:
     """Slice a tensor along one axis to select the element at offset `first` in each window."""
-    numbers = (first, first + (axis.places - 1) * axis.stride + 1, dimension, axis.stride)
+    numbers = (first, first + (axis.positions - 1) * axis.stride + 1, dimension, axis.stride)
     return tape.op("Slice", x, *(tape.integers(number) for number in numbers))
 
 
@@ -125,12 +127,14 @@ def windows(kind: str, shape: Shape, kernel: Pair, stride: Pair, padding: Border
         ValueError: if the input is not an image or is smaller than a window; the message begins with the key to change.
     """
     channels, *sizes = pixels(shape, kind)
-    high, wide = (Axis(*numbers) for numbers in zip(sizes, _both(kernel), _both(stride), _both(padding), strict=True))
-    for axis in (high, wide):
+    vertical, horizontal = (
+        Axis(*numbers) for numbers in zip(sizes, _as_pair(kernel), _as_pair(stride), _as_pair(padding), strict=True)
+    )
+    for axis in (vertical, horizontal):
         if axis.kernel > axis.size + 2 * axis.padding:
             raise ValueError(f"kernel: {axis.kernel} is larger than the padded input, {axis.size + 2 * axis.padding}")
-    return Windows(channels, (high, wide))
+    return Windows(channels, (vertical, horizontal))
 
 
-def _both(pair: int | tuple[int, ...]) -> tuple[int, ...]:
+def _as_pair(pair: int | tuple[int, ...]) -> tuple[int, ...]:
     return (pair, pair) if isinstance(pair, int) else pair

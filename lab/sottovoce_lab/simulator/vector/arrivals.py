@@ -5,10 +5,10 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-Places = NDArray[np.int64]
+Indices = NDArray[np.int64]
 
 
-def split_into_rounds(receivers: Places, nodes: int, generator: np.random.Generator) -> Iterator[Places]:
+def split_into_rounds(receivers: Indices, nodes: int, generator: np.random.Generator) -> Iterator[Indices]:
     """Split messages into rounds so that each receiver occurs no more than once per round.
 
     Each receiver processes its messages in random order, one per round, starting with the first round. For example, a
@@ -23,13 +23,13 @@ def split_into_rounds(receivers: Places, nodes: int, generator: np.random.Genera
         The positions in `receivers` of one round's messages, until every message is assigned to a round.
     """
     waiting = generator.permutation(len(receivers))
-    of = receivers[waiting]
-    turn = np.full(nodes, -1)
+    targets = receivers[waiting]
+    last_message = np.full(nodes, -1)
     while waiting.size:
-        turn[of] = waiting  # if several messages have the same receiver, the last assignment wins
-        chosen = turn[of] == waiting
+        last_message[targets] = waiting  # if several messages have the same receiver, the last assignment wins
+        is_chosen = last_message[targets] == waiting
         if len(waiting) == len(receivers):
-            yield turn[turn >= 0]  # sorted by receiver, for sequential memory access
+            yield last_message[last_message >= 0]  # sorted by receiver, for sequential memory access
         else:
-            yield waiting[chosen]
-        waiting, of = waiting[~chosen], of[~chosen]
+            yield waiting[is_chosen]
+        waiting, targets = waiting[~is_chosen], targets[~is_chosen]

@@ -33,7 +33,7 @@ class LogNormal:
 
 
 class Churn:
-    """A process that determines which devices are online in each cycle, and is stationary from the start.
+    """A process that determines which devices are online in each cycle; stationary from the start.
 
     Args:
         nodes: the number of devices.
@@ -48,8 +48,7 @@ class Churn:
         if law.online < 1:
             self._online = generator.random(nodes) < law.online
             # A random moment is more likely to be in a long session, so the median length of the current session is
-            # exp(μ + σ²)
-            # rather than exp(μ). The moment is uniformly distributed within that session.
+            # exp(μ + σ²) rather than exp(μ). The moment is uniformly distributed within that session.
             self._until = self._lengths(law.mu + law.sigma**2, self._online) * generator.random(nodes)
 
     def at(self, cycle: int) -> NDArray[np.bool_]:
@@ -58,9 +57,9 @@ class Churn:
         Cycles must be requested in increasing order, starting from 0.
         """
         if self._law.online < 1:
-            while (over := np.flatnonzero(self._until <= cycle)).size:
-                self._online[over] ^= True
-                self._until[over] += self._lengths(self._law.mu, self._online[over])
+            while (ended := np.flatnonzero(self._until <= cycle)).size:
+                self._online[ended] ^= True
+                self._until[ended] += self._lengths(self._law.mu, self._online[ended])
         return self._online
 
     def _lengths(self, mu: float, online: NDArray[np.bool_]) -> NDArray[np.float64]:

@@ -20,7 +20,7 @@ from sottovoce_lab.simulator.vector.tracing import Tracer
 Parcel = tuple[NDArray[Any], ...]
 """Message contents, as arrays with one row per device or message."""
 
-Places = NDArray[np.int64]
+Indices = NDArray[np.int64]
 
 
 class State(Protocol):
@@ -35,7 +35,7 @@ class State(Protocol):
         """Return the message that each device would send now, one row per device; valid until the next call."""
         ...
 
-    def receive(self, receivers: Places, parcel: Parcel, rows: Places) -> None:
+    def receive(self, receivers: Indices, parcel: Parcel, rows: Indices) -> None:
         """Deliver row `rows[i]` of `parcel` to device `receivers[i]`, for every i. All receivers differ."""
         ...
 
@@ -57,16 +57,16 @@ _CALM, _ALWAYS = Network(), LogNormal()
 
 
 @dataclass(frozen=True, slots=True)
-class _Post:
+class _Batch:
     """Messages that arrive in the same cycle: `parcel[rows[i]]` from `senders[i]` to `receivers[i]`."""
 
-    senders: Places
-    receivers: Places
+    senders: Indices
+    receivers: Indices
     parcel: Parcel
-    rows: Places
+    rows: Indices
 
-    def only(self, kept: Places | NDArray[np.bool_]) -> "_Post":
-        return _Post(self.senders[kept], self.receivers[kept], self.parcel, self.rows[kept])
+    def select(self, selection: Indices | NDArray[np.bool_]) -> "_Batch":
+        return _Batch(self.senders[selection], self.receivers[selection], self.parcel, self.rows[selection])
 
 
 @dataclass(slots=True)
@@ -109,8 +109,8 @@ class Engine:
         self._network = network
         self._peers: Peers = peers_named(topology, state.nodes, network.drop, streams[0])
         self._churn = Churn(state.nodes, churn, streams[1])
-        self._fate, self._order = streams[2], streams[3]
-        self._mail: defaultdict[int, list[_Post]] = defaultdict(list)
+        self._loss_rng, self._order_rng = streams[2], streams[3]
+        self._pending: defaultdict[int, list[_Batch]] = defaultdict(list)
         self._tracer = tracer
 
     def step(self) -> None:
@@ -118,48 +118,52 @@ class Engine:
         self.online = self._churn.at(self.cycle)
         self.cycle += 1
         self._send()
-        self._deliver(self._mail.pop(self.cycle, []))
+        self._deliver(self._pending.pop(self.cycle, []))
         if self._tracer is not None:
-            self._tracer.cycle_ended(self.cycle, self.online)
+            self._tracer.record_cycle(self.cycle, self.online)
 
     def _send(self) -> None:
         recipients = self._peers.draw(self.online)
         senders = np.flatnonzero(self.online & (recipients >= 0))
         self.counts.sent += len(senders)
         if self._network.drop:
-            lost = self._fate.random(len(senders)) < self._network.drop
+            lost = self._loss_rng.random(len(senders)) < self._network.drop
             self.counts.dropped += int(np.count_nonzero(lost))
             if self._tracer is not None:
-                self._tracer.dropped(self.cycle, senders[lost], recipients[senders[lost]])
+                self._tracer.record_losses(self.cycle, senders[lost], recipients[senders[lost]])
             senders = senders[~lost]
-        everything = _Post(senders, recipients[senders], self._state.sent(), senders)
+        all_messages = _Batch(senders, recipients[senders], self._state.sent(), senders)
         low, high = self._network.delay
-        delays = self._fate.integers(low, high + 1, len(senders)) if high else np.zeros(len(senders), dtype=np.int64)
+        delays = (
+            self._loss_rng.integers(low, high + 1, len(senders)) if high else np.zeros(len(senders), dtype=np.int64)
+        )
         for delay in range(low, high + 1):
-            post = everything.only(delays == delay) if high else everything
+            batch = all_messages.select(delays == delay) if high else all_messages
             if self._tracer is not None:
-                self._tracer.sent(self.cycle, post.senders, post.receivers, delay)
+                self._tracer.record_sends(self.cycle, batch.senders, batch.receivers, delay)
             if delay:  # copy, because the sender's state changes before the message arrives
-                parcel = tuple(array[post.rows] for array in post.parcel)
-                post = _Post(post.senders, post.receivers, parcel, np.arange(len(post.rows)))
-            self._mail[self.cycle + delay].append(post)
+                parcel = tuple(array[batch.rows] for array in batch.parcel)
+                batch = _Batch(batch.senders, batch.receivers, parcel, np.arange(len(batch.rows)))
+            self._pending[self.cycle + delay].append(batch)
 
-    def _deliver(self, posts: list[_Post]) -> None:
-        awake = [post.only(self.online[post.receivers]) for post in posts]
-        received = sum(len(post.rows) for post in awake)
-        self.counts.missed += sum(len(post.rows) for post in posts) - received
+    def _deliver(self, batches: list[_Batch]) -> None:
+        deliverable = [batch.select(self.online[batch.receivers]) for batch in batches]
+        received = sum(len(batch.rows) for batch in deliverable)
+        self.counts.missed += sum(len(batch.rows) for batch in batches) - received
         self.counts.received += received
-        ends = np.cumsum([len(post.rows) for post in awake])
-        receivers = np.concatenate([post.receivers for post in awake]) if awake else np.empty(0, dtype=np.int64)
-        for places in split_into_rounds(receivers, self._state.nodes, self._order):
-            if len(awake) == 1:
-                self._hand_over(awake[0].only(places))
+        ends = np.cumsum([len(batch.rows) for batch in deliverable])
+        receivers = (
+            np.concatenate([batch.receivers for batch in deliverable]) if deliverable else np.empty(0, dtype=np.int64)
+        )
+        for positions in split_into_rounds(receivers, self._state.nodes, self._order_rng):
+            if len(deliverable) == 1:
+                self._hand_over(deliverable[0].select(positions))
                 continue
-            origin = np.searchsorted(ends, places, side="right")
-            for number, post in enumerate(awake):
-                self._hand_over(post.only(places[origin == number] - (ends[number] - len(post.rows))))
+            origin = np.searchsorted(ends, positions, side="right")
+            for number, batch in enumerate(deliverable):
+                self._hand_over(batch.select(positions[origin == number] - (ends[number] - len(batch.rows))))
 
-    def _hand_over(self, post: _Post) -> None:
-        self._state.receive(post.receivers, post.parcel, post.rows)
+    def _hand_over(self, batch: _Batch) -> None:
+        self._state.receive(batch.receivers, batch.parcel, batch.rows)
         if self._tracer is not None:
-            self._tracer.received(self.cycle, post.senders, post.receivers)
+            self._tracer.record_receipts(self.cycle, batch.senders, batch.receivers)

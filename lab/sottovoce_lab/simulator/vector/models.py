@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sottovoce.kernels.gossip_rules import UpdateRule, merge
 
-from sottovoce_lab.simulator.vector.engine import Parcel, Places
+from sottovoce_lab.simulator.vector.engine import Indices, Parcel
 
 _CHUNK_NUMBERS = 2**18  # 1 MiB of float32, so a chunk's working set fits into the processor's cache
 _LARGE_BLOCK = 31 * 2**20  # bytes; glibc's thresholds grow to 32 MiB at most
@@ -20,8 +20,7 @@ class TravellingModels:
     """A fleet's travelling models. onReceive(w): w ← update(w, q); currentModel ← (w + currentModel)/2.
 
     Each device's arithmetic is independent of all other devices, so results do not depend on how the work is divided
-    among
-    threads.
+    among threads.
 
     Args:
         records: float32[nodes, copies, d], each device's perturbed record q.
@@ -51,7 +50,7 @@ class TravellingModels:
 
     copied = 0  # messages contain no records
 
-    def described(self) -> list[dict[str, Any]]:
+    def describe_states(self) -> list[dict[str, Any]]:
         """Return every device's state as JSON-ready values."""
         return [
             {"parameters": weights.ravel().tolist(), "age": int(t)}
@@ -65,19 +64,23 @@ class TravellingModels:
         np.copyto(steps, self.steps)
         return self._sent
 
-    def receive(self, receivers: Places, parcel: Parcel, rows: Places) -> None:
+    def receive(self, receivers: Indices, parcel: Parcel, rows: Indices) -> None:
         """Update and merge the received models; see State.receive."""
         self.updates += len(receivers)
         weights, steps = parcel
         shape = self.weights.shape[1:]
 
-        def part_of(part: slice) -> None:
-            who, which = receivers[part], rows[part]
-            size = (len(who), *shape)
-            walked, t = self._rule(_taken(weights, which, size), steps[which], _taken(self._records, who, size))
-            self.weights[who], self.steps[who] = merge(walked, t, _taken(self.weights, who, size), self.steps[who])
+        def receive_part(part: slice) -> None:
+            targets, sources = receivers[part], rows[part]
+            size = (len(targets), *shape)
+            updated, t = self._rule(
+                _take_rows(weights, sources, size), steps[sources], _take_rows(self._records, targets, size)
+            )
+            self.weights[targets], self.steps[targets] = merge(
+                updated, t, _take_rows(self.weights, targets, size), self.steps[targets]
+            )
 
-        self._each(len(receivers), part_of)
+        self._each(len(receivers), receive_part)
 
     def digest(self) -> str:
         """Return the SHA-256 hex digest of all states."""
@@ -85,12 +88,12 @@ class TravellingModels:
         state.update(self.steps.data)
         return state.hexdigest()
 
-    def _each(self, count: int, do: Callable[[slice], None]) -> None:
+    def _each(self, count: int, function: Callable[[slice], None]) -> None:
         parts = [slice(start, start + self._chunk) for start in range(0, count, self._chunk)]
         if len(parts) == 1:
-            do(parts[0])
+            function(parts[0])
         else:
-            list(self._threads.map(do, parts))
+            list(self._threads.map(function, parts))
 
 
 def _keep_freed_memory() -> None:
@@ -102,6 +105,6 @@ def _keep_freed_memory() -> None:
     np.empty(_LARGE_BLOCK, dtype=np.uint8)
 
 
-def _taken(array: NDArray[np.float32], rows: Places, size: tuple[int, ...]) -> NDArray[np.float32]:
+def _take_rows(array: NDArray[np.float32], rows: Indices, size: tuple[int, ...]) -> NDArray[np.float32]:
     """Return array[rows] faster than numpy indexing does."""
     return array.take(rows, axis=0, out=np.empty(size, dtype=array.dtype), mode="clip")

@@ -14,8 +14,8 @@ from sottovoce.algorithms.pairwise.public.machine import Pairwise
 from sottovoce.door import PrivacyStatement, Query
 from sottovoce.learners import Ask, Delivered, Effect, Event, PeersChanged, Received, Reply, Returned, Send, Timer
 
-from sottovoce_lab.simulator.told import Told
-from sottovoce_lab.simulator.vector.push_sum import Released
+from sottovoce_lab.simulator.altered_release import AlteredRelease
+from sottovoce_lab.simulator.vector.push_sum import ReleaseFunction
 
 _STATEMENT = cast(PrivacyStatement, None)  # no learner reads the statement
 
@@ -26,7 +26,7 @@ class PairwiseFleet:
     Args:
         learner: every device's learner, with a constant clipping threshold.
         peers: each device's peers, in the order in which it exchanges with them.
-        released: computes the releases of all vaults.
+        release: computes the releases of all vaults.
         loss: the probability that a message is lost, below 1.
         seed: seed for message losses.
 
@@ -39,7 +39,7 @@ class PairwiseFleet:
         self,
         learner: Pairwise,
         peers: Sequence[Sequence[int]],
-        released: Released,
+        release: ReleaseFunction,
         *,
         loss: float = 0.0,
         seed: int = 0,
@@ -47,11 +47,11 @@ class PairwiseFleet:
         self.cycle = 0
         self.sent = 0
         self._learner = learner
-        self._released = released
+        self._release = release
         self._loss = loss
-        self._fate = np.random.default_rng(seed)
-        known = [PeersChanged(tuple(str(peer) for peer in some)) for some in peers]
-        self._states = [learner.on(learner.fresh(), met, 0.0)[0] for met in known]
+        self._loss_rng = np.random.default_rng(seed)
+        events = [PeersChanged(tuple(str(peer) for peer in peer_ids)) for peer_ids in peers]
+        self._states = [learner.on(learner.fresh(), event, 0.0)[0] for event in events]
 
     @property
     def steps(self) -> int:
@@ -71,26 +71,28 @@ class PairwiseFleet:
 
     def step(self) -> None:
         """Run one cycle."""
-        asked = [query for device in range(len(self._states)) for query in self._beat(device)]
-        if asked:
-            values, grid = self._released(np.array([query.point for query in asked]))
-            for device, (query, value) in enumerate(zip(asked, values, strict=True)):
-                self._apply_event(device, Told(query.id, value, grid, _STATEMENT, simulated=True, units=1))
+        queries = [query for device in range(len(self._states)) for query in self._run_cycle_timer(device)]
+        if queries:
+            values, grid = self._release(np.array([query.point for query in queries]))
+            for device, (query, value) in enumerate(zip(queries, values, strict=True)):
+                self._apply_event(device, AlteredRelease(query.id, value, grid, _STATEMENT, simulated=True, units=1))
         self.cycle += 1
 
-    def _beat(self, device: int) -> list[Query]:
+    def _run_cycle_timer(self, device: int) -> list[Query]:
         effects = self._apply_event(device, Timer("cycle"))
-        for sent in (effect for effect in effects if isinstance(effect, Send)):
+        for proposal in (effect for effect in effects if isinstance(effect, Send)):
             self.sent += 1
-            self._apply_event(device, self._deliver_proposal(device, sent))
+            self._apply_event(device, self._deliver_proposal(device, proposal))
         return [effect.query for effect in effects if isinstance(effect, Ask)]
 
-    def _deliver_proposal(self, device: int, sent: Send) -> Event:
+    def _deliver_proposal(self, device: int, proposal: Send) -> Event:
         """Deliver a proposal unless it is lost, and return the resulting event for the sender."""
-        if self._fate.random() < self._loss:
-            return Returned(sent.recipient, sent.message)
-        said = self._apply_event(int(sent.recipient), Received(str(device), sent.message))
-        return Delivered(sent.recipient, next((one.message for one in said if isinstance(one, Reply)), None))
+        if self._loss_rng.random() < self._loss:
+            return Returned(proposal.recipient, proposal.message)
+        effects = self._apply_event(int(proposal.recipient), Received(str(device), proposal.message))
+        return Delivered(
+            proposal.recipient, next((effect.message for effect in effects if isinstance(effect, Reply)), None)
+        )
 
     def _apply_event(self, device: int, event: Event) -> list[Effect]:
         self._states[device], effects = self._learner.on(self._states[device], event, float(self.cycle))

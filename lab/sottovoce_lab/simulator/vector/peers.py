@@ -1,4 +1,4 @@
-"""Peer selection, which determines the peer that a device sends to in a cycle."""
+"""Peer selection: rules that determine the peer to which a device sends in a cycle."""
 
 from collections.abc import Callable
 from typing import Protocol
@@ -63,7 +63,7 @@ class _Graph:
 
 
 def _uniform(nodes: int, generator: np.random.Generator) -> Recipients:
-    """Return uniformly random offsets to any other device, which is what NewsCast approximates."""
+    """Return uniformly random offsets to any other device; NewsCast approximates this rule."""
     return generator.integers(1, nodes, nodes)
 
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from sottovoce.algorithms.push_sum.public.machine import WEIGHT_MIN, WEIGHT_ONE, portion
 from sottovoce.algorithms.steps.public.descent import MAX_NUMERATOR, UNIT, Schedule, move
 
-Released = Callable[[NDArray[np.float64]], tuple[NDArray[np.int64], float]]
+ReleaseFunction = Callable[[NDArray[np.float64]], tuple[NDArray[np.int64], float]]
 """Maps the devices' vectors, float64[N, P], to their releases, int64[N, P], and the grid step."""
 
 
@@ -35,7 +35,7 @@ class PushSumFleet:
         schedule: every device's step schedule, with a constant clipping threshold.
         start: the public initial model, float64[P].
         peers: each device's peers, in the order in which it sends to them.
-        released: computes the releases of all vaults.
+        release: computes the releases of all vaults.
         loss: the probability that a message is lost, below 1.
         seed: seed for message losses.
 
@@ -49,7 +49,7 @@ class PushSumFleet:
         schedule: Schedule,
         start: NDArray[np.float64],
         peers: Sequence[Sequence[int]],
-        released: Released,
+        release: ReleaseFunction,
         *,
         loss: float = 0.0,
         seed: int = 0,
@@ -58,13 +58,13 @@ class PushSumFleet:
         self.sent = 0
         self._schedule = schedule
         self._peers = peers
-        self._released = released
+        self._release = release
         self._loss = loss
-        self._fate = np.random.default_rng(seed)
+        self._loss_rng = np.random.default_rng(seed)
         self._numerators = np.tile(np.rint(start * UNIT).astype(np.int64), (len(peers), 1))
         self._weights = np.full(len(peers), WEIGHT_ONE, dtype=np.int64)
         self._turns = [0] * len(peers)
-        self._flying: list[_Share] = []
+        self._in_transit: list[_Share] = []
 
     @property
     def steps(self) -> int:
@@ -75,15 +75,15 @@ class PushSumFleet:
     def mass(self) -> tuple[NDArray[np.int64], int]:
         """The total mass, including shares in transit: the sums of all numerators, int64[P], and of all weights."""
         numerator, weight = self._numerators.sum(axis=0), int(self._weights.sum())
-        for share in self._flying:
+        for share in self._in_transit:
             numerator, weight = numerator + share.numerator, weight + share.weight
         return numerator, weight
 
     @property
     def models(self) -> NDArray[np.float64]:
         """The models of all devices whose weight is large enough to divide by, float64[N, P]."""
-        held = self._weights >= WEIGHT_MIN
-        models: NDArray[np.float64] = self._numerators[held] / self._weights[held, np.newaxis]
+        has_weight = self._weights >= WEIGHT_MIN
+        models: NDArray[np.float64] = self._numerators[has_weight] / self._weights[has_weight, np.newaxis]
         return models
 
     def step(self) -> None:
@@ -95,35 +95,35 @@ class PushSumFleet:
         self.cycle += 1
 
     def _split(self) -> None:
-        pending = {(share.sender, share.recipient) for share in self._flying}
+        pending = {(share.sender, share.recipient) for share in self._in_transit}
         for device, peers in enumerate(self._peers):
             order = [(self._turns[device] + i) % len(peers) for i in range(len(peers))]
             chosen = [i for i in order if (device, peers[i]) not in pending][: self._schedule.fanout]
-            shares, held = len(chosen) + 1, int(self._weights[device])
-            if not chosen or held < shares * WEIGHT_MIN:
+            shares, total_weight = len(chosen) + 1, int(self._weights[device])
+            if not chosen or total_weight < shares * WEIGHT_MIN:
                 continue
-            numerator, weight = portion(self._numerators[device], held, shares, self._schedule.share_bits)
+            numerator, weight = portion(self._numerators[device], total_weight, shares, self._schedule.share_bits)
             self._numerators[device] -= numerator * len(chosen)
             self._weights[device] -= weight * len(chosen)
             self._turns[device] = (chosen[-1] + 1) % len(peers)
-            self._flying += [_Share(device, peers[i], numerator, weight) for i in chosen]
+            self._in_transit += [_Share(device, peers[i], numerator, weight) for i in chosen]
 
     def _descend(self) -> None:
         """Take one step on every device whose weight is large enough to divide by."""
-        held = self._weights >= WEIGHT_MIN
+        has_weight = self._weights >= WEIGHT_MIN
         estimates = self._numerators / np.maximum(self._weights, WEIGHT_MIN)[:, np.newaxis]
-        values, grid = self._released(estimates)
-        moved = move(self._schedule, self.cycle, values, grid) * held[:, np.newaxis]
-        self._numerators = np.clip(self._numerators - moved, -MAX_NUMERATOR, MAX_NUMERATOR)
+        values, grid = self._release(estimates)
+        change = move(self._schedule, self.cycle, values, grid) * has_weight[:, np.newaxis]
+        self._numerators = np.clip(self._numerators - change, -MAX_NUMERATOR, MAX_NUMERATOR)
 
     def _deliver(self) -> None:
-        self.sent += len(self._flying)
-        lost = self._fate.random(len(self._flying)) < self._loss
-        still = []
-        for share, gone in zip(self._flying, lost.tolist(), strict=True):
-            if gone:
-                still.append(share)
+        self.sent += len(self._in_transit)
+        lost = self._loss_rng.random(len(self._in_transit)) < self._loss
+        undelivered = []
+        for share, is_lost in zip(self._in_transit, lost.tolist(), strict=True):
+            if is_lost:
+                undelivered.append(share)
                 continue
             self._numerators[share.recipient] += share.numerator
             self._weights[share.recipient] += share.weight
-        self._flying = still
+        self._in_transit = undelivered

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sottovoce.errors import UsageError
 
-from sottovoce_lab.simulator.vector.engine import Parcel, Places
+from sottovoce_lab.simulator.vector.engine import Indices, Parcel
 
 MAX_STORES = 100_000
 _WORD = 64
@@ -35,10 +35,10 @@ class RecordStores:
                 f"agents = {nodes}: a simulated fleet in which every agent stores every record can have at most "
                 f"{MAX_STORES} agents; choose fewer agents, or a travelling model with learner.model=pegasos"
             )
-        words = -(-nodes // _WORD)
-        own = np.arange(nodes)
-        self.bits = np.zeros((nodes, words), dtype=np.uint64)
-        self.bits[own, own // _WORD] = np.uint64(1) << (own % _WORD).astype(np.uint64)
+        word_count = -(-nodes // _WORD)
+        indices = np.arange(nodes)
+        self.bits = np.zeros((nodes, word_count), dtype=np.uint64)
+        self.bits[indices, indices // _WORD] = np.uint64(1) << (indices % _WORD).astype(np.uint64)
         self.copied = 0
         self.updates = 0
         self._sent = (np.zeros_like(self.bits),)
@@ -58,23 +58,23 @@ class RecordStores:
         np.copyto(self._sent[0], self.bits)
         return self._sent
 
-    def receive(self, receivers: Places, parcel: Parcel, rows: Places) -> None:
+    def receive(self, receivers: Indices, parcel: Parcel, rows: Indices) -> None:
         """Store the union of both stores, and count the transferred records in `copied`; see State.receive."""
         self.updates += len(receivers)
         step = max(1, _CHUNK_WORDS // self.bits.shape[1])
         for start in range(0, len(receivers), step):
-            who, which = receivers[start : start + step], rows[start : start + step]
-            theirs, own = parcel[0][which], self.bits[who]
-            self.copied += int(np.bitwise_count(theirs & ~own).sum())
-            self.bits[who] = own | theirs
+            targets, sources = receivers[start : start + step], rows[start : start + step]
+            received, stored = parcel[0][sources], self.bits[targets]
+            self.copied += int(np.bitwise_count(received & ~stored).sum())
+            self.bits[targets] = stored | received
 
-    def held(self, node: int) -> NDArray[np.bool_]:
+    def stored_owners(self, node: int) -> NDArray[np.bool_]:
         """Return which devices' records this device has, bool[nodes]."""
         return np.unpackbits(self.bits[node].view(np.uint8), count=self.nodes, bitorder="little").view(np.bool_)
 
-    def described(self) -> list[dict[str, Any]]:
+    def describe_states(self) -> list[dict[str, Any]]:
         """Return the owners of the records in every device's store, as JSON-ready values."""
-        return [{"records": np.flatnonzero(self.held(node)).tolist()} for node in range(self.nodes)]
+        return [{"records": np.flatnonzero(self.stored_owners(node)).tolist()} for node in range(self.nodes)]
 
     def digest(self) -> str:
         """Return the SHA-256 hex digest of all stores."""

@@ -1,9 +1,8 @@
 """Push-sum over vectors that devices contribute before the first cycle, computed only from the mixing weights.
 
 Mixing is linear, so a device always has a weighted sum over all devices' vectors. The weights follow from the
-recipients
-in each cycle, processed from the last cycle to the first, so 10⁵ devices with 10⁴ numbers each fit into memory. The
-computation uses floating-point arithmetic and omits the rounding of shares.
+recipients in each cycle, processed from the last cycle to the first, so 10⁵ devices with 10⁴ numbers each fit into
+memory. The computation uses floating-point arithmetic and omits the rounding of shares.
 """
 
 import hashlib
@@ -12,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sottovoce_lab.simulator.vector.engine import Parcel, Places
+from sottovoce_lab.simulator.vector.engine import Indices, Parcel
 
 
 class MixedSums:
@@ -23,7 +22,7 @@ class MixedSums:
         message_bytes: the share size, in bytes.
 
     Attributes:
-        copied: the number of transferred records, which is always 0.
+        copied: the number of transferred records, always 0.
         updates: the number of received shares.
     """
 
@@ -49,21 +48,21 @@ class MixedSums:
         self._recipients.append(np.arange(self._nodes))
         return (np.arange(self._nodes),)
 
-    def receive(self, receivers: Places, parcel: Parcel, rows: Places) -> None:
+    def receive(self, receivers: Indices, parcel: Parcel, rows: Indices) -> None:
         """Record the receivers of shares, which arrive in the cycle in which they were sent; see State.receive."""
         self._recipients[-1][parcel[0][rows]] = receivers
         self.updates += len(receivers)
 
     def mean_weights(self, device: int) -> NDArray[np.float64]:
         """Return the weight of each device in one device's mean, float64[nodes]; the weights sum to 1."""
-        held = np.zeros(self._nodes)
-        held[device] = 1.0
+        shares = np.zeros(self._nodes)
+        shares[device] = 1.0
         for recipients in reversed(self._recipients):
-            held = (held + held[recipients]) / 2  # a device that sends to itself changes nothing
-        parts: NDArray[np.float64] = held / held.sum()
-        return parts
+            shares = (shares + shares[recipients]) / 2  # a device that sends to itself changes nothing
+        weights: NDArray[np.float64] = shares / shares.sum()
+        return weights
 
-    def described(self) -> list[dict[str, Any]]:
+    def describe_states(self) -> list[dict[str, Any]]:
         """Return the number of devices that contribute to every device's sum, as JSON-ready values."""
         return [{"devices": int(np.count_nonzero(self.mean_weights(node)))} for node in range(self._nodes)]
 

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 SCHEMA = "sottovoce.trace/1"
 
-Places = NDArray[np.int64]
+Indices = NDArray[np.int64]
 
 
 class Tracer:
@@ -22,19 +22,19 @@ class Tracer:
         self._states = states
         self._events: list[dict[str, Any]] = []
 
-    def dropped(self, cycle: int, senders: Places, receivers: Places) -> None:
+    def record_losses(self, cycle: int, senders: Indices, receivers: Indices) -> None:
         """Record messages that were lost in the network."""
         self._each(cycle, "drop", senders, receivers)
 
-    def sent(self, cycle: int, senders: Places, receivers: Places, delay: int) -> None:
+    def record_sends(self, cycle: int, senders: Indices, receivers: Indices, delay: int) -> None:
         """Record messages that arrive after `delay` cycles."""
         self._each(cycle, "send", senders, receivers, delay=delay)
 
-    def received(self, cycle: int, senders: Places, receivers: Places) -> None:
+    def record_receipts(self, cycle: int, senders: Indices, receivers: Indices) -> None:
         """Record processed messages with distinct receivers; for each receiver, calls are in processing order."""
         self._each(cycle, "receive", receivers, senders)
 
-    def cycle_ended(self, cycle: int, online: NDArray[np.bool_]) -> None:
+    def record_cycle(self, cycle: int, online: NDArray[np.bool_]) -> None:
         """Record the state of every device at the end of a cycle."""
         for node, state in enumerate(self._states()):
             self._events.append(
@@ -45,6 +45,6 @@ class Tracer:
         """Return the JSON document."""
         return {"schema": SCHEMA, "events": self._events}
 
-    def _each(self, cycle: int, event: str, devices: Places, others: Places, **facts: Any) -> None:
-        for device, other in zip(devices.tolist(), others.tolist(), strict=True):
-            self._events.append({"t_s": cycle, "event": event, "device": device, "peer": other, **facts})
+    def _each(self, cycle: int, event: str, devices: Indices, peers: Indices, **facts: Any) -> None:
+        for device, peer in zip(devices.tolist(), peers.tolist(), strict=True):
+            self._events.append({"t_s": cycle, "event": event, "device": device, "peer": peer, **facts})

@@ -1,4 +1,4 @@
-"""Walks of a single model over all devices, which are the two baselines in Hegedűs & Jelasity 2017.
+"""Walks of a single model over all devices: the two baselines in Hegedűs & Jelasity 2017.
 
 `GradientWalk` adds noise to a gradient on every visit. `SequentialDescent` walks over records that were perturbed once,
 as in gossip learning, but without merging models. Independent walks run in parallel along the leading axis.
@@ -20,12 +20,10 @@ class GradientWalk:
     """The gradient perturbation walk, in which each visit to a device adds discrete Laplace noise to its loss gradient.
 
     A device's gradient is the mean over its b records of slope · y^(k)x, with ‖x‖₁ ≤ 1 and a slope from 0 to 1, where
-    each
-    term is rounded toward zero on a grid. Replacing one record therefore changes the device's sum by at most 2 in L1,
-    in
-    each copy. Since all copies have the same |x|, the norm that sums the maximum over copies over all features also
-    changes by at most 2. Without `joint`, as in the paper, each copy gets independent noise with scale 2·copies/ε. With
-    `joint`, the copies get joint noise with scale 2/ε for the latter norm; its distribution is that of
+    each term is rounded toward zero on a grid. Replacing one record therefore changes the device's sum by at most 2 in
+    L1, in each copy. Because all copies have the same |x|, the norm that sums the maximum over copies over all features
+    also changes by at most 2. Without `joint`, as in the paper, each copy gets independent noise with scale
+    2·copies/ε. With `joint`, the copies get joint noise with scale 2/ε for the latter norm; its distribution is that of
     sottovoce.vault.max_norm_laplace, but sampled with floats.
 
     Args:
@@ -70,10 +68,10 @@ class GradientWalk:
             orders = _orders(self._order, len(self.weights), self.devices)
             block = max(1, _BLOCK_NUMBERS // self.weights.size)
             for start in range(0, self.devices, block):
-                places = orders[start : start + block]
-                noise = self._laplace(2 / epsilons / _GRID, len(places))
-                for at, drawn in zip(places, noise, strict=True):
-                    self._visit(at, drawn)
+                visits = orders[start : start + block]
+                noise = self._laplace(2 / epsilons / _GRID, len(visits))
+                for devices, visit_noise in zip(visits, noise, strict=True):
+                    self._visit(devices, visit_noise)
                     count += 1
                     yield count
 
@@ -91,12 +89,11 @@ class GradientWalk:
         """Draw integer-valued noise, float64[count, walks, copies, d].
 
         The density P[z] ∝ exp(-max|z_k|/s) in c dimensions is that of a uniform point in a cube whose half side is
-        distributed
-        as Γ(c + 1) · s. In one dimension, this is the Laplace distribution.
+        distributed as Γ(c + 1) · s. In one dimension, this is the Laplace distribution.
         """
         walks, copies, features = self.weights.shape
-        together = copies if self._joint else 1
-        sides = self._noise.standard_gamma(together + 1, (count, walks, copies // together, features))
+        joint_copies = copies if self._joint else 1
+        sides = self._noise.standard_gamma(joint_copies + 1, (count, walks, copies // joint_copies, features))
         sides *= scale[:, np.newaxis, np.newaxis] * (1 if self._joint else copies)
         return np.rint(sides * self._noise.uniform(-1, 1, (count, walks, copies, features)))
 
@@ -131,15 +128,15 @@ class SequentialDescent:
         for passes in itertools.count():
             orders = _orders(self._order, len(walks), self._records.shape[1]).T
             for update in range(self.length):
-                at = slice(update * self._batch, (update + 1) * self._batch)
-                gradients = -descents(self.weights, self._records[walks, orders[:, at]], self._slope).mean(axis=1)
+                batch = slice(update * self._batch, (update + 1) * self._batch)
+                gradients = -descents(self.weights, self._records[walks, orders[:, batch]], self._slope).mean(axis=1)
                 self.weights, self.steps = descend(self.weights, self.steps, gradients)
                 yield passes * self.length + update + 1
 
     def passes(self, count: int) -> Iterator[int]:
         """Run `count` passes, and yield the number of each completed pass, from 1."""
-        every = itertools.islice(self.updates(), count * self.length)
-        return (number // self.length for number in every if number % self.length == 0)
+        updates = itertools.islice(self.updates(), count * self.length)
+        return (number // self.length for number in updates if number % self.length == 0)
 
 
 def _streams(seed: int) -> list[np.random.Generator]:

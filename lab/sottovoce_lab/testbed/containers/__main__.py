@@ -19,23 +19,23 @@ def main(arguments: list[str]) -> int:
     try:
         match arguments:
             case ["prepare"]:
-                from sottovoce_lab.testbed.containers.asked import Asked
                 from sottovoce_lab.testbed.containers.prepare import prepare
+                from sottovoce_lab.testbed.containers.settings import ContainerSettings
 
-                count = prepare(Asked.read(os.environ), AUTHORITY, BROKER, ROOT)
+                count = prepare(ContainerSettings.read(os.environ), AUTHORITY, BROKER, ROOT)
                 print(f"{count} places are ready in {ROOT}")  # noqa: T201
                 return ExitCode.DONE
             case ["device"]:
-                from sottovoce_lab.testbed.containers.asked import faults_of
                 from sottovoce_lab.testbed.containers.device import run
+                from sottovoce_lab.testbed.containers.settings import faults_of
 
                 host = socket.gethostname()
                 return run(ROOT, faults_of(os.environ), host, socket.gethostbyname(host))
             case ["results"]:
-                from sottovoce_lab.testbed.containers.asked import Asked
                 from sottovoce_lab.testbed.containers.results import results
+                from sottovoce_lab.testbed.containers.settings import ContainerSettings
 
-                print(json.dumps(results(Asked.read(os.environ), ROOT), indent=2, ensure_ascii=False))  # noqa: T201
+                print(json.dumps(results(ContainerSettings.read(os.environ), ROOT), indent=2, ensure_ascii=False))  # noqa: T201
                 return ExitCode.DONE
             case _:
                 print(f"sottovoce: choose a role: {_ROLES}", file=sys.stderr)  # noqa: T201

@@ -1,4 +1,4 @@
-"""An agent in a container, which claims a place, joins with the bundle in that place, and runs until it is stopped."""
+"""An agent in a container: it claims a place, joins with the bundle in that place, and runs until it is stopped."""
 
 import asyncio
 import tempfile
@@ -35,7 +35,7 @@ def run(root: Path, faults: Sequence[str], owner: str, address: str) -> ExitCode
         SottovoceError: if no place is free, or a file in the place is invalid.
     """
     place = claim(wait_until_ready(root, _PATIENCE), owner)
-    place.faults.write_text("".join(f"{word}\n" for word in faults))
+    place.faults.write_text("".join(f"{specification}\n" for specification in faults))
     config = join_and_configure(place, address)
     log_to_stderr(config.agent.log_level, config.agent.log_format)
     _link_state(place)

@@ -45,7 +45,7 @@ class ContainerFleet:
                 )
             time.sleep(0.2)
         self.members = [_member(place) for place in self._places]
-        self._heard = dict.fromkeys((member.name for member in self.members), time.monotonic())
+        self._last_answer = dict.fromkeys((member.name for member in self.members), time.monotonic())
 
     @property
     def start_message(self) -> str:
@@ -55,8 +55,8 @@ class ContainerFleet:
     @property
     def faults(self) -> dict[str, int]:
         """The number of agents that each message fault affects, by fault specification."""
-        found = [word for place in self._places for word in place.faults.read_text().split()]
-        return {word: found.count(word) for word in sorted(set(found))}
+        specifications = [specification for place in self._places for specification in place.faults.read_text().split()]
+        return {specification: specifications.count(specification) for specification in sorted(set(specifications))}
 
     def start(self, ready: Callable[[int, int], None]) -> None:
         """Wait until every agent, started by the container engine, has answered. See RunningFleet.start."""
@@ -80,7 +80,7 @@ class ContainerFleet:
     def kill(self, index: int) -> None:
         """Do nothing, because the container engine kills containers."""
 
-    def cut_off(self, places: frozenset[int]) -> None:
+    def cut_off(self, indices: frozenset[int]) -> None:
         """Do nothing, because the container engine disconnects containers."""
 
     def poll(self) -> None:
@@ -88,10 +88,10 @@ class ContainerFleet:
         for member in self.members:
             with contextlib.suppress(NetworkError):
                 member.last = ask(member.state, "status")
-                self._heard[member.name] = time.monotonic()
-            member.killed = time.monotonic() - self._heard[member.name] > _SILENT_SECONDS
+                self._last_answer[member.name] = time.monotonic()
+            member.killed = time.monotonic() - self._last_answer[member.name] > _SILENT_SECONDS
 
-    def running(self) -> list[Member]:
+    def running_members(self) -> list[Member]:
         """Return the agents that do not count as gone."""
         return [member for member in self.members if not member.killed]
 

@@ -1,4 +1,4 @@
-"""Places for devices, which are directories that a container claims and keeps across restarts."""
+"""Places for devices: directories that a container claims and keeps across restarts."""
 
 import time
 from collections.abc import Sequence
@@ -62,7 +62,7 @@ class Place:
         return self._owner.is_symlink()
 
     def take(self, owner: str) -> bool:
-        """Claim this place for a container, or return False if another container already has it.
+        """Claim this place for a container; return False if another container already has it.
 
         The claim is a symbolic link, which appears together with its content.
         """
@@ -80,9 +80,9 @@ def places(root: Path, count: int) -> list[Place]:
 
 def make_ready(root: Path, count: int) -> None:
     """Record that all `count` places are complete."""
-    beside = root / f"{_READY}.part"
-    beside.write_text(f"{count}\n")
-    beside.replace(root / _READY)
+    draft = root / f"{_READY}.part"
+    draft.write_text(f"{count}\n")
+    draft.replace(root / _READY)
 
 
 def complete_place_count(root: Path) -> int | None:
@@ -107,17 +107,17 @@ def wait_until_ready(root: Path, patience: float) -> list[Place]:
     return places(root, count)
 
 
-def claim(found: Sequence[Place], owner: str) -> Place:
+def claim(candidates: Sequence[Place], owner: str) -> Place:
     """Return the place that the owner claimed before a restart, or claim the first free place for it.
 
     Raises:
         IdentityError: if other containers have claimed all places.
     """
-    own = [place for place in found if place.taken and place.take(owner)]
-    for place in own or found:
+    claimed = [place for place in candidates if place.taken and place.take(owner)]
+    for place in claimed or candidates:
         if place.take(owner):
             return place
     raise IdentityError(
-        f"all {len(found)} places are taken: start no more agents than SOTTOVOCE_AGENTS specifies, or remove the old "
-        "volumes and start again with a larger number"
+        f"all {len(candidates)} places are taken: start no more agents than SOTTOVOCE_AGENTS specifies, or remove the "
+        "old volumes and start again with a larger number"
     )

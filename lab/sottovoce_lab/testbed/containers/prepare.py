@@ -8,10 +8,10 @@ from sottovoce.identity.invitation import Seeds, write_bundle
 from sottovoce.identity.inviting import new_bundle
 from sottovoce.transport.mosquitto import write_broker
 
-from sottovoce_lab.testbed.containers.asked import Asked
+from sottovoce_lab.testbed.agent_files import save_records, tables_of
 from sottovoce_lab.testbed.containers.places import Place, complete_place_count, make_ready, places
+from sottovoce_lab.testbed.containers.settings import ContainerSettings
 from sottovoce_lab.testbed.plan import Plan, plan
-from sottovoce_lab.testbed.written import save_records, tables_of
 
 BROKER = "broker"
 BROKER_HOME = Path("/etc/mosquitto/sottovoce")
@@ -22,7 +22,7 @@ FLEET = "compose"
 
 
 def prepare(
-    asked: Asked,
+    settings: ContainerSettings,
     authority: Path,
     broker: Path,
     root: Path,
@@ -34,7 +34,7 @@ def prepare(
     """Create the fleet, the broker directory and all places, unless the places are already complete.
 
     Args:
-        asked: the fleet's settings.
+        settings: the fleet's settings.
         authority: the directory for the fleet key, which no agent can read.
         broker: the directory for the broker container's settings.
         root: the root directory of the places.
@@ -47,28 +47,28 @@ def prepare(
     """
     if (count := complete_place_count(root)) is not None:
         return count
-    planned = plan(asked.options)
+    planned = plan(settings.options)
     fleet = create_fleet(authority / "fleet", FLEET)
     write_broker(fleet, broker / "sottovoce", [host], port=port, home=home)
-    for place in places(root, asked.options.agents):
+    for place in places(root, settings.options.agents):
         place.directory.mkdir(mode=0o700)
         write_bundle(place.bundle, new_bundle(fleet, Seeds()))
         save_records(place.records, planned.raw[place.index], planned)
-        place.template.write_text(tomlkit.dumps(_configuration(asked, planned, place, f"mqtts://{host}:{port}")))
-    make_ready(root, asked.options.agents)
-    return asked.options.agents
+        place.template.write_text(tomlkit.dumps(_configuration(settings, planned, place, f"mqtts://{host}:{port}")))
+    make_ready(root, settings.options.agents)
+    return settings.options.agents
 
 
-def _configuration(asked: Asked, planned: Plan, place: Place, broker: str) -> dict[str, object]:
+def _configuration(settings: ContainerSettings, planned: Plan, place: Place, broker: str) -> dict[str, object]:
     """Return one device's configuration, in which the device listens on every address of its container."""
-    options = asked.options
+    options = settings.options
     period = options.period
     config = options.configuration(
         agent={"state": str(place.state)},
         data=planned.data(f"npz:{place.records}", str(place.records)),
         learner=planned.learner(place.index),
         transport={
-            "use": list(asked.use),
+            "use": list(settings.use),
             "listen": f"0.0.0.0:{DEVICE_PORT}",
             "announce": f"{BROKER}:{DEVICE_PORT}",  # placeholder until the container has its own address
             "mqtt": {"url": broker},
@@ -76,6 +76,6 @@ def _configuration(asked: Asked, planned: Plan, place: Place, broker: str) -> di
             "backoff": min(1.0, max(0.05, period / 2)),
             "backoff_max": min(30.0, max(1.0, 4 * period)),
         },
-        observe={"metrics": f"0.0.0.0:{METRICS_PORT}", "allow_remote": True} if asked.metrics else {},
+        observe={"metrics": f"0.0.0.0:{METRICS_PORT}", "allow_remote": True} if settings.metrics else {},
     )
     return tables_of(config)

@@ -5,8 +5,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from sottovoce_lab.testbed.containers.asked import Asked
 from sottovoce_lab.testbed.containers.fleet import ContainerFleet
+from sottovoce_lab.testbed.containers.settings import ContainerSettings
 from sottovoce_lab.testbed.plan import plan
 from sottovoce_lab.testbed.processes import run_watched
 from sottovoce_lab.testbed.progress import Moment, Watcher
@@ -26,16 +26,16 @@ class Lines(Watcher):
         """Print a line for some of the moments; see Watcher.show_moment."""
         if moment.cycle % max(1, moment.cycles // _ROWS) == 0:
             measures = moment.measures
-            found = measures.loss_mean if measures.accuracy_mean is None else measures.accuracy_mean
+            value = measures.loss_mean if measures.accuracy_mean is None else measures.accuracy_mean
             name = "loss" if measures.accuracy_mean is None else "accuracy"
-            self.note(f"cycle {moment.cycle} of {moment.cycles}  alive {moment.alive}  {name} {found:.3f}")
+            self.note(f"cycle {moment.cycle} of {moment.cycles}  alive {moment.alive}  {name} {value:.3f}")
 
 
-def results(asked: Asked, root: Path) -> dict[str, Any]:
+def results(settings: ContainerSettings, root: Path) -> dict[str, Any]:
     """Watch the fleet until every agent has completed its cycles, and return a report.
 
     Args:
-        asked: the settings with which the fleet was prepared.
+        settings: the settings with which the fleet was prepared.
         root: the root directory of the places.
 
     Returns:
@@ -44,18 +44,19 @@ def results(asked: Asked, root: Path) -> dict[str, Any]:
     fleets: list[ContainerFleet] = []
 
     def build() -> ContainerFleet:
-        fleets.append(ContainerFleet(root, asked.options.agents, _PATIENCE))
+        fleets.append(ContainerFleet(root, settings.options.agents, _PATIENCE))
         return fleets[0]
 
-    report = run_watched(plan(asked.options), Lines(), build)
+    report = run_watched(plan(settings.options), Lines(), build)
     faults = fleets[0].faults
-    afflicted = [
-        f"fault {word} was injected for {count} of {asked.options.agents} agents" for word, count in faults.items()
+    fault_warnings = [
+        f"fault {specification} was injected for {count} of {settings.options.agents} agents"
+        for specification, count in faults.items()
     ]
-    told = replace(
+    final_report = replace(
         report,
-        run={**report.run, "transport": ",".join(asked.use)},
+        run={**report.run, "transport": ",".join(settings.use)},
         faults=list(faults),
-        warnings=report.warnings + afflicted,
+        warnings=report.warnings + fault_warnings,
     )
-    return told.document()
+    return final_report.document()

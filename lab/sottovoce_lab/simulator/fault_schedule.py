@@ -10,13 +10,13 @@ from sottovoce_lab.simulator.faults import During, Faults, Sessions
 from sottovoce_lab.simulator.vector.churn import Churn, LogNormal
 
 _ONLINE = 0.9  # fraction of agents online at any moment under log-normal churn, as in Ormándi et al. 2013
-_NAMED = 12
+_MAX_NAMED = 12
 _DAYS = (40.0, 400.0)
 """Minimum and maximum number of days that a wrong wall clock is ahead or behind."""
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class CycleFaults:
     """A fleet's fault events at one cycle.
 
     Attributes:
@@ -24,7 +24,7 @@ class Turn:
         restarted: the indices of the agents to restart.
         cut_off: the indices of the agents that are cut off from all others, from this cycle on.
         full: the indices of the agents whose disks are full, from this cycle on.
-        wrong: how many days wall clocks are ahead from this cycle on, by agent index; all other clocks are correct.
+        clock_errors: how many days wall clocks are ahead from this cycle on, by agent index; other clocks are correct.
         revoked: the indices of the agents that the fleet revokes in this cycle.
         notes: descriptions of all events except churn events, which are too frequent to list.
     """
@@ -33,12 +33,12 @@ class Turn:
     restarted: tuple[int, ...]
     cut_off: frozenset[int]
     full: frozenset[int]
-    wrong: Mapping[int, float]
+    clock_errors: Mapping[int, float]
     revoked: tuple[int, ...]
     notes: tuple[str, ...]
 
 
-class Fate:
+class FaultSchedule:
     """A run's fault schedule, which depends only on the requested faults and the seed.
 
     Args:
@@ -51,89 +51,89 @@ class Fate:
         self._faults = faults
         self._names = names
         self._random = random.Random(seed)
-        everybody = range(len(names))
+        indices = range(len(names))
         kill, restart, partition = faults.kill, faults.restart, faults.partition
-        self._doomed = self._random.sample(everybody, round(kill.share * len(names))) if kill else []
-        self._spared = frozenset(self._doomed[: round(restart.share * len(self._doomed))] if restart else ())
-        side = self._random.sample(everybody, round(partition.share * len(names))) if partition else []
+        self._to_kill = self._random.sample(indices, round(kill.share * len(names))) if kill else []
+        self._to_restart = frozenset(self._to_kill[: round(restart.share * len(self._to_kill))] if restart else ())
+        side = self._random.sample(indices, round(partition.share * len(names))) if partition else []
         self._side = frozenset(side)
         self._churn: Churn | None = None
         if isinstance(faults.churn, Sessions):
             law = LogNormal(_ONLINE, faults.churn.mu, faults.churn.sigma)
             self._churn = Churn(len(names), law, np.random.default_rng(seed))
         clock, disk, revoke = faults.clock, faults.disk_full, faults.revoke
-        self._wrong = {
-            place: self._random.uniform(*_DAYS) * self._random.choice((-1, 1))
-            for place in (self._random.sample(everybody, round(clock.share * len(names))) if clock else ())
+        self._clock_errors = {
+            index: self._random.uniform(*_DAYS) * self._random.choice((-1, 1))
+            for index in (self._random.sample(indices, round(clock.share * len(names))) if clock else ())
         }
-        self._full = frozenset(self._random.sample(everybody, round(disk.share * len(names))) if disk else ())
-        self._revoked = everybody[len(names) - round(revoke.share * len(names)) :] if revoke else range(0)
+        self._full = frozenset(self._random.sample(indices, round(disk.share * len(names))) if disk else ())
+        self._revoked = indices[len(names) - round(revoke.share * len(names)) :] if revoke else range(0)
         self._online = np.ones(len(names), dtype=np.bool_)
         self._down: frozenset[int] = frozenset()
-        self._last = 0
+        self._last_cycle = 0
 
-    def at(self, cycle: int) -> Turn:
+    def at(self, cycle: int) -> CycleFaults:
         """Return the events that happen when the fleet reaches this cycle.
 
         Cycles must be requested in increasing order; gaps are allowed.
         """
-        passed, self._last = range(self._last + 1, cycle + 1), cycle
-        down = self._killed(cycle) | self._absent(passed)
+        new_cycles, self._last_cycle = range(self._last_cycle + 1, cycle + 1), cycle
+        down = self._killed_agents(cycle) | self._absent_agents(new_cycles)
         killed, restarted = tuple(sorted(down - self._down)), tuple(sorted(self._down - down))
         self._down = down
         revoke = self._faults.revoke
-        return Turn(
+        return CycleFaults(
             killed=killed,
             restarted=restarted,
             cut_off=self._side if _is_during(self._faults.partition, cycle) else frozenset(),
             full=self._full if _is_during(self._faults.disk_full, cycle) else frozenset(),
-            wrong=self._wrong if _is_during(self._faults.clock, cycle) else {},
-            revoked=tuple(self._revoked) if revoke and revoke.cycle in passed else (),
-            notes=tuple(self._notes(passed, cycle)),
+            clock_errors=self._clock_errors if _is_during(self._faults.clock, cycle) else {},
+            revoked=tuple(self._revoked) if revoke and revoke.cycle in new_cycles else (),
+            notes=tuple(self._describe_events(new_cycles, cycle)),
         )
 
-    def brings_back(self, cycle: int) -> bool:
+    def will_restart_after(self, cycle: int) -> bool:
         """Return whether an agent that is down at this cycle will restart."""
         restart, absences = self._faults.restart, self._faults.churn
-        if self._churn is not None or (restart is not None and restart.cycle > cycle and bool(self._spared)):
+        if self._churn is not None or (restart is not None and restart.cycle > cycle and bool(self._to_restart)):
             return True
         return isinstance(absences, tuple) and any(absence.down <= cycle < absence.up for absence in absences)
 
-    def _killed(self, cycle: int) -> frozenset[int]:
+    def _killed_agents(self, cycle: int) -> frozenset[int]:
         kill, restart = self._faults.kill, self._faults.restart
         if kill is None or cycle < kill.cycle:
             return frozenset()
-        return frozenset(self._doomed) - (self._spared if restart and cycle >= restart.cycle else frozenset())
+        return frozenset(self._to_kill) - (self._to_restart if restart and cycle >= restart.cycle else frozenset())
 
-    def _absent(self, passed: range) -> frozenset[int]:
+    def _absent_agents(self, new_cycles: range) -> frozenset[int]:
         if self._churn is not None:
-            for cycle in passed:  # process every cycle, because gaps must not change the random draws
+            for cycle in new_cycles:  # process every cycle, because gaps must not change the random draws
                 self._online = self._churn.at(cycle)
             return frozenset(np.flatnonzero(~self._online).tolist())
         absences = self._faults.churn if isinstance(self._faults.churn, tuple) else ()
-        return frozenset(absence.agent for absence in absences if absence.down <= self._last < absence.up)
+        return frozenset(absence.agent for absence in absences if absence.down <= self._last_cycle < absence.up)
 
-    def _notes(self, passed: range, cycle: int) -> Iterable[str]:
+    def _describe_events(self, new_cycles: range, cycle: int) -> Iterable[str]:
         kill, restart, partition = self._faults.kill, self._faults.restart, self._faults.partition
         revoke, disk, clock = self._faults.revoke, self._faults.disk_full, self._faults.clock
-        if kill and kill.cycle in passed:
-            yield f"cycle {cycle}: killed {self._agent_names(self._doomed)}"
-        if restart and restart.cycle in passed:
-            yield f"cycle {cycle}: restarted {self._agent_names(self._spared)}"
-        if partition and partition.begins in passed:
+        if kill and kill.cycle in new_cycles:
+            yield f"cycle {cycle}: killed {self._agent_names(self._to_kill)}"
+        if restart and restart.cycle in new_cycles:
+            yield f"cycle {cycle}: restarted {self._agent_names(self._to_restart)}"
+        if partition and partition.begins in new_cycles:
             yield f"cycle {cycle}: cut off {self._agent_names(self._side)}"
-        if partition and partition.ends in passed:
+        if partition and partition.ends in new_cycles:
             yield f"cycle {cycle}: the two sides are connected again"
-        if revoke and revoke.cycle in passed:
+        if revoke and revoke.cycle in new_cycles:
             yield f"cycle {cycle}: revoked {self._agent_names(self._revoked)}"
-        if disk and disk.begins in passed:
+        if disk and disk.begins in new_cycles:
             yield f"cycle {cycle}: filled the disks of {self._agent_names(self._full)}"
-        if clock and clock.begins in passed:
-            yield f"cycle {cycle}: set wrong clocks on {self._agent_names(self._wrong)}"
+        if clock and clock.begins in new_cycles:
+            yield f"cycle {cycle}: set wrong clocks on {self._agent_names(self._clock_errors)}"
 
-    def _agent_names(self, places: Iterable[int]) -> str:
-        hit = [self._names[place] for place in sorted(places)]
-        return ", ".join(hit) if len(hit) <= _NAMED else f"{len(hit)} agents"
+    def _agent_names(self, indices: Iterable[int]) -> str:
+        names = [self._names[index] for index in sorted(indices)]
+        return ", ".join(names) if len(names) <= _MAX_NAMED else f"{len(names)} agents"
 
 
 def _is_during(during: During | None, cycle: int) -> bool:

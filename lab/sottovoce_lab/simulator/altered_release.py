@@ -8,7 +8,7 @@ from sottovoce.door import PrivacyStatement
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class AlteredRelease:
     """A release with an altered value. Implements Release."""
 
     query_id: bytes

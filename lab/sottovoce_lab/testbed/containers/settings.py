@@ -11,7 +11,7 @@ from sottovoce.registry import DEFAULT
 from sottovoce_lab.simulator import NEWSCAST, Faults
 from sottovoce_lab.testbed.options import Options
 
-Way = Literal["grpc", "mqtt"]
+TransportName = Literal["grpc", "mqtt"]
 
 _DEFAULTS = {
     "AGENTS": "12",
@@ -29,7 +29,7 @@ _DELTA = 1e-5
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ContainerSettings:
     """The container fleet that the environment variables describe.
 
     Attributes:
@@ -39,11 +39,11 @@ class Asked:
     """
 
     options: Options
-    use: tuple[Way, ...]
+    use: tuple[TransportName, ...]
     metrics: bool
 
     @classmethod
-    def read(cls, environment: Mapping[str, str]) -> "Asked":
+    def read(cls, environment: Mapping[str, str]) -> "ContainerSettings":
         """Read the settings from environment variables.
 
         The variables are SOTTOVOCE_AGENTS, _LEARNER, _DATA, _EPSILON, _CYCLES, _PERIOD, _SEED, _TRANSPORT and _METRICS.
@@ -51,33 +51,35 @@ class Asked:
         Raises:
             UsageError: if a value is invalid; the message names the variable.
         """
-        said = {name: environment.get(_PREFIX + name) or default for name, default in _DEFAULTS.items()}
-        if said["TRANSPORT"] not in ("grpc,mqtt", "mqtt"):
+        values = {name: environment.get(_PREFIX + name) or default for name, default in _DEFAULTS.items()}
+        if values["TRANSPORT"] not in ("grpc,mqtt", "mqtt"):
             raise UsageError(
-                f"{_PREFIX}TRANSPORT={said['TRANSPORT']}: choose grpc,mqtt or mqtt, because agents find their peers "
+                f"{_PREFIX}TRANSPORT={values['TRANSPORT']}: choose grpc,mqtt or mqtt, because agents find their peers "
                 "through the broker"
             )
-        epsilon = _number(said, "EPSILON")
+        epsilon = _number(values, "EPSILON")
         if not 0 < epsilon < math.inf:
-            raise UsageError(f"{_PREFIX}EPSILON={said['EPSILON']}: devices in containers require a finite ε above 0")
+            raise UsageError(f"{_PREFIX}EPSILON={values['EPSILON']}: devices in containers require a finite ε above 0")
         options = Options(
-            agents=round(_number(said, "AGENTS")),
-            learner=said["LEARNER"],
+            agents=round(_number(values, "AGENTS")),
+            learner=values["LEARNER"],
             fidelity="sound",
             model=None,
-            data=said["DATA"],
+            data=values["DATA"],
             transport="mixed",
             epsilon=epsilon,
             delta=_DELTA,
-            cycles=round(_number(said, "CYCLES")),
-            period=_number(said, "PERIOD"),
+            cycles=round(_number(values, "CYCLES")),
+            period=_number(values, "PERIOD"),
             topology=NEWSCAST,
-            seed=round(_number(said, "SEED")),
+            seed=round(_number(values, "SEED")),
             faults=Faults(),
             fault_words=[],
             settings={},
         )
-        return cls(options, ("mqtt",) if said["TRANSPORT"] == "mqtt" else ("grpc", "mqtt"), said["METRICS"] == "yes")
+        return cls(
+            options, ("mqtt",) if values["TRANSPORT"] == "mqtt" else ("grpc", "mqtt"), values["METRICS"] == "yes"
+        )
 
 
 def faults_of(environment: Mapping[str, str]) -> list[str]:
@@ -86,8 +88,8 @@ def faults_of(environment: Mapping[str, str]) -> list[str]:
     Raises:
         UsageError: if a specification is invalid, or specifies a fault that containers do not support.
     """
-    words = environment.get(_PREFIX + "FAULTS", "").split()
-    faults = Faults.parse(words)
+    specifications = environment.get(_PREFIX + "FAULTS", "").split()
+    faults = Faults.parse(specifications)
     if faults != Faults(
         loss=faults.loss,
         duplicate=faults.duplicate,
@@ -96,14 +98,14 @@ def faults_of(environment: Mapping[str, str]) -> list[str]:
         reorder=faults.reorder,
     ):
         raise UsageError(
-            f"{_PREFIX}FAULTS={' '.join(words)}: containers support only loss, duplicate, delay and reorder; use the "
-            "container engine to kill or disconnect containers"
+            f"{_PREFIX}FAULTS={' '.join(specifications)}: containers support only loss, duplicate, delay and reorder; "
+            "use the container engine to kill or disconnect containers"
         )
-    return words
+    return specifications
 
 
-def _number(said: Mapping[str, str], name: str) -> float:
+def _number(values: Mapping[str, str], name: str) -> float:
     try:
-        return float(said[name])
+        return float(values[name])
     except ValueError:
-        raise UsageError(f"{_PREFIX}{name}={said[name]}: specify a number, for example {_DEFAULTS[name]}") from None
+        raise UsageError(f"{_PREFIX}{name}={values[name]}: specify a number, for example {_DEFAULTS[name]}") from None

@@ -29,22 +29,22 @@ Outcome = dict[str, Any]
 
 def digest(keys: Keys) -> str:
     """Return a digest of a run's keys and the program version, which identifies the run in later calls."""
-    words = json.dumps({**keys, "version": sottovoce.__version__}, sort_keys=True, default=str)
-    return sha256(words.encode()).hexdigest()[:32]
+    text = json.dumps({**keys, "version": sottovoce.__version__}, sort_keys=True, default=str)
+    return sha256(text.encode()).hexdigest()[:32]
 
 
 def read_outcomes(file: Path) -> dict[str, Outcome]:
     """Read the outcomes of earlier calls, by run digest, skipping malformed lines such as a truncated last one."""
-    found: dict[str, Outcome] = {}
+    outcomes: dict[str, Outcome] = {}
     if not file.exists():
-        return found
+        return outcomes
     for line in file.read_text(encoding="utf-8").splitlines():
         try:
             outcome = json.loads(line)
-            found[outcome.pop("run")] = outcome
+            outcomes[outcome.pop("run")] = outcome
         except (ValueError, KeyError):
             continue
-    return found
+    return outcomes
 
 
 def guarantee(report: Mapping[str, Any]) -> dict[str, Any]:
@@ -59,36 +59,36 @@ def load_cached(source: str) -> DataSet:
 
 
 def run_remaining(
-    left: Mapping[str, Keys], job: Callable[[Keys], Outcome], file: Path, pool: Executor
+    remaining: Mapping[str, Keys], job: Callable[[Keys], Outcome], file: Path, pool: Executor
 ) -> Iterator[tuple[str, Outcome, float]]:
     """Execute runs, save each outcome as soon as its run ends, and yield its digest, outcome and elapsed minutes.
 
     Args:
-        left: the keys of the runs still to execute, by digest.
+        remaining: the keys of the runs still to execute, by digest.
         job: executes one run in the process that calls it.
         file: the path of a file with one JSON line per run, created if it does not exist.
         pool: the pool that executes the runs.
     """
-    began = time.monotonic()
+    started = time.monotonic()
     with file.open("a", encoding="utf-8") as lines:
         lines.write("\n")  # in case the last line is truncated
-        waiting = {pool.submit(job, keys): key for key, keys in left.items()}
+        futures = {pool.submit(job, keys): key for key, keys in remaining.items()}
         try:
-            for future in as_completed(waiting):
+            for future in as_completed(futures):
                 outcome = future.result()
-                lines.write(json.dumps({"run": waiting[future], **outcome}) + "\n")
+                lines.write(json.dumps({"run": futures[future], **outcome}) + "\n")
                 lines.flush()
-                yield waiting[future], outcome, (time.monotonic() - began) / 60
+                yield futures[future], outcome, (time.monotonic() - started) / 60
         finally:
-            for future in waiting:
+            for future in futures:
                 future.cancel()
 
 
 @contextmanager
-def processes(most: int) -> Iterator[Executor]:
-    """Provide a pool with one process per processor, up to `most`. They end even if the calling process is killed."""
+def processes(maximum: int) -> Iterator[Executor]:
+    """Provide a pool with one process per processor, up to `maximum`; they end even if the caller is killed."""
     context = multiprocessing.get_context("spawn")
-    pool = ProcessPoolExecutor(min(most, AT_ONCE), mp_context=context, initializer=_end_with_parent)
+    pool = ProcessPoolExecutor(min(maximum, AT_ONCE), mp_context=context, initializer=_end_with_parent)
     try:
         yield pool
     finally:

@@ -25,17 +25,17 @@ def save_records(path: Path, raw: Records, plan: Plan) -> None:
 
 def tables_of(config: AgentConfig) -> dict[str, Any]:
     """Convert a configuration to TOML tables, omitting keys that have no effect or no value (TOML has no null)."""
-    built: dict[str, dict[str, Any]] = msgspec.to_builtins(config, enc_hook=str)
-    tables = {name: _without_missing(table) for name, table in built.items()}
+    all_tables: dict[str, dict[str, Any]] = msgspec.to_builtins(config, enc_hook=str)
+    tables = {name: _drop_missing(table) for name, table in all_tables.items()}
     for (section, key), _ in list(keys_without_effect(tables, config)):
         del tables[section][key]
     return tables
 
 
-def _without_missing(table: dict[str, Any]) -> dict[str, Any]:
+def _drop_missing(table: dict[str, Any]) -> dict[str, Any]:
     """Return a table without any keys that have no value, at any depth."""
     return {
-        key: _without_missing(value) if isinstance(value, dict) else value
+        key: _drop_missing(value) if isinstance(value, dict) else value
         for key, value in table.items()
         if value is not None
     }

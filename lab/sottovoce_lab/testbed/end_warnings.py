@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from sottovoce_lab.testbed.measure import Measures, Meter, Quality
 
-_BEHIND = 0.1  # an agent is left behind if its accuracy is below the mean by more than this
+_MAX_SHORTFALL = 0.1  # an agent is left behind if its accuracy is below the mean by more than this
 _MAX_NAMED = 5
 
 
@@ -25,16 +25,18 @@ def left_behind_warnings(meter: object, models: Mapping[str, NDArray[np.float64]
     """Return warnings about agents whose accuracy is more than 0.1 below the fleet's mean."""
     if not isinstance(final, Measures) or not isinstance(meter, Meter):
         return []
-    if final.accuracy_min >= final.accuracy_mean - _BEHIND:
+    if final.accuracy_min >= final.accuracy_mean - _MAX_SHORTFALL:
         return []
     accuracies = {name: meter.final([model]).accuracy_mean for name, model in models.items()}
-    behind = {name: own for name, own in accuracies.items() if own < final.accuracy_mean - _BEHIND}
+    behind = {
+        name: accuracy for name, accuracy in accuracies.items() if accuracy < final.accuracy_mean - _MAX_SHORTFALL
+    }
     if len(behind) > _MAX_NAMED:
         return [
             f"{len(behind)} of {len(models)} agents were left behind: the lowest accuracy is "
             f"{min(behind.values()):.3f}, while the mean is {final.accuracy_mean:.3f}"
         ]
     return [
-        f"{name} was left behind: its accuracy is {own:.3f}, while the mean is {final.accuracy_mean:.3f}"
-        for name, own in behind.items()
+        f"{name} was left behind: its accuracy is {accuracy:.3f}, while the mean is {final.accuracy_mean:.3f}"
+        for name, accuracy in behind.items()
     ]

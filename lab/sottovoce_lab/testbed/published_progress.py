@@ -1,4 +1,4 @@
-"""Publish the progress of a running testbed with processes, which is its agents' accuracy."""
+"""Publish the progress of a running testbed with processes: its agents' accuracy."""
 
 import json
 from pathlib import Path
@@ -11,7 +11,7 @@ from sottovoce_lab.testbed.progress import Moment, Watcher
 from sottovoce_lab.testbed.run_facts import curve_point
 
 
-class Showing(Watcher):
+class PublishingWatcher(Watcher):
     """A watcher that also writes the newest measures to the testbed's directory, replacing the previous ones.
 
     Args:
@@ -30,8 +30,8 @@ class Showing(Watcher):
         self._watcher.note(text)
 
     @override
-    def advance(self, what: str, done: int, of: int) -> None:
-        self._watcher.advance(what, done, of)
+    def advance(self, phase: str, done: int, total: int) -> None:
+        self._watcher.advance(phase, done, total)
 
     @override
     def show_moment(self, moment: Moment) -> None:
