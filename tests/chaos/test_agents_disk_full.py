@@ -12,7 +12,7 @@ from sottovoce.vault import Ledger
 from tests.support.attacker import Attacker, Outcome
 from tests.support.books import spending
 from tests.support.devices import Device, kernel
-from tests.support.disks import at_work, device_on, fill, mounted
+from tests.support.disks import device_on, fill_disk, is_working, mounted
 from tests.support.fleets import new_fleet
 from tests.support.processes import AgentProcess, running, sottovoce
 from tests.support.waiting import until
@@ -30,7 +30,7 @@ def test_a_vault_that_cannot_charge_waits_for_room_and_goes_on(disk: Path, tmp_p
     device.configure(learner={"steps": 400, "period": 1.0})  # it waits as long for a fault, and answers meanwhile
     with running(device) as (agent,):
         until(lambda: agent.status()["steps_done"] >= 5, "some steps are done")
-        filler = fill(disk)
+        filler = fill_disk(disk)
         until(lambda: agent.lines("fault-passes", "kind=disk"), "it says what it waits for")
         assert agent.lines("free up disk space")
         assert len(agent.lines("fault-passes")) == 1, "once a minute"
@@ -45,7 +45,7 @@ def test_a_vault_that_cannot_charge_waits_for_room_and_goes_on(disk: Path, tmp_p
 
         until(told, "the status says so")
         filler.unlink()
-        until(lambda: at_work(agent), "it is at work again")
+        until(lambda: is_working(agent), "it is at work again")
         until(lambda: agent.status().get("steps_done", 0) >= before.releases + 3, "it goes on")
         assert agent.end() == 0
         assert "Traceback" not in agent.log()
@@ -60,12 +60,12 @@ def test_a_device_that_starts_without_room_waits_for_it(disk: Path, tmp_path: Pa
     with running(device) as (agent,):
         until(lambda: agent.status()["steps_done"] >= 2, "some steps are done")
         assert agent.end() == 0
-    filler = fill(disk)
+    filler = fill_disk(disk)
     with AgentProcess(device) as again:
         until(lambda: again.lines("fault-passes", "kind=disk"), "it says what it waits for")
         assert again.process.poll() is None
         filler.unlink()
-        until(lambda: at_work(again), "it is at work")
+        until(lambda: is_working(again), "it is at work")
         assert again.end() == 0
 
 
@@ -85,12 +85,12 @@ def test_a_share_that_cannot_be_kept_is_not_confirmed_and_taken_when_there_is_ro
     with Attacker(device, enrol(fleet, tmp_path / "sender")) as sender, running(device) as (agent,):
         until(lambda: agent.status()["steps_done"] == 1, "its only step is done")
         assert sender.deliver(sender.envelope(sequence=1)) == Outcome(duplicate=False)
-        filler = fill(disk)
+        filler = fill_disk(disk)
         sequence, outcome = _until_refused(sender)
         assert outcome.details == "the device failed: see its log"
         until(lambda: agent.lines("fault-passes", "kind=disk", "cannot write", "state.db"), "it says why")
         filler.unlink()
-        until(lambda: at_work(agent), "it is at work again")
+        until(lambda: is_working(agent), "it is at work again")
         before = sender.envelope(sequence=sequence - 1)
         until(lambda: sender.deliver(before) == Outcome(duplicate=True), "it is reached again, and remembers")
         assert sender.deliver(sender.envelope(sequence=sequence)) == Outcome(duplicate=False)

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from tests.support.books import spending
-from tests.support.disks import at_work, device_on, failing_disk
+from tests.support.disks import device_on, failing_disk, is_working
 from tests.support.fleets import new_fleet
 from tests.support.processes import running
 from tests.support.waiting import until
@@ -21,7 +21,7 @@ def test_it_waits_until_somebody_has_repaired_it_and_goes_on(tmp_path: Path) -> 
             until(lambda: agent.lines("fault-passes", "kind=disk"), "it says what it waits for")
             disk.repair(agent)
             before = spending(device)
-            until(lambda: at_work(agent), "it is at work again")
+            until(lambda: is_working(agent), "it is at work again")
             until(lambda: agent.status()["steps_done"] >= before.releases + 3, "it goes on")
             assert agent.end() == 0
             assert "Traceback" not in agent.log()

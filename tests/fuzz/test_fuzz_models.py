@@ -15,9 +15,9 @@ from sottovoce_lab.models.declaration import parse_declaration
 from sottovoce_lab.models.forward import read_forward
 from sottovoce_lab.models.scan import scan
 
-from tests.support.bent_models import bent
+from tests.support.bent_models import alter_model
 from tests.support.forward_models import cnn
-from tests.support.mangling import mangled
+from tests.support.mangling import mangle
 
 RUNS = int(os.environ.get("SOTTOVOCE_FUZZ_MODELS", "400"))
 SEED = int(os.environ.get("SOTTOVOCE_FUZZ_SEED", "1"))
@@ -56,8 +56,8 @@ def test_model_files(kind: str) -> None:
 def _raw(rng: random.Random, run: int, whole: bytes) -> bytes:
     match run % 5:
         case 0:
-            return mangled(rng, whole)
+            return mangle(rng, whole)
         case 1:
             return whole[: rng.randint(0, len(whole))] if run % 2 else rng.randbytes(rng.randint(0, 300))
         case _:
-            return bent(rng, whole)
+            return alter_model(rng, whole)

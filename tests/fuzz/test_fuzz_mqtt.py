@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from sottovoce.identity import create_fleet, enrol
 
-from tests.support.mailbox import Post, asked, exchange, without_broker
-from tests.support.mangling import mangled
+from tests.support.mailbox import Post, exchange, send_and_wait, without_broker
+from tests.support.mangling import mangle
 
 RUNS = int(os.environ.get("SOTTOVOCE_FUZZ_RUNS", "3000"))
 SEED = int(os.environ.get("SOTTOVOCE_FUZZ_SEED", "1"))
@@ -35,7 +35,7 @@ async def test_mangled_frames_and_presences(tmp_path: Path, monkeypatch: pytest.
         there.transport._presence.departure_announcement(),
         here.transport._presence.departure_announcement(),
     ]
-    delivery, fresh = await asked(there, here, b"another")
+    delivery, fresh = await send_and_wait(there, here, b"another")
     raws = [request[1], answer[1], other[1], fresh[1], *words]
     topics = [
         presence,
@@ -45,7 +45,7 @@ async def test_mangled_frames_and_presences(tmp_path: Path, monkeypatch: pytest.
     honest = list(here.received)
     for run in range(RUNS):
         rng = random.Random(f"{SEED}/{run}")
-        topic, raw = rng.choice(topics), mangled(rng, rng.choice(raws))
+        topic, raw = rng.choice(topics), mangle(rng, rng.choice(raws))
         if raw in raws:
             continue
         here.refused()

@@ -25,7 +25,7 @@ from sottovoce.wire import (
     unseal,
 )
 
-from tests.support.mangling import mangled
+from tests.support.mangling import mangle
 from tests.support.messages import share_of
 
 RUNS = int(os.environ.get("SOTTOVOCE_FUZZ_RUNS", "3000"))
@@ -67,9 +67,9 @@ def test_mangled_messages(tmp_path: Path) -> None:
         # By turns what an outsider can do, with ledger heads beside and without, and what a device of the fleet signs.
         by_outsider = run % 3 > 0
         raw = (
-            mangled(rng, append_heads(whole, heads) if run % 3 == 1 else whole)
+            mangle(rng, append_heads(whole, heads) if run % 3 == 1 else whole)
             if by_outsider
-            else sealed(mangled(rng, payload))
+            else sealed(mangle(rng, payload))
         )
         got = outcome(raw)
         context = f"SOTTOVOCE_FUZZ_SEED={SEED}, run {run}: {got} from {raw.hex()}"
@@ -87,7 +87,7 @@ def test_mangled_ledger_heads(tmp_path: Path) -> None:
     head = SignedHead(identity.public_key, 57, 56, bytes(range(32)), bytes(range(16))).signed(identity)
     whole = encode_heads(Heads(head, head))
     for run in range(RUNS):
-        raw = mangled(random.Random(f"{SEED}/heads/{run}"), whole)
+        raw = mangle(random.Random(f"{SEED}/heads/{run}"), whole)
         context = f"SOTTOVOCE_FUZZ_SEED={SEED}, run {run}: from {raw.hex()}"
         reason = None
         try:

@@ -17,25 +17,25 @@ _WRITES = "import os, resource; f = open({!r}, 'wb'); f.write(bytes(2**20)); f.f
 _COUNTS = "print(resource.getrusage(resource.RUSAGE_SELF).ru_oublock)"
 
 
-def test_an_agent_that_writes_much_goes_slower_and_never_stops(fleet: Fleet, tmp_path: Path) -> None:
-    if not _counted(tmp_path):
+def test_an_agent_over_its_write_allowance_slows_down_but_never_stops(fleet: Fleet, tmp_path: Path) -> None:
+    if not _write_count_available(tmp_path):
         pytest.skip("the system counts nothing that is written here: let the tests' temporary files be on a disk")
     one, other = (new_device(fleet, tmp_path / name) for name in ("one", "other"))
     for device, peer in ((one, other), (other, one)):
         device.configure([peer.entry()], learner={"steps": 3}, agent={"bytes_per_day": LIMIT})
     with running(one, other) as agents:
         (wait,) = until(
-            lambda: [wait for wait in agents[0].status()["waiting"] if wait["name"] == "disk-wear"], "it rests"
+            lambda: [wait for wait in agents[0].status()["waiting"] if wait["name"] == "disk-wear"], "the agent pauses"
         )
         assert "agent.bytes_per_day" in wait["reason"]
         used = agents[0].status()["resources"]
         assert LIMIT / 4 <= used["written_bytes_today"] < LIMIT + A_CYCLE
         assert used["bytes_per_day"] == LIMIT
         assert len(agents[0].lines("device-rests")) == 1
-        assert agents[0].end() == 0, "a rest ends when the agent is told to stop"
+        assert agents[0].end() == 0, "stopping the agent ends the pause"
 
 
-def _counted(directory: Path) -> bool:
+def _write_count_available(directory: Path) -> bool:
     script = "; ".join((_WRITES.format(str(directory / "file")), _COUNTS))
-    said = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
-    return int(said) * 512 >= 2**20
+    output = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
+    return int(output) * 512 >= 2**20

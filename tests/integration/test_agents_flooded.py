@@ -16,7 +16,7 @@ from sottovoce.agent.control import ask
 from sottovoce.identity import Fleet
 
 from tests.support.devices import free_port, new_device
-from tests.support.floods import HALF_OPEN, KINDS, flooded
+from tests.support.floods import HALF_OPEN, KINDS, flood
 from tests.support.processes import AgentProcess
 from tests.support.waiting import PATIENCE, until
 
@@ -24,7 +24,7 @@ PERIOD, SECONDS, LONG = 0.4, 5.0, 60.0
 LIMITED = ("prlimit", "--nofile=1024:1024")
 MEMORY_MIB = 192  # the unit's MemoryMax
 PACE, STATUS_SECONDS = 0.8, 1.0
-BUSY_PACE, BUSY_STATUS_SECONDS = 0.2, 10.0  # beside other tests
+BUSY_PACE, BUSY_STATUS_SECONDS = 0.2, 10.0  # other tests run at the same time
 
 
 @pytest.fixture(scope="module")
@@ -53,22 +53,22 @@ def pair(fleet: Fleet, tmp_path_factory: pytest.TempPathFactory) -> Iterator[lis
     "kind, port",
     [*((kind, "peers") for kind in KINDS), ("idle", "metrics"), ("garbage", "metrics"), ("silent", "readers")],
 )
-def test_cycles_go_on_and_the_status_answers(
+def test_cycles_continue_and_the_status_answers(
     pair: list[AgentProcess], kind: str, port: str, seconds: float, pace: float, answers_in: float
 ) -> None:
     if resource.getrlimit(resource.RLIMIT_NOFILE)[1] < HALF_OPEN + 1000:
         pytest.skip(f"needs {HALF_OPEN + 1000} descriptors for the strangers: raise the hard limit")
     target, peer = pair
-    until(lambda: target.status()["traffic"]["received"] > 0, "they have met")
+    until(lambda: target.status()["traffic"]["received"] > 0, "they have exchanged messages")
     quiet = _paced(target, peer, SECONDS)
     lines = len(target.log().splitlines())
     address = {"peers": target.device.address, "metrics": _metrics(target), "readers": str(_readers(target))}[port]
-    with flooded(kind, address, seconds):
+    with flood(kind, address, seconds):
         time.sleep(1.0)
         cycles, received, slowest = _paced(target, peer, seconds - 2.0)
-    one = 1 / (seconds - 2.0)  # the count may be one off, depending on where the interval was cut
+    one = 1 / (seconds - 2.0)  # the count may be off by one, depending on the interval's edges
     assert cycles + one >= pace * quiet[0], "its own cycles"
-    assert received + one >= pace * quiet[1], "what its peer hands over"
+    assert received + one >= pace * quiet[1], "its peer's messages"
     assert slowest < answers_in, "its status answers"
     status = target.status()
     assert status["resources"]["rss_mib"] < MEMORY_MIB
@@ -80,34 +80,34 @@ def test_cycles_go_on_and_the_status_answers(
     )
 
 
-def test_who_comes_in_good_faith_gets_through(pair: list[AgentProcess]) -> None:
-    """A peer restarts during the flood, with no connection yet."""
+def test_an_honest_peer_gets_through(pair: list[AgentProcess]) -> None:
+    """A peer without an open connection restarts during the flood."""
     target, peer = pair
-    with flooded("idle", target.device.address, SECONDS):
+    with flood("idle", target.device.address, SECONDS):
         time.sleep(1.0)
         assert peer.end() == 0
         before = target.status()["traffic"]["received"]
-        with AgentProcess(peer.device, LIMITED) as again:
-            again.ready()
+        with AgentProcess(peer.device, LIMITED) as restarted:
+            restarted.ready()
             until(lambda: target.status()["traffic"]["received"] > before + 1, "its shares arrive")
 
 
 @pytest.mark.parametrize("kind", ["few", "idle"])
-def test_silent_connections_do_not_blind_who_watches(pair: list[AgentProcess], kind: str) -> None:
-    """Metrics and health are read many times during the flood, and answered each time."""
+def test_silent_connections_do_not_block_monitoring(pair: list[AgentProcess], kind: str) -> None:
+    """Metrics and health are read many times during the flood, and each request is answered."""
     target, _ = pair
     until(lambda: _scraped(target, "/readyz"), "it is ready")
-    with flooded(kind, _metrics(target), SECONDS):
+    with flood(kind, _metrics(target), SECONDS):
         time.sleep(1.0)
         answers = [_scraped(target, page) for page in ("/metrics", "/readyz") * 24]
     assert len(answers) == 48
     assert all(answers), f"{sum(map(bool, answers))} of 48 were answered"
 
 
-def test_silent_connections_do_not_keep_a_reader_out(pair: list[AgentProcess]) -> None:
+def test_silent_connections_do_not_block_readers(pair: list[AgentProcess]) -> None:
     target, _ = pair
     readers, took = _readers(target), []
-    with flooded("silent", str(readers), SECONDS):
+    with flood("silent", str(readers), SECONDS):
         time.sleep(1.0)
         for _ in range(48):
             began = time.monotonic()
@@ -118,32 +118,32 @@ def test_silent_connections_do_not_keep_a_reader_out(pair: list[AgentProcess]) -
 
 
 def _scraped(agent: AgentProcess, page: str) -> bytes:
-    """A monitoring page; empty where there is no answer, or no good one."""
+    """Return a monitoring page; empty if there is no valid answer."""
     try:
         with urllib.request.urlopen(f"http://{_metrics(agent)}{page}", timeout=PATIENCE) as answer:
-            found: bytes = answer.read()
-            return found
+            result: bytes = answer.read()
+            return result
     except OSError:
         return b""
 
 
 def _readers(agent: AgentProcess) -> Path:
-    """The path of its socket for readers."""
+    """Return the path of the agent's socket for readers."""
     return Path(tomllib.loads(agent.device.config.read_text())["agent"]["readers_socket"])
 
 
 def _metrics(agent: AgentProcess) -> str:
-    """The address of its metrics."""
+    """Return the address of the agent's metrics."""
     return str(tomllib.loads(agent.device.config.read_text())["observe"]["metrics"])
 
 
 def _paced(target: AgentProcess, peer: AgentProcess, seconds: float) -> tuple[float, float, float]:
-    """Cycles and messages received a second, and the longest that a status took."""
+    """Return cycles and messages received per second, and the slowest status request."""
     first, begin, slowest = target.status(), time.monotonic(), 0.0
     while time.monotonic() < begin + seconds:
-        asked = time.monotonic()
+        start = time.monotonic()
         target.status()
-        slowest = max(slowest, time.monotonic() - asked)
+        slowest = max(slowest, time.monotonic() - start)
         time.sleep(0.25)
     last, took = target.status(), time.monotonic() - begin
     assert peer.process.poll() is None

@@ -1,4 +1,4 @@
-"""Unreachable peer that sends a message: it is tried at once, whatever is left of the pause."""
+"""Unreachable peer that sends a message: the agent contacts it at once, whatever is left of the pause."""
 
 from pathlib import Path
 
@@ -8,10 +8,10 @@ from tests.support.devices import new_device
 from tests.support.processes import AgentProcess
 from tests.support.waiting import until
 
-PAUSE = 3000.0  # seconds; full jitter takes a tenth of it at least
+PAUSE = 3000.0  # seconds; full jitter takes at least a tenth of it
 
 
-def test_a_peer_that_is_back_need_not_wait_for_the_pause_to_end(fleet: Fleet, tmp_path: Path) -> None:
+def test_a_returning_peer_does_not_wait_for_the_pause_to_end(fleet: Fleet, tmp_path: Path) -> None:
     one, other = (new_device(fleet, tmp_path / name) for name in ("one", "other"))
     slow = {"backoff": PAUSE, "backoff_max": PAUSE}
     one.configure([other.entry()], transport=slow, ledger={"alone": True})

@@ -26,18 +26,18 @@ def broker() -> Iterator[HostileBroker]:
 
 @pytest.fixture
 def agents(tmp_path: Path, broker: HostileBroker) -> Iterator[list[AgentProcess]]:
-    """Four agents that reach each other through the broker alone, each configured to know the others."""
+    """Four agents that reach each other only through the broker, each configured with the others as peers."""
     fleet = new_fleet(tmp_path / "fleet")
-    made = [new_device(fleet, tmp_path / name, seed=seed, epsilon=100.0) for seed, name in enumerate("abcd")]
-    for device in made:
-        through(broker, device, made)
+    created = [new_device(fleet, tmp_path / name, seed=seed, epsilon=100.0) for seed, name in enumerate("abcd")]
+    for device in created:
+        configure_device(broker, device, created)
     broker.judge = Mischief(SEED)
-    with running(*made) as processes:
+    with running(*created) as processes:
         yield processes
 
 
-def through(broker: HostileBroker, device: Device, fleet: list[Device]) -> None:
-    """Write a device's configuration: it tries again soon, because much is lost."""
+def configure_device(broker: HostileBroker, device: Device, fleet: list[Device]) -> None:
+    """Write a device's configuration with short retry pauses, because many messages are lost."""
     device.configure(
         [other.entry(address="mqtt:main") for other in fleet if other is not device],
         privacy={"epsilon": 100.0},
@@ -45,18 +45,18 @@ def through(broker: HostileBroker, device: Device, fleet: list[Device]) -> None:
     )
 
 
-def test_a_fleet_learns_and_its_books_balance_whatever_the_broker_does(
+def test_a_fleet_learns_and_its_books_balance_under_a_hostile_broker(
     agents: list[AgentProcess], broker: HostileBroker
 ) -> None:
-    until(lambda: all(agent.status()["steps_done"] >= 5 for agent in agents), "some steps are done")
+    until(lambda: all(agent.status()["steps_done"] >= 5 for agent in agents), "some steps are complete")
     third = agents[2]
     assert third.end() == 0
     past = list(broker.captured)
-    with running(third.device) as (again,):
+    with running(third.device) as (restarted,):
         for start in range(0, len(past), 100):
             broker.inject(*past[start : start + 100])
-        for agent in (*agents[:2], again, agents[3]):
-            until(lambda agent=agent: agent.status()["state"] == "mixing", "every private step is done")  # type: ignore[misc]
+        for agent in (*agents[:2], restarted, agents[3]):
+            until(lambda agent=agent: agent.status()["state"] == "mixing", "every private step is complete")  # type: ignore[misc]
         broker.inject(*past[:200], *(client.will for client in list(broker.clients.values()) if client.will))
         judge = broker.judge
         assert isinstance(judge, Mischief)
@@ -65,23 +65,23 @@ def test_a_fleet_learns_and_its_books_balance_whatever_the_broker_does(
             lambda: all(
                 agent.status()["traffic"]["received"] > n + 5 for agent, n in zip(agents, before, strict=False)
             ),
-            "they go on",
+            "they continue",
         )
-        until(lambda: all(accuracy(agent.model()) > 0.9 for agent in (*agents[:2], again)), "they have learnt")
-        status = again.status()
+        until(lambda: all(accuracy(agent.model()) > 0.9 for agent in (*agents[:2], restarted)), "they have learnt")
+        status = restarted.status()
         assert status["refused"]["handshakes"] > 20
         assert status["refused"]["messages"] == {}
-        assert {agent.end() for agent in (*agents[:2], again, agents[3])} == {0}
-    made = [agent.device for agent in agents]
-    assert books(made).balance
-    assert {(spent.charges, spent.releases) for spent in map(spending, made)} == {(20, 20)}
+        assert {agent.end() for agent in (*agents[:2], restarted, agents[3])} == {0}
+    created = [agent.device for agent in agents]
+    assert books(created).balance
+    assert {(spent.charges, spent.releases) for spent in map(spending, created)} == {(20, 20)}
     assert all(count >= 10 for count in judge.done.values()), judge.done
     for agent in agents:
         assert "Traceback" not in agent.log()
-        if agent is not third:  # which has said it twice, since it began twice
+        if agent is not third:  # logged twice, because it started twice
             assert all(agent.told("frame-refused", f"reason={why} ") for why in ("replayed", "forged", "malformed"))
-    seen = [message.payload for message in broker.captured]
-    assert not any(words in payload for payload in seen for words in (b"push-sum", b"ledger-head", b"share"))
-    sealed = b"".join(Frame.FromString(raw).sealed for raw in seen if not raw.startswith(b"\x0a\x07by-hand"))
+    observed = [message.payload for message in broker.captured]
+    assert not any(words in payload for payload in observed for words in (b"push-sum", b"ledger-head", b"share"))
+    sealed = b"".join(Frame.FromString(raw).sealed for raw in observed if not raw.startswith(b"\x0a\x07by-hand"))
     assert len(sealed) > 20_000
-    assert len(zlib.compress(sealed)) > len(sealed)  # to anyone who cannot open it, it is noise
+    assert len(zlib.compress(sealed)) > len(sealed)  # only the recipient can decrypt it

@@ -13,22 +13,22 @@ import pytest
 from sottovoce.identity import Fleet, Identity, enrol
 from sottovoce.transport.grpc import METHOD
 
-from tests.support.attacker import Attacker, called
-from tests.support.command import here
+from tests.support.attacker import Attacker, call_once
+from tests.support.command import run_here
 from tests.support.devices import Device, identity_files, new_device
-from tests.support.fleets import beginning_tomorrow, ending_in, new_fleet
+from tests.support.fleets import beginning_tomorrow, new_fleet, validity_ending_in
 from tests.support.processes import AgentProcess, running, sottovoce
 from tests.support.waiting import PATIENCE, until
 
-STILL = {"learner": {"period": 3600.0, "steps": 1}}  # after its first cycle nothing happens but what others do
+STILL = {"learner": {"period": 3600.0, "steps": 1}}  # after its first cycle, only other devices' actions have an effect
 
 
 @pytest.fixture(scope="module")
 def listener(fleet: Fleet, tmp_path_factory: pytest.TempPathFactory) -> Iterator[AgentProcess]:
-    """An agent that sends nothing and listens."""
+    """An agent that only listens."""
     device = new_device(fleet, tmp_path_factory.mktemp("listener") / "l").configure(**STILL)
     with running(device) as (agent,):
-        until(lambda: agent.status()["steps_done"] == 1, "its only step is done")
+        until(lambda: agent.status()["steps_done"] == 1, "its only step is complete")
         yield agent
 
 
@@ -39,7 +39,7 @@ def namesake(tmp_path_factory: pytest.TempPathFactory) -> Fleet:
 
 
 class Unmoved:
-    """Nothing of an agent's state may change while this holds; the connections it refuses meanwhile are counted."""
+    """Check that the agent's state does not change inside the `with`; count the connections it refuses meanwhile."""
 
     def __init__(self, agent: AgentProcess) -> None:
         self._agent = agent
@@ -47,7 +47,7 @@ class Unmoved:
         self._refused = agent.status()["refused"]
 
     def more(self) -> int:
-        """The number of further connections that the agent has counted as refused."""
+        """Number of further connections that the agent has counted as refused."""
         return int(self._agent.status()["refused"]["handshakes"] - self._refused["handshakes"])
 
     def check(self) -> None:
@@ -56,10 +56,10 @@ class Unmoved:
         assert "Traceback" not in self._agent.log()
 
 
-def test_an_agent_that_dials_the_wrong_device_says_so_once(
+def test_an_agent_that_dials_the_wrong_device_reports_it_once(
     listener: AgentProcess, fleet: Fleet, namesake: Fleet, tmp_path: Path
 ) -> None:
-    """One dials the address of another device than it means, one belongs to another fleet of the same name."""
+    """One agent dials another device's address, another belongs to a different fleet of the same name."""
     unmoved = Unmoved(listener)
     other, lost = new_device(fleet, tmp_path / "other"), new_device(fleet, tmp_path / "lost")
     stranger = new_device(namesake, tmp_path / "stranger")
@@ -78,7 +78,7 @@ def test_an_agent_that_dials_the_wrong_device_says_so_once(
             until(lambda agent=agent: agent.status()["failures"].get("tls", 0) >= 3, "it has tried three times")  # type: ignore[misc]
             assert words in agent.told("delivery-failed")
             assert words in agent.status()["peers"][0]["last_failure"]
-            # Besides, that it is ready.
+            # it has also logged that it is ready
             assert len(agent.log().splitlines()) == len(agent.lines("delivery-failed")) + 1, agent.log()
             assert agent.status()["traffic"]["received"] == 0
             assert agent.end() == 0
@@ -86,34 +86,34 @@ def test_an_agent_that_dials_the_wrong_device_says_so_once(
     unmoved.check()
 
 
-def test_an_expired_certificate_is_refused_by_both_sides(fleet: Fleet, tmp_path: Path) -> None:
-    """A device whose certificate expires while it runs can neither reach others nor be reached."""
+def test_both_sides_refuse_an_expired_certificate(fleet: Fleet, tmp_path: Path) -> None:
+    """A device whose certificate expires while it runs cannot reach others or be reached."""
     fresh = new_device(fleet, tmp_path / "fresh")
     with _running_with_little_time(fleet, tmp_path, fresh) as old:
         stale = old.device
         fresh.configure([stale.entry()])
         until(lambda: _is_over(stale.identity), "the certificate has expired", 2 * PATIENCE)
         with running(fresh) as (new,):
-            until(lambda: old.lines("cause=rejected"), "the device with the expired certificate is turned away")
+            until(lambda: old.lines("cause=rejected"), "the device with the expired certificate is refused")
             until(lambda: new.lines("cause=tls"), "the other one does not trust it")
             for agent in (old, new):
-                until(lambda agent=agent: agent.status()["refused"]["handshakes"] > 0, "it is counted")  # type: ignore[misc]
+                until(lambda agent=agent: agent.status()["refused"]["handshakes"] > 0, "the refusal is counted")  # type: ignore[misc]
                 assert agent.status()["traffic"]["received"] == 0
             line = new.told("delivery-failed")
             assert "the peer's certificate has expired: run `sottovoce fleet renew` on that device" in line
             line = old.told("cause=rejected")
             assert "this device's certificate expired on" in line
             assert "run `sottovoce fleet renew`" in line
-    again = sottovoce("agent", "run", "--config", stale.config)
-    assert again.returncode == 6
-    assert "expired on" in again.stderr
+    repeated = sottovoce("agent", "run", "--config", stale.config)
+    assert repeated.returncode == 6
+    assert "expired on" in repeated.stderr
 
 
 @contextmanager
 def _running_with_little_time(fleet: Fleet, directory: Path, peer: Device) -> Iterator[AgentProcess]:
-    """An agent that started while its certificate held, which it does no longer than such a start takes here."""
+    """Start an agent with a certificate that expires soon after the start."""
     for seconds in (5, 10, 20, 40, 80):
-        device = new_device(fleet, directory / f"stale-{seconds}", validity=ending_in(seconds))
+        device = new_device(fleet, directory / f"stale-{seconds}", validity=validity_ending_in(seconds))
         with AgentProcess(device.configure([peer.entry()])) as agent:
             if until(agent.ready_or_ended, "it answers or has ended") == "ready":
                 yield agent
@@ -152,7 +152,7 @@ def test_a_connection_without_a_certificate_is_counted_and_changes_nothing(liste
     unmoved = Unmoved(listener)
     for approach in (plain_bytes, nothing, tls_without_a_certificate):
         approach(listener.device)
-    until(lambda: unmoved.more() >= 3, "each is counted once the time that a handshake may take is over")
+    until(lambda: unmoved.more() >= 3, "each is counted after the handshake timeout")
     unmoved.check()
 
 
@@ -160,17 +160,17 @@ def test_plaintext_is_never_answered(listener: AgentProcess) -> None:
     unmoved = Unmoved(listener)
     for method in (METHOD, "/grpc.health.v1.Health/Check", "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo"):
         with grpc.insecure_channel(listener.device.address, [("grpc.use_local_subchannel_pool", 1)]) as channel:
-            assert called(channel, b"", method).code is grpc.StatusCode.UNAVAILABLE
+            assert call_once(channel, b"", method).code is grpc.StatusCode.UNAVAILABLE
     until(lambda: unmoved.more() >= 3, "they are counted")
     unmoved.check()
 
 
-def test_certificates_that_do_not_hold_never_reach_a_call(
+def test_invalid_certificates_never_reach_a_call(
     listener: AgentProcess, fleet: Fleet, namesake: Fleet, tmp_path: Path
 ) -> None:
     unmoved = Unmoved(listener)
     roots = listener.device.identity.ca_pem
-    expired = enrol(fleet, tmp_path / "expired", validity=ending_in(-3600))
+    expired = enrol(fleet, tmp_path / "expired", validity=validity_ending_in(-3600))
     early = enrol(fleet, tmp_path / "early", validity=beginning_tomorrow())
     stranger = enrol(namesake, tmp_path / "stranger")
     for identity in (expired, early, stranger, None):
@@ -182,7 +182,7 @@ def test_certificates_that_do_not_hold_never_reach_a_call(
     unmoved.check()
 
 
-def test_a_connection_that_only_hangs_on_is_counted_and_disturbs_nobody(
+def test_an_idle_connection_is_counted_and_blocks_no_other(
     listener: AgentProcess, fleet: Fleet, tmp_path: Path
 ) -> None:
     unmoved = Unmoved(listener)
@@ -196,61 +196,61 @@ FILES = ["device.key", "tls.key", "tls.pem", "ca.pem"]
 
 
 @pytest.mark.parametrize("file", FILES)
-def test_without_its_key_material_an_agent_does_not_start(fleet: Fleet, tmp_path: Path, file: str) -> None:
+def test_an_agent_does_not_start_without_its_keys(fleet: Fleet, tmp_path: Path, file: str) -> None:
     device = new_device(fleet, tmp_path / "a").configure()
     (identity_files(device) / file).unlink()
-    ended = here("agent", "run", "--config", device.config)
-    assert ended.code == 6
-    assert ended.err == (
+    completed = run_here("agent", "run", "--config", device.config)
+    assert completed.code == 6
+    assert completed.err == (
         f"sottovoce: {identity_files(device) / file} is missing: restore it, or enrol with `sottovoce fleet join`\n"
     )
 
 
 @pytest.mark.parametrize("file", FILES)
-def test_key_material_that_cannot_be_read_stops_the_agent(fleet: Fleet, tmp_path: Path, file: str) -> None:
+def test_unreadable_keys_stop_the_agent(fleet: Fleet, tmp_path: Path, file: str) -> None:
     device = new_device(fleet, tmp_path / "a").configure()
     path = identity_files(device) / file
     path.unlink()
     path.mkdir()
-    ended = here("agent", "run", "--config", device.config)
-    assert (ended.code, ended.err.count("\n")) == (6, 1)
-    assert f"{path} cannot be read" in ended.err
+    completed = run_here("agent", "run", "--config", device.config)
+    assert (completed.code, completed.err.count("\n")) == (6, 1)
+    assert f"{path} cannot be read" in completed.err
 
 
 @pytest.mark.parametrize("file", FILES)
-def test_damaged_key_material_stops_the_agent(fleet: Fleet, tmp_path: Path, file: str) -> None:
+def test_corrupt_keys_stop_the_agent(fleet: Fleet, tmp_path: Path, file: str) -> None:
     device = new_device(fleet, tmp_path / "a").configure()
     path = identity_files(device) / file
     path.write_text(path.read_text()[:-40])
-    ended = here("agent", "run", "--config", device.config)
-    assert (ended.code, ended.err.count("\n")) == (6, 1)
-    assert str(path) in ended.err
+    completed = run_here("agent", "run", "--config", device.config)
+    assert (completed.code, completed.err.count("\n")) == (6, 1)
+    assert str(path) in completed.err
 
 
 @pytest.mark.parametrize("mode", [0o644, 0o640, 0o604, 0o620])
 @pytest.mark.parametrize("file", ["device.key", "tls.key"])
-def test_keys_that_others_can_read_stop_the_agent(fleet: Fleet, tmp_path: Path, file: str, mode: int) -> None:
+def test_keys_readable_by_others_stop_the_agent(fleet: Fleet, tmp_path: Path, file: str, mode: int) -> None:
     device = new_device(fleet, tmp_path / "a").configure()
     path = identity_files(device) / file
     path.chmod(mode)
-    ended = here("agent", "run", "--config", device.config)
-    assert ended.code == 6
-    assert f"{path} is open to other users: run `chmod 600` on it" in ended.err
+    completed = run_here("agent", "run", "--config", device.config)
+    assert completed.code == 6
+    assert f"{path} is open to other users: run `chmod 600` on it" in completed.err
 
 
 @pytest.mark.parametrize("file", ["device.key", "tls.key", "tls.pem", "ca.pem"])
-def test_key_material_of_another_device_or_fleet_stops_the_agent(
+def test_keys_from_another_device_or_fleet_stop_the_agent(
     fleet: Fleet, namesake: Fleet, tmp_path: Path, file: str
 ) -> None:
     device = new_device(fleet, tmp_path / "a").configure()
     other = new_device(namesake if file == "ca.pem" else fleet, tmp_path / "b")
     shutil.copy(identity_files(other) / file, identity_files(device) / file)
-    ended = here("agent", "run", "--config", device.config)
-    assert (ended.code, ended.err.count("\n")) == (6, 1)
+    completed = run_here("agent", "run", "--config", device.config)
+    assert (completed.code, completed.err.count("\n")) == (6, 1)
 
 
 def test_a_missing_key_ends_the_process_before_it_listens(fleet: Fleet, tmp_path: Path) -> None:
-    """A separate process prints one line and ends, and nothing listens, encrypted or not."""
+    """A separate process prints one line and ends, and no port is open, encrypted or not."""
     device = new_device(fleet, tmp_path / "a").configure()
     (identity_files(device) / "tls.key").unlink()
     ran = sottovoce("agent", "run", "--config", device.config)

@@ -100,47 +100,47 @@ BROKEN: dict[str, tuple[Callable[[str], str], str]] = {
 
 
 @pytest.mark.parametrize("how", BROKEN)
-def test_a_command_that_names_it_says_whose_fault_it_is(tmp_path: Path, how: str) -> None:
+def test_a_command_that_uses_the_plugin_names_the_faulty_package(tmp_path: Path, how: str) -> None:
     change, words = BROKEN[how]
     install(tmp_path, "momentum-sgd", change(example()), GROUP, POINT)
     keys = ("agents=3", "topology=full", "cycles=6", "learner.momentum=0.5")
-    ended = run(tmp_path, SOTTOVOCE, "simulate", "momentum-sgd", *(word for key in keys for word in ("--set", key)))
-    assert ended.returncode == 9, ended.stdout + ended.stderr
-    assert "Traceback" not in ended.stderr
-    assert ended.stderr.splitlines()[-1].startswith("sottovoce: learner momentum-sgd of package momentum-sgd 1.0: ")
-    assert words in ended.stderr
-    assert "repair or remove the package" in ended.stderr
+    completed = run(tmp_path, SOTTOVOCE, "simulate", "momentum-sgd", *(word for key in keys for word in ("--set", key)))
+    assert completed.returncode == 9, completed.stdout + completed.stderr
+    assert "Traceback" not in completed.stderr
+    assert completed.stderr.splitlines()[-1].startswith("sottovoce: learner momentum-sgd of package momentum-sgd 1.0: ")
+    assert words in completed.stderr
+    assert "repair or remove the package" in completed.stderr
 
 
-def test_the_traceback_is_there_for_those_who_ask(tmp_path: Path) -> None:
+def test_the_traceback_is_printed_on_request(tmp_path: Path) -> None:
     install(tmp_path, "momentum-sgd", example().replace(QUESTION, "        return 1 / 0"), GROUP, POINT)
     command = (SOTTOVOCE, "simulate", "momentum-sgd", "--set", "agents=3", "--set", "cycles=6")
-    ended = run(tmp_path, *command, SOTTOVOCE_TRACEBACK="1")
-    assert ended.returncode == 9
-    assert "Traceback" in ended.stderr
-    assert "return 1 / 0" in ended.stderr
+    completed = run(tmp_path, *command, SOTTOVOCE_TRACEBACK="1")
+    assert completed.returncode == 9
+    assert "Traceback" in completed.stderr
+    assert "return 1 / 0" in completed.stderr
 
 
 @pytest.mark.parametrize("how", ["exception-in-question", "exception-in-progress", "sleeps"])
-def test_a_device_ends_with_it(tmp_path: Path, how: str) -> None:
+def test_a_device_that_uses_the_plugin_ends(tmp_path: Path, how: str) -> None:
     change, words = BROKEN[how]
     install(tmp_path, "momentum-sgd", change(example()), GROUP, POINT)
-    ended = run(
+    completed = run(
         tmp_path, SOTTOVOCE, "testbed", "--learner", "momentum-sgd", "--agents", 2, "--cycles", 5, "--period", 0.2
     )
-    assert ended.returncode == 9, ended.stdout + ended.stderr
-    assert words in ended.stderr
-    assert "Traceback" not in ended.stderr
+    assert completed.returncode == 9, completed.stdout + completed.stderr
+    assert words in completed.stderr
+    assert "Traceback" not in completed.stderr
 
 
-def test_a_version_that_does_not_fit_is_refused(tmp_path: Path) -> None:
+def test_an_incompatible_version_is_refused(tmp_path: Path) -> None:
     install(tmp_path, "momentum-sgd", example(), GROUP, POINT, requires="sottovoce>=99")
-    ended = run(tmp_path, SOTTOVOCE, "simulate", "momentum-sgd", "--set", "cycles=6")
-    assert ended.returncode == 9
-    assert "the package requires sottovoce >=99, but this is" in ended.stderr
+    completed = run(tmp_path, SOTTOVOCE, "simulate", "momentum-sgd", "--set", "cycles=6")
+    assert completed.returncode == 9
+    assert "the package requires sottovoce >=99, but this is" in completed.stderr
 
 
-def test_a_name_that_is_taken_is_an_error_of_those_who_name_it(tmp_path: Path) -> None:
+def test_a_duplicate_name_is_an_error_only_for_commands_that_use_it(tmp_path: Path) -> None:
     code = example().replace('tag="momentum-sgd"', 'tag="golf"')
     install(tmp_path, "momentum-sgd", code, GROUP, "golf = momentum_sgd:ALGORITHM")
     named = run(tmp_path, SOTTOVOCE, "testbed", "--learner", "golf", "--agents", 2)
@@ -173,15 +173,17 @@ REPLACED = (
     ],
     ids=["settings-sleep", "relation-sleep", "no-terms", "strange-terms", "exit"],
 )
-def test_what_a_red_team_found_is_the_packages_fault(tmp_path: Path, change: Callable[[str], str], words: str) -> None:
+def test_red_team_findings_are_attributed_to_the_package(
+    tmp_path: Path, change: Callable[[str], str], words: str
+) -> None:
     install(tmp_path, "momentum-sgd", change(example()), GROUP, POINT)
-    ended = run(tmp_path, SOTTOVOCE, "simulate", "momentum-sgd", "--set", "agents=3", "--set", "cycles=6")
-    assert ended.returncode == 9, ended.stdout + ended.stderr
-    assert words in ended.stderr
-    assert "Traceback" not in ended.stderr
+    completed = run(tmp_path, SOTTOVOCE, "simulate", "momentum-sgd", "--set", "agents=3", "--set", "cycles=6")
+    assert completed.returncode == 9, completed.stdout + completed.stderr
+    assert words in completed.stderr
+    assert "Traceback" not in completed.stderr
 
 
-def test_torn_metadata_of_another_package_ends_nothing(tmp_path: Path) -> None:
+def test_corrupt_metadata_in_another_package_ends_no_command(tmp_path: Path) -> None:
     install(tmp_path, "momentum-sgd", example(), GROUP, POINT)
     torn = tmp_path / "torn-1.0.dist-info"
     torn.mkdir()
@@ -192,23 +194,23 @@ def test_torn_metadata_of_another_package_ends_nothing(tmp_path: Path) -> None:
     assert (listed.returncode, "momentum-sgd" in listed.stdout) == (0, True), listed.stderr
 
 
-def test_no_words_of_a_loader_are_printed_since_they_may_hold_a_record(tmp_path: Path) -> None:
+def test_a_loader_s_exception_text_is_never_printed(tmp_path: Path) -> None:
     code = (
         "from sottovoce.data.spec import DataKind\nfrom sottovoce.errors import DataError\n"
         "def load():\n    raise DataError('the row 3.14159')\n"
         "KIND = DataKind('leaky', load, has_path=False)\n"
     )
     install(tmp_path, "leaky", code, "sottovoce.datasets", "leaky = leaky:KIND")
-    ended = run(tmp_path, SOTTOVOCE, "simulate", "clipd2p", "--set", "data.source=leaky", "--set", "cycles=5")
-    assert (ended.returncode, "3.14159" in ended.stdout + ended.stderr) == (9, False)
-    assert "leaky.py line 4: DataError" in ended.stderr
+    completed = run(tmp_path, SOTTOVOCE, "simulate", "clipd2p", "--set", "data.source=leaky", "--set", "cycles=5")
+    assert (completed.returncode, "3.14159" in completed.stdout + completed.stderr) == (9, False)
+    assert "leaky.py line 4: DataError" in completed.stderr
 
 
-def test_a_transport_or_a_data_kind_that_takes_a_name_ends_no_usual_command(tmp_path: Path) -> None:
+def test_a_transport_or_data_kind_with_a_builtin_name_ends_no_usual_command(tmp_path: Path) -> None:
     install(tmp_path, "taken", "GRPC = 1\n", "sottovoce.transports", "grpc = taken:GRPC")
     install(tmp_path, "also", "DIGITS = 1\n", "sottovoce.datasets", "digits = also:DIGITS")
-    ended = run(tmp_path, SOTTOVOCE, "simulate", "clipd2p", "--set", "agents=3", "--set", "cycles=5")
-    assert ended.returncode == 0, ended.stderr
+    completed = run(tmp_path, SOTTOVOCE, "simulate", "clipd2p", "--set", "agents=3", "--set", "cycles=5")
+    assert completed.returncode == 0, completed.stderr
     checked = run(tmp_path, SOTTOVOCE, "plugins", "--check")
     assert (checked.returncode, checked.stdout.count("Sottovoce itself uses this name")) == (9, 2)
 
@@ -239,16 +241,16 @@ KIND = DataKind("odd", load, has_path=False, {fields})
         ("None", "required=('year',)", "the kind requires an option that it does not declare", 9),
     ],
 )
-def test_a_data_kind_with_parts_that_make_no_sense_is_refused(
+def test_a_data_kind_with_invalid_parts_is_refused(
     tmp_path: Path, bounds: str, fields: str, words: str, code: int
 ) -> None:
     install(tmp_path, "odd", _KIND.format(bounds=bounds, fields=fields), "sottovoce.datasets", "odd = odd:KIND")
-    ended = run(tmp_path, SOTTOVOCE, "simulate", "clipd2p", "--set", "data.source=odd", "--set", "cycles=5")
-    assert words in ended.stderr
-    assert ended.returncode == code
+    completed = run(tmp_path, SOTTOVOCE, "simulate", "clipd2p", "--set", "data.source=odd", "--set", "cycles=5")
+    assert words in completed.stderr
+    assert completed.returncode == code
 
 
-def test_a_broken_transport_is_found_before_the_agent_starts(tmp_path: Path) -> None:
+def test_a_broken_transport_is_detected_before_the_agent_starts(tmp_path: Path) -> None:
     install(tmp_path, "silent", "TRANSPORT = 3\n", "sottovoce.transports", "silent = silent:TRANSPORT")
     file = tmp_path / "agent.toml"
     file.write_text(
@@ -256,7 +258,7 @@ def test_a_broken_transport_is_found_before_the_agent_starts(tmp_path: Path) -> 
         f'features = 64\nexpected_records = 100\n[transport]\nuse = ["silent"]\n'
         '[transport.plugins.silent]\nannounce = "silent://a"\n'
     )
-    ended = run(tmp_path, SOTTOVOCE, "config", "check", str(file))
-    assert "transport silent of package silent" in ended.stderr
-    assert "silent:TRANSPORT is of type int, not TransportPlugin" in ended.stderr
-    assert ended.returncode == 9
+    completed = run(tmp_path, SOTTOVOCE, "config", "check", str(file))
+    assert "transport silent of package silent" in completed.stderr
+    assert "silent:TRANSPORT is of type int, not TransportPlugin" in completed.stderr
+    assert completed.returncode == 9

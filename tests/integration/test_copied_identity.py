@@ -11,7 +11,7 @@ from tests.support.processes import AgentProcess, running, sottovoce
 from tests.support.waiting import until
 
 SAMPLED = {"sampling": "newscast", "period": 0.5}
-NOTHING_RELEASED = {"alone": False, "echoes": 1000}  # the copies of the ledger stay the same
+NOTHING_RELEASED = {"alone": False, "echoes": 1000}  # the copies of the ledger stay identical
 
 
 def _copied(device: Device, state: Path) -> Device:
@@ -24,7 +24,7 @@ def _alarmed(agent: AgentProcess) -> bool:
     return agent.process.poll() is None and agent.status()["membership"]["duplicates"] > 0
 
 
-def test_a_copy_of_a_device_is_noticed_named_and_shown(fleet: Fleet, tmp_path: Path) -> None:
+def test_a_copied_device_is_detected_named_and_shown(fleet: Fleet, tmp_path: Path) -> None:
     devices = [new_device(fleet, tmp_path / name, records=3) for name in "abc"]
     original, *others = devices
     copy = _copied(original, tmp_path / "copy")
@@ -33,10 +33,10 @@ def test_a_copy_of_a_device_is_noticed_named_and_shown(fleet: Fleet, tmp_path: P
         device.configure(seeds, membership=SAMPLED, learner={"period": 0.5, "steps": 1}, ledger=NOTHING_RELEASED)
     with running(*devices, copy) as agents:
         for agent in (agents[0], agents[3]):
-            until(lambda agent=agent: _alarmed(agent), "it notices its double")  # type: ignore[misc]
+            until(lambda agent=agent: _alarmed(agent), "it detects its copy")  # type: ignore[misc]
             assert "another device uses this device's identity" in agent.lines("duplicate-identity")[0]
-            shown = sottovoce("agent", "status", "--config", agent.device.config).stdout
-            assert shown.startswith("ALARM    another device uses this device's identity")
+            completed = sottovoce("agent", "status", "--config", agent.device.config).stdout
+            assert completed.startswith("ALARM    another device uses this device's identity")
         for agent in agents[1:3]:
             assert agent.status()["membership"]["duplicates"] == 0
             assert len(agent.status()["membership"]["view"]) == 2

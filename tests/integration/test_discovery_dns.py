@@ -15,7 +15,7 @@ from tests.support.namespaces import Host
 from tests.support.processes import sottovoce
 from tests.support.waiting import until
 
-# Answers from a zone file, one record set a line, until it is killed.
+# answers from a zone file, one record set per line, until killed
 _SERVER = """
 import socket, sys
 import dns.flags, dns.message, dns.rcode, dns.rrset
@@ -46,14 +46,14 @@ def nameserver(host: Host, zone: Path) -> Iterator[None]:
             process.kill()
 
 
-def test_agents_find_one_another_by_the_records_of_a_domain(fleet: Fleet, tmp_path: Path) -> None:
-    """Two agents know the domain, which names one of them; its name is resolved like any other."""
+def test_agents_find_one_another_through_a_domain_s_records(fleet: Fleet, tmp_path: Path) -> None:
+    """Two agents know the domain, which lists one of them; its host name is resolved as usual."""
     zone = tmp_path / "zone"
     with two_islands() as network:
-        place, *hosts = (network.host() for _ in range(3))
+        server, *hosts = (network.host() for _ in range(3))
         devices = [new_device(fleet, tmp_path / name, records=3) for name in "ab"]
         for device, host in zip(devices, hosts, strict=True):
-            network.resolve_at(host, place.address)
+            network.resolve_at(host, server.address)
             device.configure(
                 [],
                 transport={"listen": f"{host.address}:7400", "peers": []},
@@ -68,7 +68,7 @@ def test_agents_find_one_another_by_the_records_of_a_domain(fleet: Fleet, tmp_pa
                 f"_sottovoce._tcp.fleet.example. 60 IN SRV 0 0 7400 {one}.fleet.example.\n"
                 f"{one}.fleet.example. 60 IN A {hosts[0].address}\n"
             )
-            with nameserver(place, zone):
+            with nameserver(server, zone):
                 until(lambda: views(agents) == {one: {other}, other: {one}}, "they find each other")
                 assert agents[1].status()["membership"]["sources"]["dns"]["found"] == 1
             assert "no SRV records can be read" in agents[0].told("discovery-failed", "source=dns")
@@ -84,12 +84,12 @@ def test_agents_find_one_another_by_the_records_of_a_domain(fleet: Fleet, tmp_pa
         ({"dns": "example.org", "sampling": "static"}, "membership.dns: static sampling uses only the peers"),
     ],
 )
-def test_what_can_never_work_stops_an_agent_at_its_start(
+def test_permanent_errors_stop_an_agent_at_startup(
     fleet: Fleet, tmp_path: Path, membership: dict[str, object], words: str
 ) -> None:
     device = new_device(fleet, tmp_path / "d", records=3)
     device.configure([], membership={"sampling": "newscast", **membership})
-    ended = sottovoce("agent", "run", "--config", device.config)
-    assert ended.returncode == 3
-    assert words in ended.stderr
-    assert len(ended.stderr.splitlines()) == 1
+    completed = sottovoce("agent", "run", "--config", device.config)
+    assert completed.returncode == 3
+    assert words in completed.stderr
+    assert len(completed.stderr.splitlines()) == 1

@@ -7,7 +7,7 @@ from sottovoce.identity import Fleet
 
 from tests.support.devices import new_device
 from tests.support.fleets import new_fleet
-from tests.support.islands import SIZES, agents_on, become_one_and_outlive_half, two_islands, views
+from tests.support.islands import SIZES, agents_on, check_merge_and_survival, two_islands, views
 from tests.support.namespaces import Host
 from tests.support.waiting import until
 
@@ -15,7 +15,7 @@ LEARNING: dict[str, object] = {"period": 1.0, "steps": 1}
 
 
 def by_mdns(host: Host, period: float) -> dict[str, dict[str, object]]:
-    """Tables of a device that listens on its host and knows no one."""
+    """Return the tables for a device that listens on its host and knows no peers."""
     return {
         "transport": {"listen": f"{host.address}:7400", "peers": []},
         "membership": {"sampling": "newscast", "period": period, "mdns": True},
@@ -26,7 +26,7 @@ def by_mdns(host: Host, period: float) -> dict[str, dict[str, object]]:
 
 @pytest.mark.timeout(400)
 @pytest.mark.parametrize("many, period", SIZES)
-def test_agents_on_two_islands_become_one_fleet_and_outlive_half_of_it(
+def test_agents_on_two_islands_become_one_fleet_and_survive_the_loss_of_half(
     fleet: Fleet, tmp_path: Path, many: int, period: float
 ) -> None:
     with two_islands() as islands:
@@ -36,10 +36,10 @@ def test_agents_on_two_islands_become_one_fleet_and_outlive_half_of_it(
             for i, host in enumerate(hosts)
         ]
         with agents_on(hosts, devices) as agents:
-            become_one_and_outlive_half(agents, period, lambda: islands.join(0, 1))
+            check_merge_and_survival(agents, period, lambda: islands.join(0, 1))
 
 
-def test_fleets_on_one_network_do_not_meet_even_if_they_have_one_name(fleet: Fleet, tmp_path: Path) -> None:
+def test_fleets_of_the_same_name_on_one_network_do_not_mix(fleet: Fleet, tmp_path: Path) -> None:
     fleets = [fleet, fleet, new_fleet(tmp_path / "authority")]
     with two_islands() as network:
         hosts = [network.host() for _ in fleets]
@@ -49,9 +49,10 @@ def test_fleets_on_one_network_do_not_meet_even_if_they_have_one_name(fleet: Fle
         ]
         with agents_on(hosts, devices) as agents:
             one, other, foreign = (device.id for device in devices)
-            until(lambda: views(agents[:2]) == {one: {other}, other: {one}}, "a fleet finds itself")
+            until(lambda: views(agents[:2]) == {one: {other}, other: {one}}, "the fleet's devices find each other")
             looks = until(
-                lambda: agents[2].status()["membership"]["sources"]["mdns"]["found"], "the third sees the network, too"
+                lambda: agents[2].status()["membership"]["sources"]["mdns"]["found"],
+                "the third device also sees the network",
             )
             assert looks == 1, "itself"
             assert views(agents[2:]) == {foreign: set()}
@@ -70,7 +71,7 @@ def test_a_device_whose_network_comes_up_later_is_found_then(fleet: Fleet, tmp_p
             device.configure([], **tables)
         network.unplug(hosts[1])
         with agents_on(hosts, devices) as agents:
-            until(lambda: agents[1].status()["membership"]["sources"]["mdns"], "it looks")
+            until(lambda: agents[1].status()["membership"]["sources"]["mdns"], "it searches")
             assert all(view == set() for view in views(agents).values())
             network.plug(hosts[1])
             one, other = (device.id for device in devices)

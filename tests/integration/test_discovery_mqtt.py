@@ -10,7 +10,7 @@ from sottovoce.identity import Fleet
 from sottovoce.transport.mosquitto import write_broker
 
 from tests.support.devices import new_device
-from tests.support.islands import SIZES, agents_on, become_one_and_outlive_half, two_islands
+from tests.support.islands import SIZES, agents_on, check_merge_and_survival, two_islands
 from tests.support.mosquitto import MOSQUITTO
 from tests.support.namespaces import Host
 
@@ -19,7 +19,7 @@ PORT = 8883
 
 @contextmanager
 def brokers(fleet: Fleet, hosts: list[Host], directory: Path) -> Iterator[list[subprocess.Popen[bytes]]]:
-    """One Mosquitto a host, all hardened alike, under one address."""
+    """One Mosquitto per host, all hardened, at the same address."""
     if MOSQUITTO is None:
         pytest.skip("mosquitto is not installed")
     configuration = write_broker(fleet, directory / "broker", [hosts[0].address], port=PORT, user="root")
@@ -38,10 +38,10 @@ def brokers(fleet: Fleet, hosts: list[Host], directory: Path) -> Iterator[list[s
 
 @pytest.mark.timeout(400)
 @pytest.mark.parametrize("many, period", SIZES)
-def test_agents_at_two_brokers_become_one_fleet_and_outlive_half_of_it(
+def test_agents_at_two_brokers_become_one_fleet_and_survive_the_loss_of_half(
     fleet: Fleet, tmp_path: Path, many: int, period: float
 ) -> None:
-    """Both call their broker by one address. When the islands are joined, one broker ends, and all use the other."""
+    """Both islands use one broker address. When they are joined, one broker stops, and all agents use the other."""
     with two_islands() as islands:
         address = "10.77.250.1"
         places = [islands.host(side, address) for side in (0, 1)]
@@ -64,4 +64,4 @@ def test_agents_at_two_brokers_become_one_fleet_and_outlive_half_of_it(
                 islands.unplug(places[1])
                 islands.join(0, 1)
 
-            become_one_and_outlive_half(agents, period, join)
+            check_merge_and_survival(agents, period, join)

@@ -24,16 +24,16 @@ def source(node_id: str, endpoint: str, fleet: str = FLEET) -> MdnsSource:
 
 
 @asynccontextmanager
-async def opened(*sources: MdnsSource) -> AsyncIterator[Sequence[MdnsSource]]:
-    """Sources that have looked once, and so can be seen; skips where multicast does not work at all."""
+async def open_sources(*sources: MdnsSource) -> AsyncIterator[Sequence[MdnsSource]]:
+    """Sources that have searched once and are therefore visible; skip if multicast does not work."""
     async with AsyncExitStack() as stack:
-        for one in sources:
-            stack.push_async_callback(one.close)
+        for item in sources:
+            stack.push_async_callback(item.close)
             try:
-                seen = await one.look()
+                observed = await item.look()
             except NetworkError as error:
                 pytest.skip(f"no multicast on this machine's loopback: {error}")
-            if not seen:
+            if not observed:
                 pytest.skip("this machine's loopback carries no multicast")
         yield sources
 
@@ -42,30 +42,30 @@ def by_id(contacts: Sequence[Contact]) -> dict[str, tuple[str, ...]]:
     return {contact.node_id: contact.endpoints for contact in contacts}
 
 
-async def test_devices_of_one_fleet_find_each_other_and_nobody_else() -> None:
+async def test_devices_find_only_devices_of_their_own_fleet() -> None:
     one, other = source(ONE, "10.0.0.1:7401"), source(OTHER, "10.0.0.2:7402")
-    async with opened(one, other, source(THIRD, "10.0.0.3:7403", ELSEWHERE)):
+    async with open_sources(one, other, source(THIRD, "10.0.0.3:7403", ELSEWHERE)):
         expected = {ONE: ("10.0.0.1:7401",), OTHER: ("10.0.0.2:7402",)}
         assert by_id(await one.look()) == by_id(await other.look()) == expected
 
 
-async def test_a_device_that_says_goodbye_is_seen_no_more() -> None:
+async def test_a_device_that_announces_its_departure_disappears() -> None:
     one, other = source(ONE, "10.0.0.1:7401"), source(OTHER, "10.0.0.2:7402")
-    async with opened(one, other):
+    async with open_sources(one, other):
         assert OTHER in by_id(await one.look())
         await other.close()
         assert by_id(await one.look()) == {ONE: ("10.0.0.1:7401",)}
 
 
-async def test_a_host_name_is_announced_by_its_addresses() -> None:
+async def test_a_host_name_is_announced_with_its_addresses() -> None:
     one, other = source(ONE, "10.0.0.1:7401"), source(OTHER, "a-name.invalid:7402")
-    async with opened(one):
+    async with open_sources(one):
         with pytest.raises(NetworkError, match="cannot query the local network by mDNS"):
             await other.look()
         await other.close()
 
 
-async def test_the_loop_is_not_blocked_by_a_look() -> None:
+async def test_a_search_does_not_block_the_loop() -> None:
     beats = 0
 
     async def beat() -> None:
@@ -74,7 +74,7 @@ async def test_the_loop_is_not_blocked_by_a_look() -> None:
             await asyncio.sleep(0.01)
             beats += 1
 
-    async with opened(source(ONE, "10.0.0.1:7401")) as (one,):
+    async with open_sources(source(ONE, "10.0.0.1:7401")) as (one,):
         heart = asyncio.ensure_future(beat())
         await one.look()
         heart.cancel()
@@ -94,7 +94,7 @@ def _response(*records: bytes) -> bytes:
 
 
 def _instance(label: bytes, *, txt: bytes, port: int, address: str) -> bytes:
-    """What a responder says of an instance of this fleet's subtype."""
+    """Return a responder's records for an instance of this fleet's subtype."""
     service = [part.encode() for part in SERVICE.rstrip(".").split(".")]
     subtype, name, host = (
         _name(b"_" + FLEET.encode(), b"_sub", *service),
@@ -130,25 +130,25 @@ STRANGE = [
 ]
 
 
-async def test_malformed_names_and_records_of_strangers_do_no_harm() -> None:
+async def test_malformed_names_and_strangers_records_have_no_effect() -> None:
     one, other = source(ONE, "10.0.0.1:7401"), source(OTHER, "10.0.0.2:7402")
-    async with opened(one, other):
+    async with open_sources(one, other):
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as stranger:
             stranger.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_IF, socket.inet_aton("127.0.0.1"))
             for packet in STRANGE:
                 stranger.sendto(packet, GROUP)
-            found = by_id(await one.look())
-            assert {ONE, OTHER} <= set(found)
-            assert set(found) <= {ONE, OTHER, THIRD}
-            for endpoint in found.get(THIRD, ()):
-                assert endpoint.startswith("10.9.9."), "no address that is not of one other device"
+            result = by_id(await one.look())
+            assert {ONE, OTHER} <= set(result)
+            assert set(result) <= {ONE, OTHER, THIRD}
+            for endpoint in result.get(THIRD, ()):
+                assert endpoint.startswith("10.9.9."), "every address belongs to one other device"
             stranger.sendto(_instance(b"a true one", txt=GOOD, port=7403, address="10.0.0.3"), GROUP)
             assert "10.0.0.3:7403" in by_id(await one.look())[THIRD]
 
 
-async def test_a_flood_of_names_is_drawn_from(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_flood_of_names_is_sampled(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sottovoce_bootstrap.sources.mdns.MAX_CONTACTS", 8)
-    async with opened(source(ONE, "10.0.0.1:7401")) as (one,):
+    async with open_sources(source(ONE, "10.0.0.1:7401")) as (one,):
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as stranger:
             stranger.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_IF, socket.inet_aton("127.0.0.1"))
             for number in range(40):

@@ -16,16 +16,16 @@ SIZES = [8, pytest.param(16, marks=pytest.mark.soak)]
 CENTRES = np.array([[0.9, 0.1, 0.1, 0.2], [0.1, 0.9, 0.2, 0.1], [0.1, 0.2, 0.9, 0.8]])
 
 
-def some(count: int, seed: int) -> tuple[Any, Any]:
+def draw_records(count: int, seed: int) -> tuple[Any, Any]:
     random = np.random.default_rng(seed)
     labels = random.integers(0, len(CENTRES), count)
     return np.clip(CENTRES[labels] + random.normal(0, 0.25, (count, 4)), 0, 1), labels
 
 
-def some_data(directory: Path, agents: int) -> str:
-    """As many training records as agents, and 2,000 to measure on."""
+def write_data(directory: Path, agents: int) -> str:
+    """Return as many training records as agents, and 2,000 test records."""
     path = directory / "small.npz"
-    (X, y), (X_test, y_test) = some(agents, 5), some(2000, 6)
+    (X, y), (X_test, y_test) = draw_records(agents, 5), draw_records(2000, 6)
     bounds = np.array([np.zeros(4), np.ones(4)])
     np.savez(path, X=X, y=y, X_test=X_test, y_test=y_test, classes=np.array(3), bounds=bounds)
     return f"npz:{path}"
@@ -35,32 +35,32 @@ def simulated(data: str, model: str, agents: int) -> dict[str, Any]:
     keys = {"agents": agents, "cycles": 60, "epsilon": "inf", "data": data, "data.transform": "centred-unit",
             "learner.model": model}  # fmt: skip
     settings = [word for key, value in keys.items() for word in ("--set", f"{key}={value}")]
-    ended = sottovoce("simulate", "golf", *settings, "--json")
-    assert ended.returncode == 0, ended.stderr
-    return document(ended.stdout)
+    completed = sottovoce("simulate", "golf", *settings, "--json")
+    assert completed.returncode == 0, completed.stderr
+    return document(completed.stdout)
 
 
 def run(data: str, model: str, agents: int, transport: str) -> dict[str, Any]:
-    ended = sottovoce(
+    completed = sottovoce(
         *("testbed", "--transport", transport, "--learner", "golf", "--model", model, "--agents", agents),
         *("--cycles", 60, "--period", 0.2, "--topology", "full", "--epsilon", "inf", "--data", data),
         *("--set", "data.partition=one-record", "--json"),
         seconds=280.0,
     )
-    assert ended.returncode == 0, ended.stderr
-    return document(ended.stdout)
+    assert completed.returncode == 0, completed.stderr
+    return document(completed.stdout)
 
 
-def in_all_engines(data: str, model: str, agents: int) -> list[dict[str, Any]]:
-    """The final figures from each engine."""
+def run_all_engines(data: str, model: str, agents: int) -> list[dict[str, Any]]:
+    """Return each engine's final measurements."""
     simulation = simulated(data, model, agents)
     return [simulation["final"], *(run(data, model, agents, transport)["final"] for transport in ("memory", "grpc"))]
 
 
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("agents", SIZES)
-def test_ridge_has_one_answer_in_all_engines(tmp_path: Path, agents: int) -> None:
-    finals = in_all_engines(some_data(tmp_path, agents), "ridge", agents)
+def test_ridge_is_equal_in_all_engines(tmp_path: Path, agents: int) -> None:
+    finals = run_all_engines(write_data(tmp_path, agents), "ridge", agents)
     for final in finals:
         assert final["accuracy_min"] == final["accuracy_mean"] == final["accuracy_max"] == finals[0]["accuracy_mean"]
     assert finals[0]["accuracy_mean"] > 0.9
@@ -69,8 +69,8 @@ def test_ridge_has_one_answer_in_all_engines(tmp_path: Path, agents: int) -> Non
 
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("agents", SIZES)
-def test_a_walking_model_is_as_good_in_all_engines(tmp_path: Path, agents: int) -> None:
-    finals = in_all_engines(some_data(tmp_path, agents), "pegasos", agents)
+def test_a_walking_model_is_equally_accurate_in_all_engines(tmp_path: Path, agents: int) -> None:
+    finals = run_all_engines(write_data(tmp_path, agents), "pegasos", agents)
     means = [final["accuracy_mean"] for final in finals]
     assert min(means) > 0.93
     assert max(means) - min(means) < 0.03

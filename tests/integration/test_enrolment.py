@@ -30,9 +30,9 @@ from sottovoce.identity.new_device import DeviceKeys
 from sottovoce_bootstrap import Contact
 from sottovoce_bootstrap.sources.invitation import invitation_contacts
 
-from tests.support.command import here
+from tests.support.command import run_here
 from tests.support.devices import Device, free_port, new_device
-from tests.support.enrolment import BUDGET, QUICK, joined, they_learn
+from tests.support.enrolment import BUDGET, QUICK, join_device, wait_until_learning
 from tests.support.fleets import new_fleet
 from tests.support.processes import SOTTOVOCE, AgentProcess, running
 from tests.support.waiting import PATIENCE, until
@@ -46,10 +46,10 @@ def authority(tmp_path: Path) -> Path:
 
 
 @contextmanager
-def inviting(
+def serve_invitation(
     authority: Path, *options: object, seconds: float = PATIENCE
 ) -> Iterator[tuple[str, "subprocess.Popen[str]"]]:
-    """`sottovoce fleet invite --serve`: its token, and the process."""
+    """Run `sottovoce fleet invite --serve`, and yield its token and process."""
     address = f"127.0.0.1:{free_port()}"
     command = [SOTTOVOCE, "fleet", "invite", "--fleet", authority, "--serve", address, "--expires", f"{seconds:g}s"]
     process = subprocess.Popen(
@@ -68,77 +68,79 @@ def inviting(
         process.communicate()
 
 
-def arrives(token: str, state: Path, *how: object) -> Any:
-    """Join with a token, once its enroller listens."""
-    ended = here("fleet", "join", "--token", token, "--state", state, *how)
-    return None if "no enroller responds" in ended.err else ended
+def join_when_ready(token: str, state: Path, *how: object) -> Any:
+    """Join with a token once its enroller listens."""
+    completed = run_here("fleet", "join", "--token", token, "--state", state, *how)
+    return None if "no enroller responds" in completed.err else completed
 
 
-def test_a_device_joins_from_a_bundle_that_is_then_used_up(authority: Path, tmp_path: Path) -> None:
+def test_a_device_joins_from_a_bundle_which_is_then_used_up(authority: Path, tmp_path: Path) -> None:
     first = new_device(open_fleet(authority), tmp_path / "first")
     bundle, copy = tmp_path / "b", tmp_path / "copy"
     seeds = ("--seed", f"{first.id}@{first.address}", "--seed", f"{first.id}@mqtt:main", "--broker", "mqtts://b:8883")
-    ended = here("fleet", "invite", "--fleet", authority, "--out", bundle, *seeds, "--valid", "30d")
-    assert (ended.code, ended.err) == (0, "")
+    completed = run_here("fleet", "invite", "--fleet", authority, "--out", bundle, *seeds, "--valid", "30d")
+    assert (completed.code, completed.err) == (0, "")
     assert bundle.stat().st_mode & 0o777 == 0o600
     shutil.copy(bundle, copy)
-    second = joined(tmp_path / "second", "--bundle", bundle)
+    second = join_device(tmp_path / "second", "--bundle", bundle)
     assert invitation_contacts(second.state) == [Contact(first.id, (first.address, "mqtt:main"))]
     assert second.identity.not_after - datetime.now(UTC) < timedelta(days=30)
     assert "PRIVATE" not in bundle.read_text()
-    again = here("fleet", "join", "--bundle", bundle, "--state", tmp_path / "third")
-    assert (again.code, f"device {second.id} has already used it" in again.err) == (6, True)
+    repeated = run_here("fleet", "join", "--bundle", bundle, "--state", tmp_path / "third")
+    assert (repeated.code, f"device {second.id} has already used it" in repeated.err) == (6, True)
     assert sorted(path.name for path in tmp_path.glob("third*")) == []
     sampled = {**QUICK, "membership": {"sampling": "newscast", "period": 0.2}, "ledger": {"alone": True}}
-    they_learn(first.configure(**sampled), second.configure(**sampled))
-    twin = here("fleet", "join", "--bundle", copy, "--state", tmp_path / "twin")
-    assert twin.out.strip() == second.id, "a copy that was made before: found out when both run"
+    wait_until_learning(first.configure(**sampled), second.configure(**sampled))
+    twin = run_here("fleet", "join", "--bundle", copy, "--state", tmp_path / "twin")
+    assert twin.out.strip() == second.id, "an earlier copy is detected when both run"
     assert '[transport.mqtt] url = "mqtts://b:8883" and realm = "main"' in twin.err
 
 
-def test_two_devices_from_copies_of_one_bundle_are_found_out(authority: Path, tmp_path: Path) -> None:
+def test_two_devices_from_one_bundle_are_detected(authority: Path, tmp_path: Path) -> None:
     fleet = open_fleet(authority)
     witness = new_device(fleet, tmp_path / "witness")
     bundle, copy = tmp_path / "b", tmp_path / "copy"
-    assert here("fleet", "invite", "--fleet", authority, "--out", bundle).code == 0
+    assert run_here("fleet", "invite", "--fleet", authority, "--out", bundle).code == 0
     shutil.copy(bundle, copy)
-    one, twin = joined(tmp_path / "one", "--bundle", bundle), joined(tmp_path / "twin", "--bundle", copy)
+    one, twin = join_device(tmp_path / "one", "--bundle", bundle), join_device(tmp_path / "twin", "--bundle", copy)
     sampled = {**QUICK, "membership": {"sampling": "newscast", "period": 0.1}, "ledger": {"alone": True}}
     witness.configure(**sampled)
     for device in (one, twin):
         device.configure([witness.entry()], **sampled)
     with running(witness), AgentProcess(one) as first, AgentProcess(twin) as second:
-        copies = first, second  # of which either may be found out, and end, before it has answered anyone
+        copies = first, second  # either device may be detected, and stop, before it has answered the other
         until(
             lambda: (
                 any(agent.lines("another device uses this device's identity") for agent in copies)
                 or any("another copy of this device" in agent.log() for agent in copies)
             ),
-            "one of them is told",
+            "one of them is notified",
         )
 
 
-def test_a_device_joins_with_a_token_and_its_keys_stay_with_it(authority: Path, tmp_path: Path) -> None:
+def test_a_device_joins_with_a_token_and_keeps_its_keys(authority: Path, tmp_path: Path) -> None:
     seed = "a" * 32
-    with inviting(authority, "--seed", f"{seed}@10.0.0.7:7400") as (token, process):
-        shown = json.loads(here("fleet", "show", "--fleet", authority, "--json").out)
-        assert [invitation["address"] in token for invitation in shown["invitations"]] == [True]
-        ended = until(lambda: arrives(token, tmp_path / "new"), "the enroller answers")
-        assert (ended.code, ended.err) == (0, "")
+    with serve_invitation(authority, "--seed", f"{seed}@10.0.0.7:7400") as (token, process):
+        output = json.loads(run_here("fleet", "show", "--fleet", authority, "--json").out)
+        assert [invitation["address"] in token for invitation in output["invitations"]] == [True]
+        completed = until(lambda: join_when_ready(token, tmp_path / "new"), "the enroller answers")
+        assert (completed.code, completed.err) == (0, "")
         out, _ = process.communicate(timeout=PATIENCE)
         assert process.returncode == 0
-    assert out.split() == ended.out.split() == [load(tmp_path / "new" / IDENTITY).node_id]
+    assert out.split() == completed.out.split() == [load(tmp_path / "new" / IDENTITY).node_id]
     assert invitation_contacts(tmp_path / "new") == [Contact(seed, ("10.0.0.7:7400",))]
     assert (tmp_path / "new" / "ledger.db").is_file()
-    assert json.loads(here("fleet", "show", "--fleet", authority, "--json").out)["invitations"] == []
-    late = here("fleet", "join", "--token", token, "--state", tmp_path / "late")
-    assert (late.code, list(tmp_path.glob("late*"))) == (7, []), "whoever comes later finds nobody, and leaves nothing"
+    assert json.loads(run_here("fleet", "show", "--fleet", authority, "--json").out)["invitations"] == []
+    late = run_here("fleet", "join", "--token", token, "--state", tmp_path / "late")
+    assert (late.code, list(tmp_path.glob("late*"))) == (7, []), (
+        "a late device reaches no enroller, and leaves nothing behind"
+    )
 
 
-def test_a_device_without_a_clock_joins_and_says_at_its_start_that_it_has_none(
+def test_a_device_without_a_clock_joins_and_reports_it_at_startup(
     authority: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with inviting(authority) as (token, _):
+    with serve_invitation(authority) as (token, _):
         code = (
             "import datetime as d, sys\n"
             "real = d.datetime\n"
@@ -157,26 +159,26 @@ def test_a_device_without_a_clock_joins_and_says_at_its_start_that_it_has_none(
             return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
 
         def came() -> Any:
-            ended = run("fleet", "join", "--token", token, "--state", tmp_path / "pi")
-            return None if "no enroller responds" in ended.stderr else ended
+            completed = run("fleet", "join", "--token", token, "--state", tmp_path / "pi")
+            return None if "no enroller responds" in completed.stderr else completed
 
-        ended = until(came, "the enroller answers")
-    assert (ended.returncode, ended.stderr) == (0, "")
+        completed = until(came, "the enroller answers")
+    assert (completed.returncode, completed.stderr) == (0, "")
     device = Device(tmp_path / "pi", load(tmp_path / "pi" / IDENTITY), free_port()).configure()
     command = [sys.executable, "-c", code, "agent", "run", "--config", str(device.config)]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as waits:
         assert waits.stderr is not None
-        said = next(line for line in waits.stderr if "fault-passes kind=clock" in line)
+        log_line = next(line for line in waits.stderr if "fault-passes kind=clock" in line)
         waits.terminate()
-        assert waits.wait(PATIENCE) in {0, -signal.SIGTERM}, "as any process that has only just begun"
-    assert "set this device's clock, which shows 1970-01-01 00:01" in said
+        assert waits.wait(PATIENCE) in {0, -signal.SIGTERM}, "like any process that has just started"
+    assert "set this device's clock, which shows 1970-01-01 00:01" in log_line
 
 
 @pytest.mark.skipif(synchronised(), reason="a synchronised clock is always believed")
-def test_a_device_whose_clock_has_gone_back_waits_until_it_is_set(fleet: Fleet, tmp_path: Path) -> None:
+def test_a_device_whose_clock_went_back_waits_until_it_is_set(fleet: Fleet, tmp_path: Path) -> None:
     device = new_device(fleet, tmp_path / "a").configure(**QUICK)
     with running(device) as (agent,):
-        until(lambda: (device.state / "clock").exists(), "it has noted the time")
+        until(lambda: (device.state / "clock").exists(), "it has stored the time")
         assert agent.end() == 0
     ahead = datetime.now(UTC) + timedelta(days=30)
     seen_by_two_boots = f"{ahead.isoformat()}\n{ahead.isoformat()}\nanother boot\n"
@@ -185,12 +187,12 @@ def test_a_device_whose_clock_has_gone_back_waits_until_it_is_set(fleet: Fleet, 
         until(lambda: waits.lines("fault-passes", "kind=clock"), "it waits for the clock")
         assert waits.lines(f"but this device was already running at {ahead:%Y-%m-%d %H:%M}; set the clock")
         (device.state / "clock").write_text(datetime.now(UTC).isoformat())
-        until(lambda: waits.lines("ready id="), "it is at work")
+        until(lambda: waits.lines("ready id="), "it is working")
         assert waits.end() == 0
 
 
 @pytest.mark.skipif(synchronised(), reason="a synchronised clock is always believed")
-def test_a_clock_that_was_ahead_once_costs_nothing(fleet: Fleet, tmp_path: Path) -> None:
+def test_a_clock_that_was_once_ahead_costs_nothing(fleet: Fleet, tmp_path: Path) -> None:
     device = new_device(fleet, tmp_path / "a").configure(**QUICK)
     ahead = datetime.now(UTC) + timedelta(days=1)
     (device.state / "clock").write_text(f"{ahead.isoformat()}\n\nanother boot\n")
@@ -200,8 +202,8 @@ def test_a_clock_that_was_ahead_once_costs_nothing(fleet: Fleet, tmp_path: Path)
 
 
 @contextmanager
-def answering(enroller: enrolling.Enroller) -> Iterator[None]:
-    """Run an enroller in this process, until it has answered the invited device."""
+def run_enroller(enroller: enrolling.Enroller) -> Iterator[None]:
+    """Run an enroller in this process until it has answered the invited device."""
     thread = threading.Thread(target=lambda: asyncio.run(enroller.serve()))
     thread.start()
     try:
@@ -211,8 +213,8 @@ def answering(enroller: enrolling.Enroller) -> Iterator[None]:
     assert not thread.is_alive()
 
 
-def comes(token: Token, state: Path) -> str:
-    """Join with a token: the new node id, or why joining failed; empty as long as no one listens."""
+def try_to_join(token: Token, state: Path) -> str:
+    """Join with a token; return the new node id, or the reason for a failure, or nothing while no enroller listens."""
     try:
         return join_with_token(token, state, lambda _: BUDGET).node_id
     except NetworkError:
@@ -221,30 +223,30 @@ def comes(token: Token, state: Path) -> str:
         return str(error)
 
 
-def test_a_token_is_good_once_and_only_the_right_one(authority: Path, tmp_path: Path) -> None:
+def test_only_the_right_token_works_and_only_once(authority: Path, tmp_path: Path) -> None:
     enroller = enrolling.Enroller(open_fleet(authority), f"127.0.0.1:{free_port()}", revoked=tuple)
     token = enroller.invite(PATIENCE)
     guess = Token(token.address, bytes(16), token.fingerprint)
     elsewhere = Token(token.address, token.secret, bytes(16))
-    with answering(enroller):
-        told = until(lambda: comes(guess, tmp_path / "a"), "someone answers")
-        assert "rejected the request: this enroller did not issue the token" in told
-        assert "is not the enroller that issued this token" in comes(elsewhere, tmp_path / "a")
-        came = comes(token, tmp_path / "a")
-    assert came == enroller.joined, "the others, and whoever was told their secrets, have not used it up"
+    with run_enroller(enroller):
+        reported = until(lambda: try_to_join(guess, tmp_path / "a"), "someone answers")
+        assert "rejected the request: this enroller did not issue the token" in reported
+        assert "is not the enroller that issued this token" in try_to_join(elsewhere, tmp_path / "a")
+        came = try_to_join(token, tmp_path / "a")
+    assert came == enroller.joined, "the other tokens and their holders have not used it up"
     assert json.loads(enroller_says(enroller, token))["type"] == "declined"
-    again = enrolling.Enroller(open_fleet(authority), token.address, revoked=tuple)
-    again.invite(PATIENCE)
-    assert json.loads(enroller_says(again, token))["type"] == "declined", "a restart knows no old token"
+    repeated = enrolling.Enroller(open_fleet(authority), token.address, revoked=tuple)
+    repeated.invite(PATIENCE)
+    assert json.loads(enroller_says(repeated, token))["type"] == "declined", "an old token is invalid after a restart"
 
 
 def enroller_says(enroller: enrolling.Enroller, token: Token) -> str:
-    """The answer to a correct question with this token, without a connection."""
+    """Return the answer to a valid request with this token, without a connection."""
     question = JoinRequest(token.secret.hex(), DeviceKeys.generate().request().decode())
     return msgspec.json.encode(enroller._answer(msgspec.json.encode(question))).decode()
 
 
-def test_a_token_ends_with_its_time_by_the_enroller_s_own_clock(
+def test_a_token_expires_by_the_enroller_s_clock(
     authority: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = [1000.0]
@@ -258,23 +260,23 @@ def test_a_token_ends_with_its_time_by_the_enroller_s_own_clock(
     assert "already been used" in enroller_says(enroller, token)
 
 
-def test_an_invitation_that_nobody_takes_ends(authority: Path) -> None:
-    with inviting(authority, seconds=0.2) as (_, process):
+def test_an_unused_invitation_expires(authority: Path) -> None:
+    with serve_invitation(authority, seconds=0.2) as (_, process):
         _, err = process.communicate(timeout=PATIENCE)
         assert process.returncode == 7
         assert "no device joined within 0.2s, so the token is no longer valid" in err
 
 
-def test_an_invitation_that_is_terminated_is_open_no_more(authority: Path) -> None:
-    with inviting(authority) as (_, process):
-        until(lambda: list((authority / enrolling.INVITATIONS).iterdir()), "it is noted")
+def test_a_terminated_invitation_is_closed(authority: Path) -> None:
+    with serve_invitation(authority) as (_, process):
+        until(lambda: list((authority / enrolling.INVITATIONS).iterdir()), "the invitation is recorded")
         process.terminate()
         _, err = process.communicate(timeout=PATIENCE)
         assert (process.returncode, err) == (130, "sottovoce: interrupted\n")
         assert not list((authority / enrolling.INVITATIONS).iterdir())
 
 
-def test_a_qr_code_holds_the_token_and_its_package_is_named_when_missing(
+def test_a_qr_code_contains_the_token_and_a_missing_package_is_named(
     authority: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from sottovoce.cli import fleet_invite
@@ -285,8 +287,8 @@ def test_a_qr_code_holds_the_token_and_its_package_is_named_when_missing(
     assert len(out.getvalue().splitlines()) > 10
     monkeypatch.undo()
     monkeypatch.setitem(sys.modules, "segno", None)
-    ended = here("fleet", "invite", "--fleet", authority, "--serve", "127.0.0.1:9", "--qr")
-    assert (ended.code, "install sottovoce[qr]" in ended.err) == (3, True)
+    completed = run_here("fleet", "invite", "--fleet", authority, "--serve", "127.0.0.1:9", "--qr")
+    assert (completed.code, "install sottovoce[qr]" in completed.err) == (3, True)
 
 
 @pytest.mark.parametrize(
@@ -301,11 +303,11 @@ def test_a_qr_code_holds_the_token_and_its_package_is_named_when_missing(
         (("--valid", "3 weeks"), "use, for example, 30s, 5m, 12h or 90d"),
     ],
 )
-def test_ways_are_not_mixed(authority: Path, tmp_path: Path, how: tuple[str, ...], words: str) -> None:
+def test_ways_to_join_cannot_be_combined(authority: Path, tmp_path: Path, how: tuple[str, ...], words: str) -> None:
     chosen = how if how != ("--valid", "3 weeks") else (*how, "--fleet", str(authority))
-    ended = here("fleet", "join", "--state", tmp_path / "a", *chosen)
-    assert (ended.code, words in ended.err) == (2, True), ended.err
-    assert re.search(r"\n.", ended.err) is None
+    completed = run_here("fleet", "join", "--state", tmp_path / "a", *chosen)
+    assert (completed.code, words in completed.err) == (2, True), completed.err
+    assert re.search(r"\n.", completed.err) is None
 
 
 @pytest.mark.parametrize(
@@ -319,6 +321,6 @@ def test_ways_are_not_mixed(authority: Path, tmp_path: Path, how: tuple[str, ...
         (("--serve", "127.0.0.1:9", "--expires", "0s"), "is not a valid duration"),
     ],
 )
-def test_invitations_that_make_no_sense_are_refused(authority: Path, how: tuple[str, ...], words: str) -> None:
-    ended = here("fleet", "invite", "--fleet", authority, *how)
-    assert (ended.code, words in ended.err) == (2, True), ended.err
+def test_invalid_invitations_are_refused(authority: Path, how: tuple[str, ...], words: str) -> None:
+    completed = run_here("fleet", "invite", "--fleet", authority, *how)
+    assert (completed.code, words in completed.err) == (2, True), completed.err

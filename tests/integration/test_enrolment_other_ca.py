@@ -1,4 +1,4 @@
-"""Devices whose certificates are from a CA that the fleet does not run."""
+"""Devices with certificates from a CA outside the fleet."""
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -15,15 +15,15 @@ from sottovoce.identity.binding import BINDING_OID
 from sottovoce.identity.certificates import common_name
 
 from tests.support.attacker import Attacker
-from tests.support.command import here
+from tests.support.command import run_here
 from tests.support.devices import Device, free_port
-from tests.support.enrolment import QUICK, they_learn
+from tests.support.enrolment import QUICK, wait_until_learning
 from tests.support.fleets import new_fleet
 from tests.support.processes import running
 
 
 class OtherCa:
-    """A root, and an intermediate that issues what requests ask for, as a step-ca with a template does."""
+    """A root CA, and an intermediate CA that signs requests, like step-ca with a template."""
 
     def __init__(self) -> None:
         self._root, self._key = generate_private_key(SECP256R1()), generate_private_key(SECP256R1())
@@ -47,10 +47,10 @@ class OtherCa:
         )
 
     def issue(self, request: bytes, *, without: x509.ObjectIdentifier | None = None) -> bytes:
-        """The chain for a request, PEM."""
-        asked = x509.load_pem_x509_csr(request)
-        builder = self._builder(asked.subject, asked.public_key(), self.issuer.subject)
-        for extension in asked.extensions:
+        """Return the certificate chain for a request, as PEM."""
+        csr = x509.load_pem_x509_csr(request)
+        builder = self._builder(csr.subject, csr.public_key(), self.issuer.subject)
+        for extension in csr.extensions:
             if extension.oid != without:
                 builder = builder.add_extension(extension.value, critical=False)
         leaf = builder.sign(self._key, SHA256())
@@ -58,29 +58,29 @@ class OtherCa:
 
 
 def external(ca: OtherCa, state: Path, name: str = "plant", **changes: Any) -> Any:
-    """A device whose certificate another CA issues: how joining ended."""
+    """Enrol a device with another CA's certificate, and return the outcome."""
     request, chain, issuer = (state.with_suffix(suffix) for suffix in (".csr", ".crt", ".ca"))
-    ended = here("fleet", "join", "--external", "--name", name, "--state", state, "--request", request)
-    assert (ended.code, ended.err) == (0, ""), ended
+    completed = run_here("fleet", "join", "--external", "--name", name, "--state", state, "--request", request)
+    assert (completed.code, completed.err) == (0, ""), completed
     chain.write_bytes(ca.issue(request.read_bytes(), **changes))
     issuer.write_bytes(ca.issuer.public_bytes(Encoding.PEM))
-    return here("fleet", "join", "--external", "--state", state, "--certificate", chain, "--issuer", issuer)
+    return run_here("fleet", "join", "--external", "--state", state, "--certificate", chain, "--issuer", issuer)
 
 
-def test_devices_of_another_ca_learn_together(tmp_path: Path) -> None:
+def test_devices_with_another_ca_learn_together(tmp_path: Path) -> None:
     ca, other = OtherCa(), OtherCa()
     settings = {**QUICK, "identity": {"mode": "external", "look_every": 0.05}}
     devices = []
     for name, issuer, fleet in (("a", ca, "plant"), ("b", ca, "plant"), ("c", ca, "yard"), ("d", other, "plant")):
-        ended = external(issuer, tmp_path / name, fleet)
-        assert (ended.code, ended.err) == (0, ""), ended
+        completed = external(issuer, tmp_path / name, fleet)
+        assert (completed.code, completed.err) == (0, ""), completed
         random = np.random.default_rng(0)
         device = Device(tmp_path / name, load(tmp_path / name / IDENTITY), free_port())
         devices.append(device.hold(random.uniform(0, 1, (60, 4)), random.integers(0, 3, 60)))
     one, two, another_fleet, another_ca = devices
     one.configure([two.entry()], **settings)
     two.configure([one.entry()], **settings)
-    they_learn(one, two)
+    wait_until_learning(one, two)
     with running(one) as (agent,):
         for stranger, words in ((another_fleet, "identifies a device or fleet that does not match"), (another_ca, "")):
             with Attacker(one, stranger.identity) as attacker:
@@ -89,24 +89,27 @@ def test_devices_of_another_ca_learn_together(tmp_path: Path) -> None:
                 assert words in outcome.details
         assert agent.status()["traffic"]["received"] == 0
     request = tmp_path / "again.csr"
-    assert here("fleet", "renew", "--state", one.state, "--request", request).code == 0
+    assert run_here("fleet", "renew", "--state", one.state, "--request", request).code == 0
     (tmp_path / "again.crt").write_bytes(ca.issue(request.read_bytes()))
-    ended = here("fleet", "renew", "--state", one.state, "--install", tmp_path / "again.crt")
-    assert (ended.code, ended.err) == (0, ""), ended
+    completed = run_here("fleet", "renew", "--state", one.state, "--install", tmp_path / "again.crt")
+    assert (completed.code, completed.err) == (0, ""), completed
     assert load(one.state / IDENTITY).tls_cert_pem != one.identity.tls_cert_pem
     revoked = tmp_path / "list"
     new_fleet(tmp_path / "authority", "plant")
-    assert here("fleet", "revoke", "--fleet", tmp_path / "authority", two.id, "--out", revoked).code == 0
-    ended = here("fleet", "revoke", "--state", one.state, "--install", revoked)
-    assert (ended.code, "does not use revocation lists; make sure that the CA does not renew" in ended.err) == (6, True)
+    assert run_here("fleet", "revoke", "--fleet", tmp_path / "authority", two.id, "--out", revoked).code == 0
+    completed = run_here("fleet", "revoke", "--state", one.state, "--install", revoked)
+    assert (completed.code, "does not use revocation lists; make sure that the CA does not renew" in completed.err) == (
+        6,
+        True,
+    )
 
 
-def test_an_external_certificate_without_the_binding_is_refused_and_can_be_asked_for_again(tmp_path: Path) -> None:
-    ended = external(OtherCa(), tmp_path / "a", without=BINDING_OID)
-    assert (ended.code, "does not bind its TLS key to a device key" in ended.err) == (6, True)
+def test_an_external_certificate_without_the_binding_is_refused_and_can_be_requested_again(tmp_path: Path) -> None:
+    completed = external(OtherCa(), tmp_path / "a", without=BINDING_OID)
+    assert (completed.code, "does not bind its TLS key to a device key" in completed.err) == (6, True)
     assert not (tmp_path / "a").exists()
     assert (tmp_path / "a.requested").is_dir()
-    leafless = here(
+    leafless = run_here(
         "fleet", "join", "--external", "--state", tmp_path / "b", "--certificate", __file__, "--issuer", __file__
     )
     assert (leafless.code, "the directory has no keys" in leafless.err) == (6, True)

@@ -23,7 +23,7 @@ from sottovoce.data.forecast import FEATURES, LAGS
 from sottovoce_home.meters import LARGEST
 from sottovoce_home.store import WindowStore
 
-from tests.support.home import GLOW, Bystander, FeedProcess, StandIn, configured, glow
+from tests.support.home import GLOW, Bystander, FeedProcess, StandIn, glow, write_home_config
 from tests.support.mosquitto import Broker
 from tests.support.processes import sottovoce
 from tests.support.waiting import until
@@ -36,14 +36,14 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
 
 
 def replayed(bystander: Bystander, begin: int, end: int) -> None:
-    """Publish readings of a display that counts 10 Wh each minute."""
+    """Publish readings from a display that counts 10 Wh each minute."""
     for minute in range(begin, end + 1):
         bystander.publish(GLOW, glow(minute, 4595.0 + 0.01 * minute))
 
 
 @pytest.mark.parametrize("version", ["5", "3.1.1"])
-def test_readings_become_windows_and_nothing_else_is_kept(broker: Broker, tmp_path: Path, version: str) -> None:
-    config = configured(tmp_path, broker.url, f'version = "{version}"')
+def test_readings_become_windows_and_nothing_else_is_stored(broker: Broker, tmp_path: Path, version: str) -> None:
+    config = write_home_config(tmp_path, broker.url, f'version = "{version}"')
     begun = datetime.datetime.now(datetime.UTC).isoformat(timespec="minutes")
     with Bystander(broker) as bystander, FeedProcess(config) as feed:
         feed.says("ready broker=")
@@ -51,9 +51,9 @@ def test_readings_become_windows_and_nothing_else_is_kept(broker: Broker, tmp_pa
         bystander.publish(GLOW, "{")
         until(lambda: feed.kept() == 30, f"30 windows; it said:\n{feed.log()}")
         assert feed.end() == 0
-        shown = feed.shown()
-        heard = shown.pop("heard")["house"]
-        assert shown == {
+        output = feed.shown()
+        heard = output.pop("heard")["house"]
+        assert output == {
             "seconds": 60,
             "meters": {"house": {"windows": 30, "first": "2013-01-01T00:00+00:00", "last": "2013-01-01T00:30+00:00"}},
             "refused": {"house": {"malformed": 1}},
@@ -61,63 +61,63 @@ def test_readings_become_windows_and_nothing_else_is_kept(broker: Broker, tmp_pa
         assert begun <= heard.pop("counted") <= heard.pop("came")
         assert heard == {"new_counts": 0, "refused": "malformed"}
     assert read_windows(tmp_path / "windows.db").wh.tolist() == [[10] * 30]
-    kept = b"".join(file.read_bytes() for file in tmp_path.rglob("*") if file.is_file() and file.suffix != ".toml")
+    stored = b"".join(file.read_bytes() for file in tmp_path.rglob("*") if file.is_file() and file.suffix != ".toml")
     for secret in (b"4595", b"1900009999999", b"Octopus", b"C8C9A3000000"):
-        assert secret not in kept, "neither readings nor whose they are, on the disk or in the log"
+        assert secret not in stored, "disk and log contain neither readings nor their owner"
 
 
-def test_a_broker_that_is_killed_is_waited_for_and_the_gap_is_missing(tmp_path: Path) -> None:
-    with Broker(tmp_path / "broker") as own, FeedProcess(configured(tmp_path, own.url)) as feed:
+def test_the_feed_waits_for_a_killed_broker_and_the_gap_is_missing(tmp_path: Path) -> None:
+    with Broker(tmp_path / "broker") as own, FeedProcess(write_home_config(tmp_path, own.url)) as feed:
         feed.says("ready broker=")
         with Bystander(own) as bystander:
             replayed(bystander, 0, 5)
-            until(lambda: feed.kept() == 5, "five windows")
+            until(lambda: feed.kept() == 5, "five windows are stored")
         own.kill()
         feed.says("waiting-for-broker")
         own.start()
         feed.says("ready broker=", times=2)
         with Bystander(own) as bystander:
             replayed(bystander, 8, 10)
-            until(lambda: feed.kept() == 7, "two more")
+            until(lambda: feed.kept() == 7, "two more windows are stored")
         assert feed.end() == 0
     assert read_windows(tmp_path / "windows.db").wh.tolist() == [[10] * 5 + [-1] * 3 + [10] * 2]
 
 
-def test_a_broker_that_is_not_there_yet_is_waited_for(tmp_path: Path) -> None:
+def test_the_feed_waits_for_a_broker_that_has_not_started(tmp_path: Path) -> None:
     own = Broker(tmp_path / "broker")
-    with FeedProcess(configured(tmp_path, own.url)) as feed:
+    with FeedProcess(write_home_config(tmp_path, own.url)) as feed:
         feed.says("waiting-for-broker")
         with own:
             feed.says("ready broker=")
             assert feed.end() == 0
 
 
-def test_ctrl_c_while_it_waits_for_the_broker(tmp_path: Path) -> None:
-    with FeedProcess(configured(tmp_path, "mqtt://127.0.0.1:1")) as feed:
+def test_ctrl_c_ends_the_wait_for_the_broker(tmp_path: Path) -> None:
+    with FeedProcess(write_home_config(tmp_path, "mqtt://127.0.0.1:1")) as feed:
         feed.says("waiting-for-broker")
         assert feed.end(signal.SIGINT) == 130
 
 
-def test_what_is_far_too_large_changes_nothing(broker: Broker, tmp_path: Path) -> None:
-    with Bystander(broker) as bystander, FeedProcess(configured(tmp_path, broker.url)) as feed:
+def test_an_oversized_message_has_no_effect(broker: Broker, tmp_path: Path) -> None:
+    with Bystander(broker) as bystander, FeedProcess(write_home_config(tmp_path, broker.url)) as feed:
         feed.says("ready broker=")
         replayed(bystander, 0, 1)
         bystander.publish(GLOW, b"1" * (LARGEST + 10_000))
         bystander.publish(GLOW, b"1" * (LARGEST + 1))
         replayed(bystander, 2, 3)
-        until(lambda: feed.kept() == 3, "three windows")
+        until(lambda: feed.kept() == 3, "three windows are stored")
         assert feed.end() == 0
-        assert feed.shown()["refused"] == {"house": {"too-large": 1}}, "the larger one stayed with the broker"
+        assert feed.shown()["refused"] == {"house": {"too-large": 1}}, "the broker did not forward the larger one"
 
 
-def test_half_hourly_readings_that_are_replayed_become_records(broker: Broker, tmp_path: Path) -> None:
-    path = configured(tmp_path, broker.url)
+def test_replayed_half_hourly_readings_become_records(broker: Broker, tmp_path: Path) -> None:
+    path = write_home_config(tmp_path, broker.url)
     path.write_text(path.read_text().replace("window = 60", "window = 1800"))
     with Bystander(broker) as bystander, FeedProcess(path) as feed:
         feed.says("ready broker=")
         for half_hour in range(47 + 1):
             bystander.publish(GLOW, glow(30 * half_hour, round(4595.0 + 0.1 * half_hour, 3)))
-        until(lambda: feed.kept() == 47, "a day but for its last half hour")
+        until(lambda: feed.kept() == 47, "a day without its last half hour")
         assert feed.end() == 0
     assert read_windows(tmp_path / "windows.db").wh.tolist() == [[100] * 47]
     records = load_data(load(path).data.source).records
@@ -126,8 +126,8 @@ def test_half_hourly_readings_that_are_replayed_become_records(broker: Broker, t
     assert set(records.windows.tolist()) == {15_706}, "its window is the day: 1 January 2013"
 
 
-def test_one_feed_a_store(broker: Broker, tmp_path: Path) -> None:
-    config = configured(tmp_path, broker.url)
+def test_a_store_has_only_one_feed(broker: Broker, tmp_path: Path) -> None:
+    config = write_home_config(tmp_path, broker.url)
     with FeedProcess(config) as feed:
         feed.says("ready broker=")
         second = sottovoce("feed", "run", "--config", config)
@@ -160,20 +160,20 @@ class TestTrust:
         (directory / "password").write_text(password)
         (directory / "password").chmod(0o600)
         feed = f'username = "feed"\npassword_file = "password"\n{ca}'
-        return configured(directory, broker.url.replace("mqtt:", "mqtts:"), feed)
+        return write_home_config(directory, broker.url.replace("mqtt:", "mqtts:"), feed)
 
-    def test_with_certificate_and_password_it_listens(self, secured: Broker, tmp_path: Path) -> None:
+    def test_the_feed_listens_with_certificate_and_password(self, secured: Broker, tmp_path: Path) -> None:
         with FeedProcess(self.config(tmp_path, secured, "hush")) as feed:
             feed.says("ready broker=")
             assert feed.end() == 0
 
-    def test_a_wrong_password_ends_it(self, secured: Broker, tmp_path: Path) -> None:
-        ended = sottovoce("feed", "run", "--config", self.config(tmp_path, secured, "loud"))
-        assert ended.returncode == 7
-        assert "password" in ended.stderr
-        assert "loud" not in ended.stderr
+    def test_a_wrong_password_ends_the_feed(self, secured: Broker, tmp_path: Path) -> None:
+        completed = sottovoce("feed", "run", "--config", self.config(tmp_path, secured, "loud"))
+        assert completed.returncode == 7
+        assert "password" in completed.stderr
+        assert "loud" not in completed.stderr
 
-    def test_a_broker_that_nobody_vouches_for_is_never_told_the_password(self, secured: Broker, tmp_path: Path) -> None:
+    def test_an_unverified_broker_never_receives_the_password(self, secured: Broker, tmp_path: Path) -> None:
         with FeedProcess(self.config(tmp_path, secured, "hush", ca="")) as feed:
             feed.says("waiting-for-broker")
             assert "certificate verify failed" in feed.log()
@@ -184,15 +184,15 @@ class TestTrust:
 class TestHomeAssistant:
     PANEL = "[feed.home_assistant]\nenabled = true\nperiod = 1\n"
 
-    def test_it_sees_the_agent_and_a_prediction(self, broker: Broker, tmp_path: Path) -> None:
+    def test_home_assistant_shows_the_agent_and_a_prediction(self, broker: Broker, tmp_path: Path) -> None:
         now = int(time.time()) // 1800
         store = WindowStore(tmp_path / "windows.db", 1800, 400)
-        # The half hour may change while this runs.
+        # the half hour may change during the test
         store.write([Window("house", now - LAGS + n, 500) for n in range(LAGS + 2)], {})
         identifier = store.identifier
         store.close()
         meter = '[[feed.meters]]\nname = "house"\nformat = "dsmr-reader"\n'
-        config = configured(tmp_path, broker.url, "", self.PANEL + meter)
+        config = write_home_config(tmp_path, broker.url, "", self.PANEL + meter)
         text = config.read_text().replace("classes = 2", 'classes = 1\ntransform = "none"')
         config.write_text(text.replace("window = 60\n", "") + '[learner]\nmodel = "ridge"\n')
         available, state = f"sottovoce/home/{identifier}/available", f"sottovoce/home/{identifier}/state"
@@ -200,8 +200,8 @@ class TestHomeAssistant:
         with Bystander(broker) as bystander:
             with StandIn(tmp_path / "state", FEATURES - 1) as agent, FeedProcess(config) as feed:
                 until(lambda: bystander.last(state), f"a state; it said:\n{feed.log()}")
-                told = json.loads(bystander.last(state) or b"")
-                assert told == {
+                reported = json.loads(bystander.last(state) or b"")
+                assert reported == {
                     "state": "learning",
                     "needs_a_person": "OFF",
                     "trouble": "none",
@@ -211,7 +211,7 @@ class TestHomeAssistant:
                     "last_exchange": None,
                     "certificate_expires": "2027-01-01T00:00:00+00:00",
                     "prediction": 500.0,
-                }, "a model of zeros is persistence"
+                }, "a zero model predicts persistence"
                 assert bystander.last(available) == b"online"
                 agent.received += 1
                 until(lambda: json.loads(bystander.last(state) or b"")["last_exchange"], "it has seen an exchange")
@@ -225,32 +225,35 @@ class TestHomeAssistant:
                 bystander.publish("homeassistant/status", "online")
                 until(
                     lambda: sum(topic == found for topic, _, _ in bystander.heard) > announced,
-                    "Home Assistant has started again and is told again",
+                    "Home Assistant has restarted and is notified again",
                 )
                 assert feed.end() == 0
-            until(lambda: bystander.last(available) == b"offline", "it says that it goes")
+            until(lambda: bystander.last(available) == b"offline", "it announces that it leaves")
         with Bystander(broker) as late:
             until(lambda: late.last(found) and late.last(available), "both are retained")
             assert json.loads(late.last(found) or b"")["state_topic"] == state
-            assert late.last(state) is None, "a state is not"
+            assert late.last(state) is None, "a state is not retained"
 
-    def test_when_it_is_killed_the_broker_says_so(self, broker: Broker, tmp_path: Path) -> None:
-        with Bystander(broker) as bystander, FeedProcess(configured(tmp_path, broker.url, "", self.PANEL)) as feed:
+    def test_the_broker_reports_a_killed_feed(self, broker: Broker, tmp_path: Path) -> None:
+        with (
+            Bystander(broker) as bystander,
+            FeedProcess(write_home_config(tmp_path, broker.url, "", self.PANEL)) as feed,
+        ):
             feed.says("waiting-for-agent")
             (available,) = until(
                 lambda: {topic for topic, payload, _ in bystander.heard if payload == b"online" and "home/" in topic},
                 "it is available",
             )
             until(lambda: bystander.last(available.replace("available", "state")), "there is a state")
-            told = json.loads(bystander.last(available.replace("available", "state")) or b"")
-            assert told["state"] == "unreachable"
-            assert set(told.values()) == {"unreachable", None}
+            settings = json.loads(bystander.last(available.replace("available", "state")) or b"")
+            assert settings["state"] == "unreachable"
+            assert set(settings.values()) == {"unreachable", None}
             feed.end(signal.SIGKILL)
             until(lambda: bystander.last(available) == b"offline", "the will")
 
 
 def self_signed(directory: Path) -> tuple[Path, Path]:
-    """Certificate and key of 127.0.0.1."""
+    """Create a certificate and key for 127.0.0.1."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "home")])
     now = datetime.datetime.now(datetime.UTC)

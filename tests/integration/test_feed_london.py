@@ -1,4 +1,4 @@
-"""London homes on a broker: their displays are replayed, and the windows kept by the feed forecast them."""
+"""London homes on a broker: their displays are replayed, and the feed's windows forecast their load."""
 
 import asyncio
 import json
@@ -28,7 +28,7 @@ AT_ONCE = 192
 
 
 def replay(port: int, home: int, wh: NDArray[np.int64], store: Path) -> None:
-    """What the display of a home says on each half hour, faster: a counter that rises, in kWh.
+    """Publish a home's half-hourly display readings, faster than real time: a rising counter in kWh.
 
     A few days at a time: of more than it can hold at once, a feed would drop the oldest.
     """
@@ -45,21 +45,21 @@ def replay(port: int, home: int, wh: NDArray[np.int64], store: Path) -> None:
     for begin in range(0, len(counters), AT_ONCE):
         end = min(begin + AT_ONCE, len(counters))
         asyncio.run(publish(begin, end))
-        until(partial(complete, store, home, end - 1), "these half hours are kept")
+        until(partial(complete, store, home, end - 1), "these half hours are stored")
 
 
 def complete(store: Path, home: int, windows: int) -> bool:
-    """Whether this many half hours of a home are kept."""
+    """Check whether this many of a home's half hours are stored."""
     if not store.exists():
         return windows == 0
-    kept = read_windows(store)
+    stored = read_windows(store)
     name = f"home{home}"
-    return (int((kept.wh[kept.meters.index(name)] >= 0).sum()) if name in kept.meters else 0) >= windows
+    return (int((stored.wh[stored.meters.index(name)] >= 0).sum()) if name in stored.meters else 0) >= windows
 
 
 @pytest.mark.skipif(not LONDON.exists(), reason=f"the London data are not at {LONDON}")
 @pytest.mark.timeout(400)
-def test_homes_of_london_learn_from_their_feed_to_beat_persistence(tmp_path: Path) -> None:
+def test_london_homes_learn_from_their_feeds_and_beat_persistence(tmp_path: Path) -> None:
     year = np.load(LONDON)["wh"].astype(np.int64)
     spring = year[:, 59 * 48 : (59 + DAYS) * 48]
     homes = spring[(spring >= 0).all(axis=1) & (spring.mean(axis=1) > 50)][:5]
@@ -80,17 +80,17 @@ def test_homes_of_london_learn_from_their_feed_to_beat_persistence(tmp_path: Pat
                 replay(broker.port, home, homes[home], tmp_path / "windows.db")
             assert feed.end() == 0
     spec = f"feed:{broker.url}#store={tmp_path / 'windows.db'}&test=0.25"
-    found = {}
+    results = {}
     for epsilon in ("inf", "2"):
-        ended = sottovoce(
+        completed = sottovoce(
             *("testbed", "--json", "--transport", "memory", "--agents", len(homes), "--data", spec, "--model", "ridge"),
             *("--epsilon", epsilon, "--set", "privacy.unit=window"),
         )
-        assert ended.returncode == 0, ended.stderr
-        found[epsilon] = document(ended.stdout)
-    print({epsilon: report["final"] for epsilon, report in found.items()})
-    exact = found["inf"]["final"]
+        assert completed.returncode == 0, completed.stderr
+        results[epsilon] = document(completed.stdout)
+    print({epsilon: report["final"] for epsilon, report in results.items()})
+    exact = results["inf"]["final"]
     assert exact["mae_mean"] < exact["mae_persistence"]
-    assert found["2"]["privacy"]["status"] == "proved"
-    assert found["2"]["privacy"]["unit"] == "window"
-    assert found["2"]["final"]["mae_mean"] < 1.1 * exact["mae_persistence"]
+    assert results["2"]["privacy"]["status"] == "proved"
+    assert results["2"]["privacy"]["unit"] == "window"
+    assert results["2"]["final"]["mae_mean"] < 1.1 * exact["mae_persistence"]

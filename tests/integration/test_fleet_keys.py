@@ -13,7 +13,7 @@ from sottovoce.identity.fleet import SPARE
 from sottovoce.identity.signed_task import SignedTask
 
 from tests.integration.test_rotation import enrolling, received, takes
-from tests.support.command import here
+from tests.support.command import run_here
 from tests.support.devices import Device, free_port, new_device
 from tests.support.fleets import new_fleet
 from tests.support.processes import AgentProcess, running
@@ -34,7 +34,7 @@ def renewed(device: Device) -> bool:
 
 
 @pytest.mark.timeout(300)
-def test_agents_go_on_over_a_change_by_the_key_and_one_by_the_spare(tmp_path: Path) -> None:
+def test_agents_continue_across_a_change_by_the_key_and_one_by_the_spare_key(tmp_path: Path) -> None:
     authority, spare = tmp_path / "authority", tmp_path / "safe"
     new_fleet(authority, "changing")
     shutil.move(authority / SPARE, spare)
@@ -49,38 +49,41 @@ def test_agents_go_on_over_a_change_by_the_key_and_one_by_the_spare(tmp_path: Pa
         device.configure([other.entry() for other in devices if other is not device], **settings)
     one, two, away = devices
     with running(one, two) as agents:
-        until(lambda: all(received(agent) > 5 for agent in agents), "two are at work, and one is off")
+        until(lambda: all(received(agent) > 5 for agent in agents), "two are running, and one is off")
         rotate(authority, ACCEPT)
         began = time.monotonic()
-        assert here("fleet", "revoke", "--state", one.state, "--install", authority / "revoked").code == 0
+        assert run_here("fleet", "revoke", "--state", one.state, "--install", authority / "revoked").code == 0
         until(lambda: all(trusts(agent, 1) for agent in agents), "both know the new key")
         old = SignedTask(fleet="changing", epoch=1, issued=0, tables={"task": {"name": "x"}}).signed(fleet.sign)
         (tmp_path / "old").write_bytes(old.encoded)
-        refused = here("fleet", "task", "install", tmp_path / "old", "--state", two.state)
+        refused = run_here("fleet", "task", "install", tmp_path / "old", "--state", two.state)
         assert (refused.code, "a key that fleet 'changing' has retired" in refused.err) == (6, True), refused.err
         with running(away) as (third,):
-            until(lambda: trusts(third, 1), "the one that was off hears of it when it is back")
+            until(lambda: trusts(third, 1), "the device that was off learns of it when it returns")
             with enrolling(Enroller(open_fleet(authority), f"127.0.0.1:{port}", revoked=tuple)):
                 until(lambda: all(renewed(device) for device in devices), "they renew in time")
             for agent in (*agents, third):
                 takes(agent)
-            until(lambda: time.monotonic() - began > ACCEPT + 1, "what the old key has signed is over")
+            until(lambda: time.monotonic() - began > ACCEPT + 1, "the old key's signatures have expired")
             counts = [received(agent) for agent in (*agents, third)]
             until(
                 lambda: all(received(agent) > count + 5 for agent, count in zip((*agents, third), counts, strict=True)),
-                "they still hear one another",
+                "they still receive each other's messages",
             )
             shutil.rmtree(authority)
-            saved = here(
+            saved = run_here(
                 *("fleet", "rotate", "--fleet", authority, "--spare", spare, "--state", one.state, "--accept", "1h")
             )
             assert (saved.code, saved.err) == (0, ""), saved
-            assert here("fleet", "revoke", "--state", two.state, "--install", authority / "revoked").code == 0
-            until(lambda: all(trusts(agent, 2) for agent in (*agents, third)), "and that the spare key has taken over")
-            assert here("fleet", "renew", "--fleet", authority, "--state", one.state).code == 0
+            assert run_here("fleet", "revoke", "--state", two.state, "--install", authority / "revoked").code == 0
+            until(
+                lambda: all(trusts(agent, 2) for agent in (*agents, third)),
+                "they know that the spare key has taken over",
+            )
+            assert run_here("fleet", "renew", "--fleet", authority, "--state", one.state).code == 0
             takes(agents[0])
             count = received(agents[0])
-            until(lambda: received(agents[0]) > count + 5, "by the new key's certificate")
+            until(lambda: received(agents[0]) > count + 5, "a device with the new key's certificate takes part")
     new = new_device(open_fleet(authority), tmp_path / "new").configure([one.entry()], **settings)
     with running(one, new) as (first, last):
         until(lambda: received(first) > 0 and last.status()["traffic"]["messages"] > 0, "a new device takes part")

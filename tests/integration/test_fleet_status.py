@@ -1,4 +1,4 @@
-"""`fleet status`: the present devices of the fleet, from any running device, without a server."""
+"""`fleet status`: the fleet's present devices, from any running device, without a server."""
 
 import signal
 from pathlib import Path
@@ -17,25 +17,27 @@ from tests.support.processes import document, running, sottovoce
 from tests.support.waiting import until
 
 
-def shown(device: Device) -> dict[str, Any]:
+def show_status(device: Device) -> dict[str, Any]:
     answered = sottovoce("fleet", "status", "--state", device.state, "--json")
     assert answered.returncode == 0, answered.stderr
-    found: dict[str, Any] = document(answered.stdout)
-    return found
+    result: dict[str, Any] = document(answered.stdout)
+    return result
 
 
 def states(device: Device) -> dict[str, str]:
-    return {one["id"]: one["state"] for one in shown(device)["devices"]}
+    return {item["id"]: item["state"] for item in show_status(device)["devices"]}
 
 
 def conditions(device: Device) -> dict[str, tuple[str, int, str]]:
-    """The conditions reported by the devices that answer."""
-    found = shown(device)["devices"]
-    return {one["id"]: (one["release"], one["epoch"], one["health"]) for one in found if one["health"] is not None}
+    """Return the conditions that the answering devices report."""
+    result = show_status(device)["devices"]
+    return {
+        item["id"]: (item["release"], item["epoch"], item["health"]) for item in result if item["health"] is not None
+    }
 
 
 @pytest.mark.timeout(300)
-def test_who_is_killed_revoked_or_has_left_is_seen_from_any_device(authority: Path, tmp_path: Path) -> None:
+def test_killed_revoked_and_departed_devices_are_visible_from_any_device(authority: Path, tmp_path: Path) -> None:
     fleet, out = open_fleet(authority), tmp_path / "list"
     devices = [new_device(fleet, tmp_path / f"d{i}", records=3) for i in range(6)]
     for i, device in enumerate(devices):
@@ -43,23 +45,23 @@ def test_who_is_killed_revoked_or_has_left_is_seen_from_any_device(authority: Pa
     with running(*devices) as agents:
         for agent in agents:
             others = [device for device in devices if device is not agent.device]
-            until(lambda agent=agent, others=others: finds(agent, others), "it knows everybody", 120.0)  # type: ignore[misc]
+            until(lambda agent=agent, others=others: finds(agent, others), "it knows all other devices", 120.0)  # type: ignore[misc]
         all_here = {device.id: "answers" for device in devices}
-        until(lambda: states(devices[0]) == all_here, "everybody answers", 120.0)
-        leave(agents[4])  # whether its mass finds an heir is not asked here
+        until(lambda: states(devices[0]) == all_here, "all devices answer", 120.0)
+        leave(agents[4])  # the test does not check whether a peer receives its mass
         assert agents[5].end(signal.SIGKILL) == -signal.SIGKILL
         killed = {devices[5].id: "silent", devices[4].id: "left"}
         expected = {device.id: "answers" for device in devices[:4]} | killed
-        until(lambda: states(devices[1]) == expected, "who has left has said so", 120.0)
-        whys = {one["id"]: one["why"] for one in shown(devices[2])["devices"]}
+        until(lambda: states(devices[1]) == expected, "the departed device has announced its departure", 120.0)
+        whys = {item["id"]: item["why"] for item in show_status(devices[2])["devices"]}
         assert whys[devices[5].id] == "nothing listens there"
         revoke(authority, devices[3], out=out)
         install(devices[0], out)
         expected[devices[3].id] = "revoked"
         for device in devices[:3]:
-            until(lambda device=device: states(device) == expected, "everybody has been told", 120.0)  # type: ignore[misc]
-        said = {device.id: (__version__, 0, "well") for device in devices[:3]}
-        until(lambda: conditions(devices[0]) == said, "those that are there say how they are", 120.0)
+            until(lambda device=device: states(device) == expected, "all devices have been informed", 120.0)  # type: ignore[misc]
+        answers = {device.id: (__version__, 0, "well") for device in devices[:3]}
+        until(lambda: conditions(devices[0]) == answers, "present devices report their health", 120.0)
         words = sottovoce("fleet", "status", "--state", devices[0].state).stdout
         assert words.startswith("fleet revoking: 6 devices known: "), words
         assert "this device" in words
@@ -67,7 +69,7 @@ def test_who_is_killed_revoked_or_has_left_is_seen_from_any_device(authority: Pa
             assert agent.end() == 0
 
 
-def test_without_an_agent_it_says_so(authority: Path, tmp_path: Path) -> None:
+def test_without_an_agent_the_command_says_so(authority: Path, tmp_path: Path) -> None:
     device = new_device(open_fleet(authority), tmp_path / "d")
-    ended = sottovoce("fleet", "status", "--state", device.state)
-    assert (ended.returncode, "no agent answers there" in ended.stderr) == (7, True), ended.stderr
+    completed = sottovoce("fleet", "status", "--state", device.state)
+    assert (completed.returncode, "no agent answers there" in completed.stderr) == (7, True), completed.stderr

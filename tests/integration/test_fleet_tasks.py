@@ -52,7 +52,7 @@ GRAPH: dict[str, dict[str, Any]] = {
 
 
 def propose(directory: Path, fleet: Path, tables: dict[str, dict[str, Any]], device: Device) -> None:
-    """Propose a task as an operator does, with two commands."""
+    """Propose a task with two commands, as an operator does."""
     file = directory / "task.toml"
     file.write_text(tomlkit.dumps(tables))
     signed = directory / f"{tables['task']['name']}.task"
@@ -65,7 +65,7 @@ def propose(directory: Path, fleet: Path, tables: dict[str, dict[str, Any]], dev
 
 
 def at(agent: AgentProcess, epoch: int, learner: str) -> bool:
-    """Whether the agent works on the task of this epoch; between two tasks it does not answer for a moment."""
+    """Check whether the agent works on this epoch's task; it does not answer for a moment between two tasks."""
     try:
         status = agent.status()
     except NetworkError:
@@ -79,7 +79,7 @@ def waits(agent: AgentProcess) -> list[str]:
 
 @pytest.fixture
 def authority(tmp_path: Path) -> Path:
-    """A fleet of its own, whose directory the operator has."""
+    """A separate fleet whose directory the operator has."""
     new_fleet(tmp_path / "fleet")
     return tmp_path / "fleet"
 
@@ -89,21 +89,21 @@ def devices(authority: Path, tmp_path: Path) -> list[Device]:
     fleet, mine = open_fleet(authority), tmp_path / "mine.onnx"
     mine.write_bytes(graph(FEATURES, CLASSES))
     graphs = {"graph_directory": str(tmp_path), "graphs": [digest_of(str(mine))]}
-    made = [
+    created = [
         new_device(fleet, tmp_path / name, seed=seed, epsilon=LIFE, neighbouring="replace-one")
         for seed, name in enumerate("abcd")
     ]
-    for device in made:
+    for device in created:
         policy = tmp_path / "policy.toml"
         policy.write_text('approve = "auto"\npurposes = ["research"]\n')
-        careful = {"policy": str(policy)} if device is made[3] else {}
-        peers = [other.entry() for other in made if other is not device]
+        careful = {"policy": str(policy)} if device is created[3] else {}
+        peers = [other.entry() for other in created if other is not device]
         device.configure(peers, privacy={"epsilon": LIFE, **RELATION}, vault={"tasks": "signed", **careful, **graphs})
-    return made
+    return created
 
 
 @pytest.mark.timeout(600)
-def test_devices_change_over_and_those_that_may_not_go_on(
+def test_devices_switch_tasks_and_excluded_devices_continue(
     devices: list[Device], authority: Path, tmp_path: Path
 ) -> None:
     first, second, away, careful = devices
@@ -119,12 +119,12 @@ def test_devices_change_over_and_those_that_may_not_go_on(
         for agent in agents[:2]:
             until(lambda agent=agent: at(agent, 2, "golf"), "it is in epoch 2")  # type: ignore[misc]
         refuses = "the owner's policy allows the purposes research, but this task's is billing"
-        until(lambda: agents[2].status()["task"]["next"]["because"] == refuses, "it says why it does not")
+        until(lambda: agents[2].status()["task"]["next"]["because"] == refuses, "it states why it does not")
         assert at(agents[2], 1, "clipd2p")
-        told = sottovoce("agent", "status", "--config", careful.config).stdout
-        assert "epoch 2 'the same by golf' has not been started: the owner's policy allows" in told
-    with running(first, second, away) as agents:  # the second keeps the first one's ledger head
-        until(lambda: at(agents[2], 2, "golf"), "who was off learns of it from another")
+        output = sottovoce("agent", "status", "--config", careful.config).stdout
+        assert "epoch 2 'the same by golf' has not been started: the owner's policy allows" in output
+    with running(first, second, away) as agents:  # the second device stores the first one's ledger head
+        until(lambda: at(agents[2], 2, "golf"), "the device that was off learns of it from another")
         propose(tmp_path, authority, AVERAGE, first)
         for agent in agents:
             until(lambda agent=agent: at(agent, 3, "average"), "it is in epoch 3")  # type: ignore[misc]
@@ -141,8 +141,8 @@ def test_devices_change_over_and_those_that_may_not_go_on(
 
 
 @pytest.mark.timeout(300)
-def test_a_separate_vault_takes_up_what_its_owner_has_approved(authority: Path, tmp_path: Path) -> None:
-    """Agent and vault are killed at the change, and both come back in the new task."""
+def test_a_separate_vault_activates_the_task_that_its_owner_has_approved(authority: Path, tmp_path: Path) -> None:
+    """Agent and vault are killed during the change, and both resume in the new task."""
     device = separate_device(open_fleet(authority), tmp_path / "a", epsilon=LIFE, neighbouring="replace-one")
     (tmp_path / "policy.toml").write_text('approve = "ask"\nepsilon = 5.0\n')
     mine = vault_section(device.state, tasks="signed", policy=str(tmp_path / "policy.toml"))
@@ -152,7 +152,7 @@ def test_a_separate_vault_takes_up_what_its_owner_has_approved(authority: Path, 
         until(lambda: agent.ready_or_ended() == "ready" and "fleet-task" in waits(agent), "it waits for a task")
         propose(tmp_path, authority, CLIPD2P, device)
         asks = "the task awaits the owner's approval: sottovoce agent task approve 1"
-        until(lambda: (agent.status()["task"]["next"] or {}).get("because") == asks, "it asks")
+        until(lambda: (agent.status()["task"]["next"] or {}).get("because") == asks, "it asks for consent")
         assert sottovoce("agent", "task", "approve", "2", "--config", device.config).returncode == 2
         assert sottovoce("agent", "task", "approve", "1", "--config", device.config).returncode == 0
         until(lambda: at(agent, 1, "clipd2p"), "it is in epoch 1")
@@ -163,17 +163,17 @@ def test_a_separate_vault_takes_up_what_its_owner_has_approved(authority: Path, 
     with VaultProcess(device) as vault, AgentProcess(device) as agent:
         vault.ready()
         until(lambda: agent.ready_or_ended() == "ready" and at(agent, 1, "clipd2p"), "it is in epoch 1 again")
-        until(lambda: agent.status()["steps_done"] == 6, "it has what the ledger holds")
+        until(lambda: agent.status()["steps_done"] == 6, "it has the ledger's releases")
         assert agent.status()["privacy"]["charges"] == 6
         assert sottovoce("agent", "task", "withdraw", "1", "--config", device.config).returncode == 0
-        shown = document(sottovoce("agent", "tasks", "--config", device.config, "--json").stdout)
-        assert (shown["epoch"], shown["newest"], shown["consent"]) == (1, 1, "withdrawn")
+        output = document(sottovoce("agent", "tasks", "--config", device.config, "--json").stdout)
+        assert (output["epoch"], output["newest"], output["consent"]) == (1, 1, "withdrawn")
         assert (agent.end(), vault.end()) == (0, 0)
 
 
 @pytest.mark.timeout(300)
-def test_a_spent_device_learns_again_in_the_next_period(authority: Path, tmp_path: Path) -> None:
-    """The fleet's word comes first; that 365 days have gone by is written into the vault's file between two starts."""
+def test_a_device_with_a_spent_budget_learns_again_in_the_next_period(authority: Path, tmp_path: Path) -> None:
+    """The fleet signs first; the passage of 365 days is written into the vault's file between two starts."""
     own = {"epsilon": 20.0, "unit": "device"}
     device = separate_device(open_fleet(authority), tmp_path / "a", epsilon=20.0, unit="device")
     (tmp_path / "policy.toml").write_text('approve = "auto"\nrenews = "year"\nepsilon_per_year = 30\n')
@@ -193,10 +193,12 @@ def test_a_spent_device_learns_again_in_the_next_period(authority: Path, tmp_pat
         (limit,) = status["ledger"]["limits"]
         assert (limit["span"], limit["epsilon"], round(limit["ends_days"])) == ("year", 30.0, 365)
         assert 0 < limit["spent_epsilon"] == pytest.approx(status["ledger"]["spent_epsilon"])
-        assert status["ledger"]["lasts_days"] is None, "it has not been at work for a day"
-        told = sottovoce("agent", "status", "--config", device.config).stdout
-        assert f"limit    ε {limit['spent_epsilon']:.3f} of 30 spent this year, which ends in 365 days at work" in told
-        assert "of at least 365 days at work; the fleet has signed the next period" in told
+        assert status["ledger"]["lasts_days"] is None, "it has not been running for a day"
+        output = sottovoce("agent", "status", "--config", device.config).stdout
+        assert (
+            f"limit    ε {limit['spent_epsilon']:.3f} of 30 spent this year, which ends in 365 days at work" in output
+        )
+        assert "of at least 365 days at work; the fleet has signed the next period" in output
         assert (agent.end(), vault.end()) == (0, 0)
     ledger_file = vault_directory(device.state) / "ledger.db"
     with closing(connect(ledger_file, "rw")) as connection:
@@ -212,16 +214,16 @@ def test_a_spent_device_learns_again_in_the_next_period(authority: Path, tmp_pat
         audit_account(account_of(ledger))
 
 
-def test_a_promise_is_told_of_the_task_and_of_all_of_them(authority: Path, tmp_path: Path) -> None:
+def test_the_guarantee_is_reported_for_the_task_and_for_all_tasks(authority: Path, tmp_path: Path) -> None:
     device = new_device(open_fleet(authority), tmp_path / "a", epsilon=LIFE, neighbouring="replace-one")
     device.configure(privacy={"epsilon": LIFE, **RELATION}, vault={"tasks": "signed"})
     propose(tmp_path, authority, CLIPD2P, device)
     with running(device) as (agent,):
         until(lambda: at(agent, 1, "clipd2p") and agent.status()["steps_done"] == 6, "it has learnt")
-    told = document(sottovoce("privacy", "explain", "--config", device.config, "--json").stdout)
-    assert (told["statement"]["epsilon"], told["left"]["epsilon"]) == (30.0, pytest.approx(0.0, abs=0.1))
-    assert told["all_tasks"]["epsilon"] == LIFE
-    assert told["all_tasks"]["spent_epsilon"] == pytest.approx(30.0, abs=0.1)
+    explanation = document(sottovoce("privacy", "explain", "--config", device.config, "--json").stdout)
+    assert (explanation["statement"]["epsilon"], explanation["left"]["epsilon"]) == (30.0, pytest.approx(0.0, abs=0.1))
+    assert explanation["all_tasks"]["epsilon"] == LIFE
+    assert explanation["all_tasks"]["spent_epsilon"] == pytest.approx(30.0, abs=0.1)
     assert "all tasks     up to epoch 1: ε = 30 of 300, record level, replace-one" in (
         sottovoce("privacy", "explain", "--config", device.config).stdout
     )

@@ -1,4 +1,4 @@
-"""Meters that continue, and agents that never end: each day is learnt once finished, and pays for itself."""
+"""Meters that keep sending, and agents that keep learning: each completed day is learnt and pays for itself."""
 
 import time
 from datetime import UTC, datetime
@@ -16,18 +16,18 @@ from sottovoce.vault import Budget, Ledger
 from sottovoce_home.store import WindowStore
 
 from tests.support.devices import Device, free_port
-from tests.support.loads import half_hours
+from tests.support.loads import draw_half_hours
 from tests.support.processes import AgentProcess, sottovoce
 from tests.support.shifted_clock import ShiftedClock
 from tests.support.waiting import until
 
 BEFORE, AFTER, STEPS = 10, 6, 8
-TODAY = int(time.time() // DAY) + 1  # a clock that is ahead leaves deadlines of gRPC in the future
+TODAY = int(time.time() // DAY) + 1  # a clock that is ahead leaves gRPC deadlines in the future
 FIRST = TODAY - BEFORE
 
 
 class Home:
-    """A device whose meter continues.
+    """A device whose meter keeps sending.
 
     Attributes:
         device: with a ledger by the day.
@@ -36,7 +36,7 @@ class Home:
     def __init__(self, fleet: Fleet, directory: Path, seed: int) -> None:
         identity = join(fleet, directory, Budget(2.0, 1e-5, "window", "add-remove"))
         self.device = Device(directory, identity, free_port())
-        self._wh = half_hours(1, BEFORE + AFTER, seed, missing=0)[0].tolist()
+        self._wh = draw_half_hours(1, BEFORE + AFTER, seed, missing=0)[0].tolist()
         self.store = WindowStore(self.windows, 1800, keep_days=400)
 
     @property
@@ -44,7 +44,7 @@ class Home:
         return self.device.state.with_suffix(".windows.db")
 
     def keep(self, first: int, last: int) -> None:
-        """Keep the meter's readings of these days, both included."""
+        """Store the meter's readings for these days, both included."""
         numbers = range(first * 48, (last + 1) * 48)
         self.store.write([Window("house", number, self._wh[number - FIRST * 48]) for number in numbers], {})
 
@@ -65,7 +65,7 @@ class Home:
         )
 
     def charged(self) -> list[Units]:
-        """The units that each release was charged to, in order."""
+        """Return the units charged for each release, in order."""
         ledger = Ledger.read(self.device.ledger)
         events = [event_of(terms) for _, terms, _ in ledger.charges()]
         ledger.close()
@@ -77,9 +77,9 @@ def steps(agent: AgentProcess) -> int:
 
 
 @pytest.mark.timeout(300)
-def test_a_day_is_learnt_from_when_it_is_over_without_a_restart(fleet: Fleet, tmp_path: Path) -> None:
+def test_a_day_is_learnt_once_it_has_ended_without_a_restart(fleet: Fleet, tmp_path: Path) -> None:
     clock = ShiftedClock(tmp_path / "clock")
-    clock.set((TODAY + 0.5) * DAY - time.time())  # noon, so that no midnight of the machine's own comes in between
+    clock.set((TODAY + 0.5) * DAY - time.time())  # noon, so the machine's own midnight does not intervene
     homes = [Home(fleet, tmp_path / f"d{i}", i) for i in range(2)]
     for home, other in zip(homes, reversed(homes), strict=True):
         home.configure(other)
@@ -90,18 +90,18 @@ def test_a_day_is_learnt_from_when_it_is_over_without_a_restart(fleet: Fleet, tm
     ):
         agents = [one.ready(), two.ready()]
         for agent in agents:
-            until(lambda agent=agent: steps(agent) == STEPS // 2, "half of what the days can pay for")  # type: ignore[misc]
+            until(lambda agent=agent: steps(agent) == STEPS // 2, "half of the steps that the days can pay for")  # type: ignore[misc]
             assert agent.status()["state"] == "mixing"
         for home in homes:
             home.keep(TODAY, TODAY)
         clock.sleep(DAY)
         for agent in agents:
-            until(lambda agent=agent: steps(agent) == STEPS // 2 + 1, "the day is over")  # type: ignore[misc]
+            until(lambda agent=agent: steps(agent) == STEPS // 2 + 1, "the day has ended")  # type: ignore[misc]
         for home in homes:
             home.keep(TODAY + 1, TODAY + AFTER - 1)
         clock.sleep((AFTER - 1) * DAY)
         for agent in agents:
-            until(lambda agent=agent: steps(agent) == STEPS // 2 + 2, "days that are missed are learnt from")  # type: ignore[misc]
+            until(lambda agent=agent: steps(agent) == STEPS // 2 + 2, "it learns from missed days")  # type: ignore[misc]
             assert agent.status()["privacy"]["spent_epsilon"] < 2.0
             words = sottovoce("agent", "status", "--state", agent.device.state).stdout
             assert f"learnt from data up to {datetime.fromtimestamp((TODAY + AFTER - 1) * DAY, UTC).date()}" in words, (
@@ -116,10 +116,10 @@ def test_a_day_is_learnt_from_when_it_is_over_without_a_restart(fleet: Fleet, tm
         ledger = Ledger.read(home.device.ledger)
         for day in range(FIRST, TODAY + AFTER):
             assert 0 < ledger.epsilon_spent(Units(((day, day),))) <= 2.0
-        assert ledger.epsilon_spent(Units(((TODAY + AFTER, TODAY + AFTER),))) == 0, "tomorrow has not paid"
+        assert ledger.epsilon_spent(Units(((TODAY + AFTER, TODAY + AFTER),))) == 0, "tomorrow has not been charged"
         ledger.close()
     before = homes[0].charged()
-    with AgentProcess(homes[0].device, clock.within) as again:
-        until(lambda: again.ready().status()["cycle"] > 0, "it goes on")
-        assert again.end() == 0
-    assert homes[0].charged() == before, "a restart on the same day asks nothing"
+    with AgentProcess(homes[0].device, clock.within) as restarted:
+        until(lambda: restarted.ready().status()["cycle"] > 0, "it continues")
+        assert restarted.end() == 0
+    assert homes[0].charged() == before, "a restart on the same day sends no query"

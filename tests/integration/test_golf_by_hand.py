@@ -16,7 +16,7 @@ from tests.support.processes import AgentProcess, document, running, sottovoce
 from tests.support.waiting import until
 
 RECORDS = 40
-EPSILON = 40.0  # so that a few records are enough to learn from
+EPSILON = 40.0  # a few records are enough to learn from
 GOLF = {"name": "golf", "period": 0.05}
 
 
@@ -26,11 +26,11 @@ def golfer(fleet: Fleet, state: Path, seed: int, records: int = RECORDS) -> Devi
 
 @pytest.fixture(scope="module")
 def devices(fleet: Fleet, tmp_path_factory: pytest.TempPathFactory) -> list[Device]:
-    """Two devices with records, and an analyst with a certificate and none."""
+    """Two devices with records, and an analyst with a certificate but no records."""
     directory = tmp_path_factory.mktemp("golf")
-    made = [golfer(fleet, directory / name, seed) for seed, name in enumerate("ab")]
+    created = [golfer(fleet, directory / name, seed) for seed, name in enumerate("ab")]
     analyst = golfer(fleet, directory / "analyst", 9, records=0)
-    everybody = [*made, analyst]
+    everybody = [*created, analyst]
     for device in everybody:
         others = [other.entry() for other in everybody if other is not device]
         device.configure(others, learner=GOLF, privacy={"epsilon": EPSILON})
@@ -41,7 +41,7 @@ def devices(fleet: Fleet, tmp_path_factory: pytest.TempPathFactory) -> list[Devi
 def agents(devices: list[Device]) -> Iterator[list[AgentProcess]]:
     with running(*devices) as agents:
         for agent in agents:
-            until(lambda agent=agent: agent.status()["records_held"] == 2 * RECORDS, "it holds every record")  # type: ignore[misc]
+            until(lambda agent=agent: agent.status()["records_held"] == 2 * RECORDS, "it has every record")  # type: ignore[misc]
         yield agents
 
 
@@ -53,10 +53,10 @@ def test_set(tmp_path_factory: pytest.TempPathFactory) -> str:
     return f"npz:{path}"
 
 
-def test_all_come_to_the_same_model_the_analyst_too(agents: list[AgentProcess]) -> None:
+def test_all_devices_and_the_analyst_reach_the_same_model(agents: list[AgentProcess]) -> None:
     one, other, analyst = agents
-    until(lambda: np.abs(one.model() - other.model()).max() < 1e-9, "both hold the same model")
-    until(lambda: np.abs(one.model() - analyst.model()).max() < 1e-9, "and so does the analyst")
+    until(lambda: np.abs(one.model() - other.model()).max() < 1e-9, "both have the same model")
+    until(lambda: np.abs(one.model() - analyst.model()).max() < 1e-9, "the analyst has the same model")
 
 
 @pytest.mark.parametrize("model", ["ridge", "logistic", "pegasos"])
@@ -74,15 +74,15 @@ def test_the_analyst_fits_any_model_at_no_further_cost(agents: list[AgentProcess
     assert [agent.status()["privacy"]["charges"] for agent in agents] == charges == [RECORDS, RECORDS, 0]
 
 
-def test_the_ledger_holds_one_charge_a_record(agents: list[AgentProcess]) -> None:
+def test_the_ledger_has_one_charge_per_record(agents: list[AgentProcess]) -> None:
     for agent, expected in zip(agents, (RECORDS, RECORDS, 0), strict=True):
-        shown = document(sottovoce("ledger", "show", "--state", agent.device.state, "--json").stdout)
-        assert shown["charges"] == shown["releases"] == expected
-        assert shown["spent_epsilon"] == pytest.approx(EPSILON if expected else 0.0)
-        assert shown["neighbouring"] == "replace-one"
+        output = document(sottovoce("ledger", "show", "--state", agent.device.state, "--json").stdout)
+        assert output["charges"] == output["releases"] == expected
+        assert output["spent_epsilon"] == pytest.approx(EPSILON if expected else 0.0)
+        assert output["neighbouring"] == "replace-one"
 
 
-def test_the_model_is_written_for_whoever_wants_it(agents: list[AgentProcess], tmp_path: Path) -> None:
+def test_the_model_is_written_to_a_file(agents: list[AgentProcess], tmp_path: Path) -> None:
     out = tmp_path / "model.npz"
     fitted = sottovoce("model", "fit", "--from-records", agents[0].device.state, "--out", out)
     assert fitted.returncode == 0, fitted.stderr
@@ -91,11 +91,11 @@ def test_the_model_is_written_for_whoever_wants_it(agents: list[AgentProcess], t
         assert int(found["classes"]) == 3
 
 
-def test_a_restart_publishes_the_same_again_and_charges_nothing(fleet: Fleet, tmp_path: Path) -> None:
+def test_a_restart_publishes_the_same_records_without_a_charge(fleet: Fleet, tmp_path: Path) -> None:
     device = golfer(fleet, tmp_path / "d", 3).configure(learner=GOLF, privacy={"epsilon": EPSILON})
     with running(device) as (agent,):
         until(lambda: agent.status()["steps_done"] == RECORDS, "all records are released")
-        until(lambda: len(read(device.state / "records.db")) == RECORDS, "and kept")
+        until(lambda: len(read(device.state / "records.db")) == RECORDS, "the records are stored")
         agent.end(signal.SIGKILL)
     before = {record.key: (record.values.tolist(), record.signature) for record in read(device.state / "records.db")}
     (device.state / "records.db").unlink()
@@ -104,27 +104,27 @@ def test_a_restart_publishes_the_same_again_and_charges_nothing(fleet: Fleet, tm
     with running(device) as (agent,):
         until(lambda: agent.status()["state"] == "mixing", "all records are released again")
         assert agent.status()["privacy"]["charges"] == RECORDS
-        until(lambda: len(read(device.state / "records.db")) == RECORDS, "and kept again")
+        until(lambda: len(read(device.state / "records.db")) == RECORDS, "the records are stored again")
     after = {record.key: (record.values.tolist(), record.signature) for record in read(device.state / "records.db")}
     assert after == before, "the same record is never perturbed twice"
 
 
-def test_sums_come_to_the_same_model_at_every_device_also_after_a_kill(fleet: Fleet, tmp_path: Path) -> None:
-    """Two devices with records, and an analyst without, that exchange sums alone."""
-    made = [golfer(fleet, tmp_path / name, seed) for seed, name in enumerate("ab")]
-    everybody = [*made, golfer(fleet, tmp_path / "analyst", 9, records=0)]
+def test_sums_reach_the_same_model_on_every_device_even_after_a_kill(fleet: Fleet, tmp_path: Path) -> None:
+    """Two devices with records, and an analyst without, exchange only sums."""
+    created = [golfer(fleet, tmp_path / name, seed) for seed, name in enumerate("ab")]
+    everybody = [*created, golfer(fleet, tmp_path / "analyst", 9, records=0)]
     for device in everybody:
         others = [other.entry() for other in everybody if other is not device]
         device.configure(others, learner={**GOLF, "mixing": "push-sum"}, privacy={"epsilon": EPSILON})
     with running(*everybody) as (one, other, analyst):
         until(lambda: one.status()["steps_done"] == RECORDS, "all records are released")
         one.end(signal.SIGKILL)
-        with running(one.device) as (again,):
-            until(lambda: again.status()["state"] == "mixing", "nothing is left to release")
-            until(lambda: other.status()["state"] == "mixing", "there neither")
-            for agent in (again, analyst):
+        with running(one.device) as (restarted,):
+            until(lambda: restarted.status()["state"] == "mixing", "nothing is left to release")
+            until(lambda: other.status()["state"] == "mixing", "nothing is left on that device either")
+            for agent in (restarted, analyst):
                 until(lambda agent=agent: _alike(agent, other), "both have the same model")  # type: ignore[misc]
-            charges = [agent.status()["privacy"]["charges"] for agent in (again, other, analyst)]
+            charges = [agent.status()["privacy"]["charges"] for agent in (restarted, other, analyst)]
             assert charges == [RECORDS, RECORDS, 0]
             assert not (other.device.state / "records.db").exists()
 
@@ -134,14 +134,16 @@ def _alike(one: AgentProcess, other: AgentProcess) -> bool:
     return bool(others.any()) and float(np.abs(mine - others).max()) < 1e-4 * float(np.abs(others).max())
 
 
-def test_records_that_somebody_altered_on_the_disk_are_not_fitted(agents: list[AgentProcess], tmp_path: Path) -> None:
+def test_records_altered_on_disk_are_not_fitted(agents: list[AgentProcess], tmp_path: Path) -> None:
     source = agents[0].device
     copy = tmp_path / "records.db"
     with closing(sqlite3.connect(source.state / "records.db")) as book, closing(sqlite3.connect(copy)) as target:
         book.backup(target)
         rows = target.execute("SELECT owner, slot, published FROM record LIMIT 2").fetchall()
         owner, slot, published = rows[1]
-        target.execute("UPDATE record SET published = ? WHERE owner = ? AND slot = ?", (_bent(published), owner, slot))
+        target.execute(
+            "UPDATE record SET published = ? WHERE owner = ? AND slot = ?", (_altered(published), owner, slot)
+        )
         target.commit()
     fitted = sottovoce("model", "fit", "--from-records", copy, "--state", source.state)
     assert fitted.returncode == 4
@@ -149,7 +151,7 @@ def test_records_that_somebody_altered_on_the_disk_are_not_fitted(agents: list[A
     assert fitted.stderr.count("\n") == 1
 
 
-def _bent(published: bytes) -> bytes:
+def _altered(published: bytes) -> bytes:
     from sottovoce.wire.v1 import golf_pb2
 
     group = golf_pb2.PublishedRecords.FromString(published)
@@ -157,20 +159,20 @@ def _bent(published: bytes) -> bytes:
     return group.SerializeToString()
 
 
-def test_golf_wants_a_ledger_for_replacing_records(fleet: Fleet, tmp_path: Path) -> None:
+def test_golf_requires_a_replace_one_ledger(fleet: Fleet, tmp_path: Path) -> None:
     device = new_device(fleet, tmp_path / "d").configure(learner=GOLF)
-    ended = sottovoce("agent", "run", "--config", device.config)
-    assert ended.returncode == 5
-    assert "the ledger was created for" in ended.stderr
+    completed = sottovoce("agent", "run", "--config", device.config)
+    assert completed.returncode == 5
+    assert "the ledger was created for" in completed.stderr
     chosen = device.configure(learner=GOLF, privacy={"neighbouring": "add-remove"})
-    ended = sottovoce("agent", "run", "--config", chosen.config)
-    assert ended.returncode == 5
-    assert "publishes record by record, which shows how many there are" in ended.stderr
+    completed = sottovoce("agent", "run", "--config", chosen.config)
+    assert completed.returncode == 5
+    assert "publishes record by record, which shows how many there are" in completed.stderr
 
 
-def test_no_records_no_fit(fleet: Fleet, tmp_path: Path) -> None:
+def test_without_records_there_is_no_fit(fleet: Fleet, tmp_path: Path) -> None:
     device = golfer(fleet, tmp_path / "d", 1)
-    ended = sottovoce("model", "fit", "--from-records", device.state)
-    assert (ended.returncode, ended.stderr.count("\n")) == (4, 1)
-    assert "no published records are stored here" in ended.stderr
+    completed = sottovoce("model", "fit", "--from-records", device.state)
+    assert (completed.returncode, completed.stderr.count("\n")) == (4, 1)
+    assert "no published records are stored here" in completed.stderr
     assert not (device.state / "records.db").exists()

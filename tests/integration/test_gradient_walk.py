@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from sottovoce.identity import Fleet
 
-from tests.support.command import here
+from tests.support.command import run_here
 from tests.support.devices import Device, new_device
 from tests.support.processes import AgentProcess, document, running, sottovoce
 from tests.support.reports import check_report
@@ -19,32 +19,32 @@ WALK = {"name": "gradient-walk", "period": 0.05, "budget": "k-times", "visits": 
 
 
 def walkers(fleet: Fleet, directory: Path, count: int = 3, *, alone: bool = False) -> list[Device]:
-    made = [
+    created = [
         new_device(fleet, directory / f"d{i}", seed=i, epsilon=EPSILON, neighbouring="replace-one")
         for i in range(count)
     ]
-    for i, device in enumerate(made):
-        others = [other.entry() for other in made if other is not device]
+    for i, device in enumerate(created):
+        others = [other.entry() for other in created if other is not device]
         learner = {**WALK, "begins_walk": i == 0}
         device.configure(others, learner=learner, privacy={"epsilon": EPSILON}, ledger={"alone": alone})
-    return made
+    return created
 
 
 def visits(agents: list[AgentProcess]) -> int:
     return sum(agent.status()["steps_done"] for agent in agents)
 
 
-def test_one_model_walks_over_three_processes_and_outlives_a_kill(fleet: Fleet, tmp_path: Path) -> None:
+def test_one_model_walks_over_three_processes_and_survives_a_kill(fleet: Fleet, tmp_path: Path) -> None:
     devices = walkers(fleet, tmp_path)
     with running(*devices) as agents:
         until(lambda: visits(agents) >= 4, "the walk is under way")
         agents[1].end(signal.SIGKILL)
-        with AgentProcess(devices[1]) as again:
-            agents[1] = again.ready()
-            until(lambda: visits(agents) == 3 * VISITS, "every visit is made")
+        with AgentProcess(devices[1]) as restarted:
+            agents[1] = restarted.ready()
+            until(lambda: visits(agents) == 3 * VISITS, "every visit is complete")
             for agent in agents:
                 until(lambda agent=agent: agent.status()["model_age"] == 3 * VISITS, "it has seen the last model")  # type: ignore[misc]
-            until(lambda: len({agent.model().tobytes() for agent in agents}) == 1, "one model goes round unchanged")
+            until(lambda: len({agent.model().tobytes() for agent in agents}) == 1, "one model circulates unchanged")
             statuses = [agent.status() for agent in agents]
             assert sum(status["walks_held"] for status in statuses) <= 1
             assert [agent.end() for agent in agents] == [0, 0, 0]
@@ -53,19 +53,19 @@ def test_one_model_walks_over_three_processes_and_outlives_a_kill(fleet: Fleet, 
         assert (status["privacy"]["status"], status["privacy"]["neighbouring"]) == ("proved", "replace-one")
         assert not status["refused"]["messages"]
     for device in devices:
-        shown = document(sottovoce("ledger", "show", "--state", device.state, "--json").stdout)
-        assert shown["charges"] == shown["releases"] == VISITS
-        assert shown["spent_epsilon"] == pytest.approx(EPSILON)
-        assert shown["spent_epsilon"] <= EPSILON
+        output = document(sottovoce("ledger", "show", "--state", device.state, "--json").stdout)
+        assert output["charges"] == output["releases"] == VISITS
+        assert output["spent_epsilon"] == pytest.approx(EPSILON)
+        assert output["spent_epsilon"] <= EPSILON
 
 
-def test_a_device_without_records_hands_the_model_on(fleet: Fleet, tmp_path: Path) -> None:
+def test_a_device_without_records_passes_the_model_on(fleet: Fleet, tmp_path: Path) -> None:
     devices = walkers(fleet, tmp_path, 2)
     devices[1] = new_device(fleet, tmp_path / "empty", records=0, epsilon=EPSILON, neighbouring="replace-one")
     devices[0].configure([devices[1].entry()], learner={**WALK, "begins_walk": True}, privacy={"epsilon": EPSILON})
     devices[1].configure([devices[0].entry()], learner=WALK, privacy={"epsilon": EPSILON})
     with running(*devices) as agents:
-        until(lambda: agents[0].status()["steps_done"] == VISITS, "the model comes back again and again")
+        until(lambda: agents[0].status()["steps_done"] == VISITS, "the model returns repeatedly")
         status = agents[1].status()
         assert (status["steps_done"], status["privacy"]["charges"]) == (0, 0)
 
@@ -75,27 +75,27 @@ def on_its_way_to_nobody(status: dict[str, Any]) -> bool:
 
 
 def test_a_walk_waits_for_a_peer_that_is_down(fleet: Fleet, tmp_path: Path) -> None:
-    devices = walkers(fleet, tmp_path, 2, alone=True)  # or the first step would wait for it, too
+    devices = walkers(fleet, tmp_path, 2, alone=True)  # otherwise, the first step would also wait for it
     with running(devices[0]) as (first,):
-        until(lambda: on_its_way_to_nobody(first.status()), "the model is on its way to nobody")
+        until(lambda: on_its_way_to_nobody(first.status()), "the model is not in transit")
         with running(devices[1]) as (second,):
-            until(lambda: visits([first, second]) == 2 * VISITS, "it arrives, and goes on")
+            until(lambda: visits([first, second]) == 2 * VISITS, "it arrives, and moves on")
 
 
-def test_it_wants_a_ledger_for_replacing_records(fleet: Fleet, tmp_path: Path) -> None:
+def test_the_walk_requires_a_replace_one_ledger(fleet: Fleet, tmp_path: Path) -> None:
     device = new_device(fleet, tmp_path / "d").configure(learner=WALK, privacy={"neighbouring": "add-remove"})
-    ended = sottovoce("agent", "run", "--config", device.config)
-    assert ended.returncode == 5
-    assert "takes the mean over its records, which shows how many there are" in ended.stderr
+    completed = sottovoce("agent", "run", "--config", device.config)
+    assert completed.returncode == 5
+    assert "takes the mean over its records, which shows how many there are" in completed.stderr
 
 
-def test_the_testbed_runs_it_over_processes(tmp_path: Path) -> None:
-    ended = sottovoce(
+def test_the_testbed_runs_it_with_processes(tmp_path: Path) -> None:
+    completed = sottovoce(
         "testbed", "--learner", "gradient-walk", "--agents", 3, "--cycles", 30, "--period", 0.1, "--epsilon", 50,
         "--set", "learner.budget=halving", "--set", "learner.visits=3", "--json",
     )  # fmt: skip
-    assert ended.returncode == 0, ended.stderr
-    report = document(ended.stdout)
+    assert completed.returncode == 0, completed.stderr
+    report = document(completed.stdout)
     check_report(report, agents=3)
     assert report["privacy"]["status"] == "proved"
     assert 0 < report["privacy"]["spent_epsilon_max"] <= 50 * 7 / 8
@@ -104,14 +104,14 @@ def test_the_testbed_runs_it_over_processes(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("fidelity", ["sound", "paper"])
 @pytest.mark.parametrize("model", ["pegasos", "logistic"])
-def test_in_memory_it_learns(fidelity: str, model: str) -> None:
+def test_it_learns_in_memory(fidelity: str, model: str) -> None:
     words = ["testbed", "--learner", "gradient-walk", "--transport", "memory", "--cycles", 100, "--json",
              "--fidelity", fidelity, "--model", model, "--set", "data.bounds=[0,16]"]  # fmt: skip
     accuracies = []
     for epsilon in ("500", "inf"):
-        ended = here(*words, "--epsilon", epsilon)
-        assert ended.code == 0, ended.err
-        report = document(ended.out)
+        completed = run_here(*words, "--epsilon", epsilon)
+        assert completed.code == 0, completed.err
+        report = document(completed.out)
         check_report(report, agents=12)
         assert report["privacy"]["status"] == ("none" if epsilon == "inf" else "proved")
         assert report["privacy"]["releases"] == 12
@@ -120,11 +120,11 @@ def test_in_memory_it_learns(fidelity: str, model: str) -> None:
     assert accuracies[1] > accuracies[0] > 0.2
 
 
-def test_to_the_letter_the_ranges_are_refuted(tmp_path: Path) -> None:
+def test_the_paper_s_ranges_are_refuted(tmp_path: Path) -> None:
     words = ["testbed", "--learner", "gradient-walk", "--transport", "memory", "--agents", 3, "--cycles", 12,
              "--fidelity", "paper", "--json"]  # fmt: skip
-    assert here(*words, "--epsilon", 5).code == 5
-    allowed = here(*words, "--epsilon", 5, "--set", "privacy.allow_unproved=true")
+    assert run_here(*words, "--epsilon", 5).code == 5
+    allowed = run_here(*words, "--epsilon", 5, "--set", "privacy.allow_unproved=true")
     assert allowed.code == 0, allowed.err
     privacy = document(allowed.out)["privacy"]
     assert (privacy["status"], privacy["epsilon"], privacy["spent_epsilon_max"]) == ("refuted", 5.0, None)
@@ -139,17 +139,17 @@ def test_to_the_letter_the_ranges_are_refuted(tmp_path: Path) -> None:
         (["privacy.neighbouring=add-remove"], 5, "privacy.neighbouring=replace-one"),
     ],
 )
-def test_what_makes_no_sense_is_refused(settings: list[str], code: int, words: str) -> None:
+def test_invalid_settings_are_refused(settings: list[str], code: int, words: str) -> None:
     chosen = [word for setting in settings for word in ("--set", setting)]
-    ended = here("testbed", "--learner", "gradient-walk", "--transport", "memory", "--cycles", 5, *chosen)
-    assert (ended.code, words in ended.err) == (code, True), ended.err
+    completed = run_here("testbed", "--learner", "gradient-walk", "--transport", "memory", "--cycles", 5, *chosen)
+    assert (completed.code, words in completed.err) == (code, True), completed.err
 
 
-def test_a_run_is_traced(tmp_path: Path) -> None:
+def test_a_run_can_be_traced(tmp_path: Path) -> None:
     path = tmp_path / "trace.json"
-    ended = here("testbed", "--learner", "gradient-walk", "--transport", "memory", "--agents", 3, "--cycles", 9,
+    completed = run_here("testbed", "--learner", "gradient-walk", "--transport", "memory", "--agents", 3, "--cycles", 9,
                  "--trace", path)  # fmt: skip
-    assert ended.code == 0, ended.err
+    assert completed.code == 0, completed.err
     events = json.loads(path.read_text())["events"]
     assert sum(event["event"] == "answer" for event in events) >= 2
     assert max(walk["age"] for event in events if event.get("state") for walk in event["state"]["walks"]) >= 2

@@ -1,4 +1,4 @@
-"""Home Assistant switch by which the owner takes part in the fleet's task."""
+"""Home Assistant switch with which the owner decides on the fleet's task."""
 
 import json
 from pathlib import Path
@@ -37,7 +37,7 @@ def configured(device: Device, tmp_path: Path, broker: Broker, *, tasks: bool = 
 
 
 class Shown:
-    """What Home Assistant has been told last."""
+    """Last values sent to Home Assistant."""
 
     def __init__(self, bystander: Bystander) -> None:
         self._bystander = bystander
@@ -45,8 +45,8 @@ class Shown:
     def _last(self, begins: str, ends: str) -> dict[str, Any]:
         for topic, payload, _ in reversed(self._bystander.heard):
             if topic.startswith(begins) and topic.endswith(ends):
-                found: dict[str, Any] = json.loads(payload)
-                return found
+                result: dict[str, Any] = json.loads(payload)
+                return result
         return {}
 
     @property
@@ -55,48 +55,48 @@ class Shown:
 
     @property
     def switch(self) -> dict[str, Any]:
-        found: dict[str, Any] = (
+        result: dict[str, Any] = (
             self._last("homeassistant/device/", "/config").get("components", {}).get("takes_part", {})
         )
-        return found
+        return result
 
 
 @pytest.mark.timeout(300)
-def test_a_switch_is_for_the_task_that_it_was_shown_for(device: Device, authority: Path, tmp_path: Path) -> None:
+def test_a_switch_applies_to_the_task_that_it_was_shown_for(device: Device, authority: Path, tmp_path: Path) -> None:
     with Broker(tmp_path / "broker") as broker, Bystander(broker) as bystander:
-        shown, config = Shown(bystander), configured(device, tmp_path, broker)
+        panel, config = Shown(bystander), configured(device, tmp_path, broker)
         with running(device) as (agent,), FeedProcess(config) as feed:
-            until(lambda: shown.state.get("task") == "none", f"no task yet; it said:\n{feed.log()}")
-            assert shown.switch == {}
+            until(lambda: panel.state.get("task") == "none", f"no task yet; it said:\n{feed.log()}")
+            assert panel.switch == {}
             propose(tmp_path, authority, CLIPD2P, device)
             asks = "1: kinds of load (the task awaits the owner's approval: sottovoce agent task approve 1)"
-            until(lambda: shown.state.get("task") == asks and bool(shown.switch), "it is shown")
-            assert shown.state["takes_part"] == "OFF"
-            old = shown.switch
+            until(lambda: panel.state.get("task") == asks and bool(panel.switch), "the task is shown")
+            assert panel.state["takes_part"] == "OFF"
+            old = panel.switch
             for wrong in ("take part in 2", "ON", "\xff"):
                 bystander.publish(old["command_topic"], wrong)
-            until(lambda: feed.log().count("switch-not-heard") == 3, "other words are not heard")
+            until(lambda: feed.log().count("switch-not-heard") == 3, "other commands are ignored")
             assert "fleet-task" in waits(agent)
             bystander.publish(old["command_topic"], old["payload_on"])
-            until(lambda: at(agent, 1, "clipd2p"), "it is taken up")
-            until(lambda: shown.state.get("takes_part") == "ON", "and the switch is on")
+            until(lambda: at(agent, 1, "clipd2p"), "the task is activated")
+            until(lambda: panel.state.get("takes_part") == "ON", "the switch is on")
             propose(tmp_path, authority, GOLF, device)
-            until(lambda: shown.switch.get("payload_on") == "take part in 2", "a newer one has a switch of its own")
-            assert shown.state["takes_part"] in ("OFF", "ON")
+            until(lambda: panel.switch.get("payload_on") == "take part in 2", "a newer task has a new switch")
+            assert panel.state["takes_part"] in ("OFF", "ON")
             bystander.publish(old["command_topic"], old["payload_on"])
-            until(lambda: feed.log().count("switch-not-heard") == 4, "the old switch does nothing any more")
-            bystander.publish(old["command_topic"], shown.switch["payload_off"], retain=True)
-            until(lambda: "the owner has refused the task" in (shown.state.get("task") or ""), "refused")
+            until(lambda: feed.log().count("switch-not-heard") == 4, "the old switch has no effect")
+            bystander.publish(old["command_topic"], panel.switch["payload_off"], retain=True)
+            until(lambda: "the owner has refused the task" in (panel.state.get("task") or ""), "refused")
             assert at(agent, 1, "clipd2p")
             assert feed.end() == 0
         (device.state / "consent").unlink()
         with running(device), FeedProcess(config) as feed:
             asks = "the task awaits the owner's approval"
-            until(lambda: asks in (shown.state.get("task") or ""), "a switch that the broker has kept says nothing")
+            until(lambda: asks in (panel.state.get("task") or ""), "a retained switch message has no effect")
             assert feed.end() == 0
 
 
-def test_a_feed_that_may_not_read_the_task_says_so(device: Device, tmp_path: Path) -> None:
+def test_a_feed_that_cannot_read_the_task_reports_it(device: Device, tmp_path: Path) -> None:
     with Broker(tmp_path / "broker") as broker:
         config = configured(device, tmp_path, broker)
         (device.state / "identity" / "ca.pem").unlink()

@@ -1,4 +1,4 @@
-"""Broker that reads, keeps, repeats, reorders, loses, alters and forges: it learns no payload and changes no state."""
+"""Broker that reads, stores, repeats, reorders, loses, alters and forges: it learns no payload and changes no state."""
 
 import asyncio
 import random
@@ -43,8 +43,8 @@ def broker() -> Iterator[HostileBroker]:
 
 @pytest.fixture(params=["mqtt", "mqtt-3.1.1"])
 async def fleet(request: pytest.FixtureRequest, tmp_path: Path, broker: HostileBroker) -> AsyncIterator[Devices]:
-    async with devices(request.param, new_fleet(tmp_path / "fleet"), tmp_path, lambda: broker.port) as made:
-        yield made
+    async with devices(request.param, new_fleet(tmp_path / "fleet"), tmp_path, lambda: broker.port) as created:
+        yield created
         broker.judge = honest
 
 
@@ -53,7 +53,7 @@ def inner(node: Node) -> MqttTransport:
     return node.inner
 
 
-async def eventually(condition: Callable[[], bool]) -> None:
+async def wait_until(condition: Callable[[], bool]) -> None:
     """Wait without blocking the devices, which share this loop."""
     async with asyncio.timeout(60):
         while not condition():  # noqa: ASYNC110 - what changes are counters of the code that is tested
@@ -64,12 +64,12 @@ def inbox(recipient: Node, sender: Node) -> str:
     return f"sottovoce/v1/{sender.identity.fleet}/in/{recipient.identity.node_id}/{sender.identity.node_id}"
 
 
-def quickly(patch: pytest.MonkeyPatch) -> None:
-    """Have broken connections made again at once, however often they break."""
+def shorten_pauses(patch: pytest.MonkeyPatch) -> None:
+    """Reconnect at once, however often connections break."""
     patch.setattr(connection, "_LONGEST_PAUSE", connection._SHORTEST_PAUSE)
 
 
-async def test_with_any_mischief_what_is_handed_over_is_what_was_sent_and_is_read_by_nobody(
+async def test_under_any_mischief_only_the_sent_messages_are_handed_over_and_none_is_read(
     fleet: Devices, broker: HostileBroker, caplog: pytest.LogCaptureFixture
 ) -> None:
     nodes = [await fleet.start(fleet.identity(name)) for name in "abc"]
@@ -84,7 +84,7 @@ async def test_with_any_mischief_what_is_handed_over_is_what_was_sent_and_is_rea
     causes: set[str] = set()
 
     async def talk(one: Node, other: Node) -> None:
-        """Some messages, each tried until it is answered."""
+        """Send some messages, each until it is answered."""
         for _ in range(12):
             secret = b"secret" + rng.randbytes(42)
             secrets.append(secret)
@@ -111,17 +111,17 @@ async def test_with_any_mischief_what_is_handed_over_is_what_was_sent_and_is_rea
     assert causes <= {"timeout", "unreachable", "busy"}
     assert all(count <= tries[key] for key, count in received.items())
     assert all(count >= 10 for count in mischief.done.values()), mischief.done
-    seen = b"".join(message.payload for message in broker.captured)
-    assert not any(part in seen for secret in secrets for part in (secret[6:24], secret[24:], secret[24:][::-1]))
+    observed = b"".join(message.payload for message in broker.captured)
+    assert not any(part in observed for secret in secrets for part in (secret[6:24], secret[24:], secret[24:][::-1]))
     assert all(inner(node).refused.total() > 50 for node in nodes)
     lines = Counter((record.name, record.getMessage().split(" ")[1]) for record in caplog.records)
     assert all(count <= len(nodes) for count in lines.values()), lines
 
 
-async def test_what_was_sent_once_is_handed_over_once_whoever_starts_anew(
+async def test_a_message_is_handed_over_once_although_devices_restart(
     fleet: Devices, broker: HostileBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    quickly(monkeypatch)
+    shorten_pauses(monkeypatch)
     a, b = await fleet.pair()
     for i in range(5):
         assert await a.ask(b, b"%d" % i) == b"%d" % i
@@ -129,34 +129,34 @@ async def test_what_was_sent_once_is_handed_over_once_whoever_starts_anew(
     received = {a.identity.node_id: len(a.received), b.identity.node_id: len(b.received)}
 
     async def replay(*nodes: Node) -> None:
-        """Everything that was ever published, to anyone who is there now; nothing of it is handed over."""
+        """Publish everything published so far to all present devices; none of it is handed over."""
         past = list(broker.captured)
         handed = [len(node.received) for node in nodes]
-        for start in range(0, len(past), 100):  # no more than a device keeps for later
+        for start in range(0, len(past), 100):  # no more than a device stores for later
             broker.inject(*past[start : start + 100])
             for node, other in (nodes, nodes[::-1]):
                 seen = inner(node).refused["size"]
                 broker.inject(Message(inbox(node, other), bytes(2**18 - 200)))
-                await eventually(lambda node=node, seen=seen: inner(node).refused["size"] > seen)  # type: ignore[misc]
+                await wait_until(lambda node=node, seen=seen: inner(node).refused["size"] > seen)  # type: ignore[misc]
         assert [len(node.received) for node in nodes] == handed
 
     await replay(a, b)
     assert min(inner(node).refused["replayed"] for node in (a, b)) >= 10
-    for node in (a, b):  # as the broker would end them, starting again itself
+    for node in (a, b):  # as if the broker had ended and restarted them
         broker.drop(node.identity.node_id)
-        await eventually(lambda node=node: not inner(node).connection.is_up)  # type: ignore[misc]
-        await eventually(lambda node=node: inner(node).connection.is_up)  # type: ignore[misc]
+        await wait_until(lambda node=node: not inner(node).connection.is_up)  # type: ignore[misc]
+        await wait_until(lambda node=node: inner(node).connection.is_up)  # type: ignore[misc]
     await replay(a, b)
     assert received == {a.identity.node_id: len(a.received), b.identity.node_id: len(b.received)}
     await b.transport.stop(0.2)
     b = await fleet.start(b.identity)
-    await eventually(lambda: inner(b).connection.is_up)
+    await wait_until(lambda: inner(b).connection.is_up)
     await replay(a, b)
     assert await a.ask(b, b"anew") == b"wena"
     await replay(a, b)
     await a.transport.stop(0.2)
     a = await fleet.start(a.identity)
-    await eventually(lambda: inner(a).connection.is_up)
+    await wait_until(lambda: inner(a).connection.is_up)
     await replay(a, b)
     assert await a.ask(b, b"and again") == b"niaga dna"
     await replay(a, b)
@@ -180,40 +180,40 @@ NO_MQTT = {
 }
 
 
-async def test_a_broker_that_sends_no_mqtt_is_left_and_nothing_of_it_stays(
+async def test_a_device_leaves_a_broker_that_sends_no_mqtt(
     broker: HostileBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A client that continues reading what it cannot read would never end, at the cost of a core."""
-    quickly(monkeypatch)
+    """A client that kept reading invalid input would never end, and would occupy a core."""
+    shorten_pauses(monkeypatch)
     async with devices("mqtt", new_fleet(tmp_path / "fleet"), tmp_path, lambda: broker.port) as fleet:
         a, b = await fleet.pair()
         await a.ask(b, b"hello")
         for what, raw in NO_MQTT.items():
             before = broker.connections
             broker.send(a.identity.node_id, raw)
-            await eventually(lambda before=before: broker.connections > before)  # type: ignore[misc]
+            await wait_until(lambda before=before: broker.connections > before)  # type: ignore[misc]
             assert await a.ask(b, what.encode()) == what.encode()[::-1]
-            await eventually(lambda: broker.open == 2)
+            await wait_until(lambda: broker.open == 2)
         for raw in (packet(SUBACK, b"\xff\xff\0\1"), packet(PUBACK, b"\xff\xff")):
-            broker.send(a.identity.node_id, raw)  # answers to what was not asked mean nothing
+            broker.send(a.identity.node_id, raw)  # unrequested answers have no effect
         assert await a.ask(b, b"still here") == b"ereh llits"
 
 
-async def test_a_broker_that_says_that_another_came_is_heard_once_a_minute(
+async def test_session_taken_over_is_reported_once_a_minute(
     broker: HostileBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    quickly(monkeypatch)
+    shorten_pauses(monkeypatch)
     async with devices("mqtt", new_fleet(tmp_path / "fleet"), tmp_path, lambda: broker.port) as fleet:
         a = await fleet.start(fleet.identity("a"))
         for count in (1, 2, 3):
-            await eventually(lambda: inner(a).connection.is_up)
+            await wait_until(lambda: inner(a).connection.is_up)
             broker.send(a.identity.node_id, packet(DISCONNECT, b"\x8e"))
-            await eventually(lambda count=count: inner(a).connection.duplicates == count)  # type: ignore[misc]
+            await wait_until(lambda count=count: inner(a).connection.duplicates == count)  # type: ignore[misc]
         assert len([line for line in caplog.messages if "duplicate-identity" in line]) == 1
         assert len([line for line in caplog.messages if "broker-lost" in line]) == 1
 
 
-async def test_ten_thousand_messages_of_garbage_change_nothing(
+async def test_ten_thousand_garbage_messages_change_nothing(
     broker: HostileBroker, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with devices("mqtt", new_fleet(tmp_path / "fleet"), tmp_path, lambda: broker.port) as fleet:
@@ -232,12 +232,12 @@ async def test_ten_thousand_messages_of_garbage_change_nothing(
         assert [message for _, message in b.received if message != b"still here"] == [b"hello"]
         assert broker.connections == connections
         causes = Counter(line.split(" ")[1] for line in caplog.messages if line.startswith("frame-refused"))
-        assert set(causes.values()) <= {1, 2}  # each of the two devices once
+        assert set(causes.values()) <= {1, 2}  # once for each of the two devices
         assert len(inner(b)._acquaintances._known) == 1
 
 
 def _forged(rng: random.Random, raw: bytes) -> bytes:
-    """A frame that introduces its sender again, for all that one sees."""
+    """Return a frame that appears to introduce its sender again."""
     frame = Frame.FromString(raw)
     word = Introduction.FromString(frame.introduction)
     word.sequence, word.session_key = rng.randrange(2**40, 2**41), rng.randbytes(32)
@@ -245,19 +245,19 @@ def _forged(rng: random.Random, raw: bytes) -> bytes:
     return frame.SerializeToString(deterministic=True)
 
 
-async def test_a_presence_that_comes_before_the_answer_to_its_subscription_is_heard(
+async def test_a_presence_that_arrives_before_the_subscription_s_answer_is_heard(
     broker: HostileBroker, tmp_path: Path
 ) -> None:
     async with devices("mqtt", new_fleet(tmp_path / "fleet"), tmp_path, lambda: broker.port) as fleet:
         a, b = await fleet.pair()
-        await eventually(lambda: len(broker.retained) == 2)
+        await wait_until(lambda: len(broker.retained) == 2)
         assert await a.transport.deliver(b.peer, b"hello", 20) == b"olleh"
 
 
-async def test_farewells_brought_out_while_their_devices_are_there_are_contradicted(
+async def test_devices_contradict_farewells_published_while_they_are_present(
     broker: HostileBroker, tmp_path: Path
 ) -> None:
-    """The broker holds one for each connection, to be published when that breaks."""
+    """For each connection, the broker has a farewell, to be published when the connection breaks."""
     async with devices("mqtt", new_fleet(tmp_path / "fleet"), tmp_path, lambda: broker.port) as fleet:
         a, b = await fleet.pair()
         await a.ask(b, b"hello")
@@ -269,11 +269,11 @@ async def test_farewells_brought_out_while_their_devices_are_there_are_contradic
         assert await b.ask(a, b"so am I") == b"I ma os"
 
 
-async def test_who_waits_for_the_broker_waits_no_longer_than_there_is_a_connection(
+async def test_a_wait_for_the_broker_ends_with_the_connection(
     broker: HostileBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nor does a device that has just announced itself overlook that the connection broke in the meantime."""
-    quickly(monkeypatch)
+    """A device that has just announced itself also notices a connection that broke in the meantime."""
+    shorten_pauses(monkeypatch)
     monkeypatch.setattr(connection, "CONNECT_SECONDS", 1000.0)
     async with devices("mqtt", new_fleet(tmp_path / "fleet"), tmp_path, lambda: broker.port) as fleet:
         a, b = await fleet.pair()
@@ -281,21 +281,21 @@ async def test_who_waits_for_the_broker_waits_no_longer_than_there_is_a_connecti
         broker.acknowledges, broker.judge = False, lambda _: ()
         before = broker.connections
         delivery = asyncio.create_task(a.transport.deliver(b.peer, b"held", 1000))
-        await eventually(lambda: len(broker.on(inbox(b, a))) == 2)
+        await wait_until(lambda: len(broker.on(inbox(b, a))) == 2)
         broker.drop(a.identity.node_id)
         with pytest.raises(DeliveryFailed, match="did not accept the message") as failed:
             await delivery
         assert failed.value.cause == "unreachable"
         for count in (1, 2):
-            await eventually(lambda: inner(a).connection.is_up)
+            await wait_until(lambda: inner(a).connection.is_up)
             broker.drop(a.identity.node_id)
-            await eventually(lambda count=count: broker.connections > before + count)  # type: ignore[misc]
+            await wait_until(lambda count=count: broker.connections > before + count)  # type: ignore[misc]
         broker.acknowledges, broker.judge = True, honest
-        await eventually(lambda: inner(a).connection.is_up)
+        await wait_until(lambda: inner(a).connection.is_up)
         assert await a.ask(b, b"again") == b"niaga"
 
 
-async def test_a_transport_stops_though_the_broker_says_nothing_at_all(tmp_path: Path) -> None:
+async def test_a_transport_stops_although_the_broker_is_silent(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         port = silent.getsockname()[1]
         async with asyncio.timeout(60), devices("mqtt", new_fleet(tmp_path / "fleet"), tmp_path, lambda: port) as fleet:
@@ -310,7 +310,7 @@ async def test_a_transport_stops_though_the_broker_says_nothing_at_all(tmp_path:
                     pass  # until it ends
 
 
-async def test_a_transport_that_stops_while_it_connects_leaves_no_connection(
+async def test_a_transport_stopped_while_connecting_leaves_no_connection(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stopped = threading.Event()
@@ -335,10 +335,10 @@ async def test_a_transport_that_stops_while_it_connects_leaves_no_connection(
                     pass  # until it ends
 
 
-async def test_a_transport_stops_though_its_farewell_is_not_taken(tmp_path: Path, broker: HostileBroker) -> None:
+async def test_a_transport_stops_although_its_farewell_is_not_accepted(tmp_path: Path, broker: HostileBroker) -> None:
     async with devices("mqtt", new_fleet(tmp_path / "fleet"), tmp_path, lambda: broker.port) as fleet:
         a = await fleet.start(fleet.identity("a"))
-        await eventually(lambda: inner(a).connection.is_up)
+        await wait_until(lambda: inner(a).connection.is_up)
         broker.acknowledges = False
         await a.transport.stop(0.1)
-        await eventually(lambda: broker.open == 0)
+        await wait_until(lambda: broker.open == 0)

@@ -1,4 +1,4 @@
-"""Imports of a running agent: heavy packages must not be among them, since they have no place on a small device."""
+"""Imports of a running agent: heavy packages do not belong on a small device."""
 
 import signal
 import subprocess
@@ -13,7 +13,7 @@ from sottovoce.identity import Fleet
 from tests.support.devices import new_device
 from tests.support.waiting import PATIENCE, until
 
-# `sottovoce agent run`, which at its end prints what it has imported.
+# `sottovoce agent run`, which prints its imports when it ends
 _RUN = """
 import atexit, sys
 atexit.register(lambda: print(*sorted(sys.modules)))
@@ -31,11 +31,11 @@ _OWN_HEAVY = {"sottovoce_lab.testbed", "sottovoce_lab.simulator", "sottovoce_lab
 
 @pytest.fixture(scope="module")
 def imported(fleet: Fleet, tmp_path_factory: pytest.TempPathFactory) -> set[str]:
-    """Names of everything that an agent had imported after some cycles, an exchange with a peer included."""
+    """Return the names of all modules that an agent imported during some cycles, including an exchange with a peer."""
     directory = tmp_path_factory.mktemp("imports")
     devices = [new_device(fleet, directory / name) for name in "ab"]
-    for one, other in (devices, devices[::-1]):
-        one.configure([other.entry()], learner={"steps": 3})
+    for item, other in (devices, devices[::-1]):
+        item.configure([other.entry()], learner={"steps": 3})
     command = [sys.executable, "-c", _RUN]
     processes = [
         subprocess.Popen([*command, device.config], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
@@ -61,15 +61,15 @@ def _has_worked(state: Path) -> bool:
     return bool(status["steps_done"] == 3 and traffic["received"] > 0 and traffic["messages"] > 1)
 
 
-def test_an_agent_at_work_has_imported_nothing_heavy(imported: set[str]) -> None:
-    assert {"grpc", "numpy", "sottovoce", "msgspec", "sqlite3"} <= imported, "it is the agent that was asked"
+def test_a_working_agent_imports_nothing_heavy(imported: set[str]) -> None:
+    assert {"grpc", "numpy", "sottovoce", "msgspec", "sqlite3"} <= imported, "the agent itself answered"
     assert not {name.partition(".")[0] for name in imported} & _HEAVY
     assert not {name for name in imported if name.rpartition(".")[0] in _OWN_HEAVY}
 
 
-def test_an_agent_never_imports_what_only_testbeds_need() -> None:
+def test_an_agent_never_imports_testbed_modules() -> None:
     code = "import sottovoce.agent.assemble, sottovoce.cli.command, sys; print(*sys.modules)"
     names = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
     assert not {name for name in names if name.rpartition(".")[0] in _OWN_HEAVY}
-    assert "numpy.random" not in names, "7 MiB, for simulations alone"
+    assert "numpy.random" not in names, "7 MiB, only for simulations"
     assert not {name.partition(".")[0] for name in names} & (_HEAVY - {"typer"})

@@ -19,8 +19,8 @@ LEARNING = {"period": 0.1, "steps": 5}
 SAMPLED = {"sampling": "newscast", "period": 0.5}
 
 
-def held(device: Device) -> tuple[int, int]:
-    """The weight that a stopped device holds, in units of 2^-40, and the shares in its outbox."""
+def weight_and_outbox(device: Device) -> tuple[int, int]:
+    """Return a stopped device's weight, in units of 2^-40, and the shares in its outbox."""
     with closing(sqlite3.connect(device.state / "state.db")) as connection:
         (raw,) = connection.execute("SELECT state FROM learner").fetchone()
         ((waiting,),) = connection.execute("SELECT COUNT(*) FROM outbox").fetchall()
@@ -28,9 +28,9 @@ def held(device: Device) -> tuple[int, int]:
 
 
 def leave(agent: AgentProcess) -> tuple[int, str]:
-    """The exit code of `agent stop --leave`, and what it says."""
-    ended = sottovoce("agent", "stop", "--leave", "--config", agent.device.config)
-    return ended.returncode, ended.stderr
+    """Return the exit code and the output of `agent stop --leave`."""
+    completed = sottovoce("agent", "stop", "--leave", "--config", agent.device.config)
+    return completed.returncode, completed.stderr
 
 
 def stop(agents: list[AgentProcess]) -> None:
@@ -40,7 +40,7 @@ def stop(agents: list[AgentProcess]) -> None:
 
 
 @pytest.mark.parametrize("membership", [{"sampling": "static"}, SAMPLED])
-def test_the_others_hold_all_mass_and_the_device_comes_back_with_none(
+def test_the_others_have_all_mass_and_the_device_returns_with_none(
     fleet: Fleet, tmp_path: Path, membership: dict[str, object]
 ) -> None:
     devices = [new_device(fleet, tmp_path / name, seed=seed) for seed, name in enumerate("abcd")]
@@ -50,31 +50,31 @@ def test_the_others_hold_all_mass_and_the_device_comes_back_with_none(
     leaving, *staying = devices
     with running(*devices) as agents:
         for agent in agents:
-            until(lambda agent=agent: agent.status()["steps_done"] == 5, "every private step is done")  # type: ignore[misc]
+            until(lambda agent=agent: agent.status()["steps_done"] == 5, "every private step is complete")  # type: ignore[misc]
         assert leave(agents[0]) == (0, "")
         assert agents[0].ended() == 0
-        assert held(leaving) == (0, 0)
+        assert weight_and_outbox(leaving) == (0, 0)
         assert "left" in agents[0].log()
         stop(agents[1:])
     assert books(devices).balance
-    if not any(held(device)[1] for device in staying):
-        assert sum(held(device)[0] for device in staying) == 4 * WEIGHT_ONE
+    if not any(weight_and_outbox(device)[1] for device in staying):
+        assert sum(weight_and_outbox(device)[0] for device in staying) == 4 * WEIGHT_ONE
     with running(*devices) as agents:
         spent = agents[0].status()["privacy"]["charges"]
-        assert spent == 5, "it has its ledger still"
+        assert spent == 5, "it still has its ledger"
         until(lambda: agents[0].status()["push_sum_weight"] > 0, "others have sent it weight")
         stop(agents)
     assert books(devices).balance
 
 
-@pytest.mark.soak  # it waits out the half minute that a peer has
-def test_what_nobody_confirms_stays_with_the_device_which_says_so(fleet: Fleet, tmp_path: Path) -> None:
+@pytest.mark.soak  # it waits for the half minute that a peer has
+def test_unconfirmed_mass_stays_on_the_device_which_reports_it(fleet: Fleet, tmp_path: Path) -> None:
     one, other = (new_device(fleet, tmp_path / name, seed=seed) for seed, name in enumerate("ab"))
     one.configure([other.entry()], learner=LEARNING)
     other.configure([one.entry()], learner=LEARNING)
     with running(one, other) as agents:
         for agent in agents:
-            until(lambda agent=agent: agent.status()["steps_done"] == 5, "every private step is done")  # type: ignore[misc]
+            until(lambda agent=agent: agent.status()["steps_done"] == 5, "every private step is complete")  # type: ignore[misc]
         agents[1].end(signal.SIGKILL)
         code, words = leave(agents[0])
         assert code == 7
@@ -84,14 +84,14 @@ def test_what_nobody_confirms_stays_with_the_device_which_says_so(fleet: Fleet, 
         agents[0].told("leave-incomplete")
     assert books([one, other]).balance
     with running(one, other) as agents:
-        assert leave(agents[0]) == (0, ""), "the next time it succeeds"
+        assert leave(agents[0]) == (0, ""), "the next attempt succeeds"
         assert agents[0].ended() == 0
-        assert held(one) == (0, 0)
+        assert weight_and_outbox(one) == (0, 0)
         stop(agents[1:])
     assert books([one, other]).balance
 
 
-def test_a_learner_without_mass_only_says_goodbye(fleet: Fleet, tmp_path: Path) -> None:
+def test_a_learner_without_mass_only_announces_its_departure(fleet: Fleet, tmp_path: Path) -> None:
     devices = [new_device(fleet, tmp_path / name, neighbouring="replace-one") for name in "abc"]
     for device in devices:
         others = [other.entry() for other in devices if other is not device]
@@ -102,4 +102,4 @@ def test_a_learner_without_mass_only_says_goodbye(fleet: Fleet, tmp_path: Path) 
         assert leave(agents[0]) == (0, "")
         assert agents[0].ended() == 0
         for agent in agents[1:]:
-            until(lambda agent=agent: len(agent.status()["membership"]["view"]) == 1, "it is gone from all views")  # type: ignore[misc]
+            until(lambda agent=agent: len(agent.status()["membership"]["view"]) == 1, "it has left all views")  # type: ignore[misc]

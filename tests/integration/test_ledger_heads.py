@@ -1,4 +1,4 @@
-"""Restored copies and clones of a device, as processes: they are named, and release nothing."""
+"""Restored copies and clones of a device, as processes: they are detected, and release nothing."""
 
 import shutil
 import signal
@@ -24,7 +24,7 @@ SLOW = {"learner": {"period": 0.1, "steps": 400}}
 
 @pytest.fixture
 def pair(fleet: Fleet, tmp_path: Path) -> tuple[Device, Device]:
-    """A device and a peer that know of each other."""
+    """A device and a peer that know each other."""
     device, peer = (new_device(fleet, tmp_path / name) for name in ("device", "peer"))
     return device.configure([peer.entry()], **SLOW), peer.configure([device.entry()], **SLOW)
 
@@ -49,9 +49,9 @@ def test_a_restored_copy_learns_from_its_peer_that_it_is_old(pair: tuple[Device,
         assert agent.end() == 0
         copy = copied(device, tmp_path / "copy")
         old = spending(device).charges
-        with AgentProcess(device).ready() as again:
-            steps(again, old + 4)
-            assert again.end() == 0
+        with AgentProcess(device).ready() as restarted:
+            steps(restarted, old + 4)
+            assert restarted.end() == 0
         restored(device, copy)
         with AgentProcess(device) as back:
             assert back.ended() == 5
@@ -64,7 +64,7 @@ def test_a_restored_copy_learns_from_its_peer_that_it_is_old(pair: tuple[Device,
         assert "Traceback" not in back.log()
 
 
-def test_a_ledger_alone_that_was_restored_is_named_without_any_peer(fleet: Fleet, tmp_path: Path) -> None:
+def test_a_restored_ledger_is_detected_without_any_peer(fleet: Fleet, tmp_path: Path) -> None:
     device = new_device(fleet, tmp_path / "device").configure(**SLOW)
     with running(device) as (agent,):
         steps(agent, 2)
@@ -83,8 +83,8 @@ def test_a_ledger_alone_that_was_restored_is_named_without_any_peer(fleet: Fleet
     assert spending(device).charges == old
 
 
-def test_a_clone_beside_the_original_is_named(pair: tuple[Device, Device], tmp_path: Path) -> None:
-    """Which of the two is named depends on which is heard first; both are, once both have released something."""
+def test_a_clone_running_beside_the_original_is_detected(pair: tuple[Device, Device], tmp_path: Path) -> None:
+    """The first device heard determines which of the two is named; both are, once both have released something."""
     device, _ = pair
     with running(*pair) as (agent, _other):
         steps(agent, 3)
@@ -94,25 +94,25 @@ def test_a_clone_beside_the_original_is_named(pair: tuple[Device, Device], tmp_p
         clone = replace(device, state=state, port=free_port()).configure([pair[1].entry()], **SLOW)
         with AgentProcess(device) as original, AgentProcess(clone) as second:
             until(lambda: {original.process.poll(), second.process.poll()} != {None}, "one has ended")
-            ended = [agent for agent in (original, second) if agent.process.poll() is not None]
-            assert {agent.ended() for agent in ended} == {5}
-        for agent in ended:
+            completed = [agent for agent in (original, second) if agent.process.poll() is not None]
+            assert {agent.ended() for agent in completed} == {5}
+        for agent in completed:
             assert agent.lines("sottovoce:", "another copy of this device"), agent.log()
 
 
-def test_without_an_answer_it_waits_and_says_why(fleet: Fleet, tmp_path: Path) -> None:
+def test_without_an_answer_the_device_waits_and_states_the_reason(fleet: Fleet, tmp_path: Path) -> None:
     device, peer = (new_device(fleet, tmp_path / name) for name in ("device", "peer"))
     with running(device.configure([peer.entry()])) as (agent,):
-        until(lambda: agent.status()["failures"].get("unreachable", 0) >= 3, "it has tried again and again")
+        until(lambda: agent.status()["failures"].get("unreachable", 0) >= 3, "it has retried repeatedly")
         (wait,) = [wait for wait in agent.status()["waiting"] if wait["name"] == "ledger"]
         assert "1 of 1 peers to confirm that they do not know a newer ledger from this device" in wait["reason"]
         assert wait["since_s"] > 0
         assert wait["left_s"] > 0
-        told = sottovoce("agent", "status", "--state", device.state, "--why").stdout
-        assert "next check in" in told
-        assert "ledger.alone" not in told, "it has a contact"
-        assert "not reached" in told
-        assert "nothing listens there" in told
+        output = sottovoce("agent", "status", "--state", device.state, "--why").stdout
+        assert "next check in" in output
+        assert "ledger.alone" not in output, "it has a contact"
+        assert "not reached" in output
+        assert "nothing listens there" in output
         assert (agent.status()["steps_done"], spending(device).charges) == (0, 0)
         began = time.monotonic()
         with running(peer.configure()):
@@ -122,7 +122,7 @@ def test_without_an_answer_it_waits_and_says_why(fleet: Fleet, tmp_path: Path) -
         assert agent.end() == 0
 
 
-def test_it_stops_at_once_while_it_waits(fleet: Fleet, tmp_path: Path) -> None:
+def test_the_device_stops_at_once_while_it_waits(fleet: Fleet, tmp_path: Path) -> None:
     device = new_device(fleet, tmp_path / "device").configure(ledger={"alone": False})
     with running(device) as (agent,):
         until(lambda: [wait for wait in agent.status()["waiting"] if wait["name"] == "ledger"], "it waits")
@@ -132,7 +132,7 @@ def test_it_stops_at_once_while_it_waits(fleet: Fleet, tmp_path: Path) -> None:
     assert spending(device).charges == 0
 
 
-def test_killed_it_goes_on_within_seconds(pair: tuple[Device, Device]) -> None:
+def test_a_killed_device_continues_within_seconds(pair: tuple[Device, Device]) -> None:
     device, _ = pair
     with running(*pair) as (agent, other):
         for _ in range(3):
@@ -149,10 +149,10 @@ def test_killed_it_goes_on_within_seconds(pair: tuple[Device, Device]) -> None:
 
 
 class Liar(Attacker):
-    """A peer that claims whatever it likes about the target's ledger."""
+    """A peer that makes arbitrary claims about the target's ledger."""
 
     def send_head(self, known: SignedHead | None) -> grpc.StatusCode | None:
-        """Tell a head of its own, and `known` as what it knows; returns how the call failed, if it did."""
+        """Send a head, with `known` as the stored head; return the reason if the call failed."""
         assert self.identity is not None
         own = SignedHead(self.identity.public_key, 0, 0, bytes(32), bytes(16)).signed(self.identity)
         raw = self.envelope(sequence=1, payload_type=LEDGER_HEAD, payload=encode_heads(Heads(own, known)))
@@ -165,7 +165,7 @@ class Liar(Attacker):
 
 
 def test_a_peer_cannot_forge_a_newer_head(pair: tuple[Device, Device], fleet: Fleet, tmp_path: Path) -> None:
-    """A forged head does not count as an answer, either."""
+    """A forged head does not count as an answer either."""
     device = pair[0]
     other = new_device(fleet, tmp_path / "liar")
     with running(device) as (agent,), Liar(device, other.identity) as liar:
@@ -177,13 +177,13 @@ def test_a_peer_cannot_forge_a_newer_head(pair: tuple[Device, Device], fleet: Fl
         assert agent.status()["ledger"]["echoes"] == 0
         assert liar.send_head(None) is None
         until(lambda: agent.status()["ledger"]["echoes"] == 1, "it counts as an answer")
-        assert spending(device).charges == 0, "nobody has taken its head"
+        assert spending(device).charges == 0, "no peer has accepted its head"
         with running(pair[1]):
             steps(agent, 1)
             assert agent.end() == 0
 
 
-def test_a_lost_book_is_begun_anew_and_that_is_said(fleet: Fleet, tmp_path: Path) -> None:
+def test_a_lost_head_book_is_restarted_and_reported(fleet: Fleet, tmp_path: Path) -> None:
     device = new_device(fleet, tmp_path / "device").configure(**SLOW)
     with running(device) as (agent,):
         steps(agent, 1)
@@ -196,7 +196,7 @@ def test_a_lost_book_is_begun_anew_and_that_is_said(fleet: Fleet, tmp_path: Path
     assert agent.lines("heads-forgotten", "the database was corrupt")
 
 
-def test_the_testbed_lets_an_agent_without_peers_release_and_says_so() -> None:
+def test_the_testbed_lets_an_agent_without_peers_release_and_reports_it() -> None:
     ran = sottovoce("testbed", "--agents", "1", "--cycles", "3", "--period", "0.05", "--json")
     assert ran.returncode == 0, ran.stderr
     assert document(ran.stdout)["agents"][0]["releases"] > 0

@@ -10,10 +10,10 @@ from tests.support.processes import running
 from tests.support.waiting import until
 
 LIMIT = 2**20
-MAX_A_RELEASE = 30 * (2 * 4096 + 24)  # bytes: the pages of a charge and of a release
+MAX_A_RELEASE = 30 * (2 * 4096 + 24)  # bytes: a charge's and a release's pages
 
 
-def test_a_ledger_that_writes_much_goes_slower(fleet: Fleet, tmp_path: Path) -> None:
+def test_a_ledger_over_its_write_allowance_slows_down(fleet: Fleet, tmp_path: Path) -> None:
     device = new_device(fleet, tmp_path / "a")
     device.configure(learner={"steps": 400, "period": 0.01}, ledger={"alone": True, "bytes_per_day": LIMIT})
     with running(device) as (agent,):
@@ -30,5 +30,5 @@ def test_a_ledger_that_writes_much_goes_slower(fleet: Fleet, tmp_path: Path) -> 
         charged = spending(device).charges
         assert agent.end() == 0
     with running(device) as (agent,):
-        until(lambda: spending(device).charges > charged, "a start begins at nothing")
+        until(lambda: spending(device).charges > charged, "the count restarts at zero")
         assert agent.end() == 0

@@ -18,26 +18,26 @@ from tests.support.processes import running
 from tests.support.sources import ROOT
 
 EXAMPLES = ROOT / "examples"
-PLENTY = {"privacy": {"epsilon": 100.0}}  # so that a few records are enough to learn from
+PLENTY = {"privacy": {"epsilon": 100.0}}  # a few records are enough to learn from
 
 
 @pytest.fixture
 def pair(fleet: Fleet, tmp_path: Path) -> list[Device]:
     devices = [new_device(fleet, tmp_path / name, seed=seed, epsilon=100.0) for seed, name in enumerate("ab")]
-    for one, other in (devices, devices[::-1]):
-        one.hold(*some_records(60, len(one.id))).configure([other.entry()], **PLENTY)
+    for item, other in (devices, devices[::-1]):
+        item.hold(*some_records(60, len(item.id))).configure([other.entry()], **PLENTY)
     return devices
 
 
 async def test_an_agent_runs_inside_a_program_and_its_model_predicts(pair: list[Device]) -> None:
     handled = signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT)
-    seen = []
+    observed = []
     with running(pair[1]):
         async with sottovoce.Agent.open(pair[0].config) as agent:
             with pytest.raises(sottovoce.DataError, match="no model yet"):
                 agent.predict(np.zeros((1, agent.config.data.features)))
             async for event in agent.events():
-                seen.append(event)
+                observed.append(event)
                 assert (signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT)) == handled
                 if event.releases >= 5 and agent.model is not None:
                     break
@@ -46,14 +46,14 @@ async def test_an_agent_runs_inside_a_program_and_its_model_predicts(pair: list[
             assert agent.status()["id"] == pair[0].id
             with pytest.raises(sottovoce.DataError, match="shape"):
                 agent.predict(features[0])
-    assert seen[0].kind == "ready"
-    assert {event.kind for event in seen[1:]} == {"cycle"}
+    assert observed[0].kind == "ready"
+    assert {event.kind for event in observed[1:]} == {"cycle"}
     assert not (pair[0].config.parent / "agent.sock").exists()
     spent = spending(pair[0]).releases
-    async with sottovoce.Agent.open(pair[0].config) as again:  # the same device continues with its ledger
-        events = again.events()
+    async with sottovoce.Agent.open(pair[0].config) as reopened:  # the same device continues with its ledger
+        events = reopened.events()
         assert (await anext(events)).kind == "ready"
-        again.stop()
+        reopened.stop()
         assert [event.kind async for event in events][-1] == "stopped"
     assert spending(pair[0]).releases >= spent >= 5
 
@@ -70,7 +70,7 @@ async def test_a_fault_ends_the_block_with_its_error(pair: list[Device]) -> None
         unopened.status()
 
 
-async def test_an_error_of_the_block_is_not_replaced_and_the_agent_ends(pair: list[Device]) -> None:
+async def test_an_error_in_the_block_is_not_replaced_and_the_agent_ends(pair: list[Device]) -> None:
     async def fails() -> None:
         async with sottovoce.Agent.open(pair[0].config):
             await asyncio.sleep(0)
@@ -78,7 +78,7 @@ async def test_an_error_of_the_block_is_not_replaced_and_the_agent_ends(pair: li
 
     with pytest.raises(ZeroDivisionError):
         await fails()
-    async with sottovoce.Agent.open(pair[0].config) as agent:  # nothing of the first one holds the ledger
+    async with sottovoce.Agent.open(pair[0].config) as agent:  # the first agent no longer has the ledger open
         assert (await anext(agent.events())).kind == "ready"
 
 
@@ -91,8 +91,8 @@ async def test_an_error_of_the_block_is_not_replaced_and_the_agent_ends(pair: li
         ("accuracy_against_epsilon", "majority 0."),
     ],
 )
-def test_an_example_runs(name: str, words: str, tmp_path: Path) -> None:
-    ended = subprocess.run(
+def test_each_example_runs(name: str, words: str, tmp_path: Path) -> None:
+    completed = subprocess.run(
         [sys.executable, EXAMPLES / f"{name}.py"],
         cwd=tmp_path,
         capture_output=True,
@@ -100,38 +100,38 @@ def test_an_example_runs(name: str, words: str, tmp_path: Path) -> None:
         check=False,
         timeout=300,
     )
-    assert ended.returncode == 0, ended.stderr
-    assert words in ended.stdout
+    assert completed.returncode == 0, completed.stderr
+    assert words in completed.stdout
     if name == "accuracy_against_epsilon":
         assert (tmp_path / "accuracy.png").stat().st_size > 5000
 
 
-def test_the_example_of_an_agent_runs(pair: list[Device]) -> None:
+def test_the_agent_example_runs(pair: list[Device]) -> None:
     with running(pair[1]):
-        ended = subprocess.run(
+        completed = subprocess.run(
             [sys.executable, EXAMPLES / "agent_in_a_program.py", pair[0].config],
             capture_output=True,
             text=True,
             check=False,
             timeout=100,
         )
-    assert ended.returncode == 0, ended.stderr
-    assert "ready cycle" in ended.stdout
-    assert "predicted [" in ended.stdout
+    assert completed.returncode == 0, completed.stderr
+    assert "ready cycle" in completed.stdout
+    assert "predicted [" in completed.stdout
 
 
 @pytest.mark.parametrize("name", ["accuracy_against_epsilon", "agent_in_a_program"])
-def test_a_researchers_and_an_integrators_task_take_twenty_lines(name: str) -> None:
+def test_a_researcher_s_and_an_integrator_s_task_take_twenty_lines(name: str) -> None:
     lines = (EXAMPLES / f"{name}.py").read_text(encoding="utf-8").splitlines()
     assert len([line for line in lines[1:] if line.strip()]) <= 20
 
 
 @pytest.mark.parametrize("notebook", sorted(EXAMPLES.glob("*.ipynb")), ids=lambda path: path.name)
-def test_every_cell_of_a_notebook_runs(notebook: Path, tmp_path: Path) -> None:
+def test_every_notebook_cell_runs(notebook: Path, tmp_path: Path) -> None:
     document = json.loads(notebook.read_text(encoding="utf-8"))
     cells = ["".join(cell["source"]) for cell in document["cells"] if cell["cell_type"] == "code"]
     assert len(cells) > 3
-    assert not any(cell.get("outputs") for cell in document["cells"]), "outputs are made, not kept"
+    assert not any(cell.get("outputs") for cell in document["cells"]), "outputs are generated, not stored"
     ran = subprocess.run(
         [sys.executable, "-c", "\n".join(cells)], cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False
     )

@@ -1,4 +1,4 @@
-"""Inspection of real devices: the doctor, the live view, the page; and the output of each after a kill."""
+"""Inspection of real devices: the doctor, the live view and the page, and their output after a kill."""
 
 import contextlib
 import json
@@ -21,41 +21,41 @@ from tests.support.waiting import PATIENCE, until
 
 @pytest.fixture(scope="module")
 def pair(fleet: Fleet, tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[AgentProcess]]:
-    """Two running devices that have learnt from one another."""
+    """Two running devices that have learnt from each other."""
     directory = tmp_path_factory.mktemp("look")
     devices = [new_device(fleet, directory / name) for name in ("kitchen", "cellar")]
-    for one, other in (devices, devices[::-1]):
-        one.configure([other.entry()], learner={"steps": 3}).records.chmod(0o600)
+    for item, other in (devices, devices[::-1]):
+        item.configure([other.entry()], learner={"steps": 3}).records.chmod(0o600)
     with running(*devices) as agents:
         for agent in agents:
-            until(lambda agent=agent: agent.status()["traffic"]["received"] > 0, "it has heard of its peer")  # type: ignore[misc]
+            until(lambda agent=agent: agent.status()["traffic"]["received"] > 0, "it knows its peer")  # type: ignore[misc]
         yield agents
 
 
-def _found(device: Device, code: int = 0) -> dict[str, list[dict[str, Any]]]:
-    ended = sottovoce("doctor", "--config", device.config, "--json")
-    assert ended.returncode == code, ended.stdout + ended.stderr
+def _run_doctor(device: Device, code: int = 0) -> dict[str, list[dict[str, Any]]]:
+    completed = sottovoce("doctor", "--config", device.config, "--json")
+    assert completed.returncode == code, completed.stdout + completed.stderr
     grouped: dict[str, list[dict[str, Any]]] = {}
-    for finding in document(ended.stdout)["findings"]:
+    for finding in document(completed.stdout)["findings"]:
         grouped.setdefault(finding["check"], []).append(finding)
     return grouped
 
 
-def _watched(arguments: list[object], words: str) -> tuple[int, str]:
-    """`sottovoce top` on a terminal, ended by Ctrl-C once it has shown `words`; its exit code and what it wrote."""
+def _watch_top(arguments: list[object], words: str) -> tuple[int, str]:
+    """Run `sottovoce top` on a terminal until it shows `words`, then send Ctrl-C; return its exit code and output."""
     ours, theirs = pty.openpty()
     command = [SOTTOVOCE, "top", *map(str, arguments)]
     environment = {**os.environ, "TERM": "xterm", "COLUMNS": "120", "LINES": "40"}
     process = subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=environment)
     os.close(theirs)
     os.set_blocking(ours, False)
-    said = b""
+    output = b""
 
     def heard() -> str:
-        nonlocal said
-        with contextlib.suppress(OSError):  # nothing yet, or it has ended
-            said += os.read(ours, 2**16)
-        return said.decode(errors="replace")
+        nonlocal output
+        with contextlib.suppress(OSError):  # no output yet, or the command has ended
+            output += os.read(ours, 2**16)
+        return output.decode(errors="replace")
 
     try:
         until(lambda: words in heard(), f"top shows {words}")
@@ -68,19 +68,19 @@ def _watched(arguments: list[object], words: str) -> tuple[int, str]:
         os.close(ours)
 
 
-def test_the_doctor_finds_two_running_devices_well(pair: list[AgentProcess]) -> None:
+def test_the_doctor_finds_no_fault_in_two_running_devices(pair: list[AgentProcess]) -> None:
     for agent in pair:
-        found = _found(agent.device)
-        bad = [one for check, ones in found.items() if check != "clock" for one in ones if one["level"] != "ok"]
-        assert not [one for one in bad if "the budget is spent" not in one["what"]], bad
-        assert "used by this device's agent" in found["listen"][0]["what"]
-        assert "belongs to this fleet" in found["peers"][0]["what"]
+        findings = _run_doctor(agent.device)
+        bad = [item for check, ones in findings.items() if check != "clock" for item in ones if item["level"] != "ok"]
+        assert not [item for item in bad if "the budget is spent" not in item["what"]], bad
+        assert "used by this device's agent" in findings["listen"][0]["what"]
+        assert "belongs to this fleet" in findings["peers"][0]["what"]
 
 
-def test_a_look_at_a_device(pair: list[AgentProcess]) -> None:
+def test_top_shows_a_device_once(pair: list[AgentProcess]) -> None:
     state = pair[0].device.state
-    ended = sottovoce("top", "--state", state, "--json", "--every", "0.3")
-    (device,) = document(ended.stdout)["devices"]
+    completed = sottovoce("top", "--state", state, "--json", "--every", "0.3")
+    (device,) = document(completed.stdout)["devices"]
     assert (device["id"], device["away"], device["sent_per_s"] is not None) == (pair[0].device.id, False, True)
     shown = sottovoce("top", "--config", pair[0].device.config, "--once", "--every", "0.1")
     assert shown.returncode == 0
@@ -88,40 +88,40 @@ def test_a_look_at_a_device(pair: list[AgentProcess]) -> None:
 
 
 def test_the_live_view_leaves_the_terminal_as_it_was(pair: list[AgentProcess]) -> None:
-    code, said = _watched(["--state", pair[0].device.state, "--every", "0.1"], pair[0].device.id)
+    code, output = _watch_top(["--state", pair[0].device.state, "--every", "0.1"], pair[0].device.id)
     assert code == ExitCode.INTERRUPTED
-    assert "\x1b[?1049h" in said
-    assert said.rindex("\x1b[?1049l") > said.rindex("\x1b[?1049h"), "the other screen is left"
-    assert "Traceback" not in said
+    assert "\x1b[?1049h" in output
+    assert output.rindex("\x1b[?1049l") > output.rindex("\x1b[?1049h"), "the alternate screen is closed"
+    assert "Traceback" not in output
 
 
-def test_the_page_of_a_device_that_runs(pair: list[AgentProcess], tmp_path: Path) -> None:
+def test_a_running_device_has_a_page(pair: list[AgentProcess], tmp_path: Path) -> None:
     out = tmp_path / "kitchen.html"
-    ended = sottovoce("report", "--state", pair[0].device.state, "--out", out)
-    assert ended.returncode == 0, ended.stderr
+    completed = sottovoce("report", "--state", pair[0].device.state, "--out", out)
+    assert completed.returncode == 0, completed.stderr
     page = out.read_text()
     assert "3 charges" in page
     assert "0 of which cannot be reached" in page
 
 
-def test_a_device_that_is_killed_is_away(pair: list[AgentProcess]) -> None:
+def test_a_killed_device_is_shown_as_away(pair: list[AgentProcess]) -> None:
     kitchen, cellar = pair
     cellar.process.send_signal(signal.SIGKILL)
     cellar.ended()
-    shown = sottovoce("top", "--state", cellar.device.state, "--once", "--every", "0.1")
-    assert (shown.returncode, "away" in shown.stdout) == (0, True), shown.stderr
-    found = _found(cellar.device)
-    assert "the agent's socket exists" in found["agent"][0]["what"]
-    assert "free" in found["listen"][0]["what"]
-    found = _found(kitchen.device, ExitCode.NETWORK)
-    assert found["peers"][0]["what"].endswith("nothing listens there")
-    with AgentProcess(cellar.device) as again:
-        again.ready()
-        assert _found(cellar.device)["listen"][0]["level"] == "ok", "the doctor has taken nothing from it"
-        assert again.end() == 0
+    completed = sottovoce("top", "--state", cellar.device.state, "--once", "--every", "0.1")
+    assert (completed.returncode, "away" in completed.stdout) == (0, True), completed.stderr
+    findings = _run_doctor(cellar.device)
+    assert "the agent's socket exists" in findings["agent"][0]["what"]
+    assert "free" in findings["listen"][0]["what"]
+    findings = _run_doctor(kitchen.device, ExitCode.NETWORK)
+    assert findings["peers"][0]["what"].endswith("nothing listens there")
+    with AgentProcess(cellar.device) as restarted:
+        restarted.ready()
+        assert _run_doctor(cellar.device)["listen"][0]["level"] == "ok", "the doctor has not changed it"
+        assert restarted.end() == 0
 
 
-def test_a_testbed_that_runs_is_watched_and_its_report_is_made_a_page(tmp_path: Path) -> None:
+def test_a_running_testbed_is_watched_and_its_report_becomes_a_page(tmp_path: Path) -> None:
     kept, report = tmp_path / "kept", tmp_path / "run.json"
     command = [SOTTOVOCE, "testbed", "--agents", "2", "--cycles", "12", "--period", "0.3", "--data", "breast-cancer"]
     command += ["--set", f"testbed.directory={kept}", "--report", str(report)]

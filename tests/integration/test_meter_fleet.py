@@ -20,7 +20,7 @@ from sottovoce.vault import Ledger
 
 from tests.support.devices import free_port
 from tests.support.home import GLOW, Bystander
-from tests.support.loads import half_hours
+from tests.support.loads import draw_half_hours
 from tests.support.mosquitto import Broker
 from tests.support.processes import SOTTOVOCE
 from tests.support.shifted_clock import ShiftedClock
@@ -32,7 +32,7 @@ HALF_HOUR, DAYS = 1800, 6
 
 
 class Street:
-    """Three homes by the page's commands, with ports, a first day and a period that a test can wait for."""
+    """Three homes set up with the page's commands, with ports, a first day and a period that suit a test."""
 
     def __init__(self, directory: Path, clock: ShiftedClock, broker: Broker, first: int) -> None:
         self.directory, self.clock, self.first = directory, clock, first
@@ -45,7 +45,7 @@ class Street:
             self.run(join.replace("home=elm-1 port=7411", f"home={home} port={self._ports[home]}"))
 
     def run(self, commands: str) -> str:
-        """Run commands of the page, all of which must succeed."""
+        """Run commands from the page, all of which must succeed."""
         day = datetime.fromtimestamp(self.first * DAY, UTC).date().isoformat()
         commands = commands.replace("2026-11-25", day).replace("127.0.0.1:1883", f"127.0.0.1:{self._broker.port}")
         commands = commands.replace('model = "ridge"', 'model = "ridge"\nperiod = 0.2')
@@ -54,15 +54,15 @@ class Street:
             commands = commands.replace(f"127.0.0.1:741{number}", f"127.0.0.1:{self._ports[home]}")
         path = f"PATH={Path(SOTTOVOCE).parent}:$PATH"
         command = [*self.clock.within, "bash", "-euc", f"{path}\n{commands}"]
-        ended = subprocess.run(
+        completed = subprocess.run(
             command, cwd=self.directory, capture_output=True, text=True, timeout=PATIENCE, check=False
         )
-        assert ended.returncode == 0, f"{commands}\n{ended.stdout}{ended.stderr}"
-        assert "error" not in ended.stderr
-        return ended.stdout
+        assert completed.returncode == 0, f"{commands}\n{completed.stdout}{completed.stderr}"
+        assert "error" not in completed.stderr
+        return completed.stdout
 
     def start(self, what: str, home: str) -> subprocess.Popen[bytes]:
-        """Start `feed` or `agent` by the command on the page."""
+        """Start `feed` or `agent` with the command on the page."""
         command = [*self.clock.within, SOTTOVOCE, what, "run", "--config", f"{home}.toml"]
         with (self.directory / f"{home}.{what}.log").open("ab") as log:
             return subprocess.Popen(command, cwd=self.directory, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
@@ -78,7 +78,7 @@ class Street:
         until(lambda: self.status(home)["steps_done"] == steps, f"{steps} steps; it said:\n{self.logs()}")
 
     def finds(self, home: str, others: int) -> None:
-        """While the clock stands still: a jump of half an hour is as long as a device is remembered."""
+        """Check while the clock stands still: a jump of half an hour is as long as a device is remembered."""
         until(lambda: len(self.status(home)["peers"]) == others, f"{others} peers; it said:\n{self.logs()}")
 
     def says(self, words: str) -> None:
@@ -108,19 +108,19 @@ def street(tmp_path: Path) -> Iterator[Street]:
 
 
 def reading(number: int, wh: int) -> str:
-    """The message of the display at the end of a half hour."""
+    """Return the display's message at the end of a half hour."""
     time = datetime.fromtimestamp(number * HALF_HOUR, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     return json.dumps({"electricitymeter": {"timestamp": time, "energy": {"import": {"cumulative": wh / 1000}}}})
 
 
 @pytest.mark.timeout(300)
-def test_three_homes_come_by_the_page_from_nothing_to_their_sixth_day(street: Street) -> None:
-    counted = 4_000_000 + np.cumsum(half_hours(1, DAYS, 1, missing=0.0)[0].astype(int))
+def test_three_homes_follow_the_page_to_their_sixth_day(street: Street) -> None:
+    counted = 4_000_000 + np.cumsum(draw_half_hours(1, DAYS, 1, missing=0.0)[0].astype(int))
     steps = {1: 0} | {day: 24 + day - 2 for day in range(2, DAYS + 1)}
     with ExitStack() as stack:
         bystander = stack.enter_context(Bystander(street._broker))
         running = []
-        for what in ("feed", "agent"):  # an agent ends where a feed has not begun its file
+        for what in ("feed", "agent"):  # an agent ends if its feed has not created its file
             for home in HOMES:
                 process = street.start(what, home)
                 running.append((what, process))
@@ -130,7 +130,7 @@ def test_three_homes_come_by_the_page_from_nothing_to_their_sixth_day(street: St
                 until((street.directory / f"{home}.windows.db").exists, "the feed has a file")
         street.says("ready broker=")
         bystander.publish(GLOW, reading(street.first * 48, int(counted[0])))
-        bystander.publish(GLOW, "garbage")  # a first reading completes no window; what is refused after it is logged
+        bystander.publish(GLOW, "garbage")  # a first reading completes no window; later refusals are logged
         street.says("reading-refused meter=house reason=malformed")
         for day in range(1, DAYS + 1):
             for home in HOMES:
@@ -155,7 +155,7 @@ def test_three_homes_come_by_the_page_from_nothing_to_their_sixth_day(street: St
         ledger = Ledger.read(street.directory / home / "ledger.db")
         assert ledger.own_budget.words == "ε = 2, δ = 1e-05, window level, add-remove"
         assert ledger.epsilon_spent(Units(((street.first + DAYS - 1, street.first + 400),))) == 0, (
-            "no day ahead has paid"
+            "no future day has been charged"
         )
         ledger.close()
     assert "Traceback" not in street.logs()

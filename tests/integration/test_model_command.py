@@ -10,7 +10,7 @@ import pytest
 from sottovoce.identity import Fleet
 from sottovoce.kernels.onnx.runtime import onnxruntime
 
-from tests.support.command import here
+from tests.support.command import run_here
 from tests.support.devices import CLASSES, FEATURES, Device, accuracy, new_device, some_records
 from tests.support.forward_models import cnn, run
 from tests.support.processes import document, running, sottovoce
@@ -45,19 +45,19 @@ def test_set(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 @pytest.fixture(scope="module")
-def stopped(fleet: Fleet, tmp_path_factory: pytest.TempPathFactory) -> tuple[Device, dict[str, str], list[int]]:
-    """A device that has learnt and was stopped, what it was exported as while it ran, and what it predicted then."""
+def stopped_device(fleet: Fleet, tmp_path_factory: pytest.TempPathFactory) -> tuple[Device, dict[str, str], list[int]]:
+    """A stopped device that has learnt, its export while it ran, and its predictions then."""
     directory = tmp_path_factory.mktemp("model")
     device = new_device(fleet, directory / "a", records=200).configure(learner={"steps": 10})
     features, _ = some_records(20, 5)
     with running(device) as (agent,):
         until(lambda: agent.status()["steps_done"] == 10, "it has learnt")
-        until(lambda: len({tuple(agent.model()) for _ in range(2)}) == 1, "it has settled")
+        until(lambda: len({tuple(agent.model()) for _ in range(2)}) == 1, "its model no longer changes")
         exported = {}
         for kind, suffix in (("onnx", "onnx"), ("sklearn", "json")):
             out = directory / f"running.{suffix}"
-            said = sottovoce("model", "export", "--state", device.state, "--format", kind, "--out", out)
-            assert said.returncode == 0, said.stderr
+            completed = sottovoce("model", "export", "--state", device.state, "--format", kind, "--out", out)
+            assert completed.returncode == 0, completed.stderr
             exported[kind] = str(out)
         answer = _asked_as_documented(device.state / "agent.sock", features.tolist())
         assert agent.end(signal.SIGTERM) == 0
@@ -69,123 +69,127 @@ def _asked_as_documented(path: Path, rows: list[list[float]]) -> dict[str, list[
         connection.connect(str(path))
         connection.sendall(json.dumps({"predict": rows}).encode() + b"\n")
         with connection.makefile() as lines:
-            found: dict[str, list[int]] = json.loads(lines.readline())
-            return found
+            result: dict[str, list[int]] = json.loads(lines.readline())
+            return result
 
 
-def test_what_a_running_agent_predicts_is_what_its_export_predicts(
-    stopped: tuple[Device, dict[str, str], list[int]],
+def test_a_running_agent_and_its_export_predict_the_same(
+    stopped_device: tuple[Device, dict[str, str], list[int]],
 ) -> None:
-    _, exported, labels = stopped
+    _, exported, labels = stopped_device
     features, _ = some_records(20, 5)
     session = onnxruntime().InferenceSession(exported["onnx"], providers=["CPUExecutionProvider"])
     assert session.run(["predictions"], {"features": features.astype(np.float32)})[0].tolist() == labels
-    said = json.loads(session.get_modelmeta().custom_metadata_map["sottovoce.export"])
-    assert (said["learner"], said["model"], said["classes"]) == ("clipd2p", "softmax", CLASSES)
-    assert said["transform_included"] is True
-    assert (said["privacy"]["status"], said["privacy"]["epsilon"]) == ("proved", 2.0)
-    assert 0 < said["privacy"]["spent_epsilon"] <= 2.0
+    document = json.loads(session.get_modelmeta().custom_metadata_map["sottovoce.export"])
+    assert (document["learner"], document["model"], document["classes"]) == ("clipd2p", "softmax", CLASSES)
+    assert document["transform_included"] is True
+    assert (document["privacy"]["status"], document["privacy"]["epsilon"]) == ("proved", 2.0)
+    assert 0 < document["privacy"]["spent_epsilon"] <= 2.0
 
 
 def test_a_stopped_agent_has_the_same_model(
-    stopped: tuple[Device, dict[str, str], list[int]], tmp_path: Path, test_set: str
+    stopped_device: tuple[Device, dict[str, str], list[int]], tmp_path: Path, test_set: str
 ) -> None:
-    device, exported, _ = stopped
+    device, exported, _ = stopped_device
     out = tmp_path / "stopped.json"
-    ended = here(
+    completed = run_here(
         "model", "export", "--state", device.state, "--config", device.config, "--format", "sklearn", "--out", out
     )
-    assert ended.code == 0, ended.err
+    assert completed.code == 0, completed.err
     one, other = json.loads(out.read_text()), json.loads(Path(exported["sklearn"]).read_text())
     assert one["coef_"] == other["coef_"]
     statement = {key: value for key, value in other["description"]["privacy"].items() if key != "exhausted"}
     assert one["description"]["privacy"] == statement
-    by_state = here(
+    by_state = run_here(
         "model", "predict", "--state", device.state, "--config", device.config, "--data", test_set, "--json"
     )
-    by_file = here("model", "predict", "--model", exported["onnx"], "--data", test_set, "--json", "--score")
+    by_file = run_here("model", "predict", "--model", exported["onnx"], "--data", test_set, "--json", "--score")
     assert by_state.code == by_file.code == 0, by_state.err + by_file.err
-    told = document(by_file.out)
-    assert document(by_state.out)["predictions"] == told["predictions"]
-    assert told["accuracy"] > 0.9
+    report = document(by_file.out)
+    assert document(by_state.out)["predictions"] == report["predictions"]
+    assert report["accuracy"] > 0.9
 
 
 def test_a_stopped_agent_needs_its_configuration(
-    stopped: tuple[Device, dict[str, str], list[int]], tmp_path: Path
+    stopped_device: tuple[Device, dict[str, str], list[int]], tmp_path: Path
 ) -> None:
-    device, _, _ = stopped
-    ended = here("model", "export", "--state", device.state, "--out", tmp_path / "x.onnx")
-    assert (ended.code, "or use --config FILE" in ended.err) == (2, True)
-    other = here("model", "export", "--state", tmp_path, "--config", device.config, "--out", tmp_path / "x.onnx")
+    device, _, _ = stopped_device
+    completed = run_here("model", "export", "--state", device.state, "--out", tmp_path / "x.onnx")
+    assert (completed.code, "or use --config FILE" in completed.err) == (2, True)
+    other = run_here("model", "export", "--state", tmp_path, "--config", device.config, "--out", tmp_path / "x.onnx")
     assert (other.code, "use the same directory in both" in other.err) == (2, True)
     assert [*tmp_path.iterdir()] == []
 
 
-def test_a_running_agent_predicts_for_the_command(fleet: Fleet, tmp_path: Path, test_set: str) -> None:
+def test_the_command_predicts_with_a_running_agent(fleet: Fleet, tmp_path: Path, test_set: str) -> None:
     device = new_device(fleet, tmp_path / "a", records=200).configure(learner={"steps": 10})
     with running(device) as (agent,):
         until(lambda: agent.status()["steps_done"] == 10, "it has learnt")
         out = tmp_path / "labels"
-        said = sottovoce("model", "predict", "--state", device.state, "--data", test_set, "--out", out)
+        completed = sottovoce("model", "predict", "--state", device.state, "--data", test_set, "--out", out)
         assert out.stat().st_mode & 0o777 == 0o600
-        assert (said.returncode, said.stdout) == (0, ""), said.stderr
+        assert (completed.returncode, completed.stdout) == (0, ""), completed.stderr
         assert len(out.read_text().split()) == 400
         scored = sottovoce("model", "predict", "--state", device.state, "--data", test_set, "--score")
         assert float(scored.stdout.removeprefix("accuracy")) == pytest.approx(accuracy(agent.model()), abs=0.1)
 
 
-def test_a_declaration_becomes_a_graph_that_this_machine_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_declaration_becomes_a_graph_that_runs_on_this_machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     Path("small.toml").write_text(DECLARATION)
-    told = document(here("model", "build", "small.toml", "--json").out)
-    assert (told["name"], told["parameters"], told["file"]) == ("small", 2 * 9 + 2 + 32 * 3 + 3, "small.onnx")
-    shown = document(here("model", "show", "small.onnx", "--json").out)
-    assert (shown["sha256"], shown["size"], shown["chunk"]) == (told["sha256"], told["parameters"], told["chunk"])
-    assert shown["runs_here"].startswith("yes")
-    assert shown["as_declared"] is True
-    words = here("model", "build", "small.toml", "--name", "other").out
-    assert (
-        f'graphs = ["{document(here("model", "build", "small.toml", "--name", "other", "--json").out)["graphs"][0]}"]'
-        in words
+    report = document(run_here("model", "build", "small.toml", "--json").out)
+    assert (report["name"], report["parameters"], report["file"]) == ("small", 2 * 9 + 2 + 32 * 3 + 3, "small.onnx")
+    output = document(run_here("model", "show", "small.onnx", "--json").out)
+    assert (output["sha256"], output["size"], output["chunk"]) == (
+        report["sha256"],
+        report["parameters"],
+        report["chunk"],
     )
+    assert output["runs_here"].startswith("yes")
+    assert output["as_declared"] is True
+    words = run_here("model", "build", "small.toml", "--name", "other").out
+    built = document(run_here("model", "build", "small.toml", "--name", "other", "--json").out)
+    assert f'graphs = ["{built["graphs"][0]}"]' in words
     assert sorted(path.name for path in tmp_path.iterdir()) == ["other.onnx", "small.onnx", "small.toml"]
 
 
-def test_another_program_s_model_becomes_a_graph_and_its_weights(tmp_path: Path) -> None:
+def test_another_program_s_model_becomes_a_graph_and_weights(tmp_path: Path) -> None:
     source, out, weights = tmp_path / "Their Model.onnx", tmp_path / "graph.onnx", tmp_path / "weights.npz"
     source.write_bytes(cnn().SerializeToString())
-    ended = here("model", "build", source, "--out", out, "--parameters", weights, "--json")
-    assert ended.code == 0, ended.err
-    assert document(ended.out)["name"] == "their-model"
+    completed = run_here("model", "build", source, "--out", out, "--parameters", weights, "--json")
+    assert completed.code == 0, completed.err
+    assert document(completed.out)["name"] == "their-model"
     x = np.random.default_rng(0).normal(size=(4, 1, 6, 6)).astype(np.float32)
     with np.load(weights) as archive:
-        kept = {**archive}
+        stored = {**archive}
     runtime = onnxruntime().InferenceSession(str(out), providers=["CPUExecutionProvider"])
     inputs = {
-        "parameters": kept["parameters"].astype(np.float32),
+        "parameters": stored["parameters"].astype(np.float32),
         "features": x.reshape(4, -1),
         "labels": np.zeros(4, dtype=np.int64),
         "mask": np.ones(4, dtype=bool),
         "clip": np.array(1.0),
     }
     assert runtime.run(["predictions"], inputs)[0].tolist() == run(cnn(), x).argmax(axis=1).tolist()
-    assert kept["conv1.weight"].shape == (4, 1, 3, 3)
+    assert stored["conv1.weight"].shape == (4, 1, 3, 3)
 
 
-def test_another_program_s_model_predicts_and_is_scored_by_what_it_predicts(tmp_path: Path) -> None:
+def test_another_program_s_model_predicts_and_is_scored(tmp_path: Path) -> None:
     file, data = tmp_path / "model.onnx", tmp_path / "data.npz"
     file.write_bytes(cnn().SerializeToString())
     x = np.random.default_rng(0).normal(size=(300, 36))
     labels = run(cnn(), x.reshape(300, 1, 6, 6)).argmax(axis=1)
     np.savez(data, X=x, y=labels, classes=np.array(3))
-    assert here("model", "predict", "--model", file, "--data", f"npz:{data}", "--score").out == "accuracy     1\n"
-    lines = here("model", "predict", "--model", file, "--data", f"npz:{data}").out.split()
+    assert run_here("model", "predict", "--model", file, "--data", f"npz:{data}", "--score").out == "accuracy     1\n"
+    lines = run_here("model", "predict", "--model", file, "--data", f"npz:{data}").out.split()
     assert lines == [str(label) for label in labels]
     np.savez(data, X=x[:, 1:], y=labels, classes=np.array(3))
-    other = here("model", "predict", "--model", file, "--data", f"npz:{data}")
+    other = run_here("model", "predict", "--model", file, "--data", f"npz:{data}")
     assert (other.code, "cannot process these records, which have 35 features each" in other.err) == (3, True)
     np.savez(data, X=np.hstack([x, x[:, :1]]), y=labels * 0, classes=np.array(1))
-    numbers = here("model", "predict", "--model", file, "--data", f"npz:{data}", "--score")
+    numbers = run_here("model", "predict", "--model", file, "--data", f"npz:{data}", "--score")
     assert (numbers.code, "no targets for these predictions" in numbers.err) == (4, True)
 
 
@@ -199,19 +203,17 @@ def test_another_program_s_model_predicts_and_is_scored_by_what_it_predicts(tmp_
         ("bad.json", "{}", 2, "specify a .toml declaration"),
     ],
 )
-def test_nothing_is_written_where_nothing_can_be_built(
-    tmp_path: Path, name: str, content: str, code: int, words: str
-) -> None:
+def test_nothing_is_written_if_the_build_fails(tmp_path: Path, name: str, content: str, code: int, words: str) -> None:
     source = tmp_path / name
     source.write_text(content)
-    ended = here("model", "build", source, "--out", tmp_path / "out.onnx")
-    assert (ended.code, words in ended.err) == (code, True), ended.err
-    assert ended.err.count("\n") == 1
+    completed = run_here("model", "build", source, "--out", tmp_path / "out.onnx")
+    assert (completed.code, words in completed.err) == (code, True), completed.err
+    assert completed.err.count("\n") == 1
     assert [*tmp_path.iterdir()] == [source]
 
 
-def test_without_the_extra_one_clear_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_extra_is_one_clear_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "small.toml").write_text(DECLARATION)
     monkeypatch.setattr("sottovoce_lab.cli.model_files.find_spec", lambda name: None)
-    ended = here("model", "build", tmp_path / "small.toml")
-    assert (ended.code, "pip install 'sottovoce[models]'" in ended.err) == (3, True)
+    completed = run_here("model", "build", tmp_path / "small.toml")
+    assert (completed.code, "pip install 'sottovoce[models]'" in completed.err) == (3, True)

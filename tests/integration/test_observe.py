@@ -1,4 +1,4 @@
-"""Monitoring of a real agent: its metrics, the queries of alerts and panels, and its behaviour under queries."""
+"""Monitoring a real agent: its metrics, the queries in alerts and panels, and its behaviour under load."""
 
 import json
 import signal
@@ -23,7 +23,7 @@ from tests.support.waiting import until
 SYNTHETIC = {"up": set[str](), "ALERTS": {"alertstate", "alertname", "severity"}}
 """Metrics that Prometheus itself adds, with their labels."""
 
-# `sottovoce agent run` whose core gets stuck once a file is there.
+# `sottovoce agent run` whose core hangs once a file exists
 _STUCK = """
 import sys, threading
 from pathlib import Path
@@ -42,24 +42,24 @@ main()
 
 
 def checks(port: int, path: str) -> dict[str, Any]:
-    """The findings on a health page."""
-    found: dict[str, Any] = json.loads(get(port, path)[1])["checks"]
-    return found
+    """Return a health page's findings."""
+    result: dict[str, Any] = json.loads(get(port, path)[1])["checks"]
+    return result
 
 
 def samples(port: int) -> dict[str, list[tuple[dict[str, str], float]]]:
-    """The labels and values exported now, by metric."""
-    found: dict[str, list[tuple[dict[str, str], float]]] = {}
+    """Return the currently exported labels and values, by metric."""
+    results: dict[str, list[tuple[dict[str, str], float]]] = {}
     for family in text_string_to_metric_families(get(port, "/metrics")[1]):
-        for one in family.samples:
-            found.setdefault(one.name, []).append((one.labels, one.value))
-    return found
+        for sample in family.samples:
+            results.setdefault(sample.name, []).append((sample.labels, sample.value))
+    return results
 
 
 def value(port: int, metric: str) -> float:
-    """The value of a metric without labels."""
-    ((_, found),) = samples(port)[metric]
-    return found
+    """Return the value of a metric without labels."""
+    ((_, result),) = samples(port)[metric]
+    return result
 
 
 def configured(device: Device, peer: Device, **observe: object) -> Device:
@@ -72,28 +72,28 @@ def configured(device: Device, peer: Device, **observe: object) -> Device:
 
 
 @pytest.fixture(scope="module")
-def watched(fleet: Fleet, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[AgentProcess, int]]:
-    """An agent that has learnt and received, and the port at which it is watched."""
+def monitored_agent(fleet: Fleet, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[AgentProcess, int]]:
+    """An agent that has learnt and received, and its monitoring port."""
     directory, port = tmp_path_factory.mktemp("watched"), free_port()
     one, other = (new_device(fleet, directory / name) for name in ("one", "other"))
     configured(one, other, metrics=f"127.0.0.1:{port}")
     configured(other, one)
     with running(one, other) as (agent, _):
-        until(lambda: value(port, "sottovoce_learner_steps_done") == 5, "it has done its steps")
-        until(lambda: value(port, "sottovoce_messages_received_total") > 0, "it has received something")
+        until(lambda: value(port, "sottovoce_learner_steps_done") == 5, "it has completed its steps")
+        until(lambda: value(port, "sottovoce_messages_received_total") > 0, "it has received a message")
         yield agent, port
 
 
-def test_every_metric_of_the_catalogue_is_exported_and_none_besides(watched: tuple[AgentProcess, int]) -> None:
-    exported = samples(watched[1])
+def test_exactly_the_documented_metrics_are_exported(monitored_agent: tuple[AgentProcess, int]) -> None:
+    exported = samples(monitored_agent[1])
     assert set(exported) == set(CATALOGUE)
     for name, found in exported.items():
         label = CATALOGUE[name].label
         assert all(set(labels) == ({label} if label else set()) for labels, _ in found), name
 
 
-def test_every_metric_and_label_of_alerts_and_panels_is_exported(watched: tuple[AgentProcess, int]) -> None:
-    exported = samples(watched[1])
+def test_every_metric_and_label_in_alerts_and_panels_is_exported(monitored_agent: tuple[AgentProcess, int]) -> None:
+    exported = samples(monitored_agent[1])
     assert len(expressions()) > 40
     for expression in expressions():
         labels = set(TARGET_LABELS)
@@ -109,61 +109,65 @@ def test_every_metric_and_label_of_alerts_and_panels_is_exported(watched: tuple[
         assert expression.grouped | expression.shown <= labels, expression.where
 
 
-def test_what_is_exported_agrees_with_the_status(watched: tuple[AgentProcess, int]) -> None:
-    agent, port = watched
+def test_exported_values_agree_with_the_status(monitored_agent: tuple[AgentProcess, int]) -> None:
+    agent, port = monitored_agent
     status = agent.status()
     assert value(port, "sottovoce_privacy_epsilon_spent") == status["privacy"]["spent_epsilon"]
     assert value(port, "sottovoce_privacy_epsilon_limit") == 2.0
     assert value(port, "sottovoce_privacy_charges_total") == status["privacy"]["charges"] == 5
     assert value(port, "sottovoce_peers_known") == 1
     sent = status["traffic"]["messages"]
-    until(lambda: value(port, "sottovoce_messages_sent_total") >= sent > 0, "what was kept for a second is read again")
+    until(
+        lambda: value(port, "sottovoce_messages_sent_total") >= sent > 0, "the cached page is refreshed after a second"
+    )
     assert value(port, "sottovoce_ledger_bytes") > 4096
 
 
-def test_nothing_is_told_of_who_the_peers_are(watched: tuple[AgentProcess, int]) -> None:
-    agent, port = watched
+def test_metrics_do_not_identify_peers(monitored_agent: tuple[AgentProcess, int]) -> None:
+    agent, port = monitored_agent
     text = get(port, "/metrics")[1] + get(port, "/readyz")[1] + get(port, "/livez")[1]
     (peer,) = agent.status()["peers"]
     assert peer["id"] not in text
     assert peer["address"] not in text
 
 
-def test_it_lives_and_is_ready(watched: tuple[AgentProcess, int]) -> None:
-    _, port = watched
+def test_the_agent_is_live_and_ready(monitored_agent: tuple[AgentProcess, int]) -> None:
+    _, port = monitored_agent
     assert get(port, "/livez")[0] == get(port, "/readyz")[0] == 200
     assert checks(port, "/livez") == {"loop": "ok", "core": "ok"}
     assert checks(port, "/readyz") == {"identity": "ok", "ledger": "ok", "transport": "ok"}
 
 
-def test_many_who_ask_at_once_are_all_answered_and_it_goes_on_learning(watched: tuple[AgentProcess, int]) -> None:
-    _, port = watched
+def test_many_simultaneous_requests_are_answered_while_the_agent_learns(
+    monitored_agent: tuple[AgentProcess, int],
+) -> None:
+    _, port = monitored_agent
     before = value(port, "sottovoce_learner_cycles_total")
     with ThreadPoolExecutor(12) as threads:
         answers = list(threads.map(lambda path: get(port, path)[0], ["/metrics", "/livez", "/readyz", "/no"] * 60))
     assert (answers.count(200), answers.count(404)) == (180, 60)
-    until(lambda: value(port, "sottovoce_learner_cycles_total") > before, "it goes on")
+    until(lambda: value(port, "sottovoce_learner_cycles_total") > before, "it continues")
 
 
 @pytest.mark.parametrize("sent", [b"", b"\x00" * 20, b"GET /metrics HTTP/1.1\r\n", b"A" * 100_000, b"\r\n\r\n"])
-def test_whatever_is_sent_it_goes_on(watched: tuple[AgentProcess, int], sent: bytes) -> None:
-    _, port = watched
+def test_the_agent_continues_whatever_input_it_receives(monitored_agent: tuple[AgentProcess, int], sent: bytes) -> None:
+    _, port = monitored_agent
     with socket.create_connection(("127.0.0.1", port)) as connection:
         try:
             connection.sendall(sent)
         except OSError:
-            assert len(sent) > 8192, "only who sends without end is cut off"
+            assert len(sent) > 8192, "only an endless sender is disconnected"
     assert get(port, "/livez")[0] == 200
 
 
-def test_a_stuck_core_does_not_live_and_metrics_still_say_so(fleet: Fleet, tmp_path: Path) -> None:
+def test_an_agent_with_a_stuck_core_is_not_live_and_metrics_show_it(fleet: Fleet, tmp_path: Path) -> None:
     device, port, sign = new_device(fleet, tmp_path / "a"), free_port(), tmp_path / "stuck"
     device.configure([], learner={"period": 0.1, "steps": 5}, observe={"metrics": f"127.0.0.1:{port}"})
     process = subprocess.Popen([sys.executable, "-c", _STUCK, device.config, sign], stderr=subprocess.DEVNULL)
     try:
-        until(lambda: _answers(port) and get(port, "/livez")[0] == 200, "it lives")
+        until(lambda: _answers(port) and get(port, "/livez")[0] == 200, "it is alive")
         sign.touch()
-        status, body = until(lambda: _unhealthy(port), "it does not live any more") or (0, "")
+        status, body = until(lambda: _unhealthy(port), "it is no longer alive") or (0, "")
         assert (status, json.loads(body)["checks"]) == (
             503,
             {"loop": "ok", "core": "the core has not responded for 5 s"},
@@ -187,7 +191,7 @@ def _unhealthy(port: int) -> tuple[int, str] | None:
     return answer if answer[0] != 200 else None
 
 
-def test_an_address_in_use_stops_it_with_the_remedy(fleet: Fleet, tmp_path: Path) -> None:
+def test_an_address_in_use_stops_the_agent_with_a_remedy(fleet: Fleet, tmp_path: Path) -> None:
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))
         other.listen()
@@ -198,7 +202,7 @@ def test_an_address_in_use_stops_it_with_the_remedy(fleet: Fleet, tmp_path: Path
             assert "address already in use: stop the program that uses it" in agent.log()
 
 
-def test_others_are_not_told_of_memory_and_it_stops_cleanly_while_watched(fleet: Fleet, tmp_path: Path) -> None:
+def test_other_machines_do_not_see_memory_and_the_agent_stops_cleanly(fleet: Fleet, tmp_path: Path) -> None:
     port = free_port()
     device = new_device(fleet, tmp_path / "a")
     device.configure(

@@ -1,4 +1,4 @@
-"""Devices of one fleet that learn different tasks: they remain peers, and no model crosses."""
+"""Devices in one fleet with different tasks: they remain peers, and exchange no models."""
 
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from tests.support.waiting import until
 
 NAMED = {"columns": ["a", "b", "c", "d"], "labels": ["x", "y", "z"]}
 BASE: dict[str, dict[str, Any]] = {"data": {"bounds": [0.0, 1.0], **NAMED}, "learner": {}}
-ASKED_AGAIN = 200.0  # seconds: who could not be asked for its document is asked when it next tells its ledger head
+ASKED_AGAIN = 200.0  # seconds: a device whose document is still unknown is asked when it next sends its ledger head
 GROUPS: dict[str, tuple[str, dict[str, dict[str, Any]]]] = {
     "base": ("", {}),
     "bounds": ("data.bounds [[0.0],[1000.0]] where", {"data": {"bounds": [0.0, 1000.0]}}),
@@ -31,52 +31,56 @@ def configured(device: Device, others: list[Device], changes: dict[str, dict[str
 
 @pytest.fixture(scope="module")
 def groups(fleet: Fleet, tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Device]]:
-    """Two devices of each group, all of which list all others."""
+    """Two devices in each group, each listing all others."""
     directory = tmp_path_factory.mktemp("tasks")
-    made = {
+    created = {
         name: [new_device(fleet, directory / f"{name}-{i}", seed=i, epsilon=100.0) for i in range(2)] for name in GROUPS
     }
-    everybody = [device for devices in made.values() for device in devices]
-    for name, devices in made.items():
+    everybody = [device for devices in created.values() for device in devices]
+    for name, devices in created.items():
         for device in devices:
             configured(device, everybody, GROUPS[name][1])
-    return made
+    return created
 
 
-def apart(agent: AgentProcess) -> list[tuple[str, int]]:
-    """For each other task, what differs, and how many devices have it."""
+def other_tasks(agent: AgentProcess) -> list[tuple[str, int]]:
+    """Return, for each other task, the differences and the number of devices."""
     return [("; ".join(other["differences"]), other["devices"]) for other in agent.status()["task"]["others"]]
 
 
 def strangers(agent: AgentProcess) -> int:
-    """How many devices have another task."""
-    return sum(devices for _, devices in apart(agent))
+    """Return the number of devices with another task."""
+    return sum(devices for _, devices in other_tasks(agent))
 
 
 @pytest.mark.timeout(900)
-def test_no_model_crosses_and_everybody_says_what_differs(groups: dict[str, list[Device]]) -> None:
+def test_no_model_crosses_and_every_device_reports_the_differences(groups: dict[str, list[Device]]) -> None:
     devices = [device for group in groups.values() for device in group]
     with running(*devices) as agents:
         by_id = {agent.device.id: agent for agent in agents}
         for agent in agents:
-            until(lambda agent=agent: agent.status()["state"] == "mixing", "every private step is done")  # type: ignore[misc]
+            until(lambda agent=agent: agent.status()["state"] == "mixing", "every private step is complete")  # type: ignore[misc]
         base = by_id[groups["base"][0].id]
-        until(lambda: [devices for _, devices in apart(base)] == [2, 2, 2, 2], "it knows of all others", ASKED_AGAIN)
+        until(
+            lambda: [devices for _, devices in other_tasks(base)] == [2, 2, 2, 2],
+            "it knows all other devices",
+            ASKED_AGAIN,
+        )
         for name, (said, _) in GROUPS.items():
             if said:
                 until(
-                    lambda said=said: any(one.startswith(said) for one, _ in apart(base)),  # type: ignore[misc]
+                    lambda said=said: any(item.startswith(said) for item, _ in other_tasks(base)),  # type: ignore[misc]
                     f"it says {said}",
                     ASKED_AGAIN,
                 )
             own = by_id[groups[name][0].id]
-            until(lambda own=own: strangers(own) == 8, "eight devices are of another task", ASKED_AGAIN)  # type: ignore[misc]
+            until(lambda own=own: strangers(own) == 8, "eight devices have another task", ASKED_AGAIN)  # type: ignore[misc]
         assert accuracy(base.model()) > 0.8
         lines = sottovoce("agent", "status", "--state", base.device.state).stdout.splitlines()
         assert sum(line.startswith("apart    2 devices of another task: ") for line in lines) == 4
-        found = sottovoce("doctor", "--config", base.device.config).stdout
-        assert "this device does not mix with 2 devices, because their task differs" in found
-        assert len(base.lines("another-task")) == 4, "each is said once"
+        result = sottovoce("doctor", "--config", base.device.config).stdout
+        assert "this device does not mix with 2 devices, because their task differs" in result
+        assert len(base.lines("another-task")) == 4, "each difference is logged once"
         for agent in agents:
             assert agent.end() == 0
     for name, group in groups.items():
@@ -84,26 +88,26 @@ def test_no_model_crosses_and_everybody_says_what_differs(groups: dict[str, list
 
 
 @pytest.mark.timeout(400)
-def test_a_device_that_is_corrected_is_taken_in_without_a_person_at_the_others(fleet: Fleet, tmp_path: Path) -> None:
+def test_a_corrected_device_is_accepted_without_intervention_at_the_others(fleet: Fleet, tmp_path: Path) -> None:
     devices = [new_device(fleet, tmp_path / name, seed=seed, epsilon=100.0) for seed, name in enumerate("abc")]
     for device in devices:
         configured(device, devices, GROUPS["bounds"][1] if device is devices[2] else {})
     with running(*devices) as (one, _, wrong):
-        until(lambda: strangers(one) == 1, "it knows that one is wrong")
+        until(lambda: strangers(one) == 1, "it knows that one device has another task")
         assert wrong.end() == 0
         configured(devices[2], devices, {})
         with running(devices[2]) as (right,):
-            until(lambda: strangers(one) == 0, "its task is the same now")
-            until(lambda: right.status()["traffic"]["received"] > 0, "it is sent shares")
+            until(lambda: strangers(one) == 0, "its task is now the same")
+            until(lambda: right.status()["traffic"]["received"] > 0, "it receives shares")
             assert right.status()["task"]["others"] == []
     assert books(devices).balance
 
 
 @pytest.mark.timeout(400)
-def test_a_learner_that_forgets_what_was_on_its_way_goes_on_when_the_other_is_corrected(
+def test_a_learner_that_drops_unsent_messages_continues_once_the_other_is_corrected(
     fleet: Fleet, tmp_path: Path
 ) -> None:
-    """Golf, which takes back a message to a peer that leaves: the way to a listed peer stays open all the same."""
+    """Golf takes back a message to a departing peer; the link to a listed peer stays open nevertheless."""
     one, other = (
         new_device(fleet, tmp_path / name, seed=seed, neighbouring="replace-one") for seed, name in enumerate("ab")
     )
@@ -111,12 +115,12 @@ def test_a_learner_that_forgets_what_was_on_its_way_goes_on_when_the_other_is_co
     one.configure([other.entry()], **golf)
     other.configure([one.entry()], **golf, data={"labels": ["z", "x", "y"]})
     with running(one) as (agent,):
-        until(lambda: agent.status()["peers"][0]["unconfirmed"], "a message waits for who is not there")
+        until(lambda: agent.status()["peers"][0]["unconfirmed"], "a message waits for the absent device")
         with running(other):
-            until(lambda: strangers(agent) == 1, "it knows that the other is wrong")
-            until(lambda: not agent.status()["peers"][0]["unconfirmed"], "what was on its way is forgotten")
+            until(lambda: strangers(agent) == 1, "it knows that the other device has another task")
+            until(lambda: not agent.status()["peers"][0]["unconfirmed"], "pending messages are forgotten")
         other.configure([one.entry()], **golf)
         with running(other) as (right,):
-            until(lambda: right.status()["traffic"]["received"] > 0, "it is sent something")
-            until(lambda: agent.status()["traffic"]["received"] > 0, "and sends")
+            until(lambda: right.status()["traffic"]["received"] > 0, "it receives a message")
+            until(lambda: agent.status()["traffic"]["received"] > 0, "it sends a message")
         assert not agent.lines("share-stranded")

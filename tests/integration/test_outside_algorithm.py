@@ -1,4 +1,4 @@
-"""Algorithm from another package: that of docs/how-to/own-algorithm.md runs wherever the built-in algorithms run."""
+"""Algorithm from another package: the one in docs/how-to/own-algorithm.md runs wherever built-in algorithms run."""
 
 import json
 import re
@@ -28,20 +28,20 @@ sampling = "static"
 
 
 @pytest.fixture(scope="module")
-def beside(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the package of the page."""
+def package_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the package from the page."""
     home, text = tmp_path_factory.mktemp("site"), PAGE.read_text(encoding="utf-8")
     (point,) = re.findall(r"entry-points\.\"sottovoce\.algorithms\"\]\n(\S+ = \S+)", text)
     return install(home, "momentum-sgd", example(), GROUP, point.replace('"', ""))
 
 
-def test_it_learns_over_grpc_and_under_the_virtual_clock(beside: Path) -> None:
-    asked = ("--learner", "momentum-sgd", "--agents", 4, "--cycles", 30, "--set", "learner.momentum=0.5", "--json")
-    real = run(beside, SOTTOVOCE, "testbed", *asked, "--period", 0.2)
+def test_it_learns_over_grpc_and_under_the_virtual_clock(package_folder: Path) -> None:
+    options = ("--learner", "momentum-sgd", "--agents", 4, "--cycles", 30, "--set", "learner.momentum=0.5", "--json")
+    real = run(package_folder, SOTTOVOCE, "testbed", *options, "--period", 0.2)
     assert real.returncode == 0, real.stderr
     keys = ("learner=momentum-sgd", "agents=4", "topology=full", "learner.momentum=0.5", "cycles=30")
     chosen = [word for key in keys for word in ("--set", key)]
-    virtual = run(beside, SOTTOVOCE, "simulate", "momentum-sgd", *chosen[2:], "--json")
+    virtual = run(package_folder, SOTTOVOCE, "simulate", "momentum-sgd", *chosen[2:], "--json")
     assert virtual.returncode == 0, virtual.stderr
     for ran in (real, virtual):
         report = json.loads(ran.stdout)
@@ -49,20 +49,20 @@ def test_it_learns_over_grpc_and_under_the_virtual_clock(beside: Path) -> None:
         assert report["final"]["accuracy_mean"] > 0.5  # the majority class has .10
 
 
-def test_its_configuration_is_checked_and_explained(beside: Path, tmp_path: Path) -> None:
+def test_its_configuration_is_checked_and_explained(package_folder: Path, tmp_path: Path) -> None:
     file = tmp_path / "agent.toml"
     file.write_text(CONFIG, encoding="utf-8")
-    assert run(beside, SOTTOVOCE, "config", "check", file).returncode == 0
-    explained = run(beside, SOTTOVOCE, "privacy", "explain", "--learner", "momentum-sgd", "--json")
+    assert run(package_folder, SOTTOVOCE, "config", "check", file).returncode == 0
+    explained = run(package_folder, SOTTOVOCE, "privacy", "explain", "--learner", "momentum-sgd", "--json")
     assert "noisy gradients of random batches" in explained.stdout, explained.stderr
     file.write_text(CONFIG.replace("momentum = 0.5", 'shapley = "cosine"'), encoding="utf-8")
-    wrong = run(beside, SOTTOVOCE, "config", "check", file)
+    wrong = run(package_folder, SOTTOVOCE, "config", "check", file)
     assert (wrong.returncode, wrong.stderr.count("\n")) == (3, 1)
     assert (
         "line 10: learner.shapley: this key belongs to pdsl, and learner momentum-sgd does not have it" in wrong.stderr
     )
     file.write_text(CONFIG.replace("momentum = 0.5", "momentum = 1.5"), encoding="utf-8")
-    above = run(beside, SOTTOVOCE, "config", "check", file)
+    above = run(package_folder, SOTTOVOCE, "config", "check", file)
     assert (
         "line 10: learner.momentum: Expected `float` < 1.0 (share of the last direction that is kept, β)"
         in above.stderr
@@ -71,22 +71,22 @@ def test_its_configuration_is_checked_and_explained(beside: Path, tmp_path: Path
     assert "learner.name: unknown learner" in alone.stderr
 
 
-def test_it_is_audited_on_the_wire(beside: Path) -> None:
-    ran = run(beside, SOTTOVOCE, "privacy", "audit", "--learner", "momentum-sgd", "--trials", 200, "--json")
+def test_it_can_be_audited_on_the_wire(package_folder: Path) -> None:
+    ran = run(package_folder, SOTTOVOCE, "privacy", "audit", "--learner", "momentum-sgd", "--trials", 200, "--json")
     assert ran.returncode == 0, ran.stderr
-    found = json.loads(ran.stdout)
-    assert found["seen"] == "wire"
-    assert found["verdict"].startswith("not refuted")
+    result = json.loads(ran.stdout)
+    assert result["seen"] == "wire"
+    assert result["verdict"].startswith("not refuted")
 
 
-def test_its_neighbours_are_played(beside: Path) -> None:
+def test_the_neighbour_suite_covers_it(package_folder: Path) -> None:
     command = (sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/neighbours", "-k", "momentum-sgd")
-    ran = run(beside, *command, "-m", "not soak")
+    ran = run(package_folder, *command, "-m", "not soak")
     assert ran.returncode == 0, ran.stdout
     assert int(re.findall(r"(\d+) passed", ran.stdout)[-1]) > 8
 
 
-def test_a_broken_package_breaks_no_command_that_does_not_name_it(tmp_path: Path) -> None:
+def test_a_broken_package_affects_only_commands_that_use_it(tmp_path: Path) -> None:
     install(tmp_path, "torn", "def torn(:\n", GROUP, "torn = torn:ALGORITHM")
     file = tmp_path / "agent.toml"
     file.write_text(CONFIG.replace("momentum-sgd", "golf"), encoding="utf-8")
@@ -99,10 +99,10 @@ def test_a_broken_package_breaks_no_command_that_does_not_name_it(tmp_path: Path
         (("testbed", "--set", "learner.foo=3"), "learner.foo"),
         (("privacy", "audit", "--learner", "golf", "--trials", 50), "golf"),
     ):
-        ended = run(tmp_path, SOTTOVOCE, *command)
-        assert words in ended.stdout + ended.stderr
-        assert "torn" not in ended.stdout + ended.stderr
-        assert "Traceback" not in ended.stderr
+        completed = run(tmp_path, SOTTOVOCE, *command)
+        assert words in completed.stdout + completed.stderr
+        assert "torn" not in completed.stdout + completed.stderr
+        assert "Traceback" not in completed.stderr
     named = run(tmp_path, SOTTOVOCE, "testbed", "--learner", "torn", "--agents", 2)
     assert (named.returncode, named.stderr.count("\n")) == (9, 1)
     assert "learner torn of package torn 1.0: importing it failed at" in named.stderr

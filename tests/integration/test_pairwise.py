@@ -1,4 +1,4 @@
-"""Agents that average in pairs, as processes: a slow or stopped one takes nothing, and no model moves far."""
+"""Agents that average in pairs, as processes: a slow or stopped agent takes nothing, and no model moves far."""
 
 import signal
 from pathlib import Path
@@ -16,7 +16,7 @@ from sottovoce.wire import decode, decode_receipt
 from tests.support.attacker import Attacker, Outcome
 from tests.support.books import spending
 from tests.support.devices import accuracy, kernel
-from tests.support.fleets import listing_all
+from tests.support.fleets import devices_listing_all
 from tests.support.processes import AgentProcess, running
 from tests.support.waiting import until
 
@@ -39,31 +39,31 @@ def offer(number: float, *, reach: float = np.inf, size: int = 0) -> bytes:
 
 
 @pytest.mark.timeout(300)
-def test_who_is_slow_or_stopped_takes_nothing_from_the_others(fleet: Fleet, tmp_path: Path) -> None:
-    devices = listing_all(fleet, tmp_path, 6, {**LEARNER, "period": 0.5}, slow=[5])
+def test_a_slow_or_stopped_device_takes_nothing_from_the_others(fleet: Fleet, tmp_path: Path) -> None:
+    devices = devices_listing_all(fleet, tmp_path, 6, {**LEARNER, "period": 0.5}, slow=[5])
     with running(*devices) as agents:
         *others, stopped, slow = agents
         stopped.process.send_signal(signal.SIGSTOP)
         for agent in others:
-            until(lambda agent=agent: learnt(agent), "every private step is done")  # type: ignore[misc]
+            until(lambda agent=agent: learnt(agent), "every private step is complete")  # type: ignore[misc]
         until(lambda: agree(others), "the others agree")
         assert min(accuracy(agent.model()) for agent in others) > 0.9
         assert slow.status()["steps_done"] <= 1
-        until(lambda: accuracy(slow.model()) > 0.5, "who is slow is told what the others learn")
+        until(lambda: accuracy(slow.model()) > 0.5, "the slow device receives what the others learn")
         stopped.process.send_signal(signal.SIGCONT)
-        until(lambda: learnt(stopped), "the one that was stopped goes on where it was")
-        until(lambda: agree([*others, stopped]), "and agrees with the others")
+        until(lambda: learnt(stopped), "the stopped device continues where it stopped")
+        until(lambda: agree([*others, stopped]), "it agrees with the others")
         for agent in (*others, stopped, slow):
             assert agent.end() == 0
             assert "Traceback" not in agent.log()
 
 
 @pytest.mark.timeout(300)
-def test_one_message_moves_nobody_far_and_a_lost_state_is_told_again(fleet: Fleet, tmp_path: Path) -> None:
-    devices = listing_all(fleet, tmp_path, 3, LEARNER)
+def test_one_message_moves_no_device_far_and_a_lost_state_is_recovered(fleet: Fleet, tmp_path: Path) -> None:
+    devices = devices_listing_all(fleet, tmp_path, 3, LEARNER)
     with running(*devices) as agents:
         for agent in agents:
-            until(lambda agent=agent: learnt(agent), "every private step is done")  # type: ignore[misc]
+            until(lambda agent=agent: learnt(agent), "every private step is complete")  # type: ignore[misc]
         until(lambda: agree(agents), "all agree")
         before, cost = agents[0].model(), spending(devices[1])
         with Attacker(devices[0], enrol(fleet, tmp_path / "attacker")) as attacker:
@@ -81,16 +81,18 @@ def test_one_message_moves_nobody_far_and_a_lost_state_is_told_again(fleet: Flee
             near = attacker.envelope(sequence=4, payload_type=Proposal.kind, payload=offer(1.0))
             moves = [decode(*(decode_receipt(attacker.raw(near)).reply or ("", b""))) for _ in range(2)]
             assert all(isinstance(move, Move) for move in moves)
-            assert moves[0].traced() == moves[1].traced(), "a repetition is answered alike, and moves nobody again"
+            assert moves[0].traced() == moves[1].traced(), (
+                "a repetition gets the same answer, and moves no device again"
+            )
             assert attacker.deliver(near) == Outcome(duplicate=True)
         until(lambda: agree(agents), "all agree again")
         assert min(accuracy(agent.model()) for agent in agents) > accuracy(before) - 0.02
         assert agents[1].end(signal.SIGKILL) == -signal.SIGKILL
         for file in devices[1].state.glob("state.db*"):
             file.unlink()
-        with running(devices[1]) as (again,):
-            until(lambda: learnt(again), "its ledger says how far it was")
-            until(lambda: agree([agents[0], again, agents[2]]), "and is told the model")
-            assert again.status()["steps_done"] == 20
-            assert again.end() == 0
+        with running(devices[1]) as (restarted,):
+            until(lambda: learnt(restarted), "its ledger shows its progress")
+            until(lambda: agree([agents[0], restarted, agents[2]]), "it receives the model")
+            assert restarted.status()["steps_done"] == 20
+            assert restarted.end() == 0
         assert spending(devices[1]) == cost, "nothing was charged twice"

@@ -1,4 +1,4 @@
-"""Peer sampling among real agents: from one seed each, all find one another, also after restarts and moves."""
+"""Peer sampling among real agents: from one seed each, all find one another, even after restarts and moves."""
 
 import contextlib
 import signal
@@ -16,17 +16,17 @@ from tests.support.processes import AGREED, AgentProcess, running
 from tests.support.waiting import until
 
 SAMPLED = {"sampling": "newscast", "period": 0.3}
-UNHURRIED = {"sampling": "newscast", "period": 2.0}  # an entry lives for eight periods, however busy the machine is
+UNHURRIED = {"sampling": "newscast", "period": 2.0}  # an entry lasts eight periods, however busy the machine is
 
 
 def sampled(device: Device, seeds: Iterable[Device], membership: dict[str, object] | None = None) -> Device:
-    """Configure a device that knows only its seeds and soon does nothing but mix."""
+    """Configure a device that knows only its seeds and soon only mixes."""
     learner = {"period": 0.5, "steps": 1}
     return device.configure([seed.entry() for seed in seeds], membership=membership or SAMPLED, learner=learner)
 
 
 def view(agent: AgentProcess) -> dict[str, str]:
-    """The devices that an agent knows, and their addresses."""
+    """Return the devices that an agent knows, and their addresses."""
     return {entry["id"]: entry["address"] for entry in agent.status()["membership"]["view"]}
 
 
@@ -36,22 +36,22 @@ def finds(agent: AgentProcess, others: Iterable[Device]) -> bool:
 
 
 def remembers(device: Device) -> bool:
-    """Whether the device's address book has an entry; it may know others only by their requests."""
+    """Check whether the device's address book has an entry; it may know others only from their requests."""
     with contextlib.closing(sqlite3.connect(f"file:{device.state / 'peers.db'}?mode=ro", uri=True)) as book:
         return bool(book.execute("SELECT 1 FROM contact LIMIT 1").fetchall())
 
 
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("many", [12, pytest.param(30, marks=pytest.mark.soak)])
-def test_agents_with_one_seed_each_find_everybody(fleet: Fleet, tmp_path: Path, many: int) -> None:
-    """The seeds form a ring, in which every agent has one and is one."""
+def test_agents_with_one_seed_each_find_all_others(fleet: Fleet, tmp_path: Path, many: int) -> None:
+    """The seeds form a ring, in which every agent has one seed and is one."""
     devices = [new_device(fleet, tmp_path / f"d{i:02}", records=3) for i in range(many)]
     for i, device in enumerate(devices):
         sampled(device, [devices[(i + 1) % many]], UNHURRIED)
     with running(*devices) as agents:
         for agent in agents:
             others = [device for device in devices if device is not agent.device]
-            until(lambda agent=agent, others=others: finds(agent, others), "it knows everybody", 120.0)  # type: ignore[misc]
+            until(lambda agent=agent, others=others: finds(agent, others), "it knows all other devices", 120.0)  # type: ignore[misc]
         for agent in agents:
             until(lambda agent=agent: agent.status()["traffic"]["received"] > 0, "it learns from others", 120.0)  # type: ignore[misc]
             status = agent.status()
@@ -68,7 +68,7 @@ def test_an_agent_that_moved_is_found_at_its_new_address(fleet: Fleet, tmp_path:
         for agent in agents:
             others = [device for device in (first, second, third) if device is not agent.device]
             until(lambda agent=agent, others=others: finds(agent, others), "it knows both others")  # type: ignore[misc]
-        until(lambda: remembers(third), "someone has answered it, so that it has an address book to come back with")
+        until(lambda: remembers(third), "a peer has answered, so its address book is not empty")
         agents[2].end(signal.SIGKILL)
         moved = sampled(replace(third, port=free_port()), [])  # it has an address book instead of a seed
         with running(moved) as (back,):
@@ -77,15 +77,15 @@ def test_an_agent_that_moved_is_found_at_its_new_address(fleet: Fleet, tmp_path:
                 until(lambda agent=agent: view(agent).get(third.id) == moved.address, "its new address is known")  # type: ignore[misc]
 
 
-def test_two_agents_by_seed_alone_come_to_agree(fleet: Fleet, tmp_path: Path) -> None:
+def test_two_agents_with_only_a_seed_agree(fleet: Fleet, tmp_path: Path) -> None:
     one, other = (new_device(fleet, tmp_path / name, seed=seed) for seed, name in enumerate("ab"))
     learner = {"period": 0.05, "steps": 20}
     one.configure([], membership=SAMPLED, learner=learner)
     other.configure([one.entry()], membership=SAMPLED, learner=learner)
     with running(one, other) as agents:
         for agent in agents:
-            until(lambda agent=agent: agent.status()["state"] == "mixing", "every private step is done")  # type: ignore[misc]
-        until(lambda: np.abs(agents[0].model() - agents[1].model()).max() < AGREED, "both hold the same model")
+            until(lambda agent=agent: agent.status()["state"] == "mixing", "every private step is complete")  # type: ignore[misc]
+        until(lambda: np.abs(agents[0].model() - agents[1].model()).max() < AGREED, "both have the same model")
 
 
 def test_an_agent_with_static_peers_answers_no_exchange(fleet: Fleet, tmp_path: Path) -> None:
@@ -94,12 +94,12 @@ def test_an_agent_with_static_peers_answers_no_exchange(fleet: Fleet, tmp_path: 
     sampled(curious, [static])
     with running(static, curious) as agents:
         until(lambda: agents[0].status()["refused"]["messages"].get("membership"), "the exchange is refused")
-        until(lambda: agents[1].status()["membership"]["exchanges"].get("failed"), "and that is counted")
+        until(lambda: agents[1].status()["membership"]["exchanges"].get("failed"), "the refusal is counted")
         assert view(agents[1]) == {}
 
 
 @pytest.mark.parametrize("left", ["peers.db", "boots"])
-def test_a_lost_cache_is_no_loss(fleet: Fleet, tmp_path: Path, left: str) -> None:
+def test_a_lost_cache_has_no_effect(fleet: Fleet, tmp_path: Path, left: str) -> None:
     one, other = (new_device(fleet, tmp_path / name, records=3) for name in "ab")
     sampled(one, [other])
     sampled(other, [one])
@@ -112,7 +112,7 @@ def test_a_lost_cache_is_no_loss(fleet: Fleet, tmp_path: Path, left: str) -> Non
             until(lambda: finds(agents[0], [other]), "on both sides")
 
 
-def test_a_seed_that_cannot_be_reached_is_named_with_the_reason(fleet: Fleet, tmp_path: Path) -> None:
+def test_an_unreachable_seed_is_named_with_the_reason(fleet: Fleet, tmp_path: Path) -> None:
     alone, absent = (new_device(fleet, tmp_path / name, records=3) for name in "ab")
     sampled(alone, [absent])
     with running(alone) as (agent,):
@@ -124,5 +124,5 @@ def test_a_seed_that_cannot_be_reached_is_named_with_the_reason(fleet: Fleet, tm
         assert "nothing listens there" in agent.told("exchange-failed", "cause=unreachable")
         with running(sampled(absent, [])) as (back,):
             until(lambda: finds(agent, [absent]), "they know each other")
-            until(lambda: agent.status()["peers"][0]["failures_in_a_row"] == 0, "and all is well")
+            until(lambda: agent.status()["peers"][0]["failures_in_a_row"] == 0, "there are no failures")
             assert finds(back, [alone])

@@ -1,4 +1,4 @@
-"""Acceptance 6: every message of a device is made of releases and public state, and of nothing else.
+"""Acceptance 6: every message from a device consists only of releases and public state.
 
 One device is run several times with unchanged keys and a ledger that already holds the answers to all its
 queries, which makes its vault answer with the stored bytes. Only its records differ between the runs:
@@ -98,22 +98,22 @@ class Recording:
         return encode_receipt(Receipt(heads=heads))
 
     def _told(self, peer: Peer, heads: bytes) -> bytes:
-        told = LedgerHeads.FromString(heads)
-        told.head.ClearField("life")
-        told.head.ClearField("signature")
-        self.heads.add((peer.id, told.SerializeToString(deterministic=True)))
+        ledger_heads = LedgerHeads.FromString(heads)
+        ledger_heads.head.ClearField("life")
+        ledger_heads.head.ClearField("signature")
+        self.heads.add((peer.id, ledger_heads.SerializeToString(deterministic=True)))
         return encode_heads(Heads(None, None))
 
     def listener(self) -> Listener:
         return Listener(handshakes=0, refused=0)
 
     async def stop(self, grace: float) -> None:
-        """Nothing to stop."""
+        """Do nothing."""
 
 
 @pytest.fixture(scope="module")
 def device(fleet: Fleet, tmp_path_factory: pytest.TempPathFactory) -> Device:
-    """A device whose ledger holds the releases of all its steps."""
+    """A device whose ledger contains the releases for all its steps."""
     directory = tmp_path_factory.mktemp("recorded")
     device = new_device(fleet, directory / "d")
     peers = [new_device(fleet, directory / f"peer-{i}") for i in range(PEERS)]
@@ -141,7 +141,7 @@ def fresh(device: Device) -> Path:
 
 @pytest.fixture(scope="module")
 def incoming(device: Device, fleet: Fleet, tmp_path_factory: pytest.TempPathFactory) -> list[tuple[str, bytes]]:
-    """Two shares, one of them twice, and messages that will be refused."""
+    """Return two shares, one of them twice, and messages that will be refused."""
     other = new_device(fleet, tmp_path_factory.mktemp("other") / "o").identity
 
     def envelope(sequence: int, payload: bytes) -> tuple[str, bytes]:
@@ -159,7 +159,7 @@ def incoming(device: Device, fleet: Fleet, tmp_path_factory: pytest.TempPathFact
 
 
 async def run(device: Device, rows: Rows, incoming: list[tuple[str, bytes]], *, ledger: bool = True) -> Recording:
-    """Run the device with these records, from the state that it had at first."""
+    """Run the device with these records from its initial state."""
     device.hold(*rows)
     shutil.rmtree(device.state)
     shutil.copytree(fresh(device), device.state)
@@ -178,7 +178,7 @@ async def run(device: Device, rows: Rows, incoming: list[tuple[str, bytes]], *, 
     return recording
 
 
-async def test_no_byte_that_is_sent_depends_on_the_records(
+async def test_no_sent_byte_depends_on_the_records(
     device: Device, incoming: list[tuple[str, bytes]], caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG, logger="sottovoce")
@@ -200,10 +200,10 @@ async def test_no_byte_that_is_sent_depends_on_the_records(
     assert str(first.answers[4]).startswith("malformed: ")
 
 
-async def test_what_is_sent_can_be_computed_from_the_releases_alone(
+async def test_sent_messages_can_be_computed_from_the_releases_alone(
     device: Device, incoming: list[tuple[str, bytes]]
 ) -> None:
-    """An outsider who knows the ledger's releases and what the device received foretells every number it sends."""
+    """An outsider who knows the ledger's releases and the received messages predicts every number that it sends."""
     recording = await run(device, WORLDS["others"], incoming)
     ledger = Ledger.open(device.ledger, device.id, Budget(2.0, 1e-5, "record", "add-remove"))
     records = Records(np.zeros((0, kernel().features)), np.zeros(0, dtype=np.int64))
@@ -241,10 +241,10 @@ def _share(device: Device, recipient: str, raw: bytes) -> tuple[list[int], int]:
     return message.numerator.tolist(), message.weight
 
 
-async def test_other_releases_change_what_is_sent(device: Device, incoming: list[tuple[str, bytes]]) -> None:
-    """The comparison above would notice: with a new ledger, hence new noise, the same records give other bytes."""
+async def test_other_releases_change_the_sent_messages(device: Device, incoming: list[tuple[str, bytes]]) -> None:
+    """Confirm the comparison's power: with a new ledger, hence new noise, the same records yield other bytes."""
     first = await run(device, WORLDS["as they are"], incoming)
     second = await run(device, WORLDS["as they are"], incoming, ledger=False)
     assert len(second.sent) == len(first.sent)
-    assert second.sent[0] == first.sent[0], "what is sent before the first release is public"
-    assert all(one != other for one, other in zip(second.sent[1:], first.sent[1:], strict=True))
+    assert second.sent[0] == first.sent[0], "messages before the first release are public"
+    assert all(item != other for item, other in zip(second.sent[1:], first.sent[1:], strict=True))

@@ -1,4 +1,4 @@
-"""Revoked devices: which devices are notified, how, and the fate of the revoked while the rest continues."""
+"""Revoked devices: which devices are notified, how, and what happens to the revoked ones."""
 
 import shutil
 import signal
@@ -13,7 +13,7 @@ from sottovoce.wire.ledger_head import Heads
 from sottovoce.wire.revocation import REVOCATIONS, Revocations, encode_revocations
 
 from tests.support.attacker import Attacker
-from tests.support.command import here
+from tests.support.command import run_here
 from tests.support.devices import Device, new_device
 from tests.support.fleets import new_fleet
 from tests.support.processes import AgentProcess, running
@@ -29,27 +29,27 @@ SAMPLED = {**QUICK, "membership": {"sampling": "newscast", "period": 0.2}}
 
 @pytest.fixture
 def authority(tmp_path: Path) -> Path:
-    """The directory of a fleet of its own."""
+    """The directory of a separate fleet."""
     new_fleet(tmp_path / "authority", "revoking")
     return tmp_path / "authority"
 
 
 def revoke(authority: Path, *devices: Device, out: Path) -> None:
-    ended = here("fleet", "revoke", "--fleet", authority, *(device.id for device in devices), "--out", out)
-    assert (ended.code, ended.err) == (0, ""), ended
+    completed = run_here("fleet", "revoke", "--fleet", authority, *(device.id for device in devices), "--out", out)
+    assert (completed.code, completed.err) == (0, ""), completed
 
 
 def install(device: Device, revoked: Path) -> None:
-    ended = here("fleet", "revoke", "--state", device.state, "--install", revoked)
-    assert (ended.code, ended.err) == (0, ""), ended
+    completed = run_here("fleet", "revoke", "--state", device.state, "--install", revoked)
+    assert (completed.code, completed.err) == (0, ""), completed
 
 
 def version(agent: AgentProcess) -> int:
     return int(agent.status()["revocations"]["version"])
 
 
-def test_a_list_handed_to_one_device_reaches_all_and_the_revoked_one_stops(authority: Path, tmp_path: Path) -> None:
-    """a - b - c - d in a line; d is revoked, and only a is handed the list."""
+def test_a_list_given_to_one_device_reaches_all_and_stops_the_revoked_one(authority: Path, tmp_path: Path) -> None:
+    """Devices a - b - c - d form a line; d is revoked, and only a is given the list."""
     fleet, out = open_fleet(authority), tmp_path / "list"
     a, b, c, d = devices = [new_device(fleet, tmp_path / name) for name in "abcd"]
     for device, others in ((a, [b]), (b, [a, c]), (c, [b, d]), (d, [c])):
@@ -59,7 +59,7 @@ def test_a_list_handed_to_one_device_reaches_all_and_the_revoked_one_stops(autho
         revoke(authority, d, out=out)
         install(a, out)
         for agent in (one, two, three):
-            until(lambda agent=agent: version(agent) == 1, "it holds the list")  # type: ignore[misc]
+            until(lambda agent=agent: version(agent) == 1, "it has the list")  # type: ignore[misc]
         assert four.ended() == 6
         assert "was revoked by fleet 'revoking' in version 1 of its revocation list" in four.log()
         assert [peer["id"] for peer in three.status()["peers"]] == [b.id]
@@ -67,18 +67,18 @@ def test_a_list_handed_to_one_device_reaches_all_and_the_revoked_one_stops(autho
         for agent, count in zip((one, two, three), counts, strict=True):
             until(
                 lambda agent=agent, count=count: agent.status()["traffic"]["received"] > count + 3,  # type: ignore[misc]
-                "the rest goes on",
+                "the others continue",
             )
-        again = here("agent", "run", "--config", d.config)
-        assert again.code == 6
-        assert "otherwise, enrol a new device" in again.err
+        repeated = run_here("agent", "run", "--config", d.config)
+        assert repeated.code == 6
+        assert "otherwise, enrol a new device" in repeated.err
 
 
 @pytest.mark.timeout(400)
-def test_a_revoked_device_leaves_the_views_of_a_sampled_fleet(authority: Path, tmp_path: Path) -> None:
+def test_a_revoked_device_disappears_from_a_sampled_fleet_s_views(authority: Path, tmp_path: Path) -> None:
     fleet, out = open_fleet(authority), tmp_path / "list"
     devices = [new_device(fleet, tmp_path / name) for name in "abcd"]
-    first, *_, gone = devices
+    first, *_, removed = devices
     for device in devices:
         seeds = [] if device is first else [first.entry()]
         device.configure(seeds, **{**SAMPLED, "ledger": {"alone": True}})
@@ -93,17 +93,19 @@ def test_a_revoked_device_leaves_the_views_of_a_sampled_fleet(authority: Path, t
         for agent in agents:
             others = {device.id for device in devices} - {agent.device.id}
             until(lambda agent=agent, others=others: knows(agent) == others, "it knows all others")  # type: ignore[misc]
-        revoke(authority, gone, out=out)
+        revoke(authority, removed, out=out)
         install(first, out)
-        assert agents[-1].ended(200.0) == 6, "who was told once, in vain, is told again after a minute"
+        assert agents[-1].ended(200.0) == 6, (
+            "after an unsuccessful notification, the device is notified again a minute later"
+        )
         for agent in agents[:-1]:
             others = {device.id for device in devices[:-1]} - {agent.device.id}
-            until(lambda agent=agent, others=others: knows(agent) == others, "the revoked one is forgotten")  # type: ignore[misc]
-            # It also leaves views by saying goodbye, which may be heard before the list is.
-            until(lambda agent=agent: gone.id not in linked(agent), "there is no link to it any more")  # type: ignore[misc]
+            until(lambda agent=agent, others=others: knows(agent) == others, "the revoked device is forgotten")  # type: ignore[misc]
+            # it also disappears if its farewell arrives before the list
+            until(lambda agent=agent: removed.id not in linked(agent), "it no longer has a link")  # type: ignore[misc]
 
 
-def test_a_revoked_device_that_comes_back_is_refused_by_name_and_told_why(authority: Path, tmp_path: Path) -> None:
+def test_a_returning_revoked_device_is_refused_by_name_and_given_the_reason(authority: Path, tmp_path: Path) -> None:
     """A device that ignores its revocation is refused call by call, on its existing connection, and sent the list."""
     fleet, out = open_fleet(authority), tmp_path / "list"
     device, rogue = (new_device(fleet, tmp_path / name) for name in ("a", "rogue"))
@@ -112,8 +114,8 @@ def test_a_revoked_device_that_comes_back_is_refused_by_name_and_told_why(author
         assert attacker.deliver(attacker.envelope(sequence=1)).duplicate is False
         revoke(authority, rogue, out=out)
         install(device, out)
-        until(lambda: version(agent) == 1, "the device holds the list")
-        until(lambda: agent.status()["steps_done"] == 1 and agent.model().any(), "its only step is done, and shown")
+        until(lambda: version(agent) == 1, "the device has the list")
+        until(lambda: agent.status()["steps_done"] == 1 and agent.model().any(), "its only step is complete and shown")
         before = {**agent.facts(), "cycle": 0}
         for kind, payload in (("push-sum-share/1", None), ("ledger-head/1", encode_heads(Heads(None, None)))):
             outcome = attacker.deliver(attacker.envelope(sequence=2, payload_type=kind, payload=payload))
@@ -121,8 +123,8 @@ def test_a_revoked_device_that_comes_back_is_refused_by_name_and_told_why(author
         question = encode_revocations(Revocations(0, None))
         asking = attacker.envelope(sequence=3, payload_type=REVOCATIONS, payload=question)
         assert attacker.raw(asking) == encode_revocations(Revocations(1, agent_list(out)))
-        assert "revoked: " in attacker.deliver(asking).details, "it is told once a minute"
-        assert {**agent.facts(), "cycle": 0} == before  # cycles go by
+        assert "revoked: " in attacker.deliver(asking).details, "it is notified once a minute"
+        assert {**agent.facts(), "cycle": 0} == before  # some cycles pass
         assert agent.status()["refused"]["messages"]["revoked"] == 3
 
 
@@ -132,7 +134,7 @@ def agent_list(path: Path) -> Any:
     return decode_list(path.read_bytes())
 
 
-def test_a_list_that_the_fleet_did_not_sign_changes_nothing(authority: Path, fleet: Fleet, tmp_path: Path) -> None:
+def test_a_list_not_signed_by_the_fleet_changes_nothing(authority: Path, fleet: Fleet, tmp_path: Path) -> None:
     own, out = open_fleet(authority), tmp_path / "list"
     device, peer = (new_device(own, tmp_path / name) for name in "ab")
     device.configure(**QUICK)
@@ -153,12 +155,12 @@ def test_a_list_that_the_fleet_did_not_sign_changes_nothing(authority: Path, fle
     file = tmp_path / "forged"
     for content, words in ((b"nonsense", "is an incomplete revocation list"), (out.read_bytes()[:-1], "revocation")):
         file.write_bytes(content)
-        ended = here("fleet", "revoke", "--state", device.state, "--install", file)
-        assert ended.code == 6
-        assert words in ended.err
+        completed = run_here("fleet", "revoke", "--state", device.state, "--install", file)
+        assert completed.code == 6
+        assert words in completed.err
 
 
-def test_the_newest_list_counts_and_survives(authority: Path, tmp_path: Path) -> None:
+def test_the_newest_list_takes_precedence_and_survives(authority: Path, tmp_path: Path) -> None:
     own = open_fleet(authority)
     device, one, two = (new_device(own, tmp_path / name) for name in ("a", "b", "c"))
     device.configure(**QUICK)
@@ -167,32 +169,32 @@ def test_the_newest_list_counts_and_survives(authority: Path, tmp_path: Path) ->
     install(device, tmp_path / "2")
     assert (
         "already has version 1 or a newer one"
-        in here("fleet", "revoke", "--state", device.state, "--install", tmp_path / "1").out
+        in run_here("fleet", "revoke", "--state", device.state, "--install", tmp_path / "1").out
     )
     for _ in range(2):
         with running(device) as (agent,):
             assert agent.status()["revocations"] == {"version": 2, "devices": 2}
             agent.process.send_signal(signal.SIGKILL)
     (device.state / NAME).write_bytes((device.state / NAME).read_bytes()[:-3])
-    ended = here("agent", "run", "--config", device.config)
-    assert ended.code == 6
-    assert "install it again with `sottovoce fleet revoke" in ended.err
+    completed = run_here("agent", "run", "--config", device.config)
+    assert completed.code == 6
+    assert "install it again with `sottovoce fleet revoke" in completed.err
 
 
 def test_a_revoked_device_gets_no_new_certificate(authority: Path, tmp_path: Path) -> None:
     device = new_device(open_fleet(authority), tmp_path / "a")
     revoke(authority, device, out=tmp_path / "list")
-    ended = here("fleet", "renew", "--fleet", authority, "--state", device.state)
-    assert ended.code == 6
-    assert f"{device.id} is revoked and cannot receive a new certificate" in ended.err
-    shown = here("fleet", "show", "--fleet", authority)
+    completed = run_here("fleet", "renew", "--fleet", authority, "--state", device.state)
+    assert completed.code == 6
+    assert f"{device.id} is revoked and cannot receive a new certificate" in completed.err
+    shown = run_here("fleet", "show", "--fleet", authority)
     assert device.id in shown.out
 
 
-def test_ids_that_are_none_are_refused(authority: Path) -> None:
+def test_invalid_ids_are_refused(authority: Path) -> None:
     for wrong in ("x", "A" * 32, "0" * 32):
-        ended = here("fleet", "revoke", "--fleet", authority, wrong)
-        assert (ended.code, "a node id must be 32 characters" in ended.err) == (2, True)
+        completed = run_here("fleet", "revoke", "--fleet", authority, wrong)
+        assert (completed.code, "a node id must be 32 characters" in completed.err) == (2, True)
     assert not (authority / NAME).exists()
     shutil.rmtree(authority)
-    assert here("fleet", "revoke", "--fleet", authority, "a" * 32).code == 6
+    assert run_here("fleet", "revoke", "--fleet", authority, "a" * 32).code == 6

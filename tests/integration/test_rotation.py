@@ -1,4 +1,4 @@
-"""Certificates renewed while agents run: by hand, by file, and by an enroller."""
+"""Certificates renewed while agents run: manually, by file, and by an enroller."""
 
 import asyncio
 import contextlib
@@ -14,9 +14,9 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from sottovoce.agent.enroller import Enroller
 from sottovoce.identity import Fleet, Validity
 
-from tests.support.command import here
+from tests.support.command import run_here
 from tests.support.devices import Device, free_port, identity_files, new_device
-from tests.support.fleets import ending_in, new_fleet
+from tests.support.fleets import new_fleet, validity_ending_in
 from tests.support.processes import AgentProcess, running
 from tests.support.waiting import until
 
@@ -24,8 +24,8 @@ ROTATIONS = 4
 QUICK: dict[str, dict[str, Any]] = {"learner": {"period": 0.02, "steps": 1}, "identity": {"look_every": 0.05}}
 
 
-def shown(device: Device) -> bytes:
-    """The certificate that the device's agent shows to anyone who connects, DER."""
+def presented_certificate(device: Device) -> bytes:
+    """Return the certificate that the device's agent presents to clients, as DER."""
     port = int(device.address.rpartition(":")[2])
     return ssl.PEM_cert_to_DER_cert(ssl.get_server_certificate(("127.0.0.1", port), timeout=20))
 
@@ -38,8 +38,11 @@ def takes(agent: AgentProcess) -> None:
     """Wait until the agent uses the certificate on its disk."""
     certificate = on_disk(agent.device)
     expires = certificate.not_valid_after_utc.isoformat()
-    until(lambda: agent.status()["certificate_expires"] == expires, "its status says when the new one ends")
-    until(lambda: shown(agent.device) == certificate.public_bytes(Encoding.DER), "it shows the new one")
+    until(lambda: agent.status()["certificate_expires"] == expires, "its status shows the new expiry")
+    until(
+        lambda: presented_certificate(agent.device) == certificate.public_bytes(Encoding.DER),
+        "it presents the new certificate",
+    )
 
 
 def received(agent: AgentProcess) -> int:
@@ -68,7 +71,7 @@ def enrolling(enroller: Enroller) -> Iterator[None]:
 
 @pytest.fixture
 def authority(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The directory of a fleet of its own."""
+    """The directory of a separate fleet."""
     directory = tmp_path_factory.mktemp("authority") / "fleet"
     new_fleet(directory, "rotating")
     return directory
@@ -80,24 +83,24 @@ def opened(directory: Path) -> Fleet:
     return open_fleet(directory)
 
 
-def test_certificates_rotate_under_traffic_and_no_exchange_fails(authority: Path, tmp_path: Path) -> None:
+def test_certificates_rotate_under_traffic_without_failed_exchanges(authority: Path, tmp_path: Path) -> None:
     fleet = opened(authority)
     devices = [new_device(fleet, tmp_path / name) for name in "abc"]
     for device in devices:
         others = [other.entry() for other in devices if other is not device]
         device.configure(others, **QUICK)
     with running(*devices) as agents:
-        until(lambda: all(received(agent) > 5 for agent in agents), "all are there, and have found the others")
+        until(lambda: all(received(agent) > 5 for agent in agents), "all are running, and have found the others")
         before = [agent.status()["failures"] for agent in agents]
         for rotation in range(ROTATIONS):
             for agent in agents:
                 renew = ("fleet", "renew", "--fleet", authority, "--state", agent.device.state)
-                ended = here(*renew, "--valid", f"{100 + rotation}d")
-                assert (ended.code, ended.err) == (0, ""), ended
+                completed = run_here(*renew, "--valid", f"{100 + rotation}d")
+                assert (completed.code, completed.err) == (0, ""), completed
             counts = [received(agent) for agent in agents]
             for agent, count in zip(agents, counts, strict=True):
                 takes(agent)
-                until(lambda agent=agent, count=count: received(agent) > count + 5, "it is still sent shares")  # type: ignore[misc]
+                until(lambda agent=agent, count=count: received(agent) > count + 5, "it still receives shares")  # type: ignore[misc]
         for agent, failures in zip(agents, before, strict=True):
             status = agent.status()
             assert status["failures"] == failures, agent.log()
@@ -108,61 +111,59 @@ def test_certificates_rotate_under_traffic_and_no_exchange_fails(authority: Path
             assert not agent.lines("identity-not-taken")
 
 
-def test_by_file_a_certificate_is_renewed_and_nothing_secret_leaves(authority: Path, tmp_path: Path) -> None:
+def test_a_certificate_is_renewed_by_file_and_no_secret_leaves_the_device(authority: Path, tmp_path: Path) -> None:
     device = new_device(opened(authority), tmp_path / "a").configure(**QUICK)
     request, answer = tmp_path / "a.request", tmp_path / "a.answer"
     with running(device) as (agent,):
-        assert here("fleet", "renew", "--state", device.state, "--request", request).code == 0
+        assert run_here("fleet", "renew", "--state", device.state, "--request", request).code == 0
         assert b"PRIVATE" not in request.read_bytes()
-        signed = here("fleet", "renew", "--fleet", authority, "--sign", request, "--out", answer, "--valid", "200d")
+        signed = run_here("fleet", "renew", "--fleet", authority, "--sign", request, "--out", answer, "--valid", "200d")
         assert (signed.code, signed.err) == (0, "")
-        assert here("fleet", "renew", "--state", device.state, "--install", answer).code == 0
+        assert run_here("fleet", "renew", "--state", device.state, "--install", answer).code == 0
         assert on_disk(device).public_bytes(Encoding.PEM) == answer.read_bytes()
         takes(agent)
 
 
-def test_an_agent_asks_its_enroller_when_two_thirds_have_passed(authority: Path, tmp_path: Path) -> None:
+def test_an_agent_asks_its_enroller_after_two_thirds_of_the_validity(authority: Path, tmp_path: Path) -> None:
     fleet, port = opened(authority), free_port()
     enroller = Enroller(fleet, f"127.0.0.1:{port}", revoked=tuple)
     settings = {**QUICK, "identity": {"look_every": 0.05, "enroller": f"127.0.0.1:{port}"}}
-    due = new_device(fleet, tmp_path / "due", validity=ending_in(3600)).configure(**settings)
+    due = new_device(fleet, tmp_path / "due", validity=validity_ending_in(3600)).configure(**settings)
     fresh = new_device(fleet, tmp_path / "fresh").configure(**settings)
     before = on_disk(fresh)
     with enrolling(enroller), running(due, fresh) as (late, early):
-        until(lambda: not late.status()["certificate"]["overdue"], "the one that is due has asked")
+        until(lambda: not late.status()["certificate"]["overdue"], "the device with the due renewal has asked")
         takes(late)
         assert on_disk(fresh) == before
         assert early.status()["certificate_expires"] == before.not_valid_after_utc.isoformat()
     assert enroller.renewed == 1
 
 
-def test_a_certificate_that_nobody_renews_is_named(fleet: Fleet, tmp_path: Path) -> None:
-    device = new_device(fleet, tmp_path / "due", validity=ending_in(3600)).configure(**QUICK)
+def test_a_certificate_that_is_not_renewed_is_reported(fleet: Fleet, tmp_path: Path) -> None:
+    device = new_device(fleet, tmp_path / "due", validity=validity_ending_in(3600)).configure(**QUICK)
     with running(device) as (agent,):
         line = until(lambda: agent.lines("certificate-due"), "it warns")[0]
         assert "renew it with `sottovoce fleet renew`" in line
         assert agent.status()["certificate"]["overdue"] is True
-        words = here("agent", "status", "--state", device.state).out
+        words = run_here("agent", "status", "--state", device.state).out
         assert "renew it now with `sottovoce fleet renew`" in words
 
 
-def test_files_that_do_not_fit_are_not_taken_and_the_agent_goes_on(fleet: Fleet, tmp_path: Path) -> None:
+def test_an_agent_ignores_mismatched_files_and_continues(fleet: Fleet, tmp_path: Path) -> None:
     device, other = (new_device(fleet, tmp_path / name) for name in "ab")
     device.configure(**QUICK)
     with running(device) as (agent,):
-        before = shown(device)
+        before = presented_certificate(device)
         path = identity_files(device) / "tls.pem"
-        kept = path.read_bytes()
+        stored = path.read_bytes()
         path.write_bytes((identity_files(other) / "tls.pem").read_bytes())
-        until(lambda: agent.lines("identity-not-taken", "does not belong to"), "it says so")
-        assert shown(device) == before
-        path.write_bytes(kept)
-        until(lambda: agent.status()["certificate_expires"] == device.identity.not_after.isoformat(), "it goes on")
+        until(lambda: agent.lines("identity-not-taken", "does not belong to"), "the status shows it")
+        assert presented_certificate(device) == before
+        path.write_bytes(stored)
+        until(lambda: agent.status()["certificate_expires"] == device.identity.not_after.isoformat(), "it continues")
 
 
-def test_an_answer_for_another_device_or_from_another_fleet_is_not_installed(
-    authority: Path, fleet: Fleet, tmp_path: Path
-) -> None:
+def test_an_answer_for_another_device_or_fleet_is_not_installed(authority: Path, fleet: Fleet, tmp_path: Path) -> None:
     device, other = (new_device(opened(authority), tmp_path / name) for name in "ab")
     stranger = new_device(fleet, tmp_path / "stranger")
     before = on_disk(device)
@@ -170,32 +171,32 @@ def test_an_answer_for_another_device_or_from_another_fleet_is_not_installed(
         (other, "does not belong to this device"),
         (stranger, "was not issued by fleet 'rotating'"),
     ):
-        ended = here("fleet", "renew", "--state", device.state, "--install", identity_files(source) / "tls.pem")
-        assert ended.code == 6
-        assert words in ended.err
-    asked = here("fleet", "renew", "--fleet", authority, "--state", stranger.state)
+        completed = run_here("fleet", "renew", "--state", device.state, "--install", identity_files(source) / "tls.pem")
+        assert completed.code == 6
+        assert words in completed.err
+    asked = run_here("fleet", "renew", "--fleet", authority, "--state", stranger.state)
     assert (asked.code, "was not issued by fleet 'rotating'" in asked.err) == (6, True)
-    shorter = here("fleet", "renew", "--fleet", authority, "--state", device.state, "--valid", "1d")
+    shorter = run_here("fleet", "renew", "--fleet", authority, "--state", device.state, "--valid", "1d")
     assert (shorter.code, "expires before the current certificate" in shorter.err) == (6, True)
     assert on_disk(device) == before
 
 
-def test_a_certificate_that_is_over_can_be_renewed_by_whoever_has_the_key(authority: Path, tmp_path: Path) -> None:
-    device = new_device(opened(authority), tmp_path / "late", validity=ending_in(-60))
-    assert here("fleet", "show", "--state", device.state).code == 6
-    assert here("fleet", "renew", "--fleet", authority, "--state", device.state).code == 0
-    assert device.id in here("fleet", "show", "--state", device.state).out
+def test_an_expired_certificate_can_be_renewed_with_the_fleet_key(authority: Path, tmp_path: Path) -> None:
+    device = new_device(opened(authority), tmp_path / "late", validity=validity_ending_in(-60))
+    assert run_here("fleet", "show", "--state", device.state).code == 6
+    assert run_here("fleet", "renew", "--fleet", authority, "--state", device.state).code == 0
+    assert device.id in run_here("fleet", "show", "--state", device.state).out
 
 
-def test_an_enroller_that_is_not_the_fleet_s_is_not_believed(authority: Path, fleet: Fleet, tmp_path: Path) -> None:
+def test_an_agent_rejects_another_fleet_s_enroller(authority: Path, fleet: Fleet, tmp_path: Path) -> None:
     device = new_device(opened(authority), tmp_path / "a")
     address = f"127.0.0.1:{free_port()}"
     with enrolling(Enroller(fleet, address, revoked=tuple, validity=lambda: Validity.from_now(900))):
 
         def asked() -> str:
-            ended = here("fleet", "renew", "--state", device.state, "--enroller", address)
-            return "" if ended.code == 7 else f"{ended.code} {ended.err}"
+            completed = run_here("fleet", "renew", "--state", device.state, "--enroller", address)
+            return "" if completed.code == 7 else f"{completed.code} {completed.err}"
 
-        refusal = until(asked, "something answers there")
+        refusal = until(asked, "a server answers")
     assert refusal.startswith("6 ")
     assert "is not an enroller for this fleet" in refusal

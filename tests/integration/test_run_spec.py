@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.support.command import here
+from tests.support.command import run_here
 from tests.support.devices import free_port, some_records
 from tests.support.mosquitto import MOSQUITTO
 from tests.support.processes import document, sottovoce
@@ -29,7 +29,7 @@ epsilon = 20.0
 topology = "exponential"
 learner = "clipd2p"
 """
-IN_PAIRS = '"learner.mixing" = "pairwise"\n'  # contributions have no arithmetic in arrays
+IN_PAIRS = '"learner.mixing" = "pairwise"\n'  # contributions have no array arithmetic
 GOLF = """
 engine = "events"
 agents = 40
@@ -55,21 +55,21 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 def sets(*settings: str) -> tuple[str, ...]:
-    """Settings as arguments on the command line."""
-    return tuple(word for one in settings for word in ("--set", one))
+    """Return settings as command-line arguments."""
+    return tuple(word for setting in settings for word in ("--set", setting))
 
 
-def reported(file: Path, *settings: str) -> dict[str, Any]:
-    ended = sottovoce("run", file, *sets(*settings), "--json", seconds=300)
-    assert ended.returncode == 0, ended.stderr
-    return document(ended.stdout)
+def run_report(file: Path, *settings: str) -> dict[str, Any]:
+    completed = sottovoce("run", file, *sets(*settings), "--json", seconds=300)
+    assert completed.returncode == 0, completed.stderr
+    return document(completed.stdout)
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_push_sum_comes_to_the_same_on_every_engine(data: str, tmp_path: Path, engine: str) -> None:
+def test_push_sum_reaches_the_same_result_on_every_engine(data: str, tmp_path: Path, engine: str) -> None:
     file = tmp_path / "run.toml"
     file.write_text(PUSH_SUM.replace('"events"', f'"{engine}"') + (IN_PAIRS if engine == "vector" else "") + data)
-    report = reported(file)
+    report = run_report(file)
     assert report["run"]["engine"] == engine
     assert report["run"]["spec"]["agents"] == 6
     assert report["privacy"]["status"] == "proved"
@@ -79,22 +79,24 @@ def test_push_sum_comes_to_the_same_on_every_engine(data: str, tmp_path: Path, e
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_golf_comes_to_the_same_on_every_engine(data: str, tmp_path: Path, engine: str) -> None:
+def test_golf_reaches_the_same_result_on_every_engine(data: str, tmp_path: Path, engine: str) -> None:
     file = tmp_path / "run.toml"
     few = GOLF if engine in ("vector", "events", "memory") else GOLF.replace("agents = 40", "agents = 8")
     file.write_text(few.replace('"events"', f'"{engine}"') + data)
-    report = reported(file)
+    report = run_report(file)
     assert report["run"]["engine"] == engine
     assert (report["privacy"]["status"], report["privacy"]["spent_epsilon_max"]) == ("proved", 60.0)
     assert report["final"]["accuracy_mean"] > report["run"]["majority_class"] + 0.2
 
 
-def test_without_noise_the_arrays_and_the_agents_have_the_same_ridge(data: str, tmp_path: Path) -> None:
+def test_without_noise_arrays_and_agents_have_the_same_ridge(data: str, tmp_path: Path) -> None:
     file = tmp_path / "run.toml"
     file.write_text(GOLF.replace("epsilon = 60.0", "epsilon = inf") + data)
-    arrays, agents = (reported(file, f"engine={engine}")["final"] for engine in ("vector", "events"))
+    arrays, agents = (run_report(file, f"engine={engine}")["final"] for engine in ("vector", "events"))
     for measure in ("accuracy_mean", "accuracy_min", "accuracy_max"):
-        assert arrays[measure] == agents[measure]  # the loss is of rows of length 1 there, and of rows as they are here
+        assert (
+            arrays[measure] == agents[measure]
+        )  # there, the loss covers rows of length 1; here, it covers rows as they are
 
 
 @pytest.mark.parametrize(
@@ -120,36 +122,36 @@ def test_without_noise_the_arrays_and_the_agents_have_the_same_ridge(data: str, 
         (("learner.gossip_steps=3",), 3, "learner.gossip_steps: this key belongs to muffliato"),
     ],
 )
-def test_what_an_engine_cannot_do_names_the_one_that_can(
+def test_an_unsupported_run_names_an_engine_that_supports_it(
     data: str, tmp_path: Path, words: tuple[str, ...], code: int, says: str
 ) -> None:
     file = tmp_path / "run.toml"
     file.write_text(PUSH_SUM + data)
     engine = () if words[:1] == ("engine=cloud",) else ("engine=vector",)
-    ended = here("run", file, *sets(*engine, *words))
-    assert (ended.code, says in ended.err) == (code, True), ended.err
+    completed = run_here("run", file, *sets(*engine, *words))
+    assert (completed.code, says in completed.err) == (code, True), completed.err
 
 
 SWEEP = ("epsilon=1,2,4,8", "seed=0,1,2,3,4", "cycles=8", "engine=vector")
 
 
-def swept(file: Path, kept: Path, *more: object) -> Any:
-    ended = sottovoce("run", file, *sets(*SWEEP), "--kept", kept, "--json", *more, seconds=300)
-    assert ended.returncode == 0, ended.stderr
-    return document(ended.stdout)
+def run_sweep(file: Path, kept: Path, *more: object) -> Any:
+    completed = sottovoce("run", file, *sets(*SWEEP), "--kept", kept, "--json", *more, seconds=300)
+    assert completed.returncode == 0, completed.stderr
+    return document(completed.stdout)
 
 
-def test_a_sweep_goes_on_where_it_was_cut_off(data: str, tmp_path: Path) -> None:
-    file, kept = tmp_path / "run.toml", tmp_path / "kept.jsonl"
+def test_an_interrupted_sweep_resumes(data: str, tmp_path: Path) -> None:
+    file, run_file = tmp_path / "run.toml", tmp_path / "kept.jsonl"
     file.write_text(PUSH_SUM + IN_PAIRS + data)
-    whole = swept(file, kept)
-    assert (whole["schema"], list(whole["keys"]), len(whole["runs"])) == ("sottovoce.sweep/1", ["epsilon", "seed"], 20)
-    lines = [line for line in kept.read_text().splitlines() if line]
+    full = run_sweep(file, run_file)
+    assert (full["schema"], list(full["keys"]), len(full["runs"])) == ("sottovoce.sweep/1", ["epsilon", "seed"], 20)
+    lines = [line for line in run_file.read_text().splitlines() if line]
     assert len(lines) == 20
-    kept.write_text("\n".join(lines[:7]) + "\n" + lines[7][:40])
-    assert swept(file, kept) == whole
-    assert kept.read_text().splitlines()[:7] == lines[:7]
-    table = here("run", file, *sets(*SWEEP), "--kept", kept)
+    run_file.write_text("\n".join(lines[:7]) + "\n" + lines[7][:40])
+    assert run_sweep(file, run_file) == full
+    assert run_file.read_text().splitlines()[:7] == lines[:7]
+    table = run_here("run", file, *sets(*SWEEP), "--kept", run_file)
     assert table.code == 0
     assert table.out.count("proved") == 20
     assert "own data" in table.out
@@ -177,11 +179,11 @@ def cluster(tmp_path: Path) -> Iterator[tuple[str, list[subprocess.Popen[bytes]]
             process.wait()
 
 
-def test_a_cluster_comes_to_the_same_and_outlives_a_worker(
+def test_a_cluster_reaches_the_same_result_and_survives_a_worker_s_death(
     data: str, tmp_path: Path, cluster: tuple[str, list[subprocess.Popen[bytes]]]
 ) -> None:
     address, workers = cluster
-    file, kept = tmp_path / "run.toml", tmp_path / "there.jsonl"
+    file, run_file = tmp_path / "run.toml", tmp_path / "there.jsonl"
     file.write_text(PUSH_SUM + IN_PAIRS + data)
     command = [
         sys.executable,
@@ -191,27 +193,27 @@ def test_a_cluster_comes_to_the_same_and_outlives_a_worker(
         str(file),
         *sets(*SWEEP),
         "--kept",
-        str(kept),
+        str(run_file),
         "--json",
         "--on",
         address,
     ]
     running = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=tmp_path)
-    until(lambda: kept.exists() and kept.read_text().count("final") >= 2, "two runs are done", seconds=200)
+    until(lambda: run_file.exists() and run_file.read_text().count("final") >= 2, "two runs are done", seconds=200)
     workers[0].send_signal(signal.SIGKILL)
     out, err = running.communicate(timeout=300)
     assert running.returncode == 0, err.decode()
-    assert json.loads(out) == swept(file, tmp_path / "local.jsonl")
+    assert json.loads(out) == run_sweep(file, tmp_path / "local.jsonl")
 
 
-def test_a_cluster_that_is_not_there_is_named(data: str, tmp_path: Path) -> None:
+def test_a_missing_cluster_is_named(data: str, tmp_path: Path) -> None:
     file = tmp_path / "run.toml"
     file.write_text(PUSH_SUM + IN_PAIRS + data)
     for address, says in (
         ("dask://nowhere", "write dask://HOST:PORT"),
         ("tcp://127.0.0.1:1", "write dask://HOST:PORT"),
     ):
-        ended = here("run", file, "--set", "seed=0,1", "--kept", tmp_path / "k", "--on", address)
-        assert (ended.code, says in ended.err) == (2, True)
-    alone = here("run", file, "--on", "dask://127.0.0.1:1")
+        completed = run_here("run", file, "--set", "seed=0,1", "--kept", tmp_path / "k", "--on", address)
+        assert (completed.code, says in completed.err) == (2, True)
+    alone = run_here("run", file, "--on", "dask://127.0.0.1:1")
     assert (alone.code, "apply only to sweeps" in alone.err) == (2, True)

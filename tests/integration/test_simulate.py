@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.support.command import here
+from tests.support.command import run_here
 from tests.support.processes import document
 from tests.support.reports import check_report
 
@@ -17,10 +17,12 @@ needs_data = pytest.mark.skipif(not DATA.is_dir(), reason="needs the shared data
 
 
 def simulated(name: str, *settings: str) -> dict[str, Any]:
-    chosen = {setting.partition("=")[0]: setting for setting in settings}  # a key is set once: the last one counts
-    ended = here("simulate", name, "--json", *(word for setting in chosen.values() for word in ("--set", setting)))
-    assert ended.code == 0, ended.err
-    return document(ended.out)
+    chosen = {setting.partition("=")[0]: setting for setting in settings}  # a key is set once: the last value counts
+    completed = run_here(
+        "simulate", name, "--json", *(word for setting in chosen.values() for word in ("--set", setting))
+    )
+    assert completed.code == 0, completed.err
+    return document(completed.out)
 
 
 def golf(*settings: str, agents: int = 200) -> dict[str, Any]:
@@ -29,7 +31,7 @@ def golf(*settings: str, agents: int = 200) -> dict[str, Any]:
     return report
 
 
-def test_a_report_like_any_other() -> None:
+def test_the_report_has_the_usual_form() -> None:
     report = golf()
     check_report(report, agents=200)
     assert (report["run"]["learner"], report["run"]["model"]) == ("golf", "ridge")
@@ -55,7 +57,7 @@ def test_more_privacy_costs_accuracy() -> None:
     assert loose > 0.9
 
 
-def test_the_same_seed_gives_the_same_report_to_the_bit() -> None:
+def test_the_same_seed_yields_the_same_report_to_the_bit() -> None:
     settings = ("learner.model=pegasos", "faults.drop=0.3", "faults.delay=[1,3]", "faults.churn=lognormal(0,1)")
     one, other, another = (golf(*settings, f"seed={seed}") for seed in (5, 5, 6))
     for report in (one, other, another):
@@ -68,12 +70,12 @@ def test_the_same_seed_gives_the_same_report_to_the_bit() -> None:
 
 
 @pytest.mark.parametrize("topology", ["newscast", "ring", "exponential", "full"])
-def test_every_topology_spreads_what_is_learnt(topology: str) -> None:
+def test_every_topology_spreads_the_model(topology: str) -> None:
     report = golf("epsilon=inf", f"topology={topology}", "learner.model=pegasos", agents=300)
     assert report["final"]["accuracy_mean"] > (0.7 if topology == "ring" else 0.85)
 
 
-def test_the_extreme_scenario_slows_learning_and_does_not_stop_it() -> None:
+def test_the_extreme_scenario_slows_learning_but_does_not_stop_it() -> None:
     extreme = ("faults.drop=0.5", "faults.delay=[1,10]", "faults.churn=lognormal(0,1)", "faults.online=0.9")
     calm = golf("epsilon=inf", "learner.model=pegasos", agents=500)
     rough = golf("epsilon=inf", "learner.model=pegasos", *extreme, "cycles=120", agents=500)
@@ -85,20 +87,20 @@ def test_the_extreme_scenario_slows_learning_and_does_not_stop_it() -> None:
     assert sum(agent["alive"] for agent in rough["agents"]) == rough["curve"][-1]["online"]
 
 
-def test_to_the_letter_nothing_is_promised() -> None:
-    ended = here("simulate", "golf", "--set", "fidelity=paper")
-    assert (ended.code, ended.out) == (5, "")
-    assert "privacy.allow_unproved=true" in ended.err
+def test_paper_fidelity_guarantees_nothing() -> None:
+    completed = run_here("simulate", "golf", "--set", "fidelity=paper")
+    assert (completed.code, completed.out) == (5, "")
+    assert "privacy.allow_unproved=true" in completed.err
     report = golf("fidelity=paper", "privacy.allow_unproved=true")
     assert (report["privacy"]["status"], report["privacy"]["epsilon"]) == ("refuted", 5.0)
     assert report["privacy"]["spent_epsilon_max"] is None
     assert report["run"]["perturbation"] == "laplace-copies"
-    summary = here("simulate", "golf", "--set", "fidelity=paper", "--set", "privacy.allow_unproved=true")
+    summary = run_here("simulate", "golf", "--set", "fidelity=paper", "--set", "privacy.allow_unproved=true")
     assert summary.code == 0
     assert "ε = 5, refuted" in summary.out
 
 
-def test_walks_report_too() -> None:
+def test_walks_also_report() -> None:
     walk = simulated("gradient-walk", "agents=300", "learner.budget=k-times", "learner.visits=3", "learner.batch=10")
     check_report(walk, agents=30)
     assert (walk["run"]["updates"], walk["privacy"]["releases"]) == (90, 90)
@@ -109,12 +111,12 @@ def test_walks_report_too() -> None:
     assert sequential["final"]["accuracy_mean"] > 0.8
 
 
-def test_a_file_of_ones_own_its_report_and_its_trace(tmp_path: Path) -> None:
+def test_a_custom_file_yields_its_report_and_its_trace(tmp_path: Path) -> None:
     (tmp_path / "own.toml").write_text('agents = 4\ncycles = 3\n[learner]\nname = "golf"\nmodel = "logistic"\n')
     report, trace = tmp_path / "report.json", tmp_path / "trace.json"
-    ended = here("simulate", tmp_path / "own.toml", "--report", report, "--trace", trace, "--set", "epsilon=50")
-    assert ended.code == 0, ended.err
-    assert "accuracy" in ended.out
+    completed = run_here("simulate", tmp_path / "own.toml", "--report", report, "--trace", trace, "--set", "epsilon=50")
+    assert completed.code == 0, completed.err
+    assert "accuracy" in completed.out
     check_report(json.loads(report.read_text()), agents=4)
     events = json.loads(trace.read_text())["events"]
     assert sum(event["event"] == "send" for event in events) == 12
@@ -123,7 +125,7 @@ def test_a_file_of_ones_own_its_report_and_its_trace(tmp_path: Path) -> None:
     assert len(states) == 12
     assert len(states[-1]["parameters"]) == 21
     records = tmp_path / "records.json"
-    here("simulate", "golf", "--trace", records, "--set", "agents=4", "--set", "cycles=3")
+    run_here("simulate", "golf", "--trace", records, "--set", "agents=4", "--set", "cycles=3")
     assert json.loads(records.read_text())["events"][-1]["state"]["records"]
 
 
@@ -147,14 +149,14 @@ def test_a_file_of_ones_own_its_report_and_its_trace(tmp_path: Path) -> None:
         (["golf", "--report", "no/such/directory.json"], 2, "no such directory"),
     ],
 )
-def test_what_cannot_be_run_is_refused_in_one_sentence(
+def test_an_impossible_run_is_refused_in_one_sentence(
     arguments: list[str], code: int, problem: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    ended = here("simulate", *arguments)
-    assert (ended.code, ended.out) == (code, "")
-    assert problem in ended.err
-    assert len(ended.err.strip().splitlines()) == 1
+    completed = run_here("simulate", *arguments)
+    assert (completed.code, completed.out) == (code, "")
+    assert problem in completed.err
+    assert len(completed.err.strip().splitlines()) == 1
     assert not list(tmp_path.iterdir())
 
 
@@ -164,7 +166,7 @@ def test_the_smallest_fleets(agents: int, model: str) -> None:
     check_report(golf(f"learner.model={model}", agents=agents), agents=agents)
 
 
-def test_a_large_fleet_is_not_listed_one_by_one() -> None:
+def test_a_large_fleet_is_not_listed_device_by_device() -> None:
     report = simulated("golf", "agents=10001", "cycles=2", "data.features=3", "learner.model=pegasos")
     assert report["agents"] == []
     assert report["privacy"]["releases"] == report["run"]["agents"] == 10_001
@@ -172,7 +174,7 @@ def test_a_large_fleet_is_not_listed_one_by_one() -> None:
 
 
 @needs_data
-def test_spambase_sound_against_the_paper() -> None:
+def test_sound_spambase_matches_the_paper() -> None:
     """Check the acceptance figures coarsely: one seed, fewer cycles."""
     common = (SPAMBASE, "cycles=120", "evaluate.every=120", "privacy.allow_unproved=true")
     reports = {

@@ -9,7 +9,7 @@ import pytest
 from sottovoce.data import load
 from sottovoce.kernels.softmax import Softmax
 
-from tests.support.command import here
+from tests.support.command import run_here
 from tests.support.processes import document
 from tests.support.reports import check_report
 
@@ -17,9 +17,9 @@ FEW = ("agents=4", "cycles=5", "data=synthetic", "data.features=5", "data.record
 
 
 def simulated(name: str, *settings: str) -> dict[str, Any]:
-    ended = here("simulate", name, "--json", *(word for setting in settings for word in ("--set", setting)))
-    assert ended.code == 0, ended.err
-    return document(ended.out)
+    completed = run_here("simulate", name, "--json", *(word for setting in settings for word in ("--set", setting)))
+    assert completed.code == 0, completed.err
+    return document(completed.out)
 
 
 @pytest.mark.parametrize("name", ["push-sum", "clipd2p", "without-replacement", "pdsl"])
@@ -30,14 +30,14 @@ def test_every_built_in_experiment_runs(name: str) -> None:
     assert report["privacy"]["releases"] > 0
 
 
-def test_golf_runs_agent_by_agent_too() -> None:
+def test_golf_also_runs_agent_by_agent() -> None:
     words = ("--engine", "events", "--set", "partition=one-record", "--set", "data.transform=unit")
-    ended = here("simulate", "golf", *words, *(w for s in FEW for w in ("--set", s)), "--json")
-    assert ended.code == 0, ended.err
-    assert document(ended.out)["run"]["transport"] == "memory"
+    completed = run_here("simulate", "golf", *words, *(w for s in FEW for w in ("--set", s)), "--json")
+    assert completed.code == 0, completed.err
+    assert document(completed.out)["run"]["transport"] == "memory"
 
 
-def test_the_same_seed_gives_the_same_run() -> None:
+def test_the_same_seed_yields_the_same_run() -> None:
     one, other, another = (simulated("clipd2p", *FEW, f"seed={seed}") for seed in (3, 3, 4))
     assert one["final"] == other["final"] != another["final"]
 
@@ -56,29 +56,29 @@ def test_the_same_seed_gives_the_same_run() -> None:
         (["clipd2p", "--set", 'data="synthetic#features=x"'], 4, "must be a non-negative integer"),
     ],
 )
-def test_wrong_words_are_named(words: list[str], code: int, says: str) -> None:
-    ended = here("simulate", *words)
-    assert ended.code == code, ended.err
-    assert says in ended.err.replace("\n", " ")
+def test_invalid_names_are_reported(words: list[str], code: int, says: str) -> None:
+    completed = run_here("simulate", *words)
+    assert completed.code == code, completed.err
+    assert says in completed.err.replace("\n", " ")
 
 
-def test_a_key_that_a_file_has_wrong_is_an_error_of_configuration(tmp_path: Path) -> None:
+def test_an_invalid_key_in_a_file_is_a_configuration_error(tmp_path: Path) -> None:
     path = tmp_path / "own.toml"
     path.write_text('learner = "clipd2p"\nfoo = 3\n')
-    ended = here("simulate", path)
-    assert ended.code == 3
-    assert f"{path}: the key foo: unknown key" in ended.err
+    completed = run_here("simulate", path)
+    assert completed.code == 3
+    assert f"{path}: the key foo: unknown key" in completed.err
 
 
-def test_a_trace_holds_all_that_a_step_by_step_comparison_needs(tmp_path: Path) -> None:
-    """Each noiseless release is computed again from the records that the trace says it looked at."""
+def test_a_trace_contains_everything_for_a_step_by_step_comparison(tmp_path: Path) -> None:
+    """Each noise-free release is recomputed from the records that the trace lists."""
     path = tmp_path / "trace.json"
     settings = ["agents=1", *FEW[1:], "learner.sampling=poisson", "learner.batch=10", "data.transform=none"]
     words = [word for setting in settings for word in ("--set", setting)]
-    ended = here("simulate", "push-sum", *words, "--trace", str(path), "--json")
-    assert ended.code == 0, ended.err
+    completed = run_here("simulate", "push-sum", *words, "--trace", str(path), "--json")
+    assert completed.code == 0, completed.err
     computed = [event for event in json.loads(path.read_text())["events"] if event["event"] == "vault"]
-    assert len(computed) == document(ended.out)["privacy"]["releases"] > 0
+    assert len(computed) == document(completed.out)["privacy"]["releases"] > 0
     records, kernel = load("synthetic#features=5&records=400").records, Softmax(5, 2)
     for event in computed:
         point, batch = np.array([event["query"]["point"]]), event["batch"]
@@ -90,8 +90,8 @@ def test_a_trace_holds_all_that_a_step_by_step_comparison_needs(tmp_path: Path) 
 
 def test_a_trace_shows_messages_and_states(tmp_path: Path) -> None:
     path = tmp_path / "trace.json"
-    ended = here("simulate", "clipd2p", *(w for s in FEW for w in ("--set", s)), "--trace", str(path), "--json")
-    assert ended.code == 0, ended.err
+    completed = run_here("simulate", "clipd2p", *(w for s in FEW for w in ("--set", s)), "--trace", str(path), "--json")
+    assert completed.code == 0, completed.err
     events = json.loads(path.read_text())["events"]
     sent = [event["message"] for event in events if event["event"] == "send"]
     assert sent

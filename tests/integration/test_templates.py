@@ -22,48 +22,48 @@ MAX_LINES = 80
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a package of each template, built and installed into `site`."""
+def packages(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a package from each template, built and installed into `site`."""
     home = tmp_path_factory.mktemp("outside")
     for kind in PACKAGES:
-        ended = run(home, SOTTOVOCE, "init", home / f"my-{kind}", "--template", kind)
-        assert ended.returncode == 0, ended.stderr
+        completed = run(home, SOTTOVOCE, "init", home / f"my-{kind}", "--template", kind)
+        assert completed.returncode == 0, completed.stderr
     pip = (sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-build-isolation", "--no-index")
     built = run(home, *pip, "--target", home / "site", *(home / f"my-{kind}" for kind in PACKAGES))
     assert built.returncode == 0, built.stderr
     return home
 
 
-def test_there_is_a_test_for_each_template() -> None:
+def test_each_template_has_a_test() -> None:
     assert sorted((*PACKAGES, "fleet", "notebook")) == templates()
 
 
 @pytest.mark.parametrize("kind", PACKAGES)
-def test_its_own_tests_pass(made: Path, kind: str) -> None:
-    command = (sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", made / f"my-{kind}")
-    ended = run(made / "site", *command, made / f"my-{kind}" / "tests")
-    assert ended.returncode == 0, ended.stdout
-    assert re.search(r"\d passed", ended.stdout)
+def test_the_package_s_own_tests_pass(packages: Path, kind: str) -> None:
+    command = (sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", packages / f"my-{kind}")
+    completed = run(packages / "site", *command, packages / f"my-{kind}" / "tests")
+    assert completed.returncode == 0, completed.stdout
+    assert re.search(r"\d passed", completed.stdout)
 
 
-def test_types_are_right_and_files_are_short(made: Path) -> None:
-    files = [made / f"my-{kind}" / f"my_{kind}.py" for kind in PACKAGES]
+def test_types_check_and_files_are_short(packages: Path) -> None:
+    files = [packages / f"my-{kind}" / f"my_{kind}.py" for kind in PACKAGES]
     assert all(len(file.read_text(encoding="utf-8").splitlines()) <= MAX_LINES for file in files)
-    ended = run(made, sys.executable, "-m", "mypy", "--strict", "--cache-dir", made / "types", *files)
-    assert ended.returncode == 0, ended.stdout
+    completed = run(packages, sys.executable, "-m", "mypy", "--strict", "--cache-dir", packages / "types", *files)
+    assert completed.returncode == 0, completed.stdout
 
 
-def test_all_are_listed_and_can_be_imported(made: Path) -> None:
-    ended = run(made / "site", SOTTOVOCE, "plugins", "--check", "--json")
-    assert ended.returncode == 0, ended.stdout
-    found = json.loads(ended.stdout)
-    assert {one["name"]: one["problem"] for one in found} == {f"my-{kind}": None for kind in PACKAGES}
-    assert {one["kind"] for one in found} == {"learner", "data kind", "mechanism", "meter source", "transport"}
-    assert "my-source" in run(made / "site", SOTTOVOCE, "plugins").stdout
+def test_all_packages_are_listed_and_can_be_imported(packages: Path) -> None:
+    completed = run(packages / "site", SOTTOVOCE, "plugins", "--check", "--json")
+    assert completed.returncode == 0, completed.stdout
+    result = json.loads(completed.stdout)
+    assert {item["name"]: item["problem"] for item in result} == {f"my-{kind}": None for kind in PACKAGES}
+    assert {item["kind"] for item in result} == {"learner", "data kind", "mechanism", "meter source", "transport"}
+    assert "my-source" in run(packages / "site", SOTTOVOCE, "plugins").stdout
 
 
-def test_the_page_shows_the_template_of_a_learner(made: Path) -> None:
-    own = (made / "my-algorithm" / "my_algorithm.py").read_text(encoding="utf-8")
+def test_the_page_shows_the_learner_template(packages: Path) -> None:
+    own = (packages / "my-algorithm" / "my_algorithm.py").read_text(encoding="utf-8")
     page = example().replace("momentum-sgd", "my-algorithm").replace("MomentumSgd", "MyAlgorithm")
     assert own == page.replace("momentum_sgd", "my_algorithm")
 
@@ -80,30 +80,34 @@ def test_the_page_shows_the_template_of_a_learner(made: Path) -> None:
     ],
     ids=["algorithm", "dataset", "mechanism"],
 )
-def test_it_runs_with_real_processes(made: Path, words: tuple[object, ...]) -> None:
-    ended = run(made / "site", SOTTOVOCE, "testbed", *words, "--agents", 3, "--cycles", 8, "--period", 0.2, "--json")
-    assert ended.returncode == 0, ended.stderr
-    report = json.loads(ended.stdout)
+def test_it_runs_with_real_processes(packages: Path, words: tuple[object, ...]) -> None:
+    completed = run(
+        packages / "site", SOTTOVOCE, "testbed", *words, "--agents", 3, "--cycles", 8, "--period", 0.2, "--json"
+    )
+    assert completed.returncode == 0, completed.stderr
+    report = json.loads(completed.stdout)
     stated = report["privacy"]["status"]
     assert stated == ("as-published" if "golf" in words else "proved")
 
 
-def test_a_mechanism_and_a_data_kind_run_under_the_virtual_clock(made: Path) -> None:
+def test_a_mechanism_and_a_data_kind_run_under_the_virtual_clock(packages: Path) -> None:
     keys = ("engine=events", "data=my-dataset#records=300", "agents=3", "cycles=8", "epsilon=8")
     own = ("learner.perturbation=my-mechanism", "privacy.allow_unproved=true")
     chosen = [word for key in (*keys, *own) for word in ("--set", key)]
-    ended = run(made / "site", SOTTOVOCE, "run", "golf", *chosen, "--json")
-    assert ended.returncode == 0, ended.stderr
-    assert json.loads(ended.stdout)["privacy"]["status"] == "as-published"
+    completed = run(packages / "site", SOTTOVOCE, "run", "golf", *chosen, "--json")
+    assert completed.returncode == 0, completed.stderr
+    assert json.loads(completed.stdout)["privacy"]["status"] == "as-published"
 
 
-def test_a_mechanism_of_another_package_promises_nothing(made: Path) -> None:
-    ended = run(made / "site", SOTTOVOCE, "testbed", "--learner", "golf", "--set", "learner.perturbation=my-mechanism")
-    assert ended.returncode == 5
-    assert "no ε is proved" in ended.stderr
+def test_another_package_s_mechanism_guarantees_nothing(packages: Path) -> None:
+    completed = run(
+        packages / "site", SOTTOVOCE, "testbed", "--learner", "golf", "--set", "learner.perturbation=my-mechanism"
+    )
+    assert completed.returncode == 5
+    assert "no ε is proved" in completed.stderr
 
 
-def test_devices_talk_over_a_transport(made: Path, tmp_path: Path) -> None:
+def test_devices_communicate_over_the_transport(packages: Path, tmp_path: Path) -> None:
     fleet = new_fleet(tmp_path / "fleet")
     devices = [new_device(fleet, tmp_path / f"d{i}", seed=i, epsilon=50.0) for i in range(2)]
     ways = [f"my-transport://{device.state}.sock" for device in devices]
@@ -114,7 +118,7 @@ def test_devices_talk_over_a_transport(made: Path, tmp_path: Path) -> None:
     running = [
         subprocess.Popen(
             [SOTTOVOCE, "agent", "run", "--config", str(device.config)],
-            env={"PATH": "/usr/bin:/bin", "PYTHONPATH": str(made / "site")},
+            env={"PATH": "/usr/bin:/bin", "PYTHONPATH": str(packages / "site")},
             stderr=subprocess.PIPE,
             text=True,
         )
@@ -123,59 +127,59 @@ def test_devices_talk_over_a_transport(made: Path, tmp_path: Path) -> None:
     try:
         deadline = time.monotonic() + 90
         while True:
-            asked = run(made / "site", SOTTOVOCE, "agent", "status", "--config", devices[0].config, "--json")
-            if asked.returncode == 0 and json.loads(asked.stdout)["traffic"]["received"] > 2:
+            requested = run(packages / "site", SOTTOVOCE, "agent", "status", "--config", devices[0].config, "--json")
+            if requested.returncode == 0 and json.loads(requested.stdout)["traffic"]["received"] > 2:
                 break
-            assert time.monotonic() < deadline, asked.stdout + asked.stderr
+            assert time.monotonic() < deadline, requested.stdout + requested.stderr
             time.sleep(0.3)
     finally:
         for process in running:
             process.terminate()
-        said = [process.communicate(timeout=60)[1] for process in running]
-    assert all(process.returncode == 0 for process in running), said
+        output = [process.communicate(timeout=60)[1] for process in running]
+    assert all(process.returncode == 0 for process in running), output
 
 
-def test_a_feed_reads_a_meter_source(made: Path, tmp_path: Path) -> None:
+def test_a_feed_reads_a_meter_source(packages: Path, tmp_path: Path) -> None:
     file = tmp_path / "agent.toml"
-    readme = (made / "my-source" / "README.md").read_text(encoding="utf-8")
+    readme = (packages / "my-source" / "README.md").read_text(encoding="utf-8")
     (table,) = re.findall(r"```toml\n(.*?)```", readme, re.DOTALL)
-    told = table.replace("every = 10.0, watts = 300.0", "every = 0.05, watts = 7200.0").replace(
+    settings = table.replace("every = 10.0, watts = 300.0", "every = 0.05, watts = 7200.0").replace(
         "[feed]\n", f'[feed]\nwindow = 60\nstore = "{tmp_path}/windows.db"\n'
     )
     data = '[agent]\nstate = "state"\n[data]\nsource = "digits"\nfeatures = 64\nclasses = 10\nexpected_records = 9\n'
-    file.write_text(data + told, encoding="utf-8")
-    checked = run(made / "site", SOTTOVOCE, "feed", "check", "--config", file)
+    file.write_text(data + settings, encoding="utf-8")
+    checked = run(packages / "site", SOTTOVOCE, "feed", "check", "--config", file)
     assert checked.returncode == 0, checked.stderr
     assert "source   my-source" in checked.stdout
     with subprocess.Popen(
         [SOTTOVOCE, "feed", "run", "--config", str(file)],
-        env={"PATH": "/usr/bin:/bin", "PYTHONPATH": str(made / "site")},
+        env={"PATH": "/usr/bin:/bin", "PYTHONPATH": str(packages / "site")},
         stderr=subprocess.PIPE,
         text=True,
     ) as feed:
         time.sleep(2)
         feed.terminate()
-        said = feed.communicate(timeout=30)[1]
-    assert feed.returncode == 0, said
-    assert "refused" not in said
-    shown = run(made / "site", SOTTOVOCE, "feed", "show", "--config", file)
-    assert shown.returncode == 0, shown.stderr
+        output = feed.communicate(timeout=30)[1]
+    assert feed.returncode == 0, output
+    assert "refused" not in output
+    displayed = run(packages / "site", SOTTOVOCE, "feed", "show", "--config", file)
+    assert displayed.returncode == 0, displayed.stderr
     with sqlite3.connect(tmp_path / "windows.db") as windows:
         assert windows.execute("select count(*) from sqlite_master").fetchone()[0] > 0
 
 
-def test_a_fleet_passes_its_tests(tmp_path: Path) -> None:
+def test_the_fleet_s_own_tests_pass(tmp_path: Path) -> None:
     assert run(tmp_path, SOTTOVOCE, "init", tmp_path / "street", "--template", "fleet").returncode == 0
     command = (sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", tmp_path / "street")
-    ended = run(tmp_path, *command, tmp_path / "street" / "tests")
-    assert ended.returncode == 0, ended.stdout
+    completed = run(tmp_path, *command, tmp_path / "street" / "tests")
+    assert completed.returncode == 0, completed.stdout
 
 
 def test_a_notebook_runs(tmp_path: Path) -> None:
     assert run(tmp_path, SOTTOVOCE, "init", tmp_path / "book", "--template", "notebook").returncode == 0
     command = (sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", tmp_path / "book")
-    ended = run(tmp_path, *command, tmp_path / "book" / "tests")
-    assert ended.returncode == 0, ended.stdout
+    completed = run(tmp_path, *command, tmp_path / "book" / "tests")
+    assert completed.returncode == 0, completed.stdout
 
 
 @pytest.mark.parametrize(
@@ -186,9 +190,9 @@ def test_a_notebook_runs(tmp_path: Path) -> None:
         ("full", "fleet", "is not empty; choose a new directory"),
     ],
 )
-def test_what_cannot_be_made_is_refused(tmp_path: Path, name: str, template: str, words: str) -> None:
+def test_an_invalid_template_is_refused(tmp_path: Path, name: str, template: str, words: str) -> None:
     (tmp_path / "full").mkdir()
     shutil.copy(__file__, tmp_path / "full")
-    ended = run(tmp_path, SOTTOVOCE, "init", tmp_path / name, "--template", template)
-    assert (ended.returncode, ended.stderr.count("\n")) == (2, 1)
-    assert words in ended.stderr
+    completed = run(tmp_path, SOTTOVOCE, "init", tmp_path / name, "--template", template)
+    assert (completed.returncode, completed.stderr.count("\n")) == (2, 1)
+    assert words in completed.stderr

@@ -31,7 +31,7 @@ sys.exit(run(Path(sys.argv[1]), sys.argv[3:], sys.argv[2], "127.0.0.1"))
 """
 
 
-def test_devices_that_claim_their_places_learn_and_are_reported_as_a_testbed_is(
+def test_devices_that_claim_slots_learn_and_are_reported_like_a_testbed(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     features, labels = some_records(300, 1)
@@ -45,11 +45,11 @@ def test_devices_that_claim_their_places_learn_and_are_reported_as_a_testbed_is(
         "PERIOD": "0.2",
         "TRANSPORT": "mqtt",
     }
-    asked = ContainerSettings.read({f"SOTTOVOCE_{name}": value for name, value in chosen.items()})
+    request = ContainerSettings.read({f"SOTTOVOCE_{name}": value for name, value in chosen.items()})
     for name in ("authority", "broker", "places"):
         (tmp_path / name).mkdir()
     root, port = tmp_path / "places", free_port()
-    prepare(asked, tmp_path / "authority", tmp_path / "broker", root, host="127.0.0.1", port=port, home=None)
+    prepare(request, tmp_path / "authority", tmp_path / "broker", root, host="127.0.0.1", port=port, home=None)
     configuration = tmp_path / "broker/sottovoce/mosquitto.conf"
     with configuration.open("a") as file:
         file.write(f"user {getpass.getuser()}\n")
@@ -58,19 +58,19 @@ def test_devices_that_claim_their_places_learn_and_are_reported_as_a_testbed_is(
     tables = tomlkit.parse(template.read_text())
     tables["observe"] = {"metrics": metrics}
     template.write_text(tomlkit.dumps(tables))
-    running = [_started([str(MOSQUITTO), "-c", str(configuration)], tmp_path, "broker")]
+    running = [_start([str(MOSQUITTO), "-c", str(configuration)], tmp_path, "broker")]
     try:
         for number in range(3):
             faults = ["loss=0.3", "delay=20ms"] if number == 2 else []
             command = [sys.executable, "-c", _DEVICE, str(root), f"container-{number}", *faults]
-            running.append(_started(command, tmp_path, f"tmp-{number}"))
+            running.append(_start(command, tmp_path, f"tmp-{number}"))
         page = until(lambda: _fetched(f"http://{metrics}/metrics"), "a device shows its metrics")
-        report = results(asked, root)
+        report = results(request, root)
     finally:
         for process in reversed(running):
             process.terminate()
-        ended = [process.wait(60) for process in reversed(running)]
-    assert ended == [0, 0, 0, 0]
+        completed = [process.wait(60) for process in reversed(running)]
+    assert completed == [0, 0, 0, 0]
     assert page is not None
     assert "sottovoce_privacy_epsilon_spent" in page
     check_report(report, agents=3)
@@ -81,7 +81,7 @@ def test_devices_that_claim_their_places_learn_and_are_reported_as_a_testbed_is(
     assert "fault loss=0.3 was injected for 1 of 3 agents" in report["warnings"]
     assert 0 <= report["resources"]["ready_s_median"] < 60
     assert "watching 3 containers" in capsys.readouterr().err
-    assert {str((place / "owner").readlink()) for place in root.iterdir() if place.is_dir()} == {
+    assert {str((slot / "owner").readlink()) for slot in root.iterdir() if slot.is_dir()} == {
         "container-0",
         "container-1",
         "container-2",
@@ -96,8 +96,8 @@ def _fetched(url: str) -> str | None:
         return None
 
 
-def _started(command: list[str], directory: Path, name: str) -> subprocess.Popen[bytes]:
-    own = directory / name  # each has a /tmp of its own, as a container has
+def _start(command: list[str], directory: Path, name: str) -> subprocess.Popen[bytes]:
+    own = directory / name  # each process has its own /tmp, as in a container
     own.mkdir(exist_ok=True)
     with (directory / f"{name}.log").open("wb") as log:
         return subprocess.Popen(

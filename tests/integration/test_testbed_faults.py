@@ -1,4 +1,4 @@
-"""Partitions, reordering and churn, with one notation under the virtual clock and over real sockets."""
+"""Partitions, reordering and churn, with the same notation under the virtual clock and over real sockets."""
 
 import hashlib
 from pathlib import Path
@@ -12,7 +12,7 @@ from sottovoce_lab.testbed.options import Options
 from sottovoce_lab.testbed.plan import plan
 from sottovoce_lab.testbed.progress import Moment, Watcher
 
-from tests.support.command import here
+from tests.support.command import run_here
 from tests.support.devices import some_records
 from tests.support.processes import document, sottovoce
 from tests.support.reports import check_report
@@ -24,7 +24,7 @@ WORDS = ["loss=0.1", "reorder=0.3", "partition=0.5@cycle:4-9", "kill=0.3@cycle:5
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """Easy records, so that small fleets and few cycles are enough."""
+    """Easy records, which suit small fleets and few cycles."""
     features, labels = some_records(400, 1)
     path = tmp_path_factory.mktemp("data") / "records.npz"
     np.savez(path, X=features, y=labels, classes=3, bounds=np.array([[0.0] * 4, [1.0] * 4]))
@@ -41,7 +41,7 @@ def trace(tmp_path: Path) -> str:
 
 
 class Notes(Watcher):
-    """A watcher that keeps what it is shown."""
+    """A watcher that stores what it is shown."""
 
     def __init__(self) -> None:
         self.notes: list[str] = []
@@ -54,8 +54,8 @@ class Notes(Watcher):
         self.alive.append(moment.alive)
 
 
-def in_memory(data: str, words: list[str], seed: int = 0, agents: int = 12) -> tuple[str, Notes]:
-    """Run in memory; return a digest of every state and of the report, and the watcher's notes."""
+def run_in_memory(data: str, words: list[str], seed: int = 0, agents: int = 12) -> tuple[str, Notes]:
+    """Run in memory; return a digest over every state and the report, and the watcher's notes."""
     options = Options(
         agents=agents, learner="clipd2p", fidelity="sound", model=None, data=data, transport="memory", epsilon=8.0,
         delta=1e-5, cycles=14, period=1.0, topology="exponential", seed=seed, faults=Faults.parse(words),
@@ -64,7 +64,7 @@ def in_memory(data: str, words: list[str], seed: int = 0, agents: int = 12) -> t
     digest, watcher = hashlib.sha256(), Notes()
 
     class Last:
-        """A witness that remembers every state."""
+        """A witness that stores every state."""
 
         def observe(self, event: str, at: float, device: str, state: Any, **facts: Any) -> None:
             digest.update(repr((event, at, device)).encode())
@@ -78,31 +78,45 @@ def in_memory(data: str, words: list[str], seed: int = 0, agents: int = 12) -> t
     return digest.hexdigest(), watcher
 
 
-def test_the_same_seed_gives_the_same_bits_whatever_goes_wrong(data: str) -> None:
+def test_the_same_seed_yields_the_same_bits_under_every_fault(data: str) -> None:
     words = [*WORDS, "churn=lognormal(1,1)", "duplicate=0.2", "delay=100ms±50ms"]
-    first, told = in_memory(data, words)
-    again, same = in_memory(data, words)
-    assert first == again
-    assert (told.notes, told.alive) == (same.notes, same.alive)
-    assert in_memory(data, words, seed=1)[0] != first
+    first, reported = run_in_memory(data, words)
+    repeated, same = run_in_memory(data, words)
+    assert first == repeated
+    assert (reported.notes, reported.alive) == (same.notes, same.alive)
+    assert run_in_memory(data, words, seed=1)[0] != first
     for left_out in range(len(words)):
         if not words[left_out].startswith("kill"):
-            assert in_memory(data, words[:left_out] + words[left_out + 1 :])[0] != first
+            assert run_in_memory(data, words[:left_out] + words[left_out + 1 :])[0] != first
 
 
 def test_a_simulated_fleet_follows_its_trace(data: str, trace: str) -> None:
-    _, told = in_memory(data, [trace], agents=4)
-    assert told.alive == [4, 4, 3, 1, 3, 4, 3, 2, 2, 3, 3, 3, 3]  # none in cycle 5, of which nothing is reported
+    _, reported = run_in_memory(data, [trace], agents=4)
+    assert reported.alive == [
+        4,
+        4,
+        3,
+        1,
+        3,
+        4,
+        3,
+        2,
+        2,
+        3,
+        3,
+        3,
+        3,
+    ]  # nothing in cycle 5, about which nothing is reported
 
 
 @pytest.mark.parametrize("words", [WORDS, ["churn=lognormal(1,1)"]])
-def test_processes_survive_them(data: str, words: list[str]) -> None:
+def test_processes_survive_the_faults(data: str, words: list[str]) -> None:
     report = _processes(data, words, agents=5)
     assert report["faults"] == words
     assert report["final"]["accuracy_mean"] > 0.6
 
 
-def test_processes_follow_a_trace_though_all_are_away_at_once(data: str, trace: str) -> None:
+def test_processes_follow_a_trace_in_which_all_are_away_at_once(data: str, trace: str) -> None:
     report = _processes(data, [trace], agents=4)
     assert [agent["alive"] for agent in report["agents"]] == [True, False, True, True]
     assert all(agent["cycles"] >= 14 for agent in report["agents"] if agent["alive"])
@@ -110,18 +124,20 @@ def test_processes_follow_a_trace_though_all_are_away_at_once(data: str, trace: 
 
 def _processes(data: str, words: list[str], agents: int) -> dict[str, Any]:
     arguments = [argument for word in words for argument in ("--fault", word)]
-    ended = sottovoce(
+    completed = sottovoce(
         *("testbed", "--json", "--data", data, "--agents", agents, "--cycles", 14, "--period", 0.3, "--epsilon", 20),
         *arguments,
         seconds=300,
     )
-    assert ended.returncode == 0, ended.stderr
-    report = document(ended.stdout)
+    assert completed.returncode == 0, completed.stderr
+    report = document(completed.stdout)
     check_report(report, agents=agents)
     return report
 
 
-def test_a_trace_for_another_fleet_is_refused(data: str, trace: str) -> None:
-    ended = here("testbed", "--transport", "memory", "--agents", 3, "--cycles", 12, "--data", data, "--fault", trace)
-    assert ended.code == 2
-    assert "there is no agent 3 among 3" in ended.err
+def test_another_fleet_s_trace_is_refused(data: str, trace: str) -> None:
+    completed = run_here(
+        "testbed", "--transport", "memory", "--agents", 3, "--cycles", 12, "--data", data, "--fault", trace
+    )
+    assert completed.code == 2
+    assert "there is no agent 3 among 3" in completed.err

@@ -9,42 +9,42 @@ import pytest
 from sottovoce.data.feed import Window
 from sottovoce_home.store import WindowStore
 
-from tests.support.command import here
-from tests.support.loads import half_hours, meters_file
+from tests.support.command import run_here
+from tests.support.loads import draw_half_hours, meters_file
 from tests.support.processes import document, sottovoce
 from tests.support.reports import check_report
 
 SHORT = ("testbed", "--transport", "memory", "--cycles", "40", "--json")
 
 
-def reported(*arguments: object, agents: int) -> dict[str, Any]:
-    ended = here(*SHORT, "--agents", agents, *arguments)
-    assert ended.code == 0, ended.err
-    report = document(ended.out)
+def run_report(*arguments: object, agents: int) -> dict[str, Any]:
+    completed = run_here(*SHORT, "--agents", agents, *arguments)
+    assert completed.code == 0, completed.err
+    report = document(completed.out)
     check_report(report, agents=agents)
     return report
 
 
 def gain(report: dict[str, Any]) -> float:
-    """By how much the mean absolute error is below that of persistence, as a share of what the exact fit gains."""
+    """Return the improvement over persistence's mean absolute error, as a share of the exact fit's improvement."""
     final = report["final"]
     gained, best = (float(final["mae_persistence"] - final[name]) for name in ("mae_mean", "mae_least_squares"))
     return gained / best
 
 
-def test_a_fleet_beats_persistence_and_noise_costs_some_of_it(tmp_path: Path) -> None:
+def test_a_fleet_beats_persistence_and_noise_costs_part_of_the_gain(tmp_path: Path) -> None:
     spec = meters_file(tmp_path, meters=6, days=24)
     gains = {
-        epsilon: gain(reported("--data", spec, "--epsilon", epsilon, "--set", "privacy.unit=window", agents=6))
+        epsilon: gain(run_report("--data", spec, "--epsilon", epsilon, "--set", "privacy.unit=window", agents=6))
         for epsilon in ("inf", 8, 0.1)
     }
     assert gains["inf"] > 0.6
     assert gains[8] > 0.6
-    assert gains[0.1] < gains[8] - 0.4, "the report shows what noise costs"
+    assert gains[0.1] < gains[8] - 0.4, "the report shows the cost of noise"
 
 
-def test_what_a_window_is_promised_is_said_and_the_ledger_says_the_same(tmp_path: Path) -> None:
-    report = reported(
+def test_a_window_s_guarantee_is_reported_and_agrees_with_the_ledger(tmp_path: Path) -> None:
+    report = run_report(
         "--data", meters_file(tmp_path, 4, 12), "--model", "ridge", "--set", "privacy.unit=window", agents=4
     )
     privacy, run = report["privacy"], report["run"]
@@ -61,36 +61,36 @@ def test_what_a_window_is_promised_is_said_and_the_ledger_says_the_same(tmp_path
     assert final["mae_persistence"] < final["mae_same_time_yesterday"]
 
 
-def test_one_home_learns_alone_from_what_its_feed_has_kept(tmp_path: Path) -> None:
-    """Half hours that were replayed into a store; of the last days nothing is learnt."""
-    wh = half_hours(1, 40, 3)[0].tolist()
+def test_one_home_learns_alone_from_its_feed_s_windows(tmp_path: Path) -> None:
+    """Half hours were replayed into a store; the last days are held out."""
+    wh = draw_half_hours(1, 40, 3)[0].tolist()
     store = WindowStore(tmp_path / "windows.db", 1800, keep_days=400)
     first = 20_000 * 48
     store.write([Window("main", first + i, energy) for i, energy in enumerate(wh) if energy >= 0], {})
     store.close()
     spec = f"feed:mqtt://localhost:1883#store={tmp_path / 'windows.db'}&test=0.25"
     for epsilon in ("inf", 8):
-        report = reported("--data", spec, "--epsilon", epsilon, "--set", "privacy.unit=window", agents=1)
+        report = run_report("--data", spec, "--epsilon", epsilon, "--set", "privacy.unit=window", agents=1)
         assert report["final"]["mae_mean"] < report["final"]["mae_persistence"]
 
 
-def test_it_is_shown_in_words(tmp_path: Path) -> None:
-    ended = here(
+def test_the_result_is_shown_in_words(tmp_path: Path) -> None:
+    completed = run_here(
         "testbed", "--transport", "memory", "--agents", 3, "--cycles", 4, "--data", meters_file(tmp_path, 3, 8)
     )
-    assert ended.code == 0, ended.err
-    assert re.search(r"cycle 4 .*mae 0\.\d+  worst 0\.\d+  persistence 0\.\d+", ended.out)
-    assert re.search(r"error +0\.\d+ kWh mean absolute, 0\.\d+ worst agent; persistence", ended.out)
+    assert completed.code == 0, completed.err
+    assert re.search(r"cycle 4 .*mae 0\.\d+  worst 0\.\d+  persistence 0\.\d+", completed.out)
+    assert re.search(r"error +0\.\d+ kWh mean absolute, 0\.\d+ worst agent; persistence", completed.out)
 
 
-@pytest.mark.timeout(300)  # the testbed has deadlines of its own, which come first
-def test_processes_learn_what_the_simulation_does(tmp_path: Path) -> None:
+@pytest.mark.timeout(300)  # the testbed's own deadlines come first
+def test_processes_learn_what_the_simulation_learns(tmp_path: Path) -> None:
     spec = meters_file(tmp_path, 3, 16)
     arguments = ("--agents", 3, "--data", spec, "--model", "ridge", "--epsilon", "inf", "--cycles", 30, "--period", 0.2)
-    ended = sottovoce("testbed", "--json", *arguments, seconds=250)
-    assert ended.returncode == 0, ended.stderr
-    report = document(ended.stdout)
+    completed = sottovoce("testbed", "--json", *arguments, seconds=250)
+    assert completed.returncode == 0, completed.stderr
+    report = document(completed.stdout)
     check_report(report, agents=3)
     assert gain(report) > 0.7
-    simulated = document(here(*SHORT, *arguments).out)
+    simulated = document(run_here(*SHORT, *arguments).out)
     assert np.isclose(report["final"]["mae_mean"], simulated["final"]["mae_mean"], rtol=0.02)

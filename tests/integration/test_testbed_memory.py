@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.support.command import here
+from tests.support.command import run_here
 from tests.support.devices import some_records
 from tests.support.processes import document
 from tests.support.reports import check_report
@@ -17,10 +17,10 @@ from tests.support.reports import check_report
 SHORT = ("testbed", "--transport", "memory", "--cycles", "12", "--json")
 
 
-def reported(*arguments: object, agents: int = 4) -> dict[str, Any]:
-    ended = here(*SHORT, "--agents", agents, *arguments)
-    assert ended.code == 0, ended.err
-    report = document(ended.out)
+def run_report(*arguments: object, agents: int = 4) -> dict[str, Any]:
+    completed = run_here(*SHORT, "--agents", agents, *arguments)
+    assert completed.code == 0, completed.err
+    report = document(completed.out)
     check_report(report, agents=agents)
     assert report["run"]["transport"] == "memory"
     return report
@@ -51,69 +51,69 @@ def idx_directory(directory: Path) -> str:
 
 @pytest.mark.parametrize("data", ["digits", "breast-cancer"])
 def test_real_data_is_learnt(data: str) -> None:
-    report = reported("--data", data)
+    report = run_report("--data", data)
     assert report["run"]["data"] == data
     assert report["final"]["accuracy_mean"] > {"digits": 0.6, "breast-cancer": 0.7}[data]
     assert report["final"]["accuracy_mean"] > report["curve"][0]["accuracy_mean"]
 
 
 @pytest.mark.parametrize("make", [csv_file, npz_file, idx_directory])
-def test_data_of_ones_own_is_learnt(make: Any, tmp_path: Path) -> None:
+def test_custom_data_is_learnt(make: Any, tmp_path: Path) -> None:
     spec = make(tmp_path)
-    report = reported("--data", spec, "--epsilon", "20")
+    report = run_report("--data", spec, "--epsilon", "20")
     assert report["run"]["data"] == spec
     assert report["final"]["accuracy_mean"] > 0.9
 
 
 @pytest.mark.parametrize("topology", ["exponential", "ring", "star", "full", "bipartite", "disconnected"])
 @pytest.mark.parametrize("agents", [1, 2, 5])
-def test_every_topology_and_the_smallest_fleets(topology: str, agents: int, tmp_path: Path) -> None:
-    report = reported("--data", npz_file(tmp_path), "--topology", topology, agents=agents)
+def test_every_topology_runs_and_so_do_the_smallest_fleets(topology: str, agents: int, tmp_path: Path) -> None:
+    report = run_report("--data", npz_file(tmp_path), "--topology", topology, agents=agents)
     peers = {agent["peers"] for agent in report["agents"]}
     assert (peers == {0}) == (topology == "disconnected" or agents == 1)
     assert (report["traffic"]["messages"] == 0) == (peers == {0})
     assert all(agent["cycles"] >= 12 for agent in report["agents"])
 
 
-def test_a_report_says_how_the_graph_mixes(tmp_path: Path) -> None:
-    report = reported("--data", npz_file(tmp_path), "--topology", "random-regular(4)", agents=5)
+def test_a_report_describes_how_the_graph_mixes(tmp_path: Path) -> None:
+    report = run_report("--data", npz_file(tmp_path), "--topology", "random-regular(4)", agents=5)
     degrees = {"degree_min": 4, "degree_max": 4}
     assert report["run"]["mixing"] == {"weights": "contributions", "spectral_gap": None, **degrees}
     assert report["run"]["held_by_most"] == 1
     by_graph = ("--data", npz_file(tmp_path), "--topology", "random-regular(4)", "--learner", "dp-dpsgd")
     facts = {"weights": "metropolis", "spectral_gap": pytest.approx(1), **degrees}
-    assert reported(*by_graph, agents=5)["run"]["mixing"] == facts
+    assert run_report(*by_graph, agents=5)["run"]["mixing"] == facts
 
 
-def test_a_record_that_several_agents_hold_costs_more_than_one_agent_says(tmp_path: Path) -> None:
+def test_a_record_on_several_agents_costs_more_than_one_agent_reports(tmp_path: Path) -> None:
     everything = ("--data", npz_file(tmp_path), "--set", "data.partition=overlapping")
-    report = reported(*everything)
+    report = run_report(*everything)
     assert report["run"]["held_by_most"] == 4
     assert any("4 agents hold the same record" in warning for warning in report["warnings"])
-    assert reported(*everything, "--epsilon", "inf")["warnings"] == []
+    assert run_report(*everything, "--epsilon", "inf")["warnings"] == []
 
 
-def test_groups_are_dealt_out_whole(tmp_path: Path) -> None:
+def test_groups_are_distributed_whole(tmp_path: Path) -> None:
     features, labels = some_records(240, 2)
     groups = np.arange(240) % 3
     np.savez(tmp_path / "grouped.npz", X=features, y=labels, classes=3, groups=groups)
-    report = reported("--data", f"npz:{tmp_path / 'grouped.npz'}", "--set", "data.partition=by-group")
+    report = run_report("--data", f"npz:{tmp_path / 'grouped.npz'}", "--set", "data.partition=by-group")
     assert report["run"]["partition"] == "by-group"
-    ungrouped = here(*SHORT, "--agents", 4, "--data", npz_file(tmp_path), "--set", "data.partition=by-group")
+    ungrouped = run_here(*SHORT, "--agents", 4, "--data", npz_file(tmp_path), "--set", "data.partition=by-group")
     assert (ungrouped.code, "requires groups" in ungrouped.err) == (4, True)
 
 
-def test_no_noise_promises_nothing(tmp_path: Path) -> None:
+def test_without_noise_nothing_is_guaranteed(tmp_path: Path) -> None:
     for options in (("--learner", "push-sum"), ("--epsilon", "inf")):
-        report = reported("--data", npz_file(tmp_path), *options)
+        report = run_report("--data", npz_file(tmp_path), *options)
         assert (report["privacy"]["epsilon"], report["privacy"]["status"]) == (None, "none")
         assert report["final"]["accuracy_mean"] > 0.95
 
 
-def test_faults_are_survived_and_reported(tmp_path: Path) -> None:
+def test_the_fleet_survives_and_reports_faults(tmp_path: Path) -> None:
     faults = ["loss=0.3", "duplicate=0.05", "delay=50ms±20ms", "kill=0.5@cycle:4", "restart=0.5@cycle:8"]
     words = [word for fault in faults for word in ("--fault", fault)]
-    report = reported("--data", npz_file(tmp_path), *words, agents=8)
+    report = run_report("--data", npz_file(tmp_path), *words, agents=8)
     assert report["faults"] == faults
     assert sum(agent["alive"] for agent in report["agents"]) == 6
     alive = [agent for agent in report["agents"] if agent["alive"]]
@@ -121,21 +121,21 @@ def test_faults_are_survived_and_reported(tmp_path: Path) -> None:
     assert all(agent["epsilon_spent"] <= 2.0 for agent in report["agents"])
 
 
-def test_everybody_killed_and_brought_back(tmp_path: Path) -> None:
+def test_all_agents_are_killed_and_restarted(tmp_path: Path) -> None:
     faults = ("--fault", "kill=1@cycle:3", "--fault", "restart=1@cycle:6")
-    report = reported("--data", npz_file(tmp_path), *faults)
+    report = run_report("--data", npz_file(tmp_path), *faults)
     assert all(agent["alive"] for agent in report["agents"])
     assert {point["cycle"] for point in report["curve"]}.isdisjoint({3, 4, 5})
 
 
-def test_everybody_killed_for_good_is_not_a_defect(tmp_path: Path) -> None:
-    ended = here(*SHORT, "--agents", 3, "--data", npz_file(tmp_path), "--fault", "kill=1@cycle:3")
-    assert (ended.code, ended.out) == (7, "")
-    assert "no surviving agent has a model" in ended.err
+def test_killing_all_agents_permanently_is_not_a_defect(tmp_path: Path) -> None:
+    completed = run_here(*SHORT, "--agents", 3, "--data", npz_file(tmp_path), "--fault", "kill=1@cycle:3")
+    assert (completed.code, completed.out) == (7, "")
+    assert "no surviving agent has a model" in completed.err
 
 
-def test_the_same_seed_gives_the_same_report() -> None:
-    one, other, another = (reported("--data", "breast-cancer", "--seed", seed) for seed in (3, 3, 4))
+def test_the_same_seed_yields_the_same_report() -> None:
+    one, other, another = (run_report("--data", "breast-cancer", "--seed", seed) for seed in (3, 3, 4))
     for report in (one, other, another):
         report["run"].pop("wall_s")
         for point in report["curve"]:
@@ -144,60 +144,62 @@ def test_the_same_seed_gives_the_same_report() -> None:
     assert one["final"] != another["final"]
 
 
-def test_seeded_noise_is_said_to_protect_nobody() -> None:
-    warnings = reported("--data", "breast-cancer")["warnings"]
+def test_the_report_warns_that_seeded_noise_protects_no_one() -> None:
+    warnings = run_report("--data", "breast-cancer")["warnings"]
     assert "simulated noise is seeded and protects no one" in warnings[0]
 
 
-def test_an_accuracy_stands_beside_what_trivial_rules_reach(tmp_path: Path) -> None:
-    report = reported("--data", "breast-cancer")
+def test_accuracy_is_reported_beside_trivial_rules(tmp_path: Path) -> None:
+    report = run_report("--data", "breast-cancer")
     rules = report["baselines"]
     assert report["final"]["accuracy_mean"] < rules["own_data"]
     assert any(f"is below {rules['own_data']:.3f}, which a device reaches alone" in it for it in report["warnings"])
-    worse = reported("--data", "breast-cancer", "--epsilon", "0.01")
+    worse = run_report("--data", "breast-cancer", "--epsilon", "0.01")
     assert any("the share of the most common class" in warning for warning in worse["warnings"])
-    printed = here(*SHORT[:-1], "--agents", 4, "--data", npz_file(tmp_path)).out
+    printed = run_here(*SHORT[:-1], "--agents", 4, "--data", npz_file(tmp_path)).out
     assert "a device alone, with its own records and no noise" in printed
-    assert reported("--learner", "average", "--data", npz_file(tmp_path))["baselines"] is None
+    assert run_report("--learner", "average", "--data", npz_file(tmp_path))["baselines"] is None
 
 
 def test_settings_reach_the_agents(tmp_path: Path) -> None:
     data = npz_file(tmp_path)
-    report = reported("--data", data, "--set", "learner.steps=3", "--set", "privacy.neighbouring=replace-one")
+    report = run_report("--data", data, "--set", "learner.steps=3", "--set", "privacy.neighbouring=replace-one")
     assert {agent["releases"] for agent in report["agents"]} == {3}
     assert report["privacy"]["neighbouring"] == "replace-one"
-    assert reported("--data", data, "--set", "data.partition=one-record", agents=20)["run"]["partition"] == "one-record"
+    assert (
+        run_report("--data", data, "--set", "data.partition=one-record", agents=20)["run"]["partition"] == "one-record"
+    )
 
 
-def test_a_report_file_holds_the_same_document(tmp_path: Path) -> None:
+def test_a_report_file_contains_the_same_document(tmp_path: Path) -> None:
     file = tmp_path / "report.json"
-    report = reported("--data", npz_file(tmp_path), "--report", file)
+    report = run_report("--data", npz_file(tmp_path), "--report", file)
     assert json.loads(file.read_text()) == report
-    quiet = here("testbed", "--transport", "memory", "--agents", 2, "--cycles", 3, "--data", npz_file(tmp_path))
+    quiet = run_here("testbed", "--transport", "memory", "--agents", 2, "--cycles", 3, "--data", npz_file(tmp_path))
     assert quiet.code == 0
     assert "accuracy" in quiet.out
 
 
 @pytest.mark.parametrize("make", [lambda path: path / "no" / "report.json", lambda path: path])
-def test_a_report_that_cannot_be_written_is_told_before_the_run(make: Any, tmp_path: Path) -> None:
-    ended = here(*SHORT, "--data", npz_file(tmp_path), "--report", make(tmp_path))
-    assert (ended.code, ended.out) == (2, "")
-    assert ended.err.startswith(f"sottovoce: --report {make(tmp_path)}: ")
-    assert "cycle" not in ended.err
+def test_an_unwritable_report_is_rejected_before_the_run(make: Any, tmp_path: Path) -> None:
+    completed = run_here(*SHORT, "--data", npz_file(tmp_path), "--report", make(tmp_path))
+    assert (completed.code, completed.out) == (2, "")
+    assert completed.err.startswith(f"sottovoce: --report {make(tmp_path)}: ")
+    assert "cycle" not in completed.err
 
 
-def test_a_report_that_turns_out_not_to_be_writable_is_no_defect() -> None:
-    """/proc/1 takes no new file, which no one can know before."""
-    ended = here(*SHORT, "--agents", 2, "--data", "breast-cancer", "--report", "/proc/1/report.json")
-    assert ended.code == 2
-    assert "cannot be written" in ended.err
+def test_a_report_that_becomes_unwritable_is_not_a_defect() -> None:
+    """/proc/1 accepts no new file, which cannot be known before the run."""
+    completed = run_here(*SHORT, "--agents", 2, "--data", "breast-cancer", "--report", "/proc/1/report.json")
+    assert completed.code == 2
+    assert "cannot be written" in completed.err
 
 
 @pytest.mark.parametrize(
     "agents, remedy", [(1, "use --agents 8\n"), (6, "use --agents 8, or --set privacy.cell.min=6")]
 )
-def test_a_fleet_that_is_too_small_for_a_secure_sum_is_refused(agents: int, remedy: str) -> None:
-    ended = here(*SHORT, "--learner", "group-sgd", "--agents", agents)
-    assert ended.code == 2
-    assert "a secure sum needs at least privacy.cell.min = 8 devices" in ended.err
-    assert remedy in ended.err
+def test_a_fleet_too_small_for_a_secure_sum_is_refused(agents: int, remedy: str) -> None:
+    completed = run_here(*SHORT, "--learner", "group-sgd", "--agents", agents)
+    assert completed.code == 2
+    assert "a secure sum needs at least privacy.cell.min = 8 devices" in completed.err
+    assert remedy in completed.err

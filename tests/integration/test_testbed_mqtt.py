@@ -1,4 +1,4 @@
-"""`sottovoce testbed` through a broker: equal learning, mixed fleets, and brokers that die or are missing."""
+"""`sottovoce testbed` through a broker: equal learning, mixed fleets, and killed or missing brokers."""
 
 import sys
 from pathlib import Path
@@ -23,27 +23,27 @@ pytestmark = [
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """Easy records, so that small fleets and few cycles are enough."""
+    """Easy records, which suit small fleets and few cycles."""
     features, labels = some_records(400, 1)
     path = tmp_path_factory.mktemp("data") / "records.npz"
     np.savez(path, X=features, y=labels, classes=3, bounds=np.array([[0.0] * 4, [1.0] * 4]))
     return f"npz:{path}"
 
 
-def reported(*arguments: object, agents: int) -> tuple[dict[str, Any], str]:
+def run_report(*arguments: object, agents: int) -> tuple[dict[str, Any], str]:
     """Run the testbed; return its report and its other output."""
-    ended = sottovoce("testbed", "--json", "--agents", agents, *arguments, seconds=300)
-    assert ended.returncode == 0, ended.stderr
-    report = document(ended.stdout)
+    completed = sottovoce("testbed", "--json", "--agents", agents, *arguments, seconds=300)
+    assert completed.returncode == 0, completed.stderr
+    report = document(completed.stdout)
     check_report(report, agents=agents)
     assert report["privacy"]["ledgers_agree"]
-    return report, ended.stderr
+    return report, completed.stderr
 
 
 def test_a_fleet_learns_through_the_hardened_broker_and_leaves_nothing_behind(data: str, tmp_path: Path) -> None:
     directory = tmp_path / "fleet"
     chosen = ("--data", data, "--cycles", 20, "--period", 0.2, "--epsilon", 20)
-    report, _ = reported("--transport", "mqtt", *chosen, "--set", f"testbed.directory={directory}", agents=4)
+    report, _ = run_report("--transport", "mqtt", *chosen, "--set", f"testbed.directory={directory}", agents=4)
     assert report["run"]["transport"] == "mqtt"
     assert report["final"]["accuracy_min"] > 0.9
     assert report["traffic"]["messages"] >= 4
@@ -51,29 +51,29 @@ def test_a_fleet_learns_through_the_hardened_broker_and_leaves_nothing_behind(da
     assert not processes_about(str(directory))
 
 
-def test_a_broker_killed_in_the_middle_comes_back_and_learning_goes_on(data: str) -> None:
+def test_learning_continues_after_a_killed_broker_returns(data: str) -> None:
     chosen = ("--data", data, "--cycles", 40, "--period", 0.2, "--epsilon", 20, "--fault", "broker-kill=1s@cycle:8")
-    report, _ = reported("--transport", "mqtt", *chosen, agents=4)
+    report, _ = run_report("--transport", "mqtt", *chosen, agents=4)
     assert report["final"]["accuracy_min"] > 0.9
     assert report["faults"] == ["broker-kill=1s@cycle:8"]
 
 
-def test_those_with_one_transport_each_learn_together_through_those_with_both(data: str) -> None:
+def test_single_transport_agents_learn_together_through_agents_with_both(data: str) -> None:
     chosen = ("--data", data, "--cycles", 40, "--period", 0.2, "--epsilon", 20)
-    report, _ = reported("--transport", "mixed", *chosen, agents=5)
+    report, _ = run_report("--transport", "mixed", *chosen, agents=5)
     assert report["final"]["accuracy_min"] > 0.9
     assert report["run"]["topology"] == "newscast"
 
 
-def test_a_broker_of_ones_own_is_used_and_one_that_is_not_there_is_named(data: str, tmp_path: Path) -> None:
+def test_a_custom_broker_is_used_and_a_missing_one_is_named(data: str, tmp_path: Path) -> None:
     chosen = ("--transport", "mqtt", "--data", data, "--cycles", 5, "--period", 0.1)
     with Broker(tmp_path / "broker") as running:
-        reported(*chosen, "--set", f"transport.mqtt.url={running.url}", agents=2)
+        run_report(*chosen, "--set", f"transport.mqtt.url={running.url}", agents=2)
         assert "New client connected" in running.log()
     url = f"mqtt://127.0.0.1:{free_port()}"
-    ended = sottovoce("testbed", *chosen, "--agents", 2, "--set", f"transport.mqtt.url={url}")
-    assert ended.returncode == 7
-    assert "does not answer: start it, or correct transport.mqtt.url" in ended.stderr
+    completed = sottovoce("testbed", *chosen, "--agents", 2, "--set", f"transport.mqtt.url={url}")
+    assert completed.returncode == 7
+    assert "does not answer: start it, or correct transport.mqtt.url" in completed.stderr
 
 
 @pytest.mark.parametrize(
@@ -90,10 +90,10 @@ def test_a_broker_of_ones_own_is_used_and_one_that_is_not_there_is_named(data: s
         ),
     ],
 )
-def test_what_cannot_be_is_refused_before_anything_starts(words: list[str], says: str) -> None:
-    ended = sottovoce("testbed", "--agents", 3, *words)
-    assert ended.returncode in (2, 3), ended.stderr
-    assert says in ended.stderr
+def test_impossible_options_are_refused_before_anything_starts(words: list[str], says: str) -> None:
+    completed = sottovoce("testbed", "--agents", 3, *words)
+    assert completed.returncode in (2, 3), completed.stderr
+    assert says in completed.stderr
 
 
 def test_without_mosquitto_the_embedded_broker_serves_and_says_so(
@@ -107,13 +107,13 @@ def test_without_mosquitto_the_embedded_broker_serves_and_says_so(
     assert chosen.settings == {"url": f"mqtt://127.0.0.1:{port}", "version": "3.1.1"}
     chosen.start()
     try:
-        ended = sottovoce(
+        completed = sottovoce(
             *("testbed", "--json", "--transport", "mqtt", "--agents", 2, "--data", "breast-cancer", "--cycles", 5),
             *("--period", 0.2, "--set", f"transport.mqtt.url={chosen.settings['url']}"),
             *("--set", "transport.mqtt.version=3.1.1"),
         )
-        assert ended.returncode == 0, ended.stderr
-        assert document(ended.stdout)["traffic"]["messages"] > 0
+        assert completed.returncode == 0, completed.stderr
+        assert document(completed.stdout)["traffic"]["messages"] > 0
     finally:
         chosen.stop()
-    assert sys.modules.get("amqtt") is None  # it is a process of its own
+    assert sys.modules.get("amqtt") is None  # it is a separate process

@@ -19,42 +19,42 @@ from tests.support.processes import SOTTOVOCE, document, processes_about, sottov
 from tests.support.reports import check_report
 from tests.support.waiting import PATIENCE, until
 
-pytestmark = pytest.mark.timeout(400)  # the testbed has deadlines of its own, which come first
+pytestmark = pytest.mark.timeout(400)  # the testbed's own deadlines come first
 
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """Easy records, so that small fleets and few cycles are enough."""
+    """Easy records, which suit small fleets and few cycles."""
     features, labels = some_records(400, 1)
     path = tmp_path_factory.mktemp("data") / "records.npz"
     np.savez(path, X=features, y=labels, classes=3, bounds=np.array([[0.0] * 4, [1.0] * 4]))
     return f"npz:{path}"
 
 
-def reported(*arguments: object, agents: int) -> dict[str, Any]:
-    """The report of a run, which is all that it prints on standard output."""
-    ended = sottovoce("testbed", "--json", "--agents", agents, *arguments, seconds=300)
-    assert ended.returncode == 0, ended.stderr
-    report = document(ended.stdout)
+def run_report(*arguments: object, agents: int) -> dict[str, Any]:
+    """Return a run's report, its only standard output."""
+    completed = sottovoce("testbed", "--json", "--agents", agents, *arguments, seconds=300)
+    assert completed.returncode == 0, completed.stderr
+    report = document(completed.stdout)
     check_report(report, agents=agents)
     assert report["run"]["transport"] == "grpc"
     return report
 
 
 def ledgers(directory: Path) -> dict[str, tuple[float, int]]:
-    """ε spent and releases of each device, read from the ledgers of a fleet that has ended."""
-    found = {}
+    """Return each device's spent ε and releases, read from a finished fleet's ledgers."""
+    results = {}
     for path in directory.glob(f"agent-*/{LEDGER}"):
         ledger = Ledger.read(path)
         spending = ledger.spending()
-        found[ledger.owner] = (spending.epsilon, spending.releases)
+        results[ledger.owner] = (spending.epsilon, spending.releases)
         ledger.close()
-    return found
+    return results
 
 
 def test_four_agents_learn_digits_and_their_ledgers_agree_with_the_report(tmp_path: Path) -> None:
     directory = tmp_path / "fleet"
-    report = reported(
+    report = run_report(
         *("--data", "digits", "--cycles", 20, "--period", 0.1, "--set", f"testbed.directory={directory}"),
         *("--report", tmp_path / "report.json"),
         agents=4,
@@ -62,22 +62,22 @@ def test_four_agents_learn_digits_and_their_ledgers_agree_with_the_report(tmp_pa
     assert report["final"]["accuracy_mean"] > 0.6
     assert (report["privacy"]["epsilon"], report["privacy"]["delta"]) == (2.0, 1e-5)
     assert report["privacy"]["unit"] == "record"
-    kept = ledgers(directory)
-    assert {agent["id"]: (agent["epsilon_spent"], agent["releases"]) for agent in report["agents"]} == kept
-    assert all(0 < spent <= 2.0 for spent, _ in kept.values())
+    stored = ledgers(directory)
+    assert {agent["id"]: (agent["epsilon_spent"], agent["releases"]) for agent in report["agents"]} == stored
+    assert all(0 < spent <= 2.0 for spent, _ in stored.values())
     assert [warning for warning in report["warnings"] if "a device reaches alone" not in warning] == []
-    # Each sends a share in its first cycle; how many more depends on how soon they are confirmed.
+    # each agent sends a share in its first cycle; the number of further shares depends on the confirmations
     assert report["traffic"]["messages"] >= 4
     assert report["traffic"]["payload_bytes"] >= 4 * 8 * 65 * 10
     assert 20 < report["resources"]["rss_mib_median"] < 160
     assert document((tmp_path / "report.json").read_text()) == report
     assert not processes_about(str(directory))
-    again = sottovoce("testbed", "--agents", 1, "--set", f"testbed.directory={directory}")
-    assert again.returncode == 2, "a fleet is never built over another"
+    repeated = sottovoce("testbed", "--agents", 1, "--set", f"testbed.directory={directory}")
+    assert repeated.returncode == 2, "a fleet never replaces another"
 
 
 def test_killed_and_restarted_agents_do_not_stop_the_others(data: str) -> None:
-    report = reported(
+    report = run_report(
         *("--data", data, "--cycles", 30, "--period", 0.1, "--epsilon", 20),
         *("--fault", "kill=0.5@cycle:8", "--fault", "restart=0.5@cycle:14"),
         agents=4,
@@ -91,7 +91,7 @@ def test_killed_and_restarted_agents_do_not_stop_the_others(data: str) -> None:
 def test_a_noiseless_star_under_loss_duplication_and_delay(data: str) -> None:
     faults = ["loss=0.2", "duplicate=0.2", "delay=20ms±10ms"]
     words = [word for fault in faults for word in ("--fault", fault)]
-    report = reported(
+    report = run_report(
         *("--data", data, "--learner", "push-sum", "--topology", "star", "--cycles", 15, "--period", 0.1, *words),
         agents=3,
     )
@@ -104,30 +104,30 @@ def test_a_noiseless_star_under_loss_duplication_and_delay(data: str) -> None:
 
 @pytest.mark.parametrize("topology, agents, peers", [("disconnected", 2, 0), ("ring", 2, 1), ("exponential", 1, 0)])
 def test_the_smallest_fleets(data: str, topology: str, agents: int, peers: int) -> None:
-    report = reported("--data", data, "--topology", topology, "--cycles", 5, "--period", 0.05, agents=agents)
+    report = run_report("--data", data, "--topology", topology, "--cycles", 5, "--period", 0.05, agents=agents)
     assert [agent["peers"] for agent in report["agents"]] == [peers] * agents
 
 
-def test_everybody_killed_is_not_a_defect(data: str) -> None:
+def test_killing_all_agents_is_not_a_defect(data: str) -> None:
     arguments = ("--cycles", 20, "--period", 0.1, "--fault", "kill=1@cycle:3")
-    ended = sottovoce("testbed", "--data", data, "--agents", 1, *arguments)
-    assert ended.returncode == 7
-    assert "no remaining agent has a model" in ended.stderr
+    completed = sottovoce("testbed", "--data", data, "--agents", 1, *arguments)
+    assert completed.returncode == 7
+    assert "no remaining agent has a model" in completed.stderr
 
 
 @pytest.fixture
-def temporary(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where a testbed makes its fleet; a short path, as local sockets need."""
+def fleet_parent(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the directory in which a testbed creates its fleet, with a short path, as local sockets require."""
     return tmp_path_factory.mktemp("t")
 
 
 @pytest.fixture
-def endless(request: pytest.FixtureRequest, data: str, temporary: Path) -> Iterator[subprocess.Popen[str]]:
-    """A testbed that would run for an hour, once its agents are at work; its parameter is how it starts them."""
+def endless_testbed(request: pytest.FixtureRequest, data: str, fleet_parent: Path) -> Iterator[subprocess.Popen[str]]:
+    """A testbed that would run for an hour, once its agents work; the parameter determines how it starts them."""
     command = [SOTTOVOCE, "testbed", "--agents", "3", "--data", data, "--cycles", "36000", "--period", "0.1", "--json"]
     with subprocess.Popen(
         [*command, "--isolate", getattr(request, "param", "fork")],
-        env={**os.environ, "TMPDIR": str(temporary)},
+        env={**os.environ, "TMPDIR": str(fleet_parent)},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -135,35 +135,35 @@ def endless(request: pytest.FixtureRequest, data: str, temporary: Path) -> Itera
 
         def at_work() -> bool:
             assert process.poll() is None, process.communicate()
-            return len(list(temporary.glob("*/agent-*/state.db"))) == 3
+            return len(list(fleet_parent.glob("*/agent-*/state.db"))) == 3
 
         try:
-            until(at_work, "all agents are at work")
+            until(at_work, "all agents are working")
             yield process
         finally:
             process.kill()
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
-def test_interrupted_it_leaves_no_process_and_no_file(
-    endless: subprocess.Popen[str], temporary: Path, how: signal.Signals
+def test_an_interrupted_testbed_leaves_no_process_and_no_file(
+    endless_testbed: subprocess.Popen[str], fleet_parent: Path, how: signal.Signals
 ) -> None:
-    endless.send_signal(how)
-    out, err = endless.communicate(timeout=PATIENCE)
-    assert endless.returncode == 130
+    endless_testbed.send_signal(how)
+    out, err = endless_testbed.communicate(timeout=PATIENCE)
+    assert endless_testbed.returncode == 130
     assert not out or document(out)["run"]["interrupted_at"] >= 0, "a report, if anything was measured by then"
     assert err.endswith("sottovoce: interrupted\n")
     assert "Traceback" not in err
-    assert processes_about(str(temporary)) == []
-    assert list(temporary.iterdir()) == []
+    assert processes_about(str(fleet_parent)) == []
+    assert list(fleet_parent.iterdir()) == []
 
 
-def test_interrupted_it_reports_what_there_is(data: str, temporary: Path) -> None:
-    file = temporary / "report.json"
+def test_an_interrupted_testbed_reports_its_results_so_far(data: str, fleet_parent: Path) -> None:
+    file = fleet_parent / "report.json"
     command = [SOTTOVOCE, "testbed", "--agents", "3", "--data", data, "--cycles", "36000", "--period", "0.05"]
-    command += ["--report", str(file), "--set", f"testbed.directory={temporary}/fleet"]
+    command += ["--report", str(file), "--set", f"testbed.directory={fleet_parent}/fleet"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-        until((temporary / "fleet" / "progress.json").exists, "something is measured")
+        until((fleet_parent / "fleet" / "progress.json").exists, "there is a measurement")
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=PATIENCE)
     assert (process.returncode, err) == (130, "sottovoce: interrupted\n")
@@ -174,10 +174,10 @@ def test_interrupted_it_reports_what_there_is(data: str, temporary: Path) -> Non
     assert 0 <= report["run"]["interrupted_at"] < 36000
 
 
-def fork_server(temporary: Path) -> int:
-    """The id of the process that has forked the others."""
-    found = processes_about(str(temporary))
-    (server,) = (pid for pid in found if (Path(f"/proc/{pid}/task/{pid}/children")).read_text().split())
+def fork_server(fleet_parent: Path) -> int:
+    """Return the id of the process that forked the others."""
+    result = processes_about(str(fleet_parent))
+    (server,) = (pid for pid in result if (Path(f"/proc/{pid}/task/{pid}/children")).read_text().split())
     return server
 
 
@@ -185,36 +185,38 @@ def parent(pid: int) -> int:
     return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
 
 
-@pytest.mark.parametrize("endless, processes", [("fork", 4), ("exec", 3)], indirect=["endless"])
-def test_when_it_is_killed_its_agents_end_by_themselves(
-    endless: subprocess.Popen[str], temporary: Path, processes: int
+@pytest.mark.parametrize("endless_testbed, processes", [("fork", 4), ("exec", 3)], indirect=["endless_testbed"])
+def test_agents_end_by_themselves_when_the_testbed_is_killed(
+    endless_testbed: subprocess.Popen[str], fleet_parent: Path, processes: int
 ) -> None:
-    assert len(processes_about(str(temporary))) == processes
-    endless.kill()
-    endless.communicate(timeout=PATIENCE)
-    until(lambda: not processes_about(str(temporary)), "the agents have ended")
-    for log in temporary.glob("*/agent-*/log"):
+    assert len(processes_about(str(fleet_parent))) == processes
+    endless_testbed.kill()
+    endless_testbed.communicate(timeout=PATIENCE)
+    until(lambda: not processes_about(str(fleet_parent)), "the agents have ended")
+    for log in fleet_parent.glob("*/agent-*/log"):
         assert re.search(r"INFO stopped id=", log.read_text()), "cleanly"
 
 
-def test_forked_agents_are_processes_of_their_own(endless: subprocess.Popen[str], temporary: Path) -> None:
-    server = fork_server(temporary)
-    agents = [pid for pid in processes_about(str(temporary)) if pid != server]
+def test_forked_agents_are_separate_processes(endless_testbed: subprocess.Popen[str], fleet_parent: Path) -> None:
+    server = fork_server(fleet_parent)
+    agents = [pid for pid in processes_about(str(fleet_parent)) if pid != server]
     assert [(parent(pid), os.getsid(pid)) for pid in agents] == [(server, pid) for pid in agents]
     assert len(list(Path(f"/proc/{server}/task").iterdir())) == 1, "there was no other thread when they were forked"
     opened = {str(link.readlink()) for link in Path(f"/proc/{server}/fd").iterdir()}
-    assert not [path for path in opened if "agent-" in path], "it holds no key, no data and no log of theirs"
+    assert not [path for path in opened if "agent-" in path], "it has none of their keys, data or logs"
 
 
-def test_without_its_fork_server_it_ends_and_says_so(endless: subprocess.Popen[str], temporary: Path) -> None:
-    os.kill(fork_server(temporary), signal.SIGKILL)
-    _, err = endless.communicate(timeout=PATIENCE)
-    assert endless.returncode == NetworkError.exit_code, err
+def test_a_testbed_ends_without_its_fork_server_and_reports_it(
+    endless_testbed: subprocess.Popen[str], fleet_parent: Path
+) -> None:
+    os.kill(fork_server(fleet_parent), signal.SIGKILL)
+    _, err = endless_testbed.communicate(timeout=PATIENCE)
+    assert endless_testbed.returncode == NetworkError.exit_code, err
     assert "the testbed's fork server ended with -9" in err
-    until(lambda: not processes_about(str(temporary)), "the agents have ended")
+    until(lambda: not processes_about(str(fleet_parent)), "the agents have ended")
 
 
-def test_an_impossible_setting_is_told_before_anything_is_started(data: str) -> None:
-    ended = sottovoce("testbed", "--agents", 2, "--data", data, "--set", "transport.timeout=0")
-    assert (ended.returncode, ended.stdout) == (3, "")
-    assert "transport.timeout: Expected `float` > 0.0" in ended.stderr
+def test_an_impossible_setting_is_reported_before_anything_starts(data: str) -> None:
+    completed = sottovoce("testbed", "--agents", 2, "--data", data, "--set", "transport.timeout=0")
+    assert (completed.returncode, completed.stdout) == (3, "")
+    assert "transport.timeout: Expected `float` > 0.0" in completed.stderr

@@ -1,4 +1,4 @@
-"""Other learners of push-sum, as eight real processes."""
+"""Other push-sum learners, as eight real processes."""
 
 from pathlib import Path
 from typing import Any
@@ -10,37 +10,37 @@ from tests.support.devices import some_records
 from tests.support.processes import document, sottovoce
 from tests.support.reports import check_report
 
-pytestmark = pytest.mark.timeout(400)  # the testbed has deadlines of its own, which come first
+pytestmark = pytest.mark.timeout(400)  # the testbed's own deadlines come first
 AGENTS = 8
 
 
-def reported(*arguments: object) -> dict[str, Any]:
-    ended = sottovoce("testbed", "--json", "--agents", AGENTS, *arguments, seconds=300)
-    assert ended.returncode == 0, ended.stderr
-    report = document(ended.stdout)
+def run_report(*arguments: object) -> dict[str, Any]:
+    completed = sottovoce("testbed", "--json", "--agents", AGENTS, *arguments, seconds=300)
+    assert completed.returncode == 0, completed.stderr
+    report = document(completed.stdout)
     check_report(report, agents=AGENTS)
     return report
 
 
-def test_eight_processes_with_a_moving_threshold_learn_stop_and_agree_with_their_ledgers(tmp_path: Path) -> None:
+def test_eight_processes_with_a_varying_threshold_learn_stop_and_agree_with_their_ledgers(tmp_path: Path) -> None:
     features, labels = some_records(800, 1)
     path = tmp_path / "records.npz"
     np.savez(path, X=features, y=labels, classes=3, bounds=np.array([[0.0] * 4, [1.0] * 4]))
-    report = reported(
+    report = run_report(
         *("--learner", "adad2p", "--data", f"npz:{path}", "--cycles", 20, "--period", 0.4, "--epsilon", 8),
         *("--set", "learner.clipping=quantile"),
     )
     assert report["final"]["accuracy_min"] > 0.8
     assert report["privacy"]["status"] == "proved"
     assert "follows earlier releases" in report["privacy"]["mechanism"]
-    assert report["warnings"] == [], "nobody had to be killed"
+    assert report["warnings"] == [], "no agent had to be killed"
 
 
 def test_eight_meters_average_their_days(tmp_path: Path) -> None:
     wh = np.random.default_rng(1).integers(0, 600, (AGENTS, 3 * 48)).astype(np.int16)
     path = tmp_path / "meters.npz"
     np.savez(path, wh=wh)
-    report = reported(
+    report = run_report(
         *("--learner", "average", "--data", f"meters:{path}", "--cycles", 25, "--period", 0.4, "--epsilon", 8),
         *("--set", "learner.clip=5"),
     )
@@ -48,4 +48,4 @@ def test_eight_meters_average_their_days(tmp_path: Path) -> None:
     assert 0.6 < final["rmse_mean"] / final["rmse_theory"] < 1.4
     assert (privacy["unit"], privacy["status"], privacy["releases"]) == ("device", "proved", AGENTS)
     assert all(agent["releases"] == 1 for agent in report["agents"])
-    assert len(report["warnings"]) == 1, "what the harness alone knows, and nobody had to be killed"
+    assert len(report["warnings"]) == 1, "the harness's own knowledge; no agent had to be killed"

@@ -8,7 +8,7 @@ import pytest
 from sottovoce.agent.assemble import LEDGER
 from sottovoce.vault import Ledger
 
-from tests.support.command import here
+from tests.support.command import run_here
 from tests.support.devices import some_records
 from tests.support.processes import document, processes_about, sottovoce
 from tests.support.reports import check_report
@@ -18,7 +18,7 @@ NAMES = ("pdsl", "dp-cga", "dp-dpsgd", "muffliato", "dp-net-fleet")
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """Easy records, so that small fleets and few cycles are enough."""
+    """Easy records, which suit small fleets and few cycles."""
     features, labels = some_records(600, 1)
     path = tmp_path_factory.mktemp("data") / "records.npz"
     np.savez(path, X=features, y=labels, classes=3, bounds=np.array([[0.0] * 4, [1.0] * 4]))
@@ -26,41 +26,41 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 def rounds(data: str, learner: str, *arguments: object, agents: int = 4, cycles: int = 12) -> dict[str, Any]:
-    ended = here(
+    completed = run_here(
         *("testbed", "--json", "--transport", "memory", "--data", data, "--learner", learner, "--agents", agents),
         *("--cycles", cycles, *arguments),
     )
-    assert ended.code == 0, ended.err
-    report: dict[str, Any] = document(ended.out)
+    assert completed.code == 0, completed.err
+    report: dict[str, Any] = document(completed.out)
     return report
 
 
 @pytest.mark.timeout(400)
 def test_eight_processes_learn_in_rounds_and_their_ledgers_agree(data: str, tmp_path: Path) -> None:
     directory = tmp_path / "fleet"
-    ended = sottovoce(
+    completed = sottovoce(
         *("testbed", "--json", "--agents", 8, "--data", data, "--learner", "pdsl", "--topology", "ring"),
         *("--cycles", 6, "--period", 0.4, "--epsilon", 20, "--set", f"testbed.directory={directory}"),
         seconds=300,
     )
-    assert ended.returncode == 0, ended.stderr
-    report = document(ended.stdout)
+    assert completed.returncode == 0, completed.stderr
+    report = document(completed.stdout)
     check_report(report, agents=8)
     assert report["privacy"]["status"] == "proved"
     assert report["final"]["accuracy_mean"] > 0.5
     assert all(agent["alive"] and 3 <= agent["releases"] <= 12 for agent in report["agents"]), "4 rounds of 3"
-    kept = {}
+    stored = {}
     for path in directory.glob(f"agent-*/{LEDGER}"):
         ledger = Ledger.read(path)
-        kept[ledger.owner] = (ledger.spending().epsilon, ledger.spending().releases)
+        stored[ledger.owner] = (ledger.spending().epsilon, ledger.spending().releases)
         ledger.close()
-    assert {agent["id"]: (agent["epsilon_spent"], agent["releases"]) for agent in report["agents"]} == kept
-    assert all(0 < spent <= 20 for spent, _ in kept.values())
+    assert {agent["id"]: (agent["epsilon_spent"], agent["releases"]) for agent in report["agents"]} == stored
+    assert all(0 < spent <= 20 for spent, _ in stored.values())
     assert not processes_about(str(directory))
 
 
 @pytest.mark.parametrize("learner", NAMES)
-def test_every_learner_spends_its_budget_and_no_more(data: str, learner: str) -> None:
+def test_every_learner_spends_exactly_its_budget(data: str, learner: str) -> None:
     crossed = learner in ("pdsl", "dp-cga")
     everyone = ("--set", "learner.answers=all") if crossed else ()
     report = rounds(data, learner, "--epsilon", 8, "--topology", "full", *everyone)
@@ -78,28 +78,28 @@ def test_a_directed_topology_becomes_undirected(data: str) -> None:
 
 
 @pytest.mark.parametrize("learner", NAMES)
-def test_to_the_letter_the_true_total_stands_beside_the_claim(data: str, learner: str) -> None:
+def test_paper_fidelity_reports_the_true_total_beside_the_claim(data: str, learner: str) -> None:
     extra = ("--set", "privacy.allow_unproved=true", "--set", "privacy.epsilon_per=round", "--set", "learner.batch=50")
     privacy = rounds(data, learner, "--fidelity", "paper", "--epsilon", 0.3, *extra, "--topology", "full")["privacy"]
     assert (privacy["status"], privacy["epsilon"], privacy["spent_epsilon_max"]) == ("as-published", 0.3, None)
-    # 8 rounds; 4 answers each where neighbours are answered: exact ε of this many Gaussians of μ = 0.3/√(2 ln 1.25e5).
+    # 8 rounds; 4 answers each if neighbours are answered: exact ε of this many Gaussians with μ = 0.3/√(2 ln 1.25e5)
     total = "1.343" if learner in ("pdsl", "dp-cga") else "0.6276"
     assert f"really ε = {total}" in privacy["reason"]
     assert ("moves it by 2C, 50 times" in privacy["reason"]) == (learner in ("pdsl", "dp-cga"))
 
 
-def test_weights_chosen_on_test_records_are_told(data: str) -> None:
+def test_weights_chosen_on_test_records_are_reported(data: str) -> None:
     report = rounds(data, "pdsl", "--epsilon", "inf", "--set", "data.validation=test", cycles=3)
     assert any("too optimistic" in warning for warning in report["warnings"])
     assert rounds(data, "pdsl", "--epsilon", "inf", cycles=3)["warnings"] == []
 
 
-def test_public_records_of_ones_own(data: str) -> None:
+def test_custom_public_records_are_used(data: str) -> None:
     report = rounds(data, "pdsl", "--epsilon", "inf", "--set", f"data.public={data}")
     assert report["final"]["accuracy_mean"] > 0.8
 
 
-def test_the_same_seed_gives_the_same_report(data: str) -> None:
+def test_the_same_seed_yields_the_same_report(data: str) -> None:
     reports = [rounds(data, "pdsl", "--epsilon", 5, "--fault", "loss=0.2", "--seed", 3) for _ in range(2)]
     for report in reports:
         report["run"].pop("wall_s")
@@ -119,13 +119,17 @@ def test_the_same_seed_gives_the_same_report(data: str) -> None:
         (("--fidelity", "paper"), 5, "no ε is proved"),
     ],
 )
-def test_what_cannot_be_is_refused_in_one_line(data: str, arguments: tuple[str, ...], code: int, words: str) -> None:
-    ended = here("testbed", "--transport", "memory", "--learner", "pdsl", "--data", data, "--cycles", 3, *arguments)
-    assert (ended.code, ended.err.count("\n")) == (code, 1), ended.err
-    assert words in ended.err
+def test_impossible_options_are_refused_in_one_line(
+    data: str, arguments: tuple[str, ...], code: int, words: str
+) -> None:
+    completed = run_here(
+        "testbed", "--transport", "memory", "--learner", "pdsl", "--data", data, "--cycles", 3, *arguments
+    )
+    assert (completed.code, completed.err.count("\n")) == (code, 1), completed.err
+    assert words in completed.err
 
 
-def test_sampled_peers_are_no_neighbours(data: str) -> None:
-    ended = sottovoce("testbed", "--learner", "pdsl", "--data", data, "--topology", "newscast", "--agents", 3)
-    assert (ended.returncode, ended.stderr.count("\n")) == (3, 1)
-    assert 'set it to "static"' in ended.stderr
+def test_sampled_peers_are_not_neighbours(data: str) -> None:
+    completed = sottovoce("testbed", "--learner", "pdsl", "--data", data, "--topology", "newscast", "--agents", 3)
+    assert (completed.returncode, completed.stderr.count("\n")) == (3, 1)
+    assert 'set it to "static"' in completed.stderr

@@ -11,12 +11,12 @@ from sottovoce.config import AgentConfig, config_from_tables
 from sottovoce.data import Records
 from sottovoce.vault import Budget, Ledger, SeededNoise, build
 
-from tests.support.command import here
+from tests.support.command import run_here
 from tests.support.devices import some_records
 from tests.support.processes import document, processes_about, sottovoce
 from tests.support.reports import check_report
 
-pytestmark = pytest.mark.timeout(400)  # the testbed has deadlines of its own, which come first
+pytestmark = pytest.mark.timeout(400)  # the testbed's own deadlines come first
 LETTER = ("--fidelity", "paper", "--set", "privacy.allow_unproved=true", "--model", "logistic")
 
 
@@ -29,37 +29,37 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 def simulated(data: str, *arguments: object, learner: str = "without-replacement", agents: int = 4) -> dict[str, Any]:
-    ended = here(
+    completed = run_here(
         *("testbed", "--transport", "memory", "--learner", learner, "--data", data, "--topology", "full"),
         *("--agents", agents, "--json", *arguments),
     )
-    assert ended.code == 0, ended.err
-    report = document(ended.out)
+    assert completed.code == 0, completed.err
+    report = document(completed.out)
     check_report(report, agents=agents)
     return report
 
 
 def test_eight_processes_share_one_model_and_their_ledgers_agree_with_the_report(tmp_path: Path) -> None:
     directory = tmp_path / "fleet"
-    ended = sottovoce(
+    completed = sottovoce(
         *("testbed", "--json", "--agents", 8, "--learner", "without-replacement", "--data", "digits"),
         *("--topology", "full", "--cycles", 70, "--period", 0.2, "--epsilon", 8),
         *("--set", f"testbed.directory={directory}"),
         seconds=300,
     )
-    assert ended.returncode == 0, ended.stderr
-    report = document(ended.stdout)
+    assert completed.returncode == 0, completed.stderr
+    report = document(completed.stdout)
     check_report(report, agents=8)
     assert report["run"]["transport"] == "grpc"
     assert report["privacy"]["status"] == "proved"
     assert report["final"]["accuracy_mean"] > 0.6
-    kept = {}
+    stored = {}
     for path in directory.glob(f"agent-*/{LEDGER}"):
         ledger = Ledger.read(path)
-        kept[ledger.owner] = (ledger.spending().epsilon, ledger.spending().releases)
+        stored[ledger.owner] = (ledger.spending().epsilon, ledger.spending().releases)
         ledger.close()
-    assert {agent["id"]: (agent["epsilon_spent"], agent["releases"]) for agent in report["agents"]} == kept
-    assert all(0 < spent <= 8.0 and 1 <= releases <= 3 for spent, releases in kept.values())
+    assert {agent["id"]: (agent["epsilon_spent"], agent["releases"]) for agent in report["agents"]} == stored
+    assert all(0 < spent <= 8.0 and 1 <= releases <= 3 for spent, releases in stored.values())
     assert not processes_about(str(directory))
 
 
@@ -75,7 +75,9 @@ def test_eight_processes_share_one_model_and_their_ledgers_agree_with_the_report
         (*LETTER, "--set", "learner.controller=deep-q", "--set", "learner.batch=5", "--set", "learner.passes=3"),
     ],
 )
-def test_every_variant_learns_without_noise_and_all_end_with_one_model(data: str, arguments: tuple[str, ...]) -> None:
+def test_every_variant_learns_without_noise_and_all_devices_end_with_one_model(
+    data: str, arguments: tuple[str, ...]
+) -> None:
     report = simulated(data, "--epsilon", "inf", "--cycles", "250", *arguments)
     assert report["privacy"]["status"] == "none"
     assert report["final"]["accuracy_min"] > 0.85
@@ -97,7 +99,7 @@ def test_with_replacement_learns_without_noise(data: str, arguments: tuple[str, 
         ("with-replacement", (), "add-remove", 4),
     ],
 )
-def test_what_is_proved_is_charged(
+def test_the_proved_cost_is_charged(
     data: str, learner: str, arguments: tuple[str, ...], relation: str, releases: int
 ) -> None:
     report = simulated(data, "--epsilon", "4", "--cycles", "60", *arguments, learner=learner)
@@ -107,8 +109,8 @@ def test_what_is_proved_is_charged(
 
 
 @pytest.mark.parametrize("controller", ["deep-q", "always-global", "schedule"])
-def test_the_letter_is_refuted_and_says_by_how_much(data: str, controller: str) -> None:
-    asked = (
+def test_paper_fidelity_is_refuted_and_reports_by_how_much(data: str, controller: str) -> None:
+    options = (
         "--epsilon",
         "1",
         "--cycles",
@@ -118,22 +120,22 @@ def test_the_letter_is_refuted_and_says_by_how_much(data: str, controller: str) 
         "--set",
         f"learner.controller={controller}",
     )
-    report = simulated(data, *LETTER, *asked)
+    report = simulated(data, *LETTER, *options)
     privacy = report["privacy"]
     assert (privacy["status"], privacy["epsilon"], privacy["spent_epsilon_max"]) == ("refuted", 1.0, None)
     assert ("2.94" if controller == "deep-q" else "2.85") in privacy["reason"]
 
 
 @pytest.mark.parametrize("epsilon, status", [(1, "as-published"), (20, "refuted")])
-def test_one_model_at_a_public_period_is_what_the_theorem_covers(data: str, epsilon: float, status: str) -> None:
-    family = family_of(configured(data, epsilon))
+def test_the_theorem_covers_one_model_with_a_public_period(data: str, epsilon: float, status: str) -> None:
+    family = family_of(make_config(data, epsilon))
     ledger = Ledger.in_memory("m", Budget(None, 1e-5, "record", "replace-one"))
     records = Records(np.zeros((10, 5)), np.zeros(10, dtype=np.int64))
-    made = build(records=records, kernel=family.kernel, terms=family.terms, ledger=ledger, noise=SeededNoise(0))
-    assert (made.statement.status, made.statement.epsilon) == (status, epsilon)
+    created = build(records=records, kernel=family.kernel, terms=family.terms, ledger=ledger, noise=SeededNoise(0))
+    assert (created.statement.status, created.statement.epsilon) == (status, epsilon)
 
 
-def configured(data: str, epsilon: float) -> AgentConfig:
+def make_config(data: str, epsilon: float) -> AgentConfig:
     return config_from_tables(
         {
             "agent": {"state": "."},
@@ -145,7 +147,7 @@ def configured(data: str, epsilon: float) -> AgentConfig:
     )
 
 
-def test_where_all_steps_are_local_nothing_is_asked_or_sent(data: str) -> None:
+def test_if_all_steps_are_local_nothing_is_queried_or_sent(data: str) -> None:
     report = simulated(data, "--epsilon", "inf", "--cycles", "10", "--set", "learner.controller=always-local")
     assert (report["privacy"]["releases"], report["traffic"]["messages"]) == (0, 0)
 
@@ -171,8 +173,10 @@ def test_where_all_steps_are_local_nothing_is_asked_or_sent(data: str) -> None:
         ),
     ],
 )
-def test_what_cannot_be_is_refused_in_one_line(data: str, arguments: tuple[str, ...], code: int, words: str) -> None:
-    asked = ("testbed", "--transport", "memory", "--learner", "without-replacement", "--data", data, "--agents", 4)
-    ended = here(*asked, *arguments)
-    assert (ended.code, ended.err.count("\n")) == (code, 1), ended.err
-    assert words in ended.err
+def test_impossible_options_are_refused_in_one_line(
+    data: str, arguments: tuple[str, ...], code: int, words: str
+) -> None:
+    options = ("testbed", "--transport", "memory", "--learner", "without-replacement", "--data", data, "--agents", 4)
+    completed = run_here(*options, *arguments)
+    assert (completed.code, completed.err.count("\n")) == (code, 1), completed.err
+    assert words in completed.err

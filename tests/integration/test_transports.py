@@ -28,11 +28,11 @@ async def fleet(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
         running: Broker = request.getfixturevalue("broker")
         return running.port
 
-    async with devices(request.param, new_fleet(tmp_path / "fleet"), tmp_path, port) as made:
-        yield made
+    async with devices(request.param, new_fleet(tmp_path / "fleet"), tmp_path, port) as created:
+        yield created
 
 
-async def test_a_message_arrives_whole_and_is_answered_by_its_recipient(fleet: Devices) -> None:
+async def test_a_message_arrives_complete_and_its_recipient_answers(fleet: Devices) -> None:
     a, b = await fleet.pair()
     assert await a.ask(b, b"there") == b"ereht"
     assert await b.ask(a, b"back") == b"kcab"
@@ -47,7 +47,7 @@ async def test_a_large_message_arrives_in_parts_and_is_handed_over_once(fleet: D
     assert b.received == [(a.identity.node_id, large)]
 
 
-async def test_a_large_message_goes_on_where_an_earlier_attempt_ended(fleet: Devices) -> None:
+async def test_a_large_message_resumes_where_an_earlier_attempt_ended(fleet: Devices) -> None:
     a, b = await fleet.pair()
     await a.ask(b, b"hello")
     large = random.Random(2).randbytes(5 * b.inner.largest)
@@ -65,16 +65,16 @@ async def test_a_large_message_goes_on_where_an_earlier_attempt_ended(fleet: Dev
     assert await a.ask(b, large) == large[:64][::-1]
     assert b.received[-1] == (a.identity.node_id, large)
     parts = -(-len(large) // (b.inner.largest - 64))
-    assert len([one for one in sent if one]) == parts  # none twice
+    assert len([item for item in sent if item]) == parts  # none arrives twice
 
 
-async def test_many_messages_at_once_keep_their_answers_apart(fleet: Devices) -> None:
+async def test_many_simultaneous_messages_get_their_own_answers(fleet: Devices) -> None:
     a, b = await fleet.pair()
     messages = [b"message %d" % i for i in range(24)]
-    assert await asyncio.gather(*(a.ask(b, message) for message in messages)) == [one[::-1] for one in messages]
+    assert await asyncio.gather(*(a.ask(b, message) for message in messages)) == [item[::-1] for item in messages]
 
 
-async def test_a_refusal_says_why_and_is_not_tried_again(fleet: Devices) -> None:
+async def test_a_refusal_states_its_reason_and_is_not_retried(fleet: Devices) -> None:
     a, b = await fleet.pair()
     b.answer = MessageRefused("shape", "it has 3 numbers, not 4")
     with pytest.raises(DeliveryFailed, match="shape: it has 3 numbers") as refused:
@@ -82,7 +82,7 @@ async def test_a_refusal_says_why_and_is_not_tried_again(fleet: Devices) -> None
     assert refused.value.cause == "refused"
 
 
-async def test_a_failure_at_the_recipient_tells_nothing_of_it(fleet: Devices) -> None:
+async def test_a_recipient_s_failure_reveals_no_details(fleet: Devices) -> None:
     a, b = await fleet.pair()
     await a.ask(b, b"hello")
     b.answer = DataError("row 3 holds 17.5")
@@ -92,7 +92,7 @@ async def test_a_failure_at_the_recipient_tells_nothing_of_it(fleet: Devices) ->
     assert "17.5" not in str(failed.value)
 
 
-async def test_no_answer_in_time_is_a_timeout(fleet: Devices) -> None:
+async def test_a_missing_answer_is_a_timeout(fleet: Devices) -> None:
     a, b = await fleet.pair()
     await a.ask(b, b"hello")
     b.open.clear()
@@ -103,7 +103,7 @@ async def test_no_answer_in_time_is_a_timeout(fleet: Devices) -> None:
     assert await a.ask(b, b"again") == b"niaga"
 
 
-async def test_who_calls_too_often_at_once_waits_or_is_told_to_and_keeps_nobody_out(fleet: Devices) -> None:
+async def test_an_excessive_caller_waits_or_is_refused_and_blocks_no_other(fleet: Devices) -> None:
     a, b = await fleet.pair()
     c = await fleet.start(fleet.identity("c"))
     await a.ask(b, b"hello")
@@ -122,19 +122,19 @@ async def test_who_calls_too_often_at_once_waits_or_is_told_to_and_keeps_nobody_
     assert causes <= {"busy"}
 
 
-async def test_nobody_there_is_unreachable_and_comes_back(fleet: Devices) -> None:
+async def test_an_absent_peer_is_unreachable_until_it_returns(fleet: Devices) -> None:
     a, b = await fleet.pair()
     await a.ask(b, b"hello")
     await b.transport.stop(0.5)
     with pytest.raises(DeliveryFailed) as away:
         await a.transport.deliver(b.peer, b"away", 1.0)
     assert away.value.cause in ("unreachable", "timeout")
-    again = await fleet.start(b.identity, b.address)
-    assert await a.ask(again, b"anew") == b"wena"
-    assert (a.identity.node_id, b"anew") in again.received
+    restarted = await fleet.start(b.identity, b.address)
+    assert await a.ask(restarted, b"anew") == b"wena"
+    assert (a.identity.node_id, b"anew") in restarted.received
 
 
-async def test_a_transport_that_stops_while_sending_ends_what_it_sends(fleet: Devices) -> None:
+async def test_stopping_a_transport_ends_its_deliveries(fleet: Devices) -> None:
     a, b = await fleet.pair()
     await a.ask(b, b"hello")
     b.open.clear()
@@ -146,7 +146,7 @@ async def test_a_transport_that_stops_while_sending_ends_what_it_sends(fleet: De
             await sending
 
 
-async def test_a_device_with_two_ways_takes_the_one_that_works(tmp_path: Path, broker: Broker) -> None:
+async def test_a_device_with_two_transports_uses_the_one_that_works(tmp_path: Path, broker: Broker) -> None:
     fleet = new_fleet(tmp_path / "fleet")
     async with devices("grpc", fleet, tmp_path, lambda: 0) as direct:
         a, b = direct.identity("a"), direct.identity("b")

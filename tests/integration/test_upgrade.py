@@ -30,14 +30,14 @@ def old(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_agents_go_on_where_those_of_version_0_1_stopped(old: Path) -> None:
+def test_agents_continue_where_version_0_1_stopped(old: Path) -> None:
     devices = [Device(old / name, load(old / name / "identity"), free_port()) for name in ("ended", "killed")]
     for device, peer in (devices, devices[::-1]):
-        said = json.loads(device.state.with_suffix(".json").read_text())
-        assert _said(device, old / "copy.db") == said
+        document = json.loads(device.state.with_suffix(".json").read_text())
+        assert _ledger_output(device, old / "copy.db") == document
         device.configure([peer.entry()], learner={"period": 0.2, "steps": STEPS}, membership={"sampling": "newscast"})
     with running(*devices) as agents:
-        until(lambda: all(agent.status()["steps_done"] == STEPS for agent in agents), "the schedule is over")
+        until(lambda: all(agent.status()["steps_done"] == STEPS for agent in agents), "the schedule has ended")
         weights = [agent.status()["push_sum_weight"] for agent in agents]
         assert 0 < sum(weights) <= 2
         assert [agent.status()["privacy"]["charges"] for agent in agents] == [STEPS, STEPS]
@@ -48,15 +48,15 @@ def test_agents_go_on_where_those_of_version_0_1_stopped(old: Path) -> None:
         assert Ledger.read(device.ledger).spending().charges == STEPS
 
 
-def test_published_records_of_version_0_1_are_read(old: Path) -> None:
+def test_published_records_from_version_0_1_are_readable(old: Path) -> None:
     assert len(record_book.read(old / "golf" / "records.db")) == 12
     book = record_book.RecordBook(old / "golf" / "records.db")
     assert len(book.load()) == 12
     book.close()
 
 
-def _said(device: Device, copy: Path) -> dict[str, object]:
-    """What its ledger says once it is brought up to date."""
+def _ledger_output(device: Device, copy: Path) -> dict[str, object]:
+    """Return the upgraded ledger's output."""
     for path in device.state.glob("ledger.db*"):
         shutil.copy(path, copy.with_name(path.name.replace("ledger.db", copy.name)))
     ledger = Ledger.open(copy, device.id, BUDGET)

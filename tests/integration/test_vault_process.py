@@ -22,7 +22,7 @@ from tests.support.vaults import VaultProcess, separate_device, vault_directory,
 from tests.support.waiting import PATIENCE, until
 
 STEPS = 20
-PLENTY = {"privacy": {"epsilon": 100.0}}  # so that a few records are enough to learn from
+PLENTY = {"privacy": {"epsilon": 100.0}}  # a few records are enough to learn from
 
 
 def device_at(
@@ -34,7 +34,7 @@ def device_at(
 
 
 def spending(device: Device) -> Spending:
-    """What the ledger in the vault's directory says."""
+    """Return the spending in the vault directory's ledger."""
     ledger = Ledger.read(vault_directory(device.state) / LEDGER)
     try:
         assert ledger.owner == device.id
@@ -43,69 +43,69 @@ def spending(device: Device) -> Spending:
         ledger.close()
 
 
-def test_two_agents_with_separate_vaults_learn_and_come_to_agree(fleet: Fleet, tmp_path: Path) -> None:
-    """The agents hold neither ledger nor records: the files are out of their reach before they start."""
+def test_two_agents_with_separate_vaults_learn_and_agree(fleet: Fleet, tmp_path: Path) -> None:
+    """The agents have neither ledger nor records: the files are out of their reach before they start."""
     devices = [separate_device(fleet, tmp_path / name, seed=seed, epsilon=100.0) for seed, name in enumerate("ab")]
-    for one, other in (devices, devices[::-1]):
-        one.configure([other.entry()], **PLENTY, vault=vault_section(one.state))
+    for item, other in (devices, devices[::-1]):
+        item.configure([other.entry()], **PLENTY, vault=vault_section(item.state))
     with ExitStack() as stack:
         vaults = [stack.enter_context(VaultProcess(device)).ready() for device in devices]
         for device in devices:
             device.records.rename(device.records.with_suffix(".gone"))
         agents = stack.enter_context(running(*devices))
         for agent in agents:
-            until(lambda agent=agent: agent.status()["state"] == "mixing", "every private step is done")  # type: ignore[misc]
-        until(lambda: np.abs(agents[0].model() - agents[1].model()).max() < AGREED, "both hold the same model")
+            until(lambda agent=agent: agent.status()["state"] == "mixing", "every private step is complete")  # type: ignore[misc]
+        until(lambda: np.abs(agents[0].model() - agents[1].model()).max() < AGREED, "both have the same model")
         assert accuracy(agents[0].model()) > 0.9
         for agent in agents:
             privacy = agent.status()["privacy"]
             assert (privacy["charges"], privacy["releases"], privacy["status"]) == (STEPS, STEPS, "proved")
             assert 99 < privacy["spent_epsilon"] <= privacy["epsilon"] == 100.0
             assert not (agent.device.state / LEDGER).exists()
-            shown = document(
+            output = document(
                 sottovoce("ledger", "show", "--state", vault_directory(agent.device.state), "--json").stdout
             )
-            assert (shown["owner"], shown["charges"]) == (agent.device.id, STEPS)
+            assert (output["owner"], output["charges"]) == (agent.device.id, STEPS)
         assert [agent.end() for agent in agents] == [0, 0]
         assert [vault.end() for vault in vaults] == [0, 0]
     for device in devices:
         assert (spending(device).charges, spending(device).releases) == (STEPS, STEPS)
 
 
-def test_a_vault_that_is_killed_and_comes_back_goes_on_where_it_was(fleet: Fleet, tmp_path: Path) -> None:
+def test_a_killed_vault_resumes_where_it_stopped(fleet: Fleet, tmp_path: Path) -> None:
     device = device_at(fleet, tmp_path / "a", learner={"steps": 60, "period": 0.05})
     with VaultProcess(device) as first, AgentProcess(device) as agent:
-        until(lambda: agent.ready().status()["steps_done"] >= 5, "some steps are done")
+        until(lambda: agent.ready().status()["steps_done"] >= 5, "some steps are complete")
         first.end(signal.SIGKILL)
         until(lambda: "vault-process" in {wait["name"] for wait in agent.status()["waiting"]}, "it waits for the vault")
-        told = sottovoce("agent", "status", "--config", device.config, "--why").stdout
+        output = sottovoce("agent", "status", "--config", device.config, "--why").stdout
         socket_path = vault_section(device.state)["socket"]
-        assert f"waiting for the vault's process to answer at {socket_path}: since " in told
+        assert f"waiting for the vault's process to answer at {socket_path}: since " in output
         assert agent.lines("vault-away")
         with VaultProcess(device):
-            until(lambda: agent.status()["state"] == "mixing", "every private step is done")
+            until(lambda: agent.status()["state"] == "mixing", "every private step is complete")
             assert "vault-process" not in {wait["name"] for wait in agent.status()["waiting"]}
             assert agent.end() == 0
     assert (spending(device).charges, spending(device).releases) == (60, 60)
 
 
-def test_an_agent_without_its_vault_says_so_and_goes_on_when_there_is_one(fleet: Fleet, tmp_path: Path) -> None:
+def test_an_agent_without_its_vault_reports_it_and_continues_once_a_vault_runs(fleet: Fleet, tmp_path: Path) -> None:
     device = device_at(fleet, tmp_path / "a", vault={"patience": 0.5})
     with AgentProcess(device) as agent:
-        until(lambda: agent.lines("fault-passes", "kind=vault"), "it says what it waits for")
+        until(lambda: agent.lines("fault-passes", "kind=vault"), "it shows what it waits for")
         assert agent.lines("no vault has answered for 0.5 s", "start it with `sottovoce vault run --config FILE`")
         with VaultProcess(device) as vault:
             vault.ready()
-            until(lambda: agent.lines("ready id="), "it is at work")
+            until(lambda: agent.lines("ready id="), "it is working")
             vault.end(signal.SIGKILL)
-        until(lambda: agent.lines("vault-away"), "it misses its vault")
+        until(lambda: agent.lines("vault-away"), "it waits for its vault")
         with VaultProcess(device) as vault:
             vault.ready()
-            until(lambda: agent.ready_or_ended() == "ready" and "steps_done" in agent.status(), "it is at work again")
+            until(lambda: agent.ready_or_ended() == "ready" and "steps_done" in agent.status(), "it is working again")
             assert agent.end() == 0
 
 
-def test_an_agent_that_waits_for_its_vault_can_be_stopped(fleet: Fleet, tmp_path: Path) -> None:
+def test_an_agent_waiting_for_its_vault_can_be_stopped(fleet: Fleet, tmp_path: Path) -> None:
     device = device_at(fleet, tmp_path / "a", vault={"patience": 300.0}, transport={"timeout": 0.5})
     with VaultProcess(device) as vault, AgentProcess(device) as agent:
         vault.ready()
@@ -129,7 +129,7 @@ def test_a_vault_ends_on_signals_and_removes_its_socket(fleet: Fleet, tmp_path: 
 
 
 def test_the_vault_s_process_has_no_network(fleet: Fleet, tmp_path: Path) -> None:
-    """It imports neither gRPC nor wire format; it listens on one Unix socket and can open no other kind."""
+    """The process imports neither gRPC nor the wire format, listens on one Unix socket, and can open no other kind."""
     device = device_at(fleet, tmp_path / "a")
     code = (
         "import atexit, os, socket, sys\n"
@@ -153,27 +153,27 @@ def test_the_vault_s_process_has_no_network(fleet: Fleet, tmp_path: Path) -> Non
         [sys.executable, "-c", code, str(device.config)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
     ) as process:
         until(lambda: Path(vault_section(device.state)["socket"]).exists(), "it listens")
-        if os.getuid() == 0:  # no other may look
-            kept = {entry.readlink() for entry in Path("/proc", str(process.pid), "fd").iterdir()}
-            sockets = {str(name) for name in kept if str(name).startswith("socket:")}
+        if os.getuid() == 0:  # no other user may look
+            stored = {entry.readlink() for entry in Path("/proc", str(process.pid), "fd").iterdir()}
+            sockets = {str(name) for name in stored if str(name).startswith("socket:")}
             unix = Path("/proc/net/unix").read_text()
             assert sockets
             assert all(f" {name[8:-1]} " in unix or f" {name[8:-1]}\n" in unix for name in sockets)
         with AgentProcess(device) as agent:
-            until(lambda: agent.ready().status()["state"] == "mixing", "every private step is done")
+            until(lambda: agent.ready().status()["state"] == "mixing", "every private step is complete")
         process.terminate()
         out, _ = process.communicate(timeout=PATIENCE)
-    told = out.splitlines()
-    assert told[0] == "child refused", out
-    modules = {name.partition(".")[0] for name in told[1].split()}
+    lines = out.splitlines()
+    assert lines[0] == "child refused", out
+    modules = {name.partition(".")[0] for name in lines[1].split()}
     assert {"sottovoce", "numpy", "sqlite3"} <= modules
     assert not modules & {"grpc", "google", "cryptography", "sottovoce_bootstrap", "http", "urllib3"}
     assert not {"sottovoce.wire", "sottovoce.transport", "sottovoce.identity", "sottovoce.learners"} & set(
-        told[1].split()
+        lines[1].split()
     )
 
 
-def test_a_second_ledger_beside_the_agent_stops_it(fleet: Fleet, tmp_path: Path) -> None:
+def test_a_second_ledger_next_to_the_agent_stops_it(fleet: Fleet, tmp_path: Path) -> None:
     device = device_at(fleet, tmp_path / "a")
     shutil.copy(vault_directory(device.state) / LEDGER, device.state / LEDGER)
     ran = sottovoce("agent", "run", "--config", device.config)
@@ -190,7 +190,7 @@ def test_a_second_ledger_beside_the_agent_stops_it(fleet: Fleet, tmp_path: Path)
         ({"socket": "x.sock", "directory": "x", "agent_user": "no such user"}, "there is no user `no such user`"),
     ],
 )
-def test_a_vault_that_is_not_configured_says_what_is_missing(
+def test_an_unconfigured_vault_names_the_missing_settings(
     fleet: Fleet, tmp_path: Path, section: dict[str, Any], words: str
 ) -> None:
     device = separate_device(fleet, tmp_path / "a").configure(vault=section)
@@ -207,9 +207,9 @@ def test_relative_paths_are_relative_to_the_file(fleet: Fleet, tmp_path: Path) -
             connection.connect(str(tmp_path / "a-vault.sock"))
 
 
-def test_joining_makes_both_directories_or_none(tmp_path: Path) -> None:
-    made = sottovoce("fleet", "init", "--name", "hill-street", "--fleet", tmp_path / "fleet")
-    assert made.returncode == 0
+def test_joining_creates_both_directories_or_neither(tmp_path: Path) -> None:
+    completed = sottovoce("fleet", "init", "--name", "hill-street", "--fleet", tmp_path / "fleet")
+    assert completed.returncode == 0
     state, vault = tmp_path / "a", tmp_path / "a-vault"
     join = ("fleet", "join", "--fleet", tmp_path / "fleet", "--state", state, "--vault")
     inside = sottovoce(*join, state / "vault")
@@ -220,6 +220,6 @@ def test_joining_makes_both_directories_or_none(tmp_path: Path) -> None:
     assert sorted(path.name for path in state.iterdir()) == ["identity"]
     assert LEDGER in {path.name for path in vault.iterdir()}
     assert vault.stat().st_mode & 0o077 == 0
-    again = sottovoce("fleet", "join", "--fleet", tmp_path / "fleet", "--state", tmp_path / "b", "--vault", vault)
-    assert (again.returncode, "already exists" in again.stderr) == (6, True)
+    repeated = sottovoce("fleet", "join", "--fleet", tmp_path / "fleet", "--state", tmp_path / "b", "--vault", vault)
+    assert (repeated.returncode, "already exists" in repeated.stderr) == (6, True)
     assert not (tmp_path / "b").exists()

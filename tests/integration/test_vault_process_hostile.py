@@ -1,4 +1,4 @@
-"""Test in full control of the agent process: it reads no record and cannot exceed the budget.
+"""Attacker in full control of the agent process: it reads no record and cannot exceed the budget.
 
 The vault runs as one user, and an agent process that was taken over as another, which takes root to arrange. Without
 root, the test shows only that not even the vault's own user can read its memory.
@@ -58,14 +58,14 @@ class Scene:
 
 
 def as_user(user: int) -> dict[str, Any]:
-    """For subprocess.Popen: run as this user and in no group of ours; without root, as we are."""
+    """Return subprocess.Popen arguments to run as this user without our groups; without root, as the current user."""
     where = {"env": {"PATH": os.environ["PATH"], "PYTHONPATH": ":".join(PACKAGES)}, "cwd": "/"}
     return {**where, "user": user, "group": user, "extra_groups": []} if ROOT else where
 
 
 @pytest.fixture(scope="module")
 def python() -> str:
-    """An interpreter that the two users may run; the one that runs the tests may be in root's own home."""
+    """Return an interpreter that both users may run; the one running the tests may be in root's home."""
     tried = (sys.executable, f"/usr/bin/python3.{sys.version_info.minor}")
     for interpreter in tried:
         command = [interpreter, "-c", "import msgspec, numpy, sottovoce"]
@@ -77,19 +77,19 @@ def python() -> str:
 
 def owned(user: int, *paths: Path) -> None:
     for path in paths:
-        for one in (path, *path.rglob("*")):
-            os.chown(one, user, user)
+        for item in (path, *path.rglob("*")):
+            os.chown(item, user, user)
 
 
 @pytest.fixture
 def scene(fleet: Fleet, python: str) -> Iterator[Scene]:
-    with staged(fleet, python, {"learner": {"steps": STEPS}}) as scene:
+    with run_scene(fleet, python, {"learner": {"steps": STEPS}}) as scene:
         yield scene
 
 
 @contextlib.contextmanager
-def staged(fleet: Fleet, python: str, tables: dict[str, Any], neighbouring: str = "add-remove") -> Iterator[Scene]:
-    """A vault at work, in a directory that every user may enter, unlike those of pytest."""
+def run_scene(fleet: Fleet, python: str, tables: dict[str, Any], neighbouring: str = "add-remove") -> Iterator[Scene]:
+    """A running vault, in a directory that every user may enter, unlike pytest's."""
     top = Path(tempfile.mkdtemp(prefix="sottovoce-", dir="/tmp"))
     try:
         top.chmod(0o755)
@@ -118,8 +118,8 @@ def staged(fleet: Fleet, python: str, tables: dict[str, Any], neighbouring: str 
         shutil.rmtree(top)
 
 
-def attacked(scene: Scene) -> dict[str, Any]:
-    """What a hostile agent found, after what every attack on any vault must come to."""
+def attack_vault(scene: Scene) -> dict[str, Any]:
+    """A hostile agent's findings, after checks that apply to every attack on any vault."""
     source, heard = scene.device.state.parent / "private" / "records.npz", scene.own / "heard"
     arguments = [scene.device.config, scene.device.id, scene.vault.process.pid, source, scene.own, heard]
     ran = subprocess.run(
@@ -131,31 +131,31 @@ def attacked(scene: Scene) -> dict[str, Any]:
         **as_user(AGENT_USER),
     )
     assert ran.returncode == 0, ran.stderr
-    found: dict[str, Any] = json.loads(ran.stdout)
+    result: dict[str, Any] = json.loads(ran.stdout)
 
-    assert found["user"] == AGENT_USER
-    assert found["done"] == [], "nothing that only the vault's user may do"
-    codes = [code for code, _ in found["vaults"]]
-    assert codes == [5, 4], found["vaults"]  # it can read neither the ledger nor, for a ledger of its own, the records
+    assert result["user"] == AGENT_USER
+    assert result["done"] == [], "the attack had none of the vault user's rights"
+    codes = [code for code, _ in result["vaults"]]
+    assert codes == [5, 4], result["vaults"]  # it can read neither the ledger nor, for its own ledger, the records
 
-    flood = found["floods"]
+    flood = result["floods"]
     assert flood["asked"] == 3000
-    assert flood["released"] == flood["values"] == flood["pairs"], "one answer for each query, ever"
-    assert found["frames"]["replies"] > 300
-    assert found["frames"]["answers"] == 0
-    assert found["spent"]["charges"] == found["spent"]["releases"] == flood["released"]
+    assert flood["released"] == flood["values"] == flood["pairs"], "each query has one answer"
+    assert result["frames"]["replies"] > 300
+    assert result["frames"]["answers"] == 0
+    assert result["spent"]["charges"] == result["spent"]["releases"] == flood["released"]
 
     assert_no_record_in(heard.read_bytes(), source)
-    assert scene.vault.process.poll() is None, "the vault has outlived it all"
+    assert scene.vault.process.poll() is None, "the vault has survived"
     assert "Traceback" not in scene.vault.log()
     assert scene.vault.end() == 0
     assert hashlib.sha256(source.read_bytes()).hexdigest() == scene.records
-    return found
+    return result
 
 
 @contextlib.contextmanager
-def books(scene: Scene) -> Iterator[Ledger]:
-    """The ledger, which is whole: opening it checks all of it."""
+def open_ledger(scene: Scene) -> Iterator[Ledger]:
+    """Open the ledger, which checks all of it."""
     ledger = Ledger.read(vault_directory(scene.device.state) / "ledger.db")
     assert ledger.owner == scene.device.id
     try:
@@ -166,33 +166,33 @@ def books(scene: Scene) -> Iterator[Ledger]:
 
 @needs_root
 def test_a_hostile_agent_reads_no_record_and_stays_within_the_budget(scene: Scene) -> None:
-    found = attacked(scene)
-    assert found["floods"]["released"] == STEPS, "as many as the schedule was calibrated for"
-    assert found["floods"]["reasons"] == ["budget", "query"]
-    with books(scene) as ledger:
+    result = attack_vault(scene)
+    assert result["floods"]["released"] == STEPS, "as many as the calibrated schedule has"
+    assert result["floods"]["reasons"] == ["budget", "query"]
+    with open_ledger(scene) as ledger:
         assert 1.9 < ledger.spending().epsilon <= 2.0
 
 
 @needs_root
-def test_nor_does_a_record_that_is_published_pay_twice(fleet: Fleet, python: str) -> None:
-    """The agent asks for the first forty records of sixty, under five names each, and for others that there are not."""
+def test_a_published_record_does_not_pay_twice_either(fleet: Fleet, python: str) -> None:
+    """The agent requests forty of sixty records under five names each, and further records that do not exist."""
     tables = {"learner": {"name": "golf"}, "privacy": {"neighbouring": "replace-one"}}
-    with staged(fleet, python, tables, "replace-one") as scene:
-        found = attacked(scene)
-        assert found["floods"]["reasons"] == ["budget", "query", "record"]
-        with books(scene) as ledger:
+    with run_scene(fleet, python, tables, "replace-one") as scene:
+        result = attack_vault(scene)
+        assert result["floods"]["reasons"] == ["budget", "query", "record"]
+        with open_ledger(scene) as ledger:
             records = [str(event_of(terms).units) for _, terms, _ in ledger.charges()]
             assert 10 < len(records) == len(set(records)) <= 40
             assert ledger.spending().epsilon == 2.0
 
 
 def assert_no_record_in(heard: bytes, source: Path) -> None:
-    """Neither a record nor what becomes of it on its way to a gradient, as bytes of whatever kind."""
+    """Check that the data contain neither a record nor its intermediate values, in any byte representation."""
     assert len(heard) > 100_000
     with np.load(source) as arrays:
         features = arrays["X"]
-    seen = apply("centred-unit", features, (np.zeros(FEATURES), np.ones(FEATURES)))
-    for numbers in (features, seen):
+    observed = apply("centred-unit", features, (np.zeros(FEATURES), np.ones(FEATURES)))
+    for numbers in (features, observed):
         for number in np.unique(numbers[(numbers != 0) & (np.abs(numbers) != 1)]):
             for raw in (
                 number.tobytes(),
@@ -204,8 +204,8 @@ def assert_no_record_in(heard: bytes, source: Path) -> None:
 
 
 @needs_root
-def test_whoever_is_not_the_agent_is_turned_away(scene: Scene) -> None:
-    """Root too, though root needs no door; another device's agent on the same machine for certain."""
+def test_callers_other_than_the_agent_are_turned_away(scene: Scene) -> None:
+    """Even root is refused, although root needs no socket; another device's agent on the same machine certainly is."""
     code = (
         "import sys, socket\n"
         "from sottovoce.vault import protocol\n"
@@ -213,10 +213,10 @@ def test_whoever_is_not_the_agent_is_turned_away(scene: Scene) -> None:
         "connection.connect(sys.argv[1])\n"
         "print(protocol.decode_reply(protocol.receive(connection, 2**20, 20)))\n"
     )
-    place = scene.device.state.parents[1] / "run" / "vault.sock"
+    location = scene.device.state.parents[1] / "run" / "vault.sock"
     for user in (0, AGENT_USER + 1, VAULT_USER):
         ran = subprocess.run(
-            [scene.python, "-c", code, str(place)], capture_output=True, text=True, check=True, **as_user(user)
+            [scene.python, "-c", code, str(location)], capture_output=True, text=True, check=True, **as_user(user)
         )
         assert re.search(
             rf"Failed\(kind='user', explanation='user {user} is not authorised to query this vault", ran.stdout
@@ -224,7 +224,7 @@ def test_whoever_is_not_the_agent_is_turned_away(scene: Scene) -> None:
     assert "user-refused" in scene.vault.log()
 
 
-def test_not_even_its_own_user_sees_into_its_memory(scene: Scene) -> None:
+def test_even_its_own_user_cannot_read_its_memory(scene: Scene) -> None:
     code = (
         "import sys, ctypes, os\n"
         "pid = int(sys.argv[1])\n"
@@ -248,11 +248,11 @@ def test_not_even_its_own_user_sees_into_its_memory(scene: Scene) -> None:
 
 
 @needs_root
-def test_what_the_vault_goes_by_must_be_out_of_the_agent_s_reach(scene: Scene) -> None:
-    """Anyone who writes the configuration decides about data, clip and noise; another ledger is another budget."""
+def test_the_vault_s_inputs_must_be_out_of_the_agent_s_reach(scene: Scene) -> None:
+    """The configuration's writer determines data, clip and noise; another ledger is another budget."""
     config, ledger = scene.device.config, vault_directory(scene.device.state) / "ledger.db"
     scene.vault.end()
-    for place, owner, mode in (
+    for path, owner, mode in (
         (config, AGENT_USER, 0o644),
         (config, 0, 0o666),
         (config, 0, 0o664),
@@ -261,14 +261,14 @@ def test_what_the_vault_goes_by_must_be_out_of_the_agent_s_reach(scene: Scene) -
         (ledger, AGENT_USER, 0o666),
         (ledger.parent, AGENT_USER, 0o777),
     ):
-        before = place.stat()
-        os.chown(place, owner, owner)
-        place.chmod(mode)
+        before = path.stat()
+        os.chown(path, owner, owner)
+        path.chmod(mode)
         with VaultProcess(scene.device, scene.python, **as_user(VAULT_USER)) as refused:
-            assert refused.process.wait(60) == 3, place
-        assert f"{place} could be changed by user {AGENT_USER}, from whom the vault must be protected" in refused.log()
-        os.chown(place, before.st_uid, before.st_gid)
-        place.chmod(before.st_mode & 0o777)
+            assert refused.process.wait(60) == 3, path
+        assert f"{path} could be changed by user {AGENT_USER}, from whom the vault must be protected" in refused.log()
+        os.chown(path, before.st_uid, before.st_gid)
+        path.chmod(before.st_mode & 0o777)
     with VaultProcess(scene.device, scene.python, **as_user(VAULT_USER)) as vault:
         vault.ready()
         assert "same-user" not in vault.log()

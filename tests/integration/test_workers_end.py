@@ -18,5 +18,5 @@ def test_no_worker_outlives_a_killed_sweep(tmp_path: Path) -> None:
 
 
 def children(process: int) -> list[int]:
-    """The processes that it has started, by number."""
+    """Return the ids of the processes that it has started."""
     return [int(child) for child in Path(f"/proc/{process}/task/{process}/children").read_text().split()]

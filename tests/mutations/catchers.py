@@ -14,7 +14,7 @@ from sottovoce.identity import create_fleet, enrol
 
 from tests.neighbours.cases import Case
 from tests.neighbours.pairs import play
-from tests.support.heads import head
+from tests.support.heads import make_head
 from tests.unit.vault.test_vault_mechanism_fit import FITS, noise_is_the_operating_systems
 
 Catcher = Callable[[], None]
@@ -54,7 +54,7 @@ def forged_heads() -> None:
     with tempfile.TemporaryDirectory() as directory:
         fleet = create_fleet(Path(directory) / "authority", "fleet")
         device, stranger = (enrol(fleet, Path(directory) / name) for name in ("device", "stranger"))
-        forged = replace(head(device, 9), signature=head(stranger, 9).signature)
+        forged = replace(make_head(device, 9), signature=make_head(stranger, 9).signature)
         with pytest.raises(MessageRefused):
             forged.verify(device.fleet)
 

@@ -18,7 +18,7 @@ from tests.packaging.device import VAULT, Ledger, check, days, eventually, prope
 from tests.packaging.machines import Machine, machines, one_line
 from tests.packaging.outlived import CONFIG, PERIOD, SECONDS, STATE, STEPS, address, heals, outlives, spoken
 from tests.packaging.package import build
-from tests.support.floods import KINDS, flooded
+from tests.support.floods import KINDS, flood
 
 METRICS_PORT = 9464
 
@@ -108,7 +108,7 @@ def floods(hub: Machine) -> None:
     """Strangers from elsewhere, and one on the machine itself."""
     for port, name in ((7400, "the agent's port"), (METRICS_PORT, "its metrics")):
         for kind in KINDS:
-            outlives(hub, f"strangers at {name}: {kind}", flooded(kind, f"{address(hub)}:{port}", SECONDS))
+            outlives(hub, f"strangers at {name}: {kind}", flood(kind, f"{address(hub)}:{port}", SECONDS))
     outlives(hub, "strangers at the vault's socket", somebody_at_the_socket(hub))
 
 

@@ -12,7 +12,7 @@ from sottovoce.vault import Budget, Ledger, SeededNoise, build
 from sottovoce.vault.clipped_sum import exact_sum
 from sottovoce.vault.terms.gradients import GradientTerms
 
-from tests.support.loads import half_hours
+from tests.support.loads import draw_half_hours
 
 CLIP = 0.5
 DAYS = 5
@@ -58,7 +58,7 @@ def test_readings_of_one_day_change_records_of_that_day_alone(
     meter: int, place: int, new: list[int], seed: int
 ) -> None:
     """Any readings: as many as one likes of one day, present, absent or absurd."""
-    wh = half_hours(2, DAYS, seed).astype(np.int64)
+    wh = draw_half_hours(2, DAYS, seed).astype(np.int64)
     day = (FIRST + place) // HALF_HOURS
     new = new[: (day + 1) * HALF_HOURS - FIRST - place]  # up to midnight
     changed = wh.copy()
@@ -70,7 +70,7 @@ def test_readings_of_one_day_change_records_of_that_day_alone(
 @given(place=st.integers(0, DAYS * HALF_HOURS - 1), length=st.integers(1, HALF_HOURS), seed=st.integers(0, 3))
 @settings(max_examples=15, deadline=None)
 def test_without_a_days_readings_a_sum_moves_by_the_clip_at_most(place: int, length: int, seed: int) -> None:
-    wh = half_hours(2, DAYS, seed).astype(np.int64)
+    wh = draw_half_hours(2, DAYS, seed).astype(np.int64)
     day = (FIRST + place) // HALF_HOURS
     begin, end = max(0, day * HALF_HOURS - FIRST), (day + 1) * HALF_HOURS - FIRST
     wh[:, begin : begin + length] += 9_000  # a day that pulls hard
@@ -86,7 +86,7 @@ def test_without_a_days_readings_a_sum_moves_by_the_clip_at_most(place: int, len
 @given(place=st.integers(0, DAYS * HALF_HOURS - 1), new=readings)
 @settings(max_examples=60, deadline=None)
 def test_one_reading_is_in_as_many_records_as_is_said(place: int, new: int) -> None:
-    wh = half_hours(1, DAYS, 1).astype(np.int64)
+    wh = draw_half_hours(1, DAYS, 1).astype(np.int64)
     changed = wh.copy()
     changed[0, place] = new
     before, after = records_of(wh), records_of(changed)

@@ -14,7 +14,7 @@ from onnx.reference.op_run import OpRun
 from sottovoce_lab.models.build import build
 from sottovoce_lab.models.declaration import parse_declaration
 
-from tests.support.graph_runs import Batch, batch, start
+from tests.support.graph_runs import Batch, batch, draw_parameters
 from tests.support.networks import KINDS, LOSSES, networks, scored
 
 Doubles = NDArray[np.float64]
@@ -60,7 +60,7 @@ def check(declared: str, seed: int) -> None:
     """Each tensor's gradient along a direction is the slope of the loss."""
     model = parse_declaration(declared, "test")
     evaluator = ReferenceEvaluator(build(model, np.float64), new_ops=[MaxPool])
-    parameters, given = start(model, seed), batch(model, 2, seed)
+    parameters, given = draw_parameters(model, seed), batch(model, 2, seed)
     _, gradient = evaluated(evaluator, parameters, given)
     random, at = np.random.default_rng(seed), 0
     for tensor in model.network.parameters:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from sottovoce_lab.models.declaration import Declaration
 
-from tests.support.graph_runs import Batch, Run, batch, declared, start, stock, stock_names
+from tests.support.graph_runs import Batch, Run, batch, declared, draw_parameters, stock, stock_names
 from tests.support.networks import KINDS, LOSSES, networks, scored
 from tests.support.torch_models import TorchModel
 
@@ -36,7 +36,7 @@ def test_a_loss(loss: str, classes: int, data: st.DataObject) -> None:
 def test_a_stock_model(name: str) -> None:
     run = Run(stock(name))
     count = 2 if name == "resnet-18" else 5
-    parameters, given = start(run.declaration, seed=1), batch(run.declaration, count, seed=2)
+    parameters, given = draw_parameters(run.declaration, seed=1), batch(run.declaration, count, seed=2)
     gradients = TorchModel(run.declaration.text).gradients(parameters, given)
     mask = np.arange(count) != 1
     clip = float(np.linalg.norm(gradients, axis=1)[mask].mean())
@@ -55,7 +55,7 @@ def test_the_first_of_the_largest_numbers_takes_what_comes_back_of_a_pool() -> N
             {"kind": "flatten"},
         ]
         run = Run(declared([*layers, {"kind": "dense", "units": 3}], (1, 6, 6)))
-        parameters, given = np.round(2 * start(run.declaration, seed=0)), batch(run.declaration, 4, seed=0)
+        parameters, given = np.round(2 * draw_parameters(run.declaration, seed=0)), batch(run.declaration, 4, seed=0)
         whole = Batch(np.round(given.features), given.labels)  # sums of whole numbers are often equal
         gradients = TorchModel(run.declaration.text).gradients(parameters, whole)
         assert_close(run.declaration, run(parameters, whole, inf).gradient_sum, gradients)
@@ -65,7 +65,7 @@ def check(run: Run, data: st.DataObject) -> None:
     """Random parameters, records, masks and thresholds."""
     count, seed = data.draw(st.integers(1, 7)), data.draw(st.integers(0, 2**20))
     scale = data.draw(st.sampled_from([0.01, 1.0, 5.0]))
-    parameters, given = start(run.declaration, seed), batch(run.declaration, count, seed, scale)
+    parameters, given = draw_parameters(run.declaration, seed), batch(run.declaration, count, seed, scale)
     reference = TorchModel(run.declaration.text)
     gradients, losses = reference.gradients(parameters, given), reference.losses(parameters, given)
     mask = np.array(data.draw(st.lists(st.booleans(), min_size=count, max_size=count)))

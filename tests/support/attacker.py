@@ -86,10 +86,10 @@ class Attacker:
 
     def deliver(self, raw: bytes, method: str = METHOD) -> Outcome:
         """Call the target with these bytes."""
-        return called(self._channel, raw, method)
+        return call_once(self._channel, raw, method)
 
 
-def called(channel: grpc.Channel, raw: bytes, method: str = METHOD) -> Outcome:
+def call_once(channel: grpc.Channel, raw: bytes, method: str = METHOD) -> Outcome:
     """Make one call over any channel."""
     try:
         receipt = decode_receipt(channel.unary_unary(method)(raw, timeout=PATIENCE))
@@ -105,7 +105,7 @@ def share(numerator: NDArray[Any] | None = None, weight: int = WEIGHT_ONE // 2) 
     return PushSumShare(numerator=numerator.astype("<i8").tobytes(), weight=weight).SerializeToString()
 
 
-def flipped(raw: bytes, *, sample: int, seed: int) -> list[bytes]:
+def flip_bits(raw: bytes, *, sample: int, seed: int) -> list[bytes]:
     """Return copies of `raw`, each with one bit altered, for a sample of its bits."""
     bits = random.Random(seed).sample(range(8 * len(raw)), min(sample, 8 * len(raw)))
     return [raw[: bit // 8] + bytes([raw[bit // 8] ^ 1 << bit % 8]) + raw[bit // 8 + 1 :] for bit in sorted(bits)]

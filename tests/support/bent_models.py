@@ -10,7 +10,7 @@ _NUMBERS = (0, 1, -1, 2, 7, 2**31 - 1, -(2**31), 2**40, 2**62, -(2**63))
 _TEXTS = ("", "../x", "x" * 300, "Loop", "Relu", "features", "parameters", "com.evil", "\x00", "ε")
 
 
-def bent(rng: random.Random, raw: bytes) -> bytes:
+def alter_model(rng: random.Random, raw: bytes) -> bytes:
     """Change, leave out or repeat one to three fields of a model."""
     model = ModelProto.FromString(raw)
     for _ in range(rng.randint(1, 3)):
@@ -20,12 +20,12 @@ def bent(rng: random.Random, raw: bytes) -> bytes:
 
 
 def _messages(message: Message) -> list[Message]:
-    found = [message]
+    results = [message]
     for field, value in message.ListFields():
         if field.message_type is not None:
             for inner in value if field.is_repeated else [value]:
-                found += _messages(inner)
-    return found
+                results += _messages(inner)
+    return results
 
 
 def _bend(rng: random.Random, message: Message) -> None:

@@ -51,14 +51,14 @@ def books(devices: Sequence[Device]) -> Books:
     """Sum over all devices. No process may be running."""
     size = kernel().size
     numerator, contributed, weight = np.zeros(size, dtype=np.int64), np.zeros(size, dtype=np.int64), 0
-    seen = {device.id: _seen(device) for device in devices}
+    observed = {device.id: _seen(device) for device in devices}
     for device in devices:
         state, outbox = _stored(device)
         numerator += numerator_of(state)
         weight += state.weight
         for recipient, raw in outbox:
             opened = unseal(raw, fleet=device.identity.fleet, recipient=recipient)
-            if opened.sequence > seen[recipient].get(device.id, 0):
+            if opened.sequence > observed[recipient].get(device.id, 0):
                 share = share_of(decode(opened.payload_type, opened.payload))
                 numerator += share.numerator
                 weight += share.weight
@@ -84,7 +84,7 @@ def _stored(device: Device) -> tuple[PushSumState, list[tuple[str, bytes]]]:
 
 
 def _seen(device: Device) -> dict[str, int]:
-    """Return the last applied share's sequence number, by sender; a later share refused for good stays its sender's."""
+    """Return the last applied share's sequence number, by sender; a permanently refused share remains its sender's."""
     with closing(sqlite3.connect(device.state / "state.db")) as connection:
         return dict(connection.execute("SELECT sender, sequence - (refused != '') FROM seen").fetchall())
 
@@ -98,7 +98,7 @@ def _contributed(device: Device, steps: int) -> NDArray[np.int64]:
     try:
         for slot in range(steps):
             stored = ledger.stored_release(Query(schedule.learner, "gradient", slot, np.zeros(0)).id)
-            assert stored is not None, "what was applied is in the ledger"
+            assert stored is not None, "applied releases are in the ledger"
             asking = LearnerState(total, WEIGHT_ONE, step=slot)
             total += contribution(schedule, asking, np.frombuffer(stored.value, dtype="<i8"), 2.0**stored.exponent)
     finally:

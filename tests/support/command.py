@@ -20,7 +20,7 @@ class Ended:
     err: str
 
 
-def here(*arguments: object) -> Ended:
+def run_here(*arguments: object) -> Ended:
     """Run the command to its end, and restore this process."""
     log = logging.getLogger("sottovoce")
     before = (log.handlers[:], log.level, log.propagate)
@@ -29,11 +29,11 @@ def here(*arguments: object) -> Ended:
     try:
         with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
             patch.setattr(sys, "argv", ["sottovoce", *map(str, arguments)])
-            with pytest.raises(SystemExit) as ended:
+            with pytest.raises(SystemExit) as raised:
                 main()
     finally:
         log.handlers[:], log.propagate = before[0], before[2]
         log.setLevel(before[1])
         signal.signal(signal.SIGTERM, terminate)
-    assert isinstance(ended.value.code, int)
-    return Ended(int(ended.value.code), out.getvalue(), err.getvalue())
+    assert isinstance(raised.value.code, int)
+    return Ended(int(raised.value.code), out.getvalue(), err.getvalue())

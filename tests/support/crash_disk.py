@@ -91,10 +91,10 @@ class CrashDisk:
         """Yield power cuts between the completed operations and the end of the next, which may have begun."""
         yield Crash(EVERYTHING, self._names, self._changes)
         yield Crash(NOTHING, self._durable_names, [])
-        for place, names in enumerate([self._durable_names, *self._renames][:-1]):
-            yield Crash(f"of {len(self._renames)} changes of names, {place} were kept", names, self._changes)
-        for place, names in enumerate(self._renames, start=1):
-            yield Crash(f"{place} changes of names were kept, and no content", names, [])
+        for index, names in enumerate([self._durable_names, *self._renames][:-1]):
+            yield Crash(f"of {len(self._renames)} changes of names, {index} were kept", names, self._changes)
+        for index, names in enumerate(self._renames, start=1):
+            yield Crash(f"{index} changes of names were kept, and no content", names, [])
         if coming.kind == "write":
             yield from self._torn(coming)
         if coming.kind == "sync":
@@ -116,13 +116,15 @@ class CrashDisk:
     def _reordered(self) -> Iterator[Crash]:
         """Yield power cuts that lose each unsynced change, keep each one alone, or keep some subsets of many."""
         count = len(self._changes)
-        for place, change in enumerate(self._changes):
-            rest = self._changes[:place] + self._changes[place + 1 :]
-            yield Crash(f"unsynced change {place} of {count} was lost", self._names, rest)
-            yield Crash(f"only unsynced change {place} of {count} was kept", self._names, [change])
+        for index, change in enumerate(self._changes):
+            rest = self._changes[:index] + self._changes[index + 1 :]
+            yield Crash(f"unsynced change {index} of {count} was lost", self._names, rest)
+            yield Crash(f"only unsynced change {index} of {count} was kept", self._names, [change])
         for _ in range(2 if count > 2 else 0):
-            kept = sorted(self._rng.sample(range(count), self._rng.randrange(1, count)))
-            yield Crash(f"unsynced changes {kept} of {count} were kept", self._names, [self._changes[i] for i in kept])
+            stored = sorted(self._rng.sample(range(count), self._rng.randrange(1, count)))
+            yield Crash(
+                f"unsynced changes {stored} of {count} were kept", self._names, [self._changes[i] for i in stored]
+            )
 
     def _rename(self, names: dict[str, _File]) -> None:
         self._names = names

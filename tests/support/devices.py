@@ -20,7 +20,7 @@ from sottovoce.registry import ALGORITHMS
 from sottovoce.vault import Budget
 
 FEATURES, CLASSES = 4, 3
-_PORTS = range(12_000, 20_000)  # below the testbed's ports, and those that systems take for outgoing connections
+_PORTS = range(12_000, 20_000)  # below the testbed's ports, and below the system's ports for outgoing connections
 _BLOCK = 1000
 _CENTRES = np.array([[0.9, 0.1, 0.1, 0.2], [0.1, 0.9, 0.2, 0.1], [0.1, 0.2, 0.9, 0.8]])
 

@@ -26,7 +26,7 @@ def device_on(disk: Path, fleet: Fleet, home: Path) -> Device:
     return replace(joined, state=home / "a").hold(*some_records(60, 0))
 
 
-def fill(disk: Path) -> Path:
+def fill_disk(disk: Path) -> Path:
     """Fill a disk until no room is left, and return the file that fills it."""
     filler = disk / "filler"
     with filler.open("wb", buffering=0) as file:
@@ -37,8 +37,8 @@ def fill(disk: Path) -> Path:
             return filler
 
 
-def at_work(agent: AgentProcess) -> bool:
-    """Check whether the agent answers with its status, rather than only reporting that it waits."""
+def is_working(agent: AgentProcess) -> bool:
+    """Check whether the agent answers with its status instead of only reporting that it waits."""
     try:
         agent.status()
     except NetworkError:
@@ -86,7 +86,7 @@ class FailingDisk:
 
     def repair(self, agent: AgentProcess) -> None:
         """Repair the disk: stop the agent that uses it, unmount, check and mount it, and let the agent continue."""
-        until(lambda: self._unmounted(agent), "between two attempts, nobody has a file of it open")
+        until(lambda: self._unmounted(agent), "no process has a file open between two attempts")
         subprocess.run(["e2fsck", "-fy", self.image], check=False, capture_output=True)  # exit code 1: repaired
         _mount(self.at, *_HOW, str(self.image))
         agent.process.send_signal(signal.SIGCONT)
@@ -109,8 +109,8 @@ def failing_disk(directory: Path) -> Iterator[FailingDisk]:
     disk = FailingDisk(directory / "disk.img", directory / "disk")
     with disk.image.open("wb") as image:
         image.truncate(2**25)
-    made = subprocess.run(["mkfs.ext4", "-q", disk.image], capture_output=True, text=True, check=False)
-    if made.returncode != 0:
-        pytest.skip(f"no file system can be made here: {made.stderr.strip()}")
+    completed = subprocess.run(["mkfs.ext4", "-q", disk.image], capture_output=True, text=True, check=False)
+    if completed.returncode != 0:
+        pytest.skip(f"no file system can be made here: {completed.stderr.strip()}")
     with mounted(disk.at, *_HOW, str(disk.image)):
         yield disk

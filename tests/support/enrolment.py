@@ -8,7 +8,7 @@ from sottovoce.agent.assemble import IDENTITY
 from sottovoce.identity import load
 from sottovoce.vault import Budget
 
-from tests.support.command import here
+from tests.support.command import run_here
 from tests.support.devices import Device, free_port
 from tests.support.processes import running
 from tests.support.waiting import until
@@ -17,18 +17,18 @@ BUDGET = Budget(2.0, 1e-5, "record", "add-remove")
 QUICK: dict[str, dict[str, Any]] = {"learner": {"period": 0.05, "steps": 1}, "identity": {"look_every": 0.05}}
 
 
-def joined(state: Path, *how: object) -> Device:
+def join_device(state: Path, *how: object) -> Device:
     """Make a device with the command, and give it some records."""
-    ended = here("fleet", "join", "--state", state, *how)
-    assert ended.code == 0, ended
+    completed = run_here("fleet", "join", "--state", state, *how)
+    assert completed.code == 0, completed
     device = Device(state, load(state / IDENTITY, dated=False), free_port())
-    assert ended.out.split() == [device.id]
+    assert completed.out.split() == [device.id]
     random = np.random.default_rng(0)
     return device.hold(random.uniform(0, 1, (60, 4)), random.integers(0, 3, 60))
 
 
-def they_learn(*devices: Device) -> None:
+def wait_until_learning(*devices: Device) -> None:
     """Run all of the devices, until each has received a message from another device."""
     with running(*devices) as agents:
         for agent in agents:
-            until(lambda agent=agent: agent.status()["traffic"]["received"] > 0, "it is sent a share")  # type: ignore[misc]
+            until(lambda agent=agent: agent.status()["traffic"]["received"] > 0, "it receives a share")  # type: ignore[misc]

@@ -19,8 +19,8 @@ def new_fleet(directory: Path, name: str = "by-hand") -> Fleet:
     return create_fleet(directory, name, validity=Validity(now - _YEAR, now + _YEAR))
 
 
-def ending_in(seconds: float) -> Validity:
-    """Return a validity that began two days ago and ends in this many seconds; already expired if negative."""
+def validity_ending_in(seconds: float) -> Validity:
+    """Return a validity that began two days ago and ends in this many seconds; it is already over if negative."""
     now = datetime.now(UTC)
     return Validity(now - 2 * _DAY, now + timedelta(seconds=seconds))
 
@@ -30,7 +30,7 @@ def beginning_tomorrow() -> Validity:
     return Validity(now + _DAY, now + _YEAR / 2)
 
 
-def listing_all(
+def devices_listing_all(
     fleet: Fleet, directory: Path, count: int, learner: Mapping[str, Any], slow: Iterable[int] = ()
 ) -> list[Device]:
     """Make this many devices with a budget of 50, each listing all others; some have a period of an hour."""

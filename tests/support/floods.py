@@ -24,7 +24,7 @@ Address = tuple[str, int] | str
 
 
 @contextmanager
-def flooded(kind: str, address: str, seconds: float) -> Iterator[None]:
+def flood(kind: str, address: str, seconds: float) -> Iterator[None]:
     """Flood the address with strangers inside the `with`; on leaving, wait until they have ended."""
     command = [sys.executable, "-m", "tests.support.floods", kind, address, str(seconds)]
     with subprocess.Popen(command, cwd=Path(__file__).parents[2]) as strangers:
@@ -82,12 +82,12 @@ def garbage(address: Address, until: float) -> None:
 
 
 def _held(address: Address, until: float, count: int, word: Callable[[], bytes]) -> None:
-    """Hold this many connections at once: each connects, sends its bytes, and then waits to be cut off."""
+    """Hold this many connections at once: each one connects, sends its bytes, and then waits to be cut off."""
     with selectors.DefaultSelector() as selector:
         for _ in range(count):
             selector.register(_knocking(address), selectors.EVENT_WRITE)
-        while (left := until - time.monotonic()) > 0:
-            for key, events in selector.select(min(left, 0.2)):
+        while (remaining := until - time.monotonic()) > 0:
+            for key, events in selector.select(min(remaining, 0.2)):
                 stranger = _stranger(key)
                 if events & selectors.EVENT_WRITE:
                     _told(stranger, word())
@@ -104,7 +104,7 @@ def _knocking(address: Address) -> socket.socket:
     """Open a socket, which becomes writable once the connection is made or refused."""
     stranger = socket.socket(socket.AF_UNIX if isinstance(address, str) else socket.AF_INET)
     stranger.setblocking(False)
-    with suppress(OSError):  # in progress or refused: both are allowed
+    with suppress(OSError):  # in progress or refused: both are permitted
         stranger.connect(address)
     return stranger
 
@@ -147,8 +147,8 @@ def main(kind: str, address: str, seconds: str) -> None:
     _, hard = getrlimit(RLIMIT_NOFILE)
     setrlimit(RLIMIT_NOFILE, (hard, hard))
     host, _, port = address.rpartition(":")
-    place: Address = address if address.startswith("/") else (host, int(port))
-    _ALL[kind](place, time.monotonic() + float(seconds))
+    target: Address = address if address.startswith("/") else (host, int(port))
+    _ALL[kind](target, time.monotonic() + float(seconds))
 
 
 if __name__ == "__main__":

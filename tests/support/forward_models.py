@@ -56,7 +56,7 @@ def forward_model(
         f"{_kind(value)}[{', '.join(map(str, value.shape))}] {name}" for name, value in weights.items()
     )
     shape = ", ".join(map(str, (batch, *input)))
-    output = ", ".join(f"n{place}" for place in range(rank))
+    output = ", ".join(f"n{index}" for index in range(rank))
     graph = f"agraph (float[{shape}] x) => (float[{output}] y) <{declared}> {{{body}}}"
     model: ModelProto = parser.parse_model(f'<ir_version: 10, opset_import: ["": {opset}]> {graph}')
     del model.graph.value_info[:]
@@ -73,8 +73,8 @@ def run(model: ModelProto, x: NDArray[Any], output: str = "y") -> NDArray[Any]:
     """Run a model on examples in ONNX Runtime, and return its output."""
     runtime = onnxruntime()
     session = runtime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
-    found: NDArray[Any] = session.run([output], {session.get_inputs()[0].name: x.astype(np.float32)})[0]
-    return found
+    result: NDArray[Any] = session.run([output], {session.get_inputs()[0].name: x.astype(np.float32)})[0]
+    return result
 
 
 def _kind(value: NDArray[Any]) -> str:

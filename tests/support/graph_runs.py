@@ -97,7 +97,7 @@ def facts(model: ModelProto) -> GraphFacts:
     return read_facts(text, "test")
 
 
-def start(model: Declaration, seed: int) -> Doubles:
+def draw_parameters(model: Declaration, seed: int) -> Doubles:
     """Draw parameters float64[P] by their laws, except that constants are varied, so that they are not all equal."""
     random = np.random.default_rng(seed)
 

@@ -56,7 +56,7 @@ def graph(
         drop: name of an input or output to leave out.
         extra: further nodes.
     """
-    said = facts if facts is not None else facts_of(features, classes)
+    stated = facts if facts is not None else facts_of(features, classes)
     label, regression = FLOAT if classes == 1 else INT, classes == 1
     weights, size = features * classes, (features + 1) * classes
     inputs: list[tuple[str, int, list[str | int]]] = [
@@ -97,21 +97,21 @@ def graph(
         helper.make_tensor("small", FLOAT, [], [2.0**-10]),
         helper.make_tensor("zero_scalar", INT, [], [0]),
     ]
-    made = helper.make_graph(
+    created = helper.make_graph(
         nodes,
         "tiny",
-        [helper.make_tensor_value_info(*one) for one in inputs if one[0] != drop],
-        [helper.make_tensor_value_info(*one) for one in outputs if one[0] != drop],
+        [helper.make_tensor_value_info(*item) for item in inputs if item[0] != drop],
+        [helper.make_tensor_value_info(*item) for item in outputs if item[0] != drop],
         constants,
     )
-    model = helper.make_model(made, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
-    if said != "":
-        helper.set_model_props(model, {KEY: said if isinstance(said, str) else write_facts(said)})
+    model = helper.make_model(created, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+    if stated != "":
+        helper.set_model_props(model, {KEY: stated if isinstance(stated, str) else write_facts(stated)})
     data: bytes = model.SerializeToString()
     return data
 
 
-def checked(data: bytes) -> bytes:
+def checked_file(data: bytes) -> bytes:
     """Return the file unchanged, after the library has checked it without error."""
     onnx.checker.check_model(onnx.load_model_from_string(data), full_check=True)
     return data

@@ -81,7 +81,7 @@ async def listening(*nodes: Node) -> AsyncIterator[None]:
         yield
 
 
-async def becomes(condition: Callable[[], bool]) -> None:
+async def wait_until(condition: Callable[[], bool]) -> None:
     """Poll until the condition holds."""
     async with asyncio.timeout(PATIENCE):
         while not condition():  # noqa: ASYNC110 - a deadline is all that is needed
@@ -90,4 +90,4 @@ async def becomes(condition: Callable[[], bool]) -> None:
 
 async def refused_connections(node: Node, at_least: int) -> None:
     """Wait for refused connections: a handshake is certain to have failed only when its time has elapsed."""
-    await becomes(lambda: node.transport.listener().refused >= at_least)
+    await wait_until(lambda: node.transport.listener().refused >= at_least)

@@ -20,7 +20,7 @@ def mark(past: str) -> bytes:
     return past.encode().ljust(32, b".")[:32]
 
 
-def head(
+def make_head(
     identity: Identity, charges: int, past: str = "one", *, released: int | None = None, life: int = 1
 ) -> SignedHead:
     """Make a signed head of a ledger with this past."""
@@ -32,7 +32,7 @@ def head(
 
 @dataclass
 class Past:
-    """Past of a ledger, without a ledger; implements sottovoce.vault.VaultFront as far as ledger-head gossip needs it.
+    """Past of a ledger, without a ledger; implements the part of sottovoce.vault.VaultFront that gossip needs.
 
     Attributes:
         charges: number of charges made so far, each with its release.
@@ -69,9 +69,9 @@ class Past:
         raise NotImplementedError
 
     def tip(self) -> Tip:
-        found = self.mark(self.charges, self.charges)
-        assert found is not None
-        return Tip(self.charges, self.charges, found)
+        result = self.mark(self.charges, self.charges)
+        assert result is not None
+        return Tip(self.charges, self.charges, result)
 
     def mark(self, charges: int, released: int) -> bytes | None:
         if max(charges, released) > self.charges:
@@ -139,6 +139,6 @@ def head_gossip(
     )
 
 
-def at(address: str, identity: Identity) -> Peer:
+def peer_at(address: str, identity: Identity) -> Peer:
     """Return a peer at this address, to which heads are sent."""
     return Peer(identity.node_id, address, "")

@@ -22,7 +22,7 @@ from tests.support.waiting import PATIENCE, until
 GLOW = "glow/C8C9A3000000/SENSOR/electricitymeter"
 
 
-def configured(directory: Path, url: str, feed: str = "", meters: str | None = None) -> Path:
+def write_home_config(directory: Path, url: str, feed: str = "", meters: str | None = None) -> Path:
     """Write a configuration with one meter, by default a Glow whose past is replayed in windows of a minute."""
     glow = '[[feed.meters]]\nname = "house"\nformat = "glow"\nnames = { device = "C8C9A3000000" }\nreplay = true\n'
     path = directory / "agent.toml"
@@ -83,9 +83,9 @@ class FeedProcess:
 
     def shown(self) -> dict[str, Any]:
         """Return the document that `sottovoce feed show --json` prints."""
-        found = sottovoce("feed", "show", "--config", self.config, "--json")
-        assert found.returncode == 0, found.stderr
-        document: dict[str, Any] = json.loads(found.stdout)
+        result = sottovoce("feed", "show", "--config", self.config, "--json")
+        assert result.returncode == 0, result.stderr
+        document: dict[str, Any] = json.loads(result.stdout)
         return document
 
     def kept(self, meter: str = "house") -> int:

@@ -45,16 +45,16 @@ class Eavesdrop(RemoteVault):
 
 def main(config: Path, owner: str, vault: int, records: Path, own: Path, heard: Path) -> None:
     settings = load(config)
-    place, directory = settings.vault.socket, settings.vault.directory
-    assert place is not None
+    socket_path, directory = settings.vault.socket, settings.vault.directory
+    assert socket_path is not None
     assert directory is not None
     budget = budget_of(settings)
-    remote = Eavesdrop(place, owner=owner, budget=budget, patience=20.0, waits=Waits())
+    remote = Eavesdrop(socket_path, owner=owner, budget=budget, patience=20.0, waits=Waits())
     findings = {
         "user": os.getuid(),
-        "done": sorted(done(attempts(config, place, directory, vault, records, own))),
+        "done": sorted(done(attempts(config, socket_path, directory, vault, records, own))),
         "floods": flood(remote),
-        "frames": frames(remote, place),
+        "frames": frames(remote, socket_path),
         "vaults": [another_vault(settings, config, owner, own, kind) for kind in ("its ledger", "a new ledger")],
     }
     findings["spent"] = msgspec.to_builtins(remote.spending())
@@ -65,7 +65,7 @@ def main(config: Path, owner: str, vault: int, records: Path, own: Path, heard: 
 def attempts(
     config: Path, place: Path, directory: Path, vault: int, records: Path, own: Path
 ) -> Iterator[tuple[str, Callable[[], object]]]:
-    """Yield attempts at what the process must not be able to do, by name."""
+    """Yield attempts at forbidden actions, by name."""
     process = Path("/proc", str(vault))
     ledger = directory / "ledger.db"
     for path in (records, ledger, *(directory / f"ledger.db{end}" for end in ("-wal", "-shm", ".lock"))):
@@ -112,7 +112,7 @@ def first_byte(path: Path) -> bytes:
 
 
 def linked(path: Path, own: Path) -> bytes:
-    """Read a file through a second name in a directory of one's own."""
+    """Read a file through a second name in the agent's own directory."""
     os.link(path, own)
     return own.read_bytes()
 
@@ -179,10 +179,10 @@ def flood(vault: RemoteVault) -> dict[str, Any]:
 
 def frames(vault: RemoteVault, place: Path) -> dict[str, int]:
     """Send frames other than queries over connections; count the replies, and the replies that were answers."""
-    rng, whole = random.Random(2), protocol.encode(protocol.Ask(vault._fingerprint, "z", "gradient", 77, bytes(120)))
+    rng, full = random.Random(2), protocol.encode(protocol.Ask(vault._fingerprint, "z", "gradient", 77, bytes(120)))
     replies = answers = 0
     for turn in range(600):
-        body = bytearray(whole if turn % 3 else rng.randbytes(rng.randrange(500)))
+        body = bytearray(full if turn % 3 else rng.randbytes(rng.randrange(500)))
         for _ in range(rng.randrange(1, 9)):
             if body:
                 body[rng.randrange(len(body))] = rng.randrange(256)

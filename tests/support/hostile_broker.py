@@ -184,7 +184,7 @@ class HostileBroker:
             cursor.properties(five)
             will = Message(cursor.text(), cursor.block(), bool(flags & 0x20))
         client = Client(name, five, writer, will)
-        self.clients[name] = client  # an earlier connection of this name remains as long as the device keeps it
+        self.clients[name] = client  # an earlier connection of this name remains as long as the device keeps it open
         client.send(packet(CONNACK, b"\0\0\0" if five else b"\0\0"))
         return client
 
@@ -206,11 +206,11 @@ class HostileBroker:
                     topics.append(cursor.text())
                     cursor.take(1)
                 client.topics.update(topics)
-                kept = (
-                    one for one in list(self.retained.values()) if any(matches(topic, one.topic) for topic in topics)
+                stored = (
+                    item for item in list(self.retained.values()) if any(matches(topic, item.topic) for topic in topics)
                 )
                 answer = packet(SUBACK, number + (b"\0" if client.five else b"") + b"\1" * len(topics))
-                client.send(b"".join(map(client.publication, kept)) + answer)  # the standard allows this order
+                client.send(b"".join(map(client.publication, stored)) + answer)  # the standard allows this order
             case 10:
                 number = cursor.take(2)
                 cursor.properties(client.five)
@@ -238,17 +238,19 @@ class HostileBroker:
 
 def matches(wanted: str, topic: str) -> bool:
     """Check whether a topic matches a subscription."""
-    asked, given = wanted.split("/"), topic.split("/")
-    return len(asked) == len(given) and all(one in ("+", other) for one, other in zip(asked, given, strict=True))
+    pattern_levels, topic_levels = wanted.split("/"), topic.split("/")
+    return len(pattern_levels) == len(topic_levels) and all(
+        item in ("+", other) for item, other in zip(pattern_levels, topic_levels, strict=True)
+    )
 
 
 def packet(kind: int, body: bytes, flags: int = 0) -> bytes:
     """Encode one MQTT packet."""
-    length, left = b"", len(body)
+    length, remaining = b"", len(body)
     while True:
-        left, low = left >> 7, left & 127
-        length += bytes([low | (0x80 if left else 0)])
-        if not left:
+        remaining, low = remaining >> 7, remaining & 127
+        length += bytes([low | (0x80 if remaining else 0)])
+        if not remaining:
             return bytes([kind << 4 | flags]) + length + body
 
 

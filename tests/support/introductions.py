@@ -16,14 +16,14 @@ def a_key() -> bytes:
     return SessionKey().public
 
 
-def introduced_by(
+def make_introduction(
     identity: Identity, key: bytes, incarnation: int = 1, sequence: int = 1, *, gone: bool = False
 ) -> bytes:
     """Make an introduction as its device would."""
     return introduction(identity, incarnation, sequence, key, gone=gone)
 
 
-def altered(raw: bytes, **fields: Any) -> bytes:
+def alter_introduction(raw: bytes, **fields: Any) -> bytes:
     """Change fields of an introduction, and keep its signature."""
     message = Introduction.FromString(raw)
     for name, value in fields.items():
@@ -31,7 +31,7 @@ def altered(raw: bytes, **fields: Any) -> bytes:
     return message.SerializeToString(deterministic=True)
 
 
-def renewed(fleet: Fleet, directory: Path) -> Identity:
+def renew_certificate(fleet: Fleet, directory: Path) -> Identity:
     """Give a device a new certificate, valid for the usual time from now."""
     request = read_request(renewal_request(directory), "the request")
     install_certificate(directory, fleet.renew(request, ()), "the certificate")

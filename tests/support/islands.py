@@ -64,7 +64,7 @@ def dead_share(views: Views) -> float:
     return sum(peer not in views for peer in entries) / max(1, len(entries))
 
 
-def become_one_and_outlive_half(agents: Sequence[AgentProcess], period: float, join: Callable[[], None]) -> None:
+def check_merge_and_survival(agents: Sequence[AgentProcess], period: float, join: Callable[[], None]) -> None:
     """Check that each island connects, that both do once joined, and that a half left alone does and drops the dead.
 
     Args:
@@ -89,7 +89,7 @@ def become_one_and_outlive_half(agents: Sequence[AgentProcess], period: float, j
         agent.process.send_signal(signal.SIGKILL)
     living, killed = agents[len(agents) // 2 :], time.monotonic()
     patience = _FORGETTING_PERIODS * period + _ASKING_SECONDS
-    until(lambda: dead_share(views(living)) < 0.05, "the dead are forgotten", patience)
+    until(lambda: dead_share(views(living)) < 0.05, "dead devices are forgotten", patience)
     print(f"dead entries below 5 % {(time.monotonic() - killed) / period:.1f} periods after half was killed")
     assert components(views(living)) == 1
     assert all(agent.status()["membership"]["refused"] == {} for agent in living)

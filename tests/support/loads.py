@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 
-def half_hours(meters: int, days: int, seed: int, missing: float = 0.02) -> NDArray[np.int16]:
+def draw_half_hours(meters: int, days: int, seed: int, missing: float = 0.02) -> NDArray[np.int16]:
     """Draw energies in Wh, int16[meters, days · 48], -1 for a missing reading: a daily wave with persistent noise."""
     random = np.random.default_rng(seed)
     wave = 150 + 100 * np.sin(2 * np.pi * (np.arange(days * 48) % 48 - 30) / 48)
@@ -22,5 +22,5 @@ def half_hours(meters: int, days: int, seed: int, missing: float = 0.02) -> NDAr
 def meters_file(directory: Path, meters: int, days: int, seed: int = 0) -> str:
     """Write a file of synthetic households, and return its SPEC for forecasting."""
     path = directory / "meters.npz"
-    np.savez(path, wh=half_hours(meters, days, seed))
+    np.savez(path, wh=draw_half_hours(meters, days, seed))
     return f"meters:{path}#task=forecast"

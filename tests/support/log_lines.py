@@ -48,10 +48,14 @@ def _of(file: Path) -> Iterator[LogLine]:
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
             called = _level_and_text(file, node.func, node.args)
             if called is not None:
-                level, said = called
-                if isinstance(said, ast.Name):
-                    said = named.get(said.id, said)
-                words = said.value.split() if isinstance(said, ast.Constant) and isinstance(said.value, str) else []
+                level, message = called
+                if isinstance(message, ast.Name):
+                    message = named.get(message.id, message)
+                words = (
+                    message.value.split()
+                    if isinstance(message, ast.Constant) and isinstance(message.value, str)
+                    else []
+                )
                 event = words[0].rstrip(":") if words and "%" not in words[0] else None
                 yield LogLine(event, level, f"{file.relative_to(ROOT)}:{node.lineno}")
 

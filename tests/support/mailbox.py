@@ -117,10 +117,10 @@ class Post:
         """Wait for the next frames that the device sends, and empty its mailbox."""
         async with asyncio.timeout(20):
             while True:
-                found = [(topic, payload) for topic, payload, retain in self.box.sent if not retain]
-                if len(found) >= count:
+                results = [(topic, payload) for topic, payload, retain in self.box.sent if not retain]
+                if len(results) >= count:
                     self.box.sent.clear()
-                    return found
+                    return results
                 await asyncio.sleep(0)
 
     def refused(self) -> dict[str, int]:
@@ -135,7 +135,7 @@ def without_broker(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(transport, "Connection", Mailbox)
 
 
-async def asked(sender: Post, recipient: Post, message: bytes) -> tuple[asyncio.Task[bytes], tuple[str, bytes]]:
+async def send_and_wait(sender: Post, recipient: Post, message: bytes) -> tuple[asyncio.Task[bytes], tuple[str, bytes]]:
     """Send a message once its recipient is introduced; return the task that waits for the answer, and the frame."""
     delivery = asyncio.create_task(sender.transport.deliver(recipient.peer, message, 20))
     await asyncio.sleep(0)
@@ -146,7 +146,7 @@ async def asked(sender: Post, recipient: Post, message: bytes) -> tuple[asyncio.
 
 async def exchange(sender: Post, recipient: Post, message: bytes) -> list[tuple[str, bytes]]:
     """Carry one message and its answer honestly; return both frames."""
-    delivery, request = await asked(sender, recipient, message)
+    delivery, request = await send_and_wait(sender, recipient, message)
     recipient.hears(*request)
     (answer,) = await recipient.frames(1)
     sender.hears(*answer)

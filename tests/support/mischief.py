@@ -1,4 +1,4 @@
-"""Broker's mischief: everything possible for a party that carries messages and holds none of the keys."""
+"""Broker's mischief: everything that a party can do that carries messages and has none of the keys."""
 
 import random
 from collections.abc import Iterable
@@ -29,32 +29,32 @@ class Mischief:
 
     def __call__(self, message: Message) -> Iterable[Message]:
         rng = self._dice
-        made = []
+        created = []
         if self._happens("dropped", 0.06):
             pass
         elif self._happens("delayed", 0.25):
-            made.append(replace(message, after=rng.uniform(0.0, 0.2)))
+            created.append(replace(message, after=rng.uniform(0.0, 0.2)))
         else:
-            made.append(message)
+            created.append(message)
         self._past.append(message)
         del self._past[:-_REMEMBERED]
         old = rng.choice(self._past)
         if self._happens("doubled", 0.2):
-            made.append(message)
+            created.append(message)
         if self._happens("replayed", 0.4):
-            made.append(old)
+            created.append(old)
         if self._happens("altered", 0.3):
-            made.append(replace(message, payload=self._bent(message.payload)))
+            created.append(replace(message, payload=self._bent(message.payload)))
         if self._happens("misdirected", 0.3):
-            made.append(replace(old, topic=rng.choice(self._past).topic))
+            created.append(replace(old, topic=rng.choice(self._past).topic))
         if self._happens("spliced", 0.3):
-            made.append(self._spliced(message, old))
+            created.append(self._spliced(message, old))
         if self._happens("retained", 0.1):
-            made.append(replace(old, retain=True))
+            created.append(replace(old, retain=True))
         if self._happens("garbage", 0.3):
-            made.append(replace(message, payload=rng.randbytes(rng.choice((0, 1, 40, 3000)))))
-        rng.shuffle(made)
-        return made
+            created.append(replace(message, payload=rng.randbytes(rng.choice((0, 1, 40, 3000)))))
+        rng.shuffle(created)
+        return created
 
     def _happens(self, what: str, chance: float) -> bool:
         happens = self._dice.random() < chance
@@ -63,8 +63,8 @@ class Mischief:
 
     def _bent(self, payload: bytes) -> bytes:
         bent = bytearray(payload or b"x")
-        place = self._dice.randrange(len(bent))
-        bent[place] ^= 1 << self._dice.randrange(8)
+        index = self._dice.randrange(len(bent))
+        bent[index] ^= 1 << self._dice.randrange(8)
         return bytes(bent)
 
     def _spliced(self, one: Message, other: Message) -> Message:

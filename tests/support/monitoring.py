@@ -68,10 +68,10 @@ def alerts() -> list[dict[str, Any]]:
 
 def panels() -> list[dict[str, Any]]:
     """Read the panels of all dashboards, rows included."""
-    found = []
+    results = []
     for file in sorted(DASHBOARDS.glob("*.json")):
-        found += json.loads(file.read_text(encoding="utf-8"))["panels"]
-    return found
+        results += json.loads(file.read_text(encoding="utf-8"))["panels"]
+    return results
 
 
 def expressions() -> list[Expression]:

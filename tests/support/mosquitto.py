@@ -49,7 +49,7 @@ class Broker:
 
     def start(self) -> Self:
         """Start the broker, and wait until it accepts connections."""
-        assert self.process is None, "it runs already"
+        assert self.process is None, "it is already running"
         with self._log.open("ab") as log:
             self.process = subprocess.Popen(
                 [str(MOSQUITTO), "-c", str(self._file)], stdin=subprocess.DEVNULL, stdout=log, stderr=log

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 _COUNT = itertools.count()
-_RESOLVERS = Path("/etc/netns")  # ip gives each namespace its own files from here
+_RESOLVERS = Path("/etc/netns")  # ip gives each namespace its own files from this directory
 
 
 class Unavailable(Exception):

@@ -9,15 +9,15 @@ from sottovoce.doctor import Finding, Level, Subject
 from tests.support.devices import Device
 
 
-def subject(device: Device, **others: Any) -> Subject:
+def make_subject(device: Device, **others: Any) -> Subject:
     """Make a subject: a device with its configuration, whose agent is not running."""
     return Subject(**{"file": device.config, "config": load(device.config), "state": device.state, **others})
 
 
-def worst(findings: Iterable[Finding]) -> Finding:
+def worst_finding(findings: Iterable[Finding]) -> Finding:
     """Return the first of the worst findings, after checking that each has a subject, and a remedy unless it is OK."""
     found = list(findings)
-    assert found, "it looked at nothing"
+    assert found, "the check examined nothing"
     for finding in found:
         assert finding.what, finding
         assert "\n" not in finding.what + finding.remedy

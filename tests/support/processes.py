@@ -106,7 +106,7 @@ class AgentProcess:
         return [line for line in self.log().splitlines() if all(word in line for word in words)]
 
     def told(self, *words: str) -> str:
-        """Return the first line that `lines` finds, after checking that there is at most one such line a minute."""
+        """Return the first line that `lines` finds, after checking that there is at most one such line per minute."""
         lines = self.lines(*words)
         assert lines, self.log()
         times = [datetime.fromisoformat(line.split()[0]) for line in lines]  # in whole seconds
@@ -128,9 +128,9 @@ class AgentProcess:
         return "ready"
 
     def _answers(self) -> bool:
-        found = self.ready_or_ended()
-        assert found != "ended", f"{self.device.state.name} ended with {self.process.poll()}:\n{self.log()}"
-        return found == "ready"
+        result = self.ready_or_ended()
+        assert result != "ended", f"{self.device.state.name} ended with {self.process.poll()}:\n{self.log()}"
+        return result == "ready"
 
 
 @contextmanager
@@ -149,11 +149,11 @@ def document(output: str) -> dict[str, Any]:
 
 def processes_about(words: str) -> list[int]:
     """Return the ids of all processes whose command line mentions `words`."""
-    found = []
+    results = []
     for directory in Path("/proc").iterdir():
         try:
             if directory.name.isdigit() and words in (directory / "cmdline").read_text(errors="replace"):
-                found.append(int(directory.name))
+                results.append(int(directory.name))
         except OSError:
-            continue  # the process has ended meanwhile
-    return found
+            continue  # the process has ended in the meantime
+    return results

@@ -4,7 +4,7 @@ The structures are those of sqlite3.h; SQLite guarantees their layout, which has
 """
 
 import ctypes
-import sqlite3  # the recorder looks for this module's library
+import sqlite3  # the recorder looks up this module's library
 from ctypes import CFUNCTYPE, POINTER, Structure, c_char_p, c_int, c_int64, c_void_p
 from pathlib import Path
 
@@ -76,8 +76,8 @@ def library() -> ctypes.CDLL:
             "mapped), so that its file operations cannot be recorded: run this test with a Python that uses the "
             "system's libsqlite3.so.0, such as Debian's, or one built by pyenv with libsqlite3-dev"
         )
-    found = ctypes.CDLL(paths.pop())
-    found.sqlite3_vfs_find.restype = POINTER(FileSystem)
-    found.sqlite3_vfs_find.argtypes = [c_char_p]
-    found.sqlite3_vfs_register.argtypes = [POINTER(FileSystem), c_int]
-    return found
+    result = ctypes.CDLL(paths.pop())
+    result.sqlite3_vfs_find.restype = POINTER(FileSystem)
+    result.sqlite3_vfs_find.argtypes = [c_char_p]
+    result.sqlite3_vfs_register.argtypes = [POINTER(FileSystem), c_int]
+    return result

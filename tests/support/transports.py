@@ -137,10 +137,10 @@ def mqtt_of(identity: Identity, port: int, boots: int, version: str = "5") -> Mq
 @asynccontextmanager
 async def devices(kind: str, fleet: Fleet, directory: Path, broker: Callable[[], int]) -> AsyncIterator[Devices]:
     """Provide a maker of devices, which are stopped at the end."""
-    made = Devices(kind, fleet, directory, broker() if kind.startswith("mqtt") else 0)
+    created = Devices(kind, fleet, directory, broker() if kind.startswith("mqtt") else 0)
     try:
-        yield made
+        yield created
     finally:
-        for node in made.made:
+        for node in created.made:
             node.open.set()
-        await asyncio.gather(*(node.transport.stop(1.0) for node in made.made))
+        await asyncio.gather(*(node.transport.stop(1.0) for node in created.made))

@@ -21,7 +21,7 @@ from tests.support.waiting import PATIENCE, until
 
 
 @contextmanager
-def serving(served: Served, path: Path) -> Iterator[None]:
+def serve_vault(served: Served, path: Path) -> Iterator[None]:
     """Serve a vault at `path`, in a thread."""
     here, there = socket.socketpair()
     with here, there, listening_socket(path, shared=False) as listener:

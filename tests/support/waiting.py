@@ -5,12 +5,12 @@ from collections.abc import Callable
 from typing import TypeVar
 
 T = TypeVar("T")
-PATIENCE = 60.0  # seconds; a deadline that is not reached costs nothing, and one that is too short costs a run
+PATIENCE = 60.0  # seconds; an unused deadline costs nothing, but one that is too short fails a run
 _PAUSE = 0.02
 
 
 def until(condition: Callable[[], T], what: str, seconds: float = PATIENCE) -> T:
-    """Wait for the first true value of `condition`; fail with the words `what` if none comes in time."""
+    """Wait for the first true value of `condition`; fail with the words `what` if there is none in time."""
     deadline = time.monotonic() + seconds
     while True:
         if value := condition():

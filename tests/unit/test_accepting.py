@@ -1,4 +1,4 @@
-"""Accepting of connections while the system refuses them: it continues after pauses, and without a spin."""
+"""Accepting connections while the system refuses them: it continues after pauses, without busy-waiting."""
 
 import asyncio
 import errno
@@ -30,7 +30,7 @@ class Listening:
 
 
 class Bench:
-    """An acceptor that keeps what it accepts."""
+    """An acceptor that stores its accepted connections."""
 
     def __init__(self, *refusals: Exception, opened: Callable[[socket.socket], float] = lambda caller: 0.0) -> None:
         self.listening = Listening(*refusals)
@@ -49,14 +49,14 @@ class Bench:
         return pause
 
     async def called(self, count: int = 1) -> None:
-        """This many clients connect, and are accepted."""
-        loop, wanted = asyncio.get_running_loop(), len(self.accepted) + count
+        """Connect this many clients, and wait until they are accepted."""
+        loop, expected = asyncio.get_running_loop(), len(self.accepted) + count
         for _ in range(count):
             with socket.socket() as client:
                 client.setblocking(False)
                 await loop.sock_connect(client, self.address)
         async with asyncio.timeout(PATIENCE):
-            while len(self.accepted) < wanted:  # noqa: ASYNC110 - a deadline is all that is needed
+            while len(self.accepted) < expected:  # noqa: ASYNC110 - a deadline is all that is needed
                 await asyncio.sleep(0.001)
 
     def close(self) -> None:
@@ -66,7 +66,7 @@ class Bench:
 
 
 @pytest.mark.parametrize("refusal", [EMFILE, MemoryError()])
-async def test_a_refusal_is_tried_again_after_growing_pauses(refusal: Exception) -> None:
+async def test_a_refusal_is_retried_after_growing_pauses(refusal: Exception) -> None:
     bench, loop = Bench(*[refusal] * 4), asyncio.get_running_loop()
     began = loop.time()
     await bench.called(2)
@@ -82,14 +82,14 @@ async def test_pauses_have_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     bench.close()
 
 
-async def test_a_client_that_has_gone_is_no_failure() -> None:
+async def test_a_client_that_has_disconnected_is_not_a_failure() -> None:
     bench = Bench(ConnectionAbortedError())
     await bench.called()
     assert bench.failures == []
     bench.close()
 
 
-async def test_a_connection_that_cannot_be_kept_is_closed() -> None:
+async def test_a_connection_that_cannot_be_handled_is_closed() -> None:
     refused: list[socket.socket] = []
 
     def opened(caller: socket.socket) -> float:
@@ -107,14 +107,14 @@ async def test_a_connection_that_cannot_be_kept_is_closed() -> None:
     bench.close()
 
 
-async def test_a_pause_between_two_connections_is_kept() -> None:
+async def test_the_pause_between_two_connections_is_kept() -> None:
     bench = Bench(opened=lambda caller: 0.05)
     await bench.called(3)
     assert all(later - earlier >= 0.05 for earlier, later in zip(bench.times, bench.times[1:], strict=False))
     bench.close()
 
 
-async def test_without_memory_for_a_pause_it_neither_spins_nor_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_without_memory_for_a_pause_it_neither_busy_waits_nor_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     bench, loop = Bench(*[EMFILE] * 3), asyncio.get_running_loop()
     began = loop.time()
     with monkeypatch.context() as patch:

@@ -1,4 +1,4 @@
-"""Task that loses a cancellation: it ends all the same."""
+"""Task that loses a cancellation: it ends nevertheless."""
 
 import asyncio
 import contextlib
@@ -25,5 +25,5 @@ async def test_a_task_that_loses_cancellations_ends(lost: int) -> None:
     assert len(heard) == lost
 
 
-async def test_nothing_to_end_is_no_wait() -> None:
+async def test_without_tasks_there_is_no_wait() -> None:
     await cancel_and_wait([], 3600.0)

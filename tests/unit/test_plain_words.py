@@ -1,4 +1,4 @@
-"""Plain English in pages, messages and docstrings: the forbidden words do not return."""
+"""Plain English in pages, messages and docstrings: forbidden words are absent."""
 
 import ast
 import re
@@ -26,7 +26,7 @@ VAGUE = re.compile(r"(The same|What|Who|Where|When|Of|Those|Them|It|As|That)\b")
 
 
 def prose(text: str) -> Iterator[tuple[int, str]]:
-    """Lines of a page by their number, without what a program reads or prints."""
+    """Yield a page's lines with their numbers, without a program's input or output."""
     fenced = False
     for number, line in enumerate(text.splitlines(), start=1):
         if FENCE.match(line):
@@ -36,7 +36,7 @@ def prose(text: str) -> Iterator[tuple[int, str]]:
 
 
 def messages(source: str) -> Iterator[tuple[int, str]]:
-    """Literals of a module of more than a word, but its docstrings."""
+    """Yield a module's literals with more than one word, except docstrings."""
     tree = ast.parse(source)
     docstrings = {
         id(statement.value)
@@ -53,7 +53,7 @@ def messages(source: str) -> Iterator[tuple[int, str]]:
 
 
 def docstrings(source: str) -> Iterator[tuple[int, str]]:
-    """Docstrings of a module, of its classes and of its functions, with their lines."""
+    """Yield the docstrings of a module, its classes and its functions, with their lines."""
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             text = ast.get_docstring(node)
@@ -62,34 +62,36 @@ def docstrings(source: str) -> Iterator[tuple[int, str]]:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_a_page_is_in_plain_words(page: Path) -> None:
-    found = [f"{page.name}:{number}: {line.strip()}" for number, line in prose(page.read_text()) if WORDS.search(line)]
-    assert found == []
+def test_a_page_is_in_plain_english(page: Path) -> None:
+    results = [
+        f"{page.name}:{number}: {line.strip()}" for number, line in prose(page.read_text()) if WORDS.search(line)
+    ]
+    assert results == []
 
 
 @pytest.mark.parametrize("package", PACKAGES)
-def test_messages_are_in_plain_words(package: str) -> None:
-    found = [
+def test_messages_are_in_plain_english(package: str) -> None:
+    results = [
         f"{path.relative_to(ROOT)}:{number}: {literal}"
         for path in sorted((ROOT / package).rglob("*.py"))
         for number, literal in messages(path.read_text())
         if WORDS.search(literal)
     ]
-    assert found == []
+    assert results == []
 
 
 @pytest.mark.parametrize("package", PACKAGES)
-def test_docstrings_are_in_plain_words_and_begin_with_what_the_thing_is(package: str) -> None:
-    found = [
+def test_docstrings_are_in_plain_english_and_begin_with_the_subject(package: str) -> None:
+    results = [
         f"{path.relative_to(ROOT)}:{number}: {text.splitlines()[0]}"
         for path in sorted((ROOT / package).rglob("*.py"))
         for number, text in docstrings(path.read_text())
         if WORDS.search(text) or VAGUE.match(text)
     ]
-    assert found == []
+    assert results == []
 
 
-def test_the_check_finds_what_it_looks_for() -> None:
+def test_the_check_detects_forbidden_words() -> None:
     assert [number for number, line in prose("It goes on.\n```\nnobody\n```\n`anew`\n") if WORDS.search(line)] == [1]
     source = 'def f():\n    """Nobody."""\n    return "whoever asks"\n'
     assert [number for number, literal in messages(source) if WORDS.search(literal)] == [3]

@@ -21,7 +21,7 @@ def test_a_typo_is_recognised(word: str, meant: str) -> None:
 
 
 @pytest.mark.parametrize("word", ["learner.lr", "learner.rate", "lr", "", "data.clip", "zzz"])
-def test_anything_farther_is_not(word: str) -> None:
+def test_anything_farther_is_not_suggested(word: str) -> None:
     assert suggestion(word, KEYS) is None
 
 

@@ -1,4 +1,4 @@
-"""Start of a thread: it begins or fails, and the wait for it always ends."""
+"""Starting a thread: it begins or fails, and the wait for it always ends."""
 
 import _thread
 import asyncio
@@ -9,15 +9,15 @@ from sottovoce import threads
 from sottovoce.threads import Background, Threads
 
 
-def test_the_work_is_done_elsewhere_and_waited_for() -> None:
-    found: list[int] = []
-    background = Background(lambda: found.append(threading.get_ident()))
+def test_work_is_done_in_another_thread_and_awaited() -> None:
+    results: list[int] = []
+    background = Background(lambda: results.append(threading.get_ident()))
     background.join()
-    assert found != [threading.get_ident()]
-    assert len(found) == 1
+    assert results != [threading.get_ident()]
+    assert len(results) == 1
 
 
-def test_a_debugger_follows_the_work(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_debugger_traces_the_work(monkeypatch: pytest.MonkeyPatch) -> None:
     followed: list[str] = []
 
     def work() -> None:
@@ -28,25 +28,25 @@ def test_a_debugger_follows_the_work(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "call" in followed
 
 
-def test_a_thread_that_does_not_begin_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_thread_that_does_not_start_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(threads, "_START_SECONDS", 0.01)
     monkeypatch.setattr(_thread, "start_new_thread", lambda run, arguments: 1)
     with pytest.raises(MemoryError, match="a thread failed to start"):
         Background(lambda: None)
 
 
-def test_a_pool_has_no_more_threads_than_it_may_and_uses_those_that_are_idle() -> None:
+def test_a_pool_stays_within_its_limit_and_reuses_idle_threads() -> None:
     pool, gate = Threads(2), threading.Event()
     assert [pool.submit(threading.get_ident).result() for _ in range(5)].count(threading.get_ident()) == 0
     busy = [pool.submit(gate.wait) for _ in range(5)]
     here = [thread for thread in threading.enumerate() if isinstance(thread, threading._DummyThread)]
     gate.set()
-    assert all(one.result() for one in busy)
+    assert all(item.result() for item in busy)
     assert len(here) <= 2
     pool.shutdown()
 
 
-def test_a_pool_raises_what_its_work_raised_and_works_on() -> None:
+def test_a_pool_raises_its_work_s_exception_and_continues() -> None:
     def failing() -> None:
         raise MemoryError("none left")
 
@@ -59,7 +59,7 @@ def test_a_pool_raises_what_its_work_raised_and_works_on() -> None:
         pool.submit(lambda: 3)
 
 
-def test_a_pool_whose_thread_does_not_begin_fails_and_calls_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pool_whose_thread_does_not_start_fails_and_calls_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     pool, called = Threads(1), threading.Event()
     with monkeypatch.context() as patch:
         patch.setattr(threads, "_START_SECONDS", 0.01)
@@ -70,7 +70,7 @@ def test_a_pool_whose_thread_does_not_begin_fails_and_calls_nothing(monkeypatch:
     pool.shutdown()
 
 
-def test_what_was_submitted_is_done_before_a_pool_ends_unless_it_is_cancelled() -> None:
+def test_submitted_work_is_done_before_a_pool_ends_unless_cancelled() -> None:
     done: list[int] = []
     pool = Threads(1)
     for number in range(20):

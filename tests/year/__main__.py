@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tests.integration.test_feed_london import LONDON
-from tests.support.loads import half_hours
+from tests.support.loads import draw_half_hours
 from tests.year.run import Outcome, Plan, Year
 
 NAMES = ("persistence", "own", "pooled", "fleet", "blend")
@@ -67,7 +67,7 @@ def homes(count: int, days: int, seed: int) -> NDArray[np.int64]:
     """Readings of this many homes: of London's, each at least 50 Wh a half hour on average, or made-up ones."""
     if not LONDON.exists():
         print(f"made-up homes: put the London data at {LONDON} for real ones")
-        return half_hours(count, days, seed).astype(np.int64)
+        return draw_half_hours(count, days, seed).astype(np.int64)
     year = np.load(LONDON)["wh"].astype(np.int64)
     able = np.flatnonzero(np.where(year >= 0, year, 0).mean(axis=1) > 50)
     chosen: NDArray[np.int64] = year[np.random.default_rng(seed).choice(able, count, replace=False)]

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.support.loads import half_hours
+from tests.support.loads import draw_half_hours
 from tests.year.run import BEFORE, Plan, Year
 
 DAYS = 40
@@ -13,7 +13,7 @@ DAYS = 40
 
 @pytest.mark.timeout(200)
 def test_homes_learn_for_as_long_as_their_meters_go_on(tmp_path: Path) -> None:
-    wh = half_hours(7, DAYS, 3).astype(np.int64)
+    wh = draw_half_hours(7, DAYS, 3).astype(np.int64)
     plan = Plan(days=DAYS, cuts=40.0, away=1, late=1, task=None, upgrade=None, wrong_clocks=2)
     outcome = Year(wh, tmp_path, plan).run()
     assert outcome.wrong == []
@@ -28,7 +28,7 @@ def test_homes_learn_for_as_long_as_their_meters_go_on(tmp_path: Path) -> None:
 
 @pytest.mark.timeout(200)
 def test_a_task_and_an_upgrade_in_the_middle_of_a_year_lose_no_day_and_charge_none_twice(tmp_path: Path) -> None:
-    wh = half_hours(6, DAYS, 3).astype(np.int64)
+    wh = draw_half_hours(6, DAYS, 3).astype(np.int64)
     plan = Plan(days=DAYS, cuts=40.0, away=1, late=1, task=24, upgrade=30, wrong_clocks=0)
     outcome = Year(wh, tmp_path, plan).run()
     assert outcome.wrong == []
@@ -39,7 +39,7 @@ def test_a_task_and_an_upgrade_in_the_middle_of_a_year_lose_no_day_and_charge_no
 
 @pytest.mark.timeout(200)
 def test_a_device_that_pays_as_a_whole_spreads_its_steps_over_a_year(tmp_path: Path) -> None:
-    wh = half_hours(4, DAYS, 3).astype(np.int64)
+    wh = draw_half_hours(4, DAYS, 3).astype(np.int64)
     plan = Plan(days=DAYS, unit="device", epsilon=8.0, cuts=40.0, away=1, late=0, task=None, upgrade=None, replaced=1)
     outcome = Year(wh, tmp_path, plan).run()
     assert outcome.wrong == []
@@ -51,6 +51,6 @@ def test_a_device_that_pays_as_a_whole_spreads_its_steps_over_a_year(tmp_path: P
 def test_a_year_says_what_did_not_hold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     days_to_come_pay = "sottovoce.vault.vault.Vault._restrict_to_ended"
     monkeypatch.setattr(days_to_come_pay, lambda _, event: event)
-    wh = half_hours(3, 16, 3).astype(np.int64)
+    wh = draw_half_hours(3, 16, 3).astype(np.int64)
     outcome = Year(wh, tmp_path, Plan(days=16, away=0, late=0, task=None, upgrade=None, wrong_clocks=0)).run()
     assert [words for words in outcome.wrong if "has not been over" in words]

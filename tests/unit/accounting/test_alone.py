@@ -9,7 +9,7 @@ from sottovoce import accounting
 HEAVY = ("aiomqtt", "asyncio", "cryptography", "google.protobuf", "grpc", "msgspec", "rich", "sqlite3", "ssl", "typer")
 
 
-def test_it_loads_numpy_and_no_other_dependency() -> None:
+def test_the_accountant_loads_numpy_and_no_other_dependency() -> None:
     code = (
         "import sys\nbefore = set(sys.modules)  # a measuring of coverage loads some\n"
         "from sottovoce.accounting import calibrate, compose\n"
@@ -17,11 +17,11 @@ def test_it_loads_numpy_and_no_other_dependency() -> None:
         "compose('gaussian:sigma=1,rate=0.01,count=1000', delta=1e-5)\n"
         f"print([name for name in {HEAVY!r} if name in set(sys.modules) - before])"
     )
-    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert ended.stdout == "[]\n"
+    completed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert completed.stdout == "[]\n"
 
 
-def test_its_names_are_those_it_lists() -> None:
+def test_public_names_match_the_declared_list() -> None:
     assert all(callable(getattr(accounting, name)) for name in accounting.__all__)
     with pytest.raises(AttributeError, match="has no attribute 'compound'"):
         accounting.compound  # noqa: B018

@@ -1,4 +1,4 @@
-"""Cost of a cell's sum: that of one discrete Gaussian with the variance of the honest shares together."""
+"""Cost of a cell's sum: equal to one discrete Gaussian with the honest shares' total variance."""
 
 import math
 
@@ -10,8 +10,8 @@ from sottovoce.errors import PrivacyError
 
 
 @pytest.mark.parametrize("share, honest", [(5, 1), (5, 2), (6, 7), (9, 30)])
-def test_a_sum_of_shares_is_as_one_of_all_their_variance(share: int, honest: int) -> None:
-    """docs/decisions/0042: at every integer, to a factor far nearer to 1 than floating point tells."""
+def test_a_sum_of_shares_matches_one_gaussian_with_the_total_variance(share: int, honest: int) -> None:
+    """docs/decisions/0042: at every integer, within a factor far closer to 1 than floating point can show."""
     far = math.ceil(9 * share * math.sqrt(honest))
     x = np.arange(-far, far + 1)
     one = np.exp(-(x**2) / (2 * share**2))
@@ -19,22 +19,22 @@ def test_a_sum_of_shares_is_as_one_of_all_their_variance(share: int, honest: int
     total = one
     for _ in range(honest - 1):
         total = np.convolve(total, one)[far:-far]
-    whole = np.exp(-(x**2) / (2 * honest * share**2))
-    whole /= whole.sum()
+    full = np.exp(-(x**2) / (2 * honest * share**2))
+    full /= full.sum()
     near = np.abs(x) <= 5 * share * math.sqrt(honest)
-    np.testing.assert_allclose(total[near], whole[near], rtol=1e-9)
+    np.testing.assert_allclose(total[near], full[near], rtol=1e-9)
 
 
-def test_its_price() -> None:
+def test_cost_of_a_sum() -> None:
     event = CellSum(100, 10, 9)
     assert event.mu_squared == math.nextafter(100 / (9 * 100 - 16), math.inf)
     assert event.mu_squared <= GaussianSum(100, 30).mu_squared
     assert event.if_others_collude.mu_squared == GaussianSum(100, 10).mu_squared
-    assert math.isinf(CellSum(100, 4, 1000).mu_squared), "so small a share is not covered by the proof"
+    assert math.isinf(CellSum(100, 4, 1000).mu_squared), "the proof does not cover such a small share"
     assert event_of(event.terms) == event
 
 
 @pytest.mark.parametrize("wrong", [(0, 10, 9), (1, -1, 9), (1, 10, 0)])
-def test_what_is_no_charge(wrong: tuple[int, int, int]) -> None:
+def test_invalid_charges_are_refused(wrong: tuple[int, int, int]) -> None:
     with pytest.raises(PrivacyError, match="calibrate"):
         CellSum(*wrong)

@@ -19,14 +19,14 @@ def laplace(epsilon: float) -> Release:
 
 
 @pytest.mark.parametrize("sigma, releases, epsilon", [(1, 1, 4.37718), (2, 10, 7.51128), (5, 100, 9.99726)])
-def test_gaussian_releases_by_the_closed_form(sigma: float, releases: int, epsilon: float) -> None:
-    found = compose({Release(mu_squared=sigma**-2): releases}, 1e-5)
-    assert found.epsilon == pytest.approx(epsilon, rel=1e-6)
-    assert found.accountant == "Gaussian closed form"
+def test_gaussian_releases_use_the_closed_form(sigma: float, releases: int, epsilon: float) -> None:
+    result = compose({Release(mu_squared=sigma**-2): releases}, 1e-5)
+    assert result.epsilon == pytest.approx(epsilon, rel=1e-6)
+    assert result.accountant == "Gaussian closed form"
     assert compose_delta({Release(mu_squared=1.0): 1}, 1.0).delta == pytest.approx(gaussian_delta(1.0, 1.0))
 
 
-def test_one_pure_release_needs_no_delta_and_many_are_cheaper_together() -> None:
+def test_one_pure_release_needs_no_delta_and_several_cost_less_together() -> None:
     assert compose({laplace(0.5): 1}, 1e-9).epsilon == 0.5
     assert compose_delta({laplace(0.5): 1}, 0.5).delta == 0.0
     assert compose_delta({laplace(0.25): 2}, 0.5).delta == 0.0
@@ -36,14 +36,14 @@ def test_one_pure_release_needs_no_delta_and_many_are_cheaper_together() -> None
     assert compose_delta({laplace(0.05): 300}, many.epsilon).delta == pytest.approx(1e-5, rel=0.02)
 
 
-def test_laplace_releases_against_a_second_library() -> None:
+def test_laplace_releases_agree_with_a_second_library() -> None:
     from dp_accounting.pld.privacy_loss_distribution import from_laplace_mechanism
 
     theirs = from_laplace_mechanism(5.0).self_compose(40).get_epsilon_for_delta(1e-6)
     assert compose({laplace(0.2): 40}, 1e-6).epsilon == pytest.approx(theirs, rel=3e-3)
 
 
-def test_kinds_together_cost_less_than_the_sum_of_their_costs() -> None:
+def test_mixed_releases_cost_less_than_the_sum_of_their_costs() -> None:
     parts = {SAMPLED: 500, Release(mu_squared=0.01): 3, laplace(0.1): 2}
     together = compose(parts, 1e-5).epsilon
     apart = math.fsum(compose({part: count}, 1e-5 / 3).epsilon for part, count in parts.items())
@@ -51,12 +51,12 @@ def test_kinds_together_cost_less_than_the_sum_of_their_costs() -> None:
 
 
 def test_a_single_number_with_discrete_noise_is_charged_exactly() -> None:
-    """σ = 2, ε = 1; the continuous law of the same σ has 0.00682959."""
+    """σ = 2, ε = 1; the continuous distribution with the same σ has 0.00682959."""
     law = DiscreteGaussian(2.0, 1)
     assert compose_delta({Release(pairs=(law, law)): 1}, 1.0).delta == pytest.approx(0.00724878, rel=1e-5)
 
 
-def test_a_ledgers_charges() -> None:
+def test_charges_from_a_ledger_are_accepted() -> None:
     assert release_of(GaussianSum(100, 50)).mu_squared == GaussianSum(100, 50).mu_squared
     assert release_of(GaussianSum(100, 4)) == NO_GUARANTEE
     assert release_of(Unproved("none")) == NO_GUARANTEE
@@ -67,14 +67,14 @@ def test_a_ledgers_charges() -> None:
     assert release_of(SampledGaussian(2**24, 4, "poisson", 10, 1000, "add-remove")) == NO_GUARANTEE
 
 
-def test_nothing_is_promised_of_what_is_not_proved() -> None:
+def test_unproved_releases_guarantee_nothing() -> None:
     assert compose({NO_GUARANTEE: 1, SAMPLED: 1}, 1e-5).epsilon == math.inf
     assert compose_delta({NO_GUARANTEE: 1}, 3.0).delta == 1.0
     assert compose({}, 1e-5).epsilon == 0.0
     assert gaussian_epsilon(0.0, 1e-5) == 0.0
 
 
-def test_what_cannot_be_asked() -> None:
+def test_invalid_queries_are_refused() -> None:
     with pytest.raises(PrivacyError, match="delta"):
         compose({SAMPLED: 1}, 0.0)
     with pytest.raises(PrivacyError, match="epsilon"):

@@ -16,7 +16,7 @@ from sottovoce.accounting.gaussian import gaussian_delta
 from sottovoce.errors import PrivacyError
 
 
-def by_hand(epsilon: float, sigma: float, sensitivity: int) -> Decimal:
+def exact_delta(epsilon: float, sigma: float, sensitivity: int) -> Decimal:
     """Σ max(0, P[k] - e^ε Q[k]) over integers, 60 digits."""
     with localcontext() as context:
         context.prec = 60
@@ -38,8 +38,8 @@ def test_known_answers() -> None:
     "epsilon, sigma, sensitivity",
     [(0.0, 1.0, 1), (0.5, 0.3, 1), (1.0, 2.0, 3), (3.0, 2.0, 1), (8.0, 0.7, 2), (0.2, 10.0, 4)],
 )
-def test_exactly_and_rounded_up(epsilon: float, sigma: float, sensitivity: int) -> None:
-    exact = by_hand(epsilon, sigma, sensitivity)
+def test_delta_is_exact_and_rounded_up(epsilon: float, sigma: float, sensitivity: int) -> None:
+    exact = exact_delta(epsilon, sigma, sensitivity)
     assert exact <= Decimal(discrete_gaussian_delta(epsilon, sigma, sensitivity)) <= exact * (1 + Decimal("1e-9"))
     profile, error = DiscreteGaussian(sigma, sensitivity).profile(np.array([epsilon]))
     assert abs(Decimal(float(profile[0])) - exact) <= Decimal(float(error[0]))
@@ -51,12 +51,12 @@ def test_the_bound_for_vectors_covers_one_number(sigma: float) -> None:
         assert discrete_gaussian_delta(epsilon, sigma, 1) <= vector_delta(epsilon, sigma, 1) + 1e-300
 
 
-def test_above_what_is_summed_the_bound_is_as_good() -> None:
+def test_beyond_the_summation_limit_the_bound_is_as_good() -> None:
     sigma = 2 * MAX_SUMMED_SIGMA
     assert discrete_gaussian_delta(1e-4, sigma, 5) == pytest.approx(gaussian_delta(1e-4, 5 / sigma), rel=1e-6)
 
 
-def test_what_is_no_noise() -> None:
+def test_invalid_noise_is_refused() -> None:
     assert vector_delta(1.0, 4.0, 1) == 1.0
     for sigma, sensitivity in ((0.0, 1), (math.nan, 1), (1.0, 0)):
         with pytest.raises(PrivacyError):

@@ -1,4 +1,4 @@
-"""Charges of both kinds in one ledger: sums add up over all records, releases of single records one by one."""
+"""Charges of both kinds in one ledger: sums count for all records, and releases of single records count one by one."""
 
 import json
 import math
@@ -20,78 +20,78 @@ def of(record: int, epsilon: float) -> RecordReleased:
     return RecordReleased(record, "privunit", 3, 4, epsilon)
 
 
-def charged(book: Ledger, number: int, event: Event) -> bool:
+def charge_event(book: Ledger, number: int, event: Event) -> bool:
     return book.charge(number.to_bytes(32, "big"), event)
 
 
-def test_releases_of_different_records_cost_what_the_dearest_does() -> None:
+def test_releases_of_different_records_cost_as_much_as_the_most_expensive() -> None:
     book = ledger()
     for record, epsilon in enumerate([0.5, 1.25, 1.0]):
-        assert charged(book, record, of(record, epsilon))
+        assert charge_event(book, record, of(record, epsilon))
     assert book.spending().epsilon == 1.25
     assert book.spending().charges == 3
 
 
 def test_releases_of_one_record_add_up_until_its_budget_is_spent() -> None:
     book = ledger()
-    assert charged(book, 1, of(7, 1.5))
-    assert not charged(book, 2, of(7, 0.6))
-    assert charged(book, 3, of(7, 0.4))
-    assert charged(book, 4, of(8, 2.0))
-    assert not charged(book, 5, of(7, 0.1 + 1e-9))
+    assert charge_event(book, 1, of(7, 1.5))
+    assert not charge_event(book, 2, of(7, 0.6))
+    assert charge_event(book, 3, of(7, 0.4))
+    assert charge_event(book, 4, of(8, 2.0))
+    assert not charge_event(book, 5, of(7, 0.1 + 1e-9))
     assert 1.9 <= book.spending().epsilon <= 2.0
 
 
 @pytest.mark.parametrize("epsilon", [0.1, 1 / 3, 2.0, 7.3])
-def test_a_budget_pays_for_one_release_of_its_whole_epsilon(epsilon: float) -> None:
+def test_a_budget_pays_for_one_release_with_its_whole_epsilon(epsilon: float) -> None:
     book = ledger(epsilon)
-    assert charged(book, 1, of(0, epsilon))
+    assert charge_event(book, 1, of(0, epsilon))
     assert book.spending().epsilon == epsilon
-    assert not charged(book, 2, of(0, 5e-324 + epsilon / 2**50))
+    assert not charge_event(book, 2, of(0, 5e-324 + epsilon / 2**50))
 
 
 def test_many_small_releases_are_rounded_up() -> None:
     book = ledger()
     for number in range(30):
-        charged(book, number, of(0, 0.1 / 3))
+        charge_event(book, number, of(0, 0.1 / 3))
     assert 1.0 <= book.spending().epsilon < 1.0 + 1e-12
 
 
 def test_sums_and_releases_compose() -> None:
-    """Every record pays for the sums, and each for its own release besides."""
+    """Every record pays for the sums, and also for its own release."""
     book = ledger()
     for number in range(4):
-        assert charged(book, number, SUM)
+        assert charge_event(book, number, SUM)
     sums = gaussian_epsilon(math.sqrt(4 * SUM.mu_squared), 1e-5)
     assert book.spending().epsilon == pytest.approx(sums, rel=1e-12)
-    assert charged(book, 10, of(0, 0.5))
-    assert charged(book, 11, of(1, 0.25))
+    assert charge_event(book, 10, of(0, 0.5))
+    assert charge_event(book, 11, of(1, 0.25))
     assert book.spending().epsilon == pytest.approx(sums + 0.5, rel=1e-12)
     assert book.spending().epsilon >= sums + 0.5
-    assert not charged(book, 12, of(2, 2.0 - sums + 1e-6))
-    assert charged(book, 13, of(2, 2.0 - sums - 1e-6))
-    assert not charged(book, 14, GaussianSum(10**6, 20_000)), "record 2 has nothing left to pay a sum with"
-    assert charged(book, 15, of(3, 1.0))
+    assert not charge_event(book, 12, of(2, 2.0 - sums + 1e-6))
+    assert charge_event(book, 13, of(2, 2.0 - sums - 1e-6))
+    assert not charge_event(book, 14, GaussianSum(10**6, 20_000)), "record 2 has no budget left for a sum"
+    assert charge_event(book, 15, of(3, 1.0))
 
 
-def test_a_sum_waits_for_the_record_that_has_spent_most() -> None:
+def test_a_sum_is_limited_by_the_record_that_has_spent_most() -> None:
     book = ledger()
-    assert charged(book, 1, of(5, 1.9))
-    assert charged(book, 2, of(6, 0.1))
-    assert not charged(book, 3, SUM)
+    assert charge_event(book, 1, of(5, 1.9))
+    assert charge_event(book, 2, of(6, 0.1))
+    assert not charge_event(book, 3, SUM)
     assert book.spending().charges == 2
 
 
-def test_without_noise_is_infinite_for_one_record_or_for_all() -> None:
-    assert not charged(ledger(), 1, Unproved("none"))
-    assert not charged(ledger(), 1, of(0, math.inf))
+def test_noise_free_releases_are_infinite_for_one_record_or_for_all() -> None:
+    assert not charge_event(ledger(), 1, Unproved("none"))
+    assert not charge_event(ledger(), 1, of(0, math.inf))
     book = ledger(None)
-    assert charged(book, 1, of(0, 1.0))
+    assert charge_event(book, 1, of(0, 1.0))
     assert book.spending().epsilon == 1.0
-    assert charged(book, 2, of(1, math.inf))
+    assert charge_event(book, 2, of(1, math.inf))
     assert book.spending().epsilon == math.inf
     book = ledger(None)
-    assert charged(book, 1, Unproved("none"))
+    assert charge_event(book, 1, Unproved("none"))
     assert book.spending().epsilon == math.inf
 
 
@@ -105,7 +105,7 @@ def test_without_noise_is_infinite_for_one_record_or_for_all() -> None:
         (0, "privunit", 3, 4, math.nextafter(1.0, 2.0)),
     ],
 )
-def test_whatever_differs_in_a_release_differs_in_its_terms(
+def test_different_releases_have_different_terms(
     record: int, scheme: str, features: int, classes: int, epsilon: float
 ) -> None:
     mine = of(0, 1.0)
@@ -113,7 +113,7 @@ def test_whatever_differs_in_a_release_differs_in_its_terms(
     assert mine.terms != RecordReleased(record, scheme, features, classes, epsilon).terms
 
 
-def test_terms_are_json_of_one_form() -> None:
+def test_terms_are_canonical_json() -> None:
     for event in (SUM, of(3, 0.1), of(3, math.inf), Unproved("none")):
         fields = json.loads(event.terms)
         assert event.terms == json.dumps(fields, sort_keys=True, separators=(",", ":"))
@@ -121,6 +121,6 @@ def test_terms_are_json_of_one_form() -> None:
 
 
 @pytest.mark.parametrize("record, epsilon", [(-1, 1.0), (0, 0.0), (0, -1.0), (0, math.nan)])
-def test_what_is_no_charge_is_no_event(record: int, epsilon: float) -> None:
+def test_invalid_charges_are_not_events(record: int, epsilon: float) -> None:
     with pytest.raises(PrivacyError):
         of(record, epsilon)

@@ -1,4 +1,4 @@
-"""The Gaussian accountant against tables of 40 digits, a second library, and series of high precision."""
+"""The Gaussian accountant against tables with 40 digits, a second library, and high-precision series."""
 
 import math
 from decimal import Decimal, localcontext
@@ -28,11 +28,11 @@ def test_standard_deviations(epsilon: float, delta: float, sigma: float) -> None
 @pytest.mark.parametrize(
     "sigma, releases, epsilon", [(1, 1, 4.37718), (2, 10, 7.51128), (5, 100, 9.99726)], ids=["1", "10", "100"]
 )
-def test_composed_releases(sigma: float, releases: int, epsilon: float) -> None:
+def test_composed_releases_match_the_table(sigma: float, releases: int, epsilon: float) -> None:
     assert gaussian_epsilon(math.sqrt(releases) / sigma, 1e-5) == pytest.approx(epsilon, rel=1e-6)
 
 
-def test_what_the_classical_formula_hides() -> None:
+def test_the_classical_formula_understates_delta() -> None:
     """The classical σ for (10, 1e-5) has δ = 2.26537e-5."""
     sigma = math.sqrt(2 * math.log(1.25 / 1e-5)) / 10
     assert gaussian_delta(10, 1 / sigma) == pytest.approx(2.26537e-5, rel=1e-5)
@@ -40,7 +40,7 @@ def test_what_the_classical_formula_hides() -> None:
 
 @pytest.mark.parametrize("sigma, releases", [(1.0, 1), (3.0, 4), (20.0, 100)])
 def test_a_second_accountant_agrees(sigma: float, releases: int) -> None:
-    """dp-accounting's privacy loss distributions, which are rounded up themselves."""
+    """The second accountant is dp-accounting's privacy loss distributions, which are rounded up themselves."""
     from dp_accounting.pld import privacy_loss_distribution
 
     pld = privacy_loss_distribution.from_gaussian_mechanism(sigma, value_discretization_interval=1e-4)
@@ -54,8 +54,8 @@ def test_a_second_accountant_agrees(sigma: float, releases: int) -> None:
 
 @pytest.mark.parametrize("epsilon", [1e-6, 1e-3, 0.1, 1.0, 7.0, 60.0, MAX_EPSILON])
 @pytest.mark.parametrize("near", [-11.0, -7.0, -3.0, 0.0, 2.0])
-def test_delta_is_rounded_up_and_hardly(epsilon: float, near: float) -> None:
-    """At μ with μ/2 - ε/μ = near, so that δ runs from 10^-29 to almost 1."""
+def test_delta_is_rounded_up_by_very_little(epsilon: float, near: float) -> None:
+    """At μ with μ/2 - ε/μ = near, so δ ranges from 10^-29 to almost 1."""
     mu = near + math.sqrt(near * near + 2 * epsilon)
     exact = exact_delta(epsilon, mu)
     assert exact <= Decimal(gaussian_delta(epsilon, mu)) <= exact * (1 + Decimal("1e-10")) + Decimal("1e-14")
@@ -69,7 +69,7 @@ def exact_delta(epsilon: float, mu: float) -> Decimal:
 
 
 def phi(x: Decimal) -> Decimal:
-    """Φ by its series, at the precision of the context less x²/2 ln 10 digits."""
+    """Return Φ by its series, at the context's precision minus x²/2 ln 10 digits."""
     term, total, n = x, Decimal(0), 1
     while abs(term) > Decimal(10) ** -690:
         total += term
@@ -79,7 +79,7 @@ def phi(x: Decimal) -> Decimal:
 
 
 def pi() -> Decimal:
-    """By Machin's formula, at the precision of the context."""
+    """Return π by Machin's formula, at the context's precision."""
 
     def arctan_of_inverse(n: int) -> Decimal:
         power, total, k = 1 / Decimal(n), Decimal(0), 0
@@ -91,7 +91,7 @@ def pi() -> Decimal:
     return 4 * (4 * arctan_of_inverse(5) - arctan_of_inverse(239))
 
 
-def test_extremes() -> None:
+def test_extreme_values() -> None:
     assert gaussian_delta(1.0, 0.0) == 0.0
     assert gaussian_delta(0.0, math.inf) == 1.0
     assert gaussian_epsilon(math.inf, 1e-5) == math.inf
@@ -103,6 +103,6 @@ def test_extremes() -> None:
     "epsilon, delta",
     [(0, 1e-5), (-1, 1e-5), (1000, 1e-5), (math.inf, 1e-5), (math.nan, 1e-5), (1, 0), (1, 1), (1, -1), (1, math.nan)],
 )
-def test_no_budget_is_no_mu(epsilon: float, delta: float) -> None:
+def test_an_invalid_budget_has_no_mu(epsilon: float, delta: float) -> None:
     with pytest.raises(ValueError, match="epsilon must be"):
         gaussian_mu(epsilon, delta)

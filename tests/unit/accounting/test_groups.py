@@ -1,4 +1,4 @@
-"""Several units of one person: never cheaper than their true cost, and exact for Gaussian or pure laws."""
+"""One person's units: never cheaper than their true cost, and exact for Gaussian or pure mechanisms."""
 
 import math
 
@@ -32,7 +32,7 @@ def test_gaussian_and_pure_units_are_exact(units: int) -> None:
     )
 
 
-def test_units_apart_compose_as_the_oracle_says() -> None:
+def test_units_in_separate_releases_compose_as_the_oracle_says() -> None:
     accountant = PLDAccountant()
     accountant.compose(dp_event.PoissonSampledDpEvent(1 / 20, dp_event.GaussianDpEvent(2.0)), 5 * 60)
     assert epsilon_apart({SAMPLED: 60}, 5, DELTA) == pytest.approx(accountant.get_epsilon(DELTA), rel=5e-3)
@@ -40,7 +40,7 @@ def test_units_apart_compose_as_the_oracle_says() -> None:
 
 @pytest.mark.parametrize("units", [1, 2, 3])
 def test_sampled_units_together_cover_the_exact_mixture(units: int) -> None:
-    """One release over k units, each drawn by itself: its δ, integrated, at the ε that is reported."""
+    """One release over k units, each drawn independently: its integrated δ at the reported ε."""
     rate, deviation = 1 / 20, 2.0 * (1 + 1e-9)
     epsilon = epsilon_together({SAMPLED: 1}, units, DELTA)
     x = np.linspace(-30, 30, 600_001)
@@ -52,7 +52,7 @@ def test_sampled_units_together_cover_the_exact_mixture(units: int) -> None:
         assert np.maximum(more - math.exp(epsilon) * less, 0).sum() * scale <= DELTA * (1 + 1e-6)
 
 
-def test_more_units_cost_more_and_too_many_promise_nothing() -> None:
-    found = [epsilon_together({SAMPLED: 60}, units, DELTA) for units in (1, 2, 3, 5)]
-    assert found == sorted(found)
+def test_more_units_cost_more_and_too_many_guarantee_nothing() -> None:
+    results = [epsilon_together({SAMPLED: 60}, units, DELTA) for units in (1, 2, 3, 5)]
+    assert results == sorted(results)
     assert math.isinf(epsilon_together({GAUSSIAN: 4800}, 365, DELTA))

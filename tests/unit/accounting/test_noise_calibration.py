@@ -1,4 +1,4 @@
-"""Calibration by querying the accountant: enough noise, and slightly less noise that is not enough."""
+"""Calibration by querying the accountant: the noise suffices, and slightly less noise does not."""
 
 import math
 from typing import Any
@@ -25,10 +25,10 @@ def test_gaussian_noise() -> None:
 
 
 def test_sampled_noise() -> None:
-    found = noise(epsilon=1.82824, releases=1000, rate=0.01)
-    assert found == pytest.approx(1.0, rel=2e-3)
-    assert composed_epsilon({Removed(0.01, found): 1000}, 1e-5) <= 1.82824
-    assert composed_epsilon({Removed(0.01, found * 0.999): 1000}, 1e-5) > 1.82824
+    result = noise(epsilon=1.82824, releases=1000, rate=0.01)
+    assert result == pytest.approx(1.0, rel=2e-3)
+    assert composed_epsilon({Removed(0.01, result): 1000}, 1e-5) <= 1.82824
+    assert composed_epsilon({Removed(0.01, result * 0.999): 1000}, 1e-5) > 1.82824
     other = noise(epsilon=2.84345, releases=1000, rate=0.01, neighbouring="replace-one", sensitivity=2.0)
     assert other == pytest.approx(2.0, rel=2e-3)
     assert composed_epsilon({Replaced(0.01, other / 2): 1000}, 1e-5) <= 2.84345
@@ -70,6 +70,6 @@ def test_discrete_gaussian_noise() -> None:
     ],
     ids=str,
 )
-def test_the_impossible_is_refused(mechanism: str, changes: dict[str, Any]) -> None:
+def test_impossible_budgets_are_refused(mechanism: str, changes: dict[str, Any]) -> None:
     with pytest.raises(PrivacyError):
         noise(mechanism, **changes)

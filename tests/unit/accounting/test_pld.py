@@ -28,13 +28,13 @@ def add_remove(rate: float, noise: float, releases: int, delta: float) -> float:
 def test_known_answers(
     rate: float, noise: float, releases: int, delta: float, one_more: float, one_other: float
 ) -> None:
-    """ALGORITHMS.md 7.1. A multiplier of σ means the same norm of one record under both relations."""
+    """ALGORITHMS.md 7.1. A multiplier of σ means the same norm for one record under both relations."""
     assert add_remove(rate, noise, releases, delta) == pytest.approx(one_more, rel=2e-3)
     assert composed_epsilon({Replaced(rate, noise): releases}, delta) == pytest.approx(one_other, rel=2e-3)
 
 
 @pytest.mark.parametrize("rate, noise, releases", [(0.01, 1.0, 30), (0.1, 2.0, 30), (0.5, 5.0, 10), (1.0, 3.0, 5)])
-def test_never_below_the_oracles_lower_estimate_and_hardly_above_its_upper(
+def test_epsilon_is_at_least_the_oracle_s_lower_estimate_and_close_to_its_upper(
     rate: float, noise: float, releases: int
 ) -> None:
     from dp_accounting.pld.privacy_loss_distribution import from_gaussian_mechanism
@@ -57,34 +57,36 @@ def test_never_below_the_oracles_lower_estimate_and_hardly_above_its_upper(
 @pytest.mark.parametrize(
     "mu, count, delta", [(1.0, 1, 1e-5), (0.1, 1000, 1e-10), (1e-3, 10**5, 1e-10), (1e-3, 10**6, 1e-15), (5, 1, 1e-3)]
 )
-def test_gaussian_losses_agree_with_the_closed_form_and_are_not_below(mu: float, count: int, delta: float) -> None:
+def test_gaussian_losses_agree_with_the_closed_form_and_never_fall_below_it(
+    mu: float, count: int, delta: float
+) -> None:
     exact = gaussian_epsilon(mu * math.sqrt(count), delta)
     assert exact <= composed_epsilon({Gaussian(mu): count}, delta) <= 1.005 * exact
     assert delta * 0.999 <= composed_delta({Gaussian(mu): count}, exact) <= 1.3 * delta
 
 
 @pytest.mark.parametrize("pair", EVERY_PAIR, ids=lambda pair: type(pair).__name__)
-def test_a_discretised_loss_keeps_the_profile_at_grid_points_and_is_above_it_between(pair: Pair) -> None:
+def test_a_discretised_loss_is_exact_at_grid_points_and_an_upper_bound_between_them(pair: Pair) -> None:
     on_grid = losses(pair, outline(pair).step)
     values = on_grid.values
     assert on_grid.masses.sum() + on_grid.infinite == pytest.approx(1, abs=1e-12)
     assert (on_grid.masses >= 0).all()
     for epsilon in (*values[[len(values) // 2, -len(values) // 4]], 0.1234, 0.3):
-        held = float(on_grid.masses @ np.maximum(0, -np.expm1(epsilon - values))) + on_grid.infinite
+        stored = float(on_grid.masses @ np.maximum(0, -np.expm1(epsilon - values))) + on_grid.infinite
         exact = float(pair.profile(np.array([epsilon]))[0][0])
-        assert exact - 1e-14 <= held <= exact + 2e-3
+        assert exact - 1e-14 <= stored <= exact + 2e-3
 
 
 @pytest.mark.parametrize("pair", EVERY_PAIR, ids=lambda pair: type(pair).__name__)
-def test_profiles_are_convex_in_e_to_the_epsilon_and_fall(pair: Pair) -> None:
+def test_profiles_are_convex_in_e_to_the_epsilon_and_decrease(pair: Pair) -> None:
     alpha = np.linspace(0.01, 4, 400)
     delta, _ = pair.profile(np.log(alpha))
     assert (np.diff(delta) <= 1e-15).all()
     assert (np.diff(delta, 2) >= -1e-12).all()
 
 
-def test_two_sampled_releases_by_quadrature() -> None:
-    """δ of two is the mean, over the first release's loss, of one's δ at what remains."""
+def test_two_sampled_releases_match_quadrature() -> None:
+    """δ for two releases is the mean, over the first release's loss, of one release's δ at the remaining ε."""
     rate, noise = 0.3, 1.2
     x = np.linspace(-16, 17, 20_001)
     base, moved = (np.exp(-(((x - centre) / noise) ** 2) / 2) / noise / math.sqrt(2 * math.pi) for centre in (0, 1))
@@ -95,8 +97,8 @@ def test_two_sampled_releases_by_quadrature() -> None:
         assert exact * (1 - 1e-9) <= composed_delta({pair: 2}, epsilon) <= exact * 1.01
 
 
-def test_a_fixed_size_cannot_be_charged_as_one_direction() -> None:
-    """An adversary who chooses the second question by the first answer beats both directions composed with themselves.
+def test_a_fixed_batch_size_cannot_be_charged_in_one_direction() -> None:
+    """An adversary who chooses the second query from the first answer beats both directions composed with themselves.
 
     With exactly 10 % of the records, noise multiplier 2, replace-one, at ε = 0.1: first as if the record were present
     or not (`Removed`), then, where the loss has passed ε, the other way round.
@@ -112,20 +114,20 @@ def test_a_fixed_size_cannot_be_charged_as_one_direction() -> None:
     assert adaptive <= composed_delta({either: 2}, epsilon)
 
 
-def test_small_deltas_are_not_lost_in_rounding() -> None:
-    """Fourier transforms of these laws, untilted, are right to about 10⁻¹³."""
+def test_small_deltas_survive_rounding() -> None:
+    """Fourier transforms of these distributions, untilted, are accurate to about 10⁻¹³."""
     tiny = [composed_epsilon({Removed(0.01, 1.0): 1000}, 10.0**-power) for power in range(6, 16)]
     assert all(1.0 < later - earlier + 1 < 1.6 for earlier, later in pairwise(tiny))
 
 
-def test_nothing_was_released() -> None:
+def test_no_release_costs_nothing() -> None:
     assert composed_epsilon({}, 1e-5) == 0.0
     assert composed_epsilon({Removed(0.1, 1.0): 0}, 1e-5) == 0.0
     assert composed_delta({}, 0.5) == 0.0
     assert composed_epsilon({Removed(1e-4, 1.0): 1}, 1e-3) == 0.0
 
 
-def test_what_cannot_be_asked() -> None:
+def test_invalid_queries_are_refused() -> None:
     for delta in (0.0, 1.0, -1.0, math.nan):
         with pytest.raises(ValueError, match="delta"):
             composed_epsilon({Gaussian(1.0): 1}, delta)
@@ -134,6 +136,6 @@ def test_what_cannot_be_asked() -> None:
             composed_delta({Gaussian(1.0): 1}, epsilon)
 
 
-def test_beyond_what_is_told_everything_is_infinite() -> None:
+def test_beyond_the_reported_range_everything_is_infinite() -> None:
     assert composed_epsilon({Removed(1.0, 0.04): 100}, 1e-5) == math.inf
     assert composed_epsilon({Pure(400.0): 2}, 1e-5) == math.inf

@@ -1,4 +1,4 @@
-"""Cost of a release for the units of a ledger with another promise."""
+"""Cost of a release for the units in a ledger with another guarantee."""
 
 import pytest
 from sottovoce.accounting.events import Event, GaussianSum, PureRelease, RecordReleased, Unproved
@@ -17,7 +17,7 @@ ONE = RecordReleased(3, "laplace", 4, 2, 0.5)
 @pytest.mark.parametrize("event", [GAUSSIAN, PURE, ONE], ids=["gaussian", "pure", "record"])
 @pytest.mark.parametrize("unit", [RECORD, WINDOW, DEVICE])
 @pytest.mark.parametrize("relation", [ADD, REPLACE])
-def test_what_is_promised_costs_what_it_says(event: Event, unit: str, relation: str) -> None:
+def test_a_release_in_the_ledger_s_own_terms_costs_as_stated(event: Event, unit: str, relation: str) -> None:
     assert convert_charge(event, Promise(unit, relation), Promise(unit, relation)) == (event, 1)
 
 
@@ -31,11 +31,11 @@ def test_what_is_promised_costs_what_it_says(event: Event, unit: str, relation: 
         (Promise(DEVICE, REPLACE), Promise(WINDOW, REPLACE), 1),
     ],
 )
-def test_changes_that_lead_from_one_neighbour_to_the_other(made: Promise, kept: Promise, changes: int) -> None:
-    event, found = convert_charge(GaussianSum(4, 10, SOME), made, kept)
-    assert found == changes
-    whole = made.unit == DEVICE and kept.unit == RECORD
-    assert event.units == (EVERY if whole else SOME), "a device's release is of all its records, or of windows over"
+def test_changes_that_turn_one_neighbour_into_the_other(made: Promise, kept: Promise, changes: int) -> None:
+    event, result = convert_charge(GaussianSum(4, 10, SOME), made, kept)
+    assert result == changes
+    full = made.unit == DEVICE and kept.unit == RECORD
+    assert event.units == (EVERY if full else SOME), "a device-level release covers all records, or completed windows"
 
 
 @pytest.mark.parametrize(
@@ -50,19 +50,19 @@ def test_changes_that_lead_from_one_neighbour_to_the_other(made: Promise, kept: 
         (PURE, Promise(RECORD, REPLACE), Promise(RECORD, ADD), "may reveal the number of records"),
     ],
 )
-def test_what_nothing_is_proved_of_is_refused(event: Event, made: Promise, kept: Promise, words: str) -> None:
+def test_conversions_without_a_proof_are_refused(event: Event, made: Promise, kept: Promise, words: str) -> None:
     with pytest.raises(TaskRefused, match=words):
         convert_charge(event, made, kept)
 
 
-def test_what_is_not_promised_stays_infinite() -> None:
+def test_unproved_costs_stay_infinite() -> None:
     tally = Tally(1e-5)
     tally.add(*convert_charge(Unproved("none"), Promise(DEVICE, ADD), Promise(RECORD, ADD)))
     assert tally.epsilon() == float("inf")
 
 
-def test_two_changes_cost_as_two_groups_do() -> None:
-    """A Gaussian's sensitivity doubles, and a pure ε too."""
+def test_two_changes_cost_as_much_as_a_group_of_two() -> None:
+    """A Gaussian's sensitivity doubles, and so does a pure ε."""
     twice, doubled = Tally(1e-5), Tally(1e-5)
     twice.add(GAUSSIAN, 2)
     doubled.add(GaussianSum(16, 10))
@@ -72,12 +72,14 @@ def test_two_changes_cost_as_two_groups_do() -> None:
     assert pure.epsilon() == 1.0
 
 
-def test_records_of_another_numbering_have_each_paid_what_any_has() -> None:
+def test_renumbered_records_count_as_the_record_charged_most() -> None:
     tally = Tally(1e-5)
     tally.add(RecordReleased(3, "laplace", 4, 2, 0.5))
     tally.add(RecordReleased(3, "laplace", 4, 2, 0.5))
     tally.add(RecordReleased(8, "laplace", 4, 2, 0.25))
-    again = tally.renumber()
-    assert again.epsilon(Units(((77, 77),))) == 1.25, "twice a half of one record, a quarter of another: of any both"
-    assert again.payable(RecordReleased(9, "laplace", 4, 2, 0.5), 1.5) is None
-    assert again.payable(RecordReleased(9, "laplace", 4, 2, 0.5), 1.75) is not None
+    renumbered = tally.renumber()
+    assert renumbered.epsilon(Units(((77, 77),))) == 1.25, (
+        "twice a half for one record, a quarter for another: both for any record"
+    )
+    assert renumbered.payable(RecordReleased(9, "laplace", 4, 2, 0.5), 1.5) is None
+    assert renumbered.payable(RecordReleased(9, "laplace", 4, 2, 0.5), 1.75) is not None

@@ -1,4 +1,4 @@
-"""Sampled charge: its terms, its price, and queries for it at every charge."""
+"""Sampled charge: its terms, its cost, and a query for the cost at every charge."""
 
 import json
 import math
@@ -16,32 +16,32 @@ POISSON = SampledGaussian(2**24, 2**12, "poisson", 10, 1000, "add-remove")
 FIXED = replace(POISSON, sampling="without-replacement", neighbouring="replace-one")
 
 
-def test_a_thousand_sampled_releases_cost_what_the_oracle_says() -> None:
+def test_a_thousand_sampled_releases_match_the_oracle() -> None:
     assert sampled_epsilon(0.0, 0.0, {POISSON: 1000}, 1e-5) == pytest.approx(1.82824, rel=2e-3)
     other = replace(POISSON, neighbouring="replace-one")
     assert sampled_epsilon(0.0, 0.0, {other: 1000}, 1e-5) == pytest.approx(2.84345, rel=2e-3)
 
 
-def test_a_fixed_size_costs_more_than_either_direction_and_less_than_no_sampling() -> None:
-    halved = replace(POISSON, sensitivity_squared=2**26)  # add-remove at half the multiplier
+def test_a_fixed_batch_size_costs_more_than_either_direction_and_less_than_no_sampling() -> None:
+    halved = replace(POISSON, sensitivity_squared=2**26)  # add-remove with half the multiplier
     one_way = sampled_epsilon(0.0, 0.0, {halved: 100}, 1e-5)
     assert one_way < sampled_epsilon(0.0, 0.0, {FIXED: 100}, 1e-5) < 1.3 * one_way
 
 
-def test_the_whole_is_not_charged_more_than_it_would_be_unsampled() -> None:
+def test_sampling_everything_costs_no_more_than_no_sampling() -> None:
     everything = replace(POISSON, batch=7, of=7)
     mu = math.sqrt(50 * 2**24 / (2**24 - 16))
     assert sampled_epsilon(0.0, 0.0, {everything: 50}, 1e-5) == pytest.approx(gaussian_epsilon(mu, 1e-5), rel=1e-9)
 
 
-def test_gaussian_and_pure_charges_beside_it() -> None:
+def test_gaussian_and_pure_charges_compose_with_a_sampled_one() -> None:
     alone = sampled_epsilon(0.0, 0.0, {POISSON: 300}, 1e-5)
     assert sampled_epsilon(0.0, 0.25, {POISSON: 300}, 1e-5) == pytest.approx(alone + 0.25)
     assert alone < sampled_epsilon(0.04, 0.0, {POISSON: 300}, 1e-5) < alone + gaussian_epsilon(0.2, 1e-6)
     assert sampled_epsilon(2.0, 0.5, {}, 1e-5) == pytest.approx(gaussian_epsilon(math.sqrt(2.0), 1e-5) + 0.5)
 
 
-def test_rates_are_reduced_and_units_do_not_matter_to_the_price() -> None:
+def test_rates_are_reduced_and_units_do_not_affect_the_cost() -> None:
     same = replace(POISSON, batch=1, of=100, units=Units(((3, 9),)))
     assert same.cost_key == POISSON.cost_key
     assert same.terms != POISSON.terms
@@ -50,14 +50,14 @@ def test_rates_are_reduced_and_units_do_not_matter_to_the_price() -> None:
     assert len({POISSON.cost_key, FIXED.cost_key, replace(POISSON, batch=11).cost_key}) == 3
 
 
-def test_a_ledger_reads_its_terms_back() -> None:
+def test_a_ledger_reads_its_own_terms() -> None:
     for event in (POISSON, FIXED, replace(FIXED, units=Units(((0, 4), (7, 7))))):
         assert event_of(event.terms) == event
         assert event.terms == json.dumps(json.loads(event.terms), sort_keys=True, separators=(",", ":"))
         assert (event.mu_squared, event.epsilon) == (0.0, 0.0)
 
 
-def test_too_little_noise_promises_nothing() -> None:
+def test_too_little_noise_guarantees_nothing() -> None:
     for sigma in (0, 4, 100):
         assert sampled_epsilon(0.0, 0.0, {replace(POISSON, sigma=sigma): 1}, 1e-5) == math.inf
     assert sampled_epsilon(math.inf, 0.0, {POISSON: 1}, 1e-5) == math.inf
@@ -76,7 +76,7 @@ def test_too_little_noise_promises_nothing() -> None:
     ],
     ids=str,
 )
-def test_what_is_no_charge_is_no_event(changes: dict[str, Any]) -> None:
+def test_invalid_charges_are_not_events(changes: dict[str, Any]) -> None:
     with pytest.raises(PrivacyError):
         replace(POISSON, **changes)
 
@@ -86,29 +86,29 @@ def test_two_relations_do_not_compose() -> None:
         sampled_epsilon(0.0, 0.0, {POISSON: 1, FIXED: 1}, 1e-5)
 
 
-def test_asking_whether_the_next_charge_is_affordable(monkeypatch: pytest.MonkeyPatch) -> None:
-    """All charges of a budget, one by one: as many as the exact answer allows, for few computations."""
+def test_affordability_of_the_next_charge(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All charges in a budget, one by one: as many as the exact answer allows, with few computations."""
     from sottovoce.accounting import accountant
 
-    asked = 0
+    requested = 0
     curve = accountant._curve
 
     def counted(*arguments: Any) -> Any:
-        nonlocal asked
-        asked += 1
+        nonlocal requested
+        requested += 1
         return curve(*arguments)
 
     monkeypatch.setattr(accountant, "_curve", counted)
-    made = 0
-    while is_affordable(1.5, 1e-3, 0.1, {POISSON: made + 1}, 1.1e-6):
-        made += 1
-    assert made > 300
-    assert asked < made / 3
-    assert sampled_epsilon(1e-3, 0.1, {POISSON: made}, 1.1e-6) <= 1.5
-    assert sampled_epsilon(1e-3, 0.1, {POISSON: made + 1}, 1.1e-6) > 1.5
+    charged = 0
+    while is_affordable(1.5, 1e-3, 0.1, {POISSON: charged + 1}, 1.1e-6):
+        charged += 1
+    assert charged > 300
+    assert requested < charged / 3
+    assert sampled_epsilon(1e-3, 0.1, {POISSON: charged}, 1.1e-6) <= 1.5
+    assert sampled_epsilon(1e-3, 0.1, {POISSON: charged + 1}, 1.1e-6) > 1.5
 
 
-def test_a_closed_form_ledger_needs_none_of_this() -> None:
+def test_a_closed_form_ledger_needs_no_distributions() -> None:
     import subprocess
     import sys
 

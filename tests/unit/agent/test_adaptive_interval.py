@@ -1,4 +1,4 @@
-"""Device with nothing left to learn: it sends ever more seldom, and at once after news."""
+"""Device with nothing left to learn: it sends ever less often, and at once after news."""
 
 from dataclasses import replace
 
@@ -18,66 +18,82 @@ SOMETHING = Received("a", PushSumShare(np.zeros(1, dtype=np.int64), 0))
 NOW = 5.0
 
 
-def believed(*numbers: float, beside: object = None) -> Belief:
+def make_belief(*numbers: float, beside: object = None) -> Belief:
     return Belief(np.array(numbers), beside)
 
 
 def pauses(pace: AdaptiveInterval, belief: Belief | None, count: int) -> list[float]:
-    """After each of this many cycles in which this is believed."""
-    found = []
+    """Return the pauses after each of this many cycles with this model."""
+    results = []
     for _ in range(count):
         (timer,) = pace.reschedule(belief, TICK, [SetTimer("cycle", NOW + PERIOD)], NOW)
         assert isinstance(timer, SetTimer)
-        found.append(timer.at - NOW)
-    return found
+        results.append(timer.at - NOW)
+    return results
 
 
-def test_pauses_double_after_so_many_cycles_without_news_up_to_the_longest() -> None:
-    found = pauses(AdaptiveInterval(LONGEST), believed(1.0, -2.0), CALM_CYCLES + 2000)
-    assert found[: CALM_CYCLES + 1] == [PERIOD] * (CALM_CYCLES + 1)
-    assert found[CALM_CYCLES + 1 : CALM_CYCLES + 10] == [20.0, 40.0, 80.0, 160.0, 320.0, 640.0, 1280.0, 2560.0, LONGEST]
-    assert set(found[CALM_CYCLES + 10 :]) == {LONGEST}
+def test_pauses_double_after_enough_cycles_without_news_up_to_the_longest() -> None:
+    result = pauses(AdaptiveInterval(LONGEST), make_belief(1.0, -2.0), CALM_CYCLES + 2000)
+    assert result[: CALM_CYCLES + 1] == [PERIOD] * (CALM_CYCLES + 1)
+    assert result[CALM_CYCLES + 1 : CALM_CYCLES + 10] == [
+        20.0,
+        40.0,
+        80.0,
+        160.0,
+        320.0,
+        640.0,
+        1280.0,
+        2560.0,
+        LONGEST,
+    ]
+    assert set(result[CALM_CYCLES + 10 :]) == {LONGEST}
 
 
 @pytest.mark.parametrize("longest", [0.001, PERIOD])
-def test_no_pause_is_shorter_than_the_period(longest: float) -> None:
-    assert set(pauses(AdaptiveInterval(longest), believed(1.0), 50)) == {PERIOD}
+def test_a_pause_is_never_shorter_than_the_period(longest: float) -> None:
+    assert set(pauses(AdaptiveInterval(longest), make_belief(1.0), 50)) == {PERIOD}
 
 
-def test_while_private_steps_are_ahead_nothing_is_slowed() -> None:
+def test_a_device_with_private_steps_left_is_not_slowed_down() -> None:
     pace = AdaptiveInterval(LONGEST)
     assert set(pauses(pace, None, 50)) == {PERIOD}
-    assert pauses(pace, believed(1.0), CALM_CYCLES + 2)[-2:] == [PERIOD, 2 * PERIOD]
+    assert pauses(pace, make_belief(1.0), CALM_CYCLES + 2)[-2:] == [PERIOD, 2 * PERIOD]
     assert pauses(pace, None, 1) == [PERIOD]
 
 
 @pytest.mark.parametrize(
     "news",
     [
-        *(believed(2.0 + 3 * CHANGE_THRESHOLD, 0.0), believed(2.0, 3 * CHANGE_THRESHOLD), believed(2.0, 0.0, beside=1)),
-        *(believed(-2.0, 0.0), None),
+        *(
+            make_belief(2.0 + 3 * CHANGE_THRESHOLD, 0.0),
+            make_belief(2.0, 3 * CHANGE_THRESHOLD),
+            make_belief(2.0, 0.0, beside=1),
+        ),
+        *(make_belief(-2.0, 0.0), None),
     ],
     ids=str,
 )
-def test_news_that_arrives_brings_the_next_cycle_forward(news: Belief | None) -> None:
+def test_arriving_news_brings_the_next_cycle_forward(news: Belief | None) -> None:
     pace = AdaptiveInterval(LONGEST)
-    pauses(pace, believed(2.0, 0.0), 30)
-    assert pace.reschedule(believed(2.0 + CHANGE_THRESHOLD, CHANGE_THRESHOLD), SOMETHING, [], NOW) == []
-    assert pace.reschedule(believed(2.0, 0.0), Delivered("a"), [], NOW) == []
+    pauses(pace, make_belief(2.0, 0.0), 30)
+    assert pace.reschedule(make_belief(2.0 + CHANGE_THRESHOLD, CHANGE_THRESHOLD), SOMETHING, [], NOW) == []
+    assert pace.reschedule(make_belief(2.0, 0.0), Delivered("a"), [], NOW) == []
     assert pace.reschedule(news, SOMETHING, [], NOW) == [SetTimer("cycle", NOW + PERIOD)]
-    assert pace.reschedule(news, SOMETHING, [], NOW) == []  # it is on its way
+    assert pace.reschedule(news, SOMETHING, [], NOW) == []  # the message is in transit
     assert pauses(pace, news, CALM_CYCLES) == [PERIOD] * CALM_CYCLES
 
 
-def test_news_in_small_parts_is_news() -> None:
+def test_news_in_small_parts_counts_as_news() -> None:
     pace = AdaptiveInterval(LONGEST)
-    pauses(pace, believed(1.0), 30)
-    parts = [pace.reschedule(believed(1.0 + part * CHANGE_THRESHOLD / 4), SOMETHING, [], NOW) for part in range(1, 7)]
+    pauses(pace, make_belief(1.0), 30)
+    parts = [
+        pace.reschedule(make_belief(1.0 + part * CHANGE_THRESHOLD / 4), SOMETHING, [], NOW) for part in range(1, 7)
+    ]
     assert [bool(part) for part in parts] == [False, False, False, False, True, False]
 
 
-def test_a_quiet_fleet_is_woken_by_one_that_has_learnt() -> None:
-    """Two devices that agree fall silent; a share that says something else wakes the one, and its shares the other."""
+def test_a_device_that_has_learnt_wakes_a_quiet_fleet() -> None:
+    """Two devices that agree become silent; a share with news wakes one device, and its shares wake the other."""
     cores, due = {}, {}
     for name, other in (("a", "b"), ("b", "a")):
         store = MemoryStore(replace(state(8), weight=WEIGHT_ONE))
@@ -100,7 +116,7 @@ def test_a_quiet_fleet_is_woken_by_one_that_has_learnt() -> None:
                 perform(name, list(cores[name].confirm(to, outgoing.sequence, now)), now)
 
     def until(end: float) -> int:
-        """Cycles begun by then."""
+        """Return the cycles begun by this time."""
         begun = 0
         while (now := min(due.values())) < end:
             name = min(due, key=lambda each: due[each])

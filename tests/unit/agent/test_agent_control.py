@@ -1,4 +1,4 @@
-"""Local socket: one question, one answer, for the owner alone, whatever is sent to it."""
+"""Local socket: one query, one answer, only for the owner, whatever is sent to it."""
 
 import asyncio
 import json
@@ -27,7 +27,7 @@ class Agent:
     """Implements sottovoce.agent.control.Controlled."""
 
     def __init__(self) -> None:
-        self.config = configured()
+        self.config = make_config()
         self.model: NDArray[np.float64] | None = None
         self.cycle = 3
         self.stopped = False
@@ -44,8 +44,8 @@ class Agent:
         return {"stopping": True, "handed_over": False, "left": "something"}
 
 
-def configured(**data: Any) -> AgentConfig:
-    """A configuration of a model of two features and three classes."""
+def make_config(**data: Any) -> AgentConfig:
+    """Return a configuration for a model with two features and three classes."""
     public = {"source": "npz:absent.npz", "features": 2, "classes": 3, "expected_records": 9, "bounds": [0, 1], **data}
     return config_from_tables({"agent": {"state": "state"}, "data": {"transform": "none", **public}}, "test")
 
@@ -56,7 +56,7 @@ def agent() -> Agent:
 
 
 @asynccontextmanager
-async def serving(state: Path, agent: Agent) -> AsyncIterator[None]:
+async def serve_agent(state: Path, agent: Agent) -> AsyncIterator[None]:
     server = ControlServer(state / "agent.sock", agent)
     await server.start()
     try:
@@ -69,18 +69,18 @@ def _files(directory: Path) -> list[Path]:
     return list(directory.iterdir())
 
 
-async def asked(state: Path, question: str) -> dict[str, Any]:
+async def ask_agent(state: Path, question: str) -> dict[str, Any]:
     return await asyncio.to_thread(ask, state, question, PATIENCE)
 
 
 async def test_status_and_stop(tmp_path: Path, agent: Agent) -> None:
-    async with serving(tmp_path, agent):
-        assert (await asked(tmp_path, "status"))["ε"] == 1.5
-        assert await asked(tmp_path, "stop") == {"stopping": True}
+    async with serve_agent(tmp_path, agent):
+        assert (await ask_agent(tmp_path, "status"))["ε"] == 1.5
+        assert await ask_agent(tmp_path, "stop") == {"stopping": True}
     assert agent.stopped
 
 
-async def test_readers_are_told_what_is_public_and_can_do_nothing(tmp_path: Path, agent: Agent) -> None:
+async def test_readers_see_public_values_and_can_change_nothing(tmp_path: Path, agent: Agent) -> None:
     readers = tmp_path / "readers.sock"
     server = ControlServer(tmp_path / "agent.sock", agent, readers)
     await server.start()
@@ -97,34 +97,34 @@ async def test_readers_are_told_what_is_public_and_can_do_nothing(tmp_path: Path
     assert not agent.stopped
     fault = {"kind": "data", "reason": "records.npz: row 17 is no number", "tries_again_s": 1.0, "needs_a_person": True}
     agent.status = lambda: {"state": "needs-a-person", "fault": fault}  # type: ignore[method-assign]
-    told = await read("status")
-    assert told["fault"] == {**fault, "reason": "the device's log and `sottovoce agent status` show the reason"}
+    reported = await read("status")
+    assert reported["fault"] == {**fault, "reason": "the device's log and `sottovoce agent status` show the reason"}
     assert (await asyncio.to_thread(ask, tmp_path, "status", PATIENCE, waiting=True))["fault"] == fault
     await server.stop()
     assert _files(tmp_path) == []
 
 
-async def test_whoever_asks_it_to_leave_is_answered_once_it_has(tmp_path: Path, agent: Agent) -> None:
-    async with serving(tmp_path, agent):
-        assert await asked(tmp_path, "leave") == {"stopping": True, "handed_over": False, "left": "something"}
+async def test_a_request_to_leave_is_answered_once_the_agent_has_left(tmp_path: Path, agent: Agent) -> None:
+    async with serve_agent(tmp_path, agent):
+        assert await ask_agent(tmp_path, "leave") == {"stopping": True, "handed_over": False, "left": "something"}
     assert agent.stopped
 
 
 async def test_a_model_arrives_to_the_last_bit(tmp_path: Path, agent: Agent) -> None:
-    async with serving(tmp_path, agent):
-        assert decode_parameters(await asked(tmp_path, "model")) is None
+    async with serve_agent(tmp_path, agent):
+        assert decode_parameters(await ask_agent(tmp_path, "model")) is None
         agent.model = np.array([0.1, -(2.0**-1074), 1e308])
-        answer = await asked(tmp_path, "model")
-    found = decode_parameters(answer)
-    assert found is not None
-    assert found.tolist() == agent.model.tolist()
+        answer = await ask_agent(tmp_path, "model")
+    result = decode_parameters(answer)
+    assert result is not None
+    assert result.tolist() == agent.model.tolist()
     assert answer["cycle"] == 3
 
 
 @pytest.mark.parametrize("question", ["", "STATUS", "status now", "\0", "x" * 4000])
-async def test_any_other_question_is_answered_too(tmp_path: Path, agent: Agent, question: str) -> None:
-    async with serving(tmp_path, agent):
-        assert await asked(tmp_path, question) == {
+async def test_unknown_queries_are_also_answered(tmp_path: Path, agent: Agent, question: str) -> None:
+    async with serve_agent(tmp_path, agent):
+        assert await ask_agent(tmp_path, question) == {
             "error": "unknown request; the supported requests are status, fleet, model, describe, predict, look, "
             "stop and leave"
         }
@@ -132,8 +132,8 @@ async def test_any_other_question_is_answered_too(tmp_path: Path, agent: Agent, 
 
 
 @pytest.mark.parametrize("sent", [b"", b"sta", b"x" * 100_000, b"\xff\xfe\n"])
-async def test_whoever_sends_nonsense_or_leaves_disturbs_nobody(tmp_path: Path, agent: Agent, sent: bytes) -> None:
-    async with serving(tmp_path, agent):
+async def test_invalid_or_aborted_requests_affect_no_other_client(tmp_path: Path, agent: Agent, sent: bytes) -> None:
+    async with serve_agent(tmp_path, agent):
 
         def rudely() -> None:
             with socket.socket(socket.AF_UNIX) as connection:
@@ -143,29 +143,29 @@ async def test_whoever_sends_nonsense_or_leaves_disturbs_nobody(tmp_path: Path, 
         try:
             await asyncio.to_thread(rudely)
         except OSError:
-            assert len(sent) > 4096, "only who sends much may be cut off"
-        assert (await asked(tmp_path, "status"))["id"] == "abc"
+            assert len(sent) > 4096, "only a client that sends a lot may be disconnected"
+        assert (await ask_agent(tmp_path, "status"))["id"] == "abc"
 
 
-async def test_what_the_model_is(tmp_path: Path, agent: Agent) -> None:
-    async with serving(tmp_path, agent):
-        answer = await asked(tmp_path, "describe")
+async def test_the_model_is_described(tmp_path: Path, agent: Agent) -> None:
+    async with serve_agent(tmp_path, agent):
+        answer = await ask_agent(tmp_path, "describe")
     assert (answer["learner"], answer["model"], answer["classes"]) == ("clipd2p", "softmax", 3)
     assert (answer["features"], answer["columns"], answer["bounds"]) == (2, 2, [[0.0], [1.0]])
     assert answer["privacy"] == {"epsilon": 2.0}
 
 
-async def test_predictions_are_the_public_model_s(tmp_path: Path, agent: Agent) -> None:
+async def test_predictions_come_from_the_public_model(tmp_path: Path, agent: Agent) -> None:
     rows = np.random.default_rng(0).uniform(-1, 2, (50, 2))
     agent.model = np.random.default_rng(1).standard_normal(6)
     labels = {
         kind: Softmax(2, 3).predict(agent.model[np.newaxis], seen)[0].tolist()
         for kind, seen in (("measured", np.clip(rows, 0, 1)), ("transformed", rows))
     }
-    async with serving(tmp_path, agent):
-        answer = await asked(tmp_path, json.dumps({"predict": rows.tolist()}))
+    async with serve_agent(tmp_path, agent):
+        answer = await ask_agent(tmp_path, json.dumps({"predict": rows.tolist()}))
         assert answer == {"cycle": 3, "labels": labels["measured"]}
-        answer = await asked(tmp_path, json.dumps({"predict": rows.tolist(), "transformed": True}))
+        answer = await ask_agent(tmp_path, json.dumps({"predict": rows.tolist(), "transformed": True}))
         assert answer == {"cycle": 3, "labels": labels["transformed"]}
     assert labels["measured"] != labels["transformed"]
 
@@ -189,63 +189,65 @@ BAD_QUESTIONS = {
 
 
 @pytest.mark.parametrize("name", BAD_QUESTIONS)
-async def test_a_bad_question_gets_one_error_and_changes_nothing(tmp_path: Path, agent: Agent, name: str) -> None:
+async def test_an_invalid_query_gets_one_error_and_changes_nothing(tmp_path: Path, agent: Agent, name: str) -> None:
     question, words = BAD_QUESTIONS[name]
     agent.model = np.arange(6.0)
-    async with serving(tmp_path, agent):
-        answer = await asked(tmp_path, question)
+    async with serve_agent(tmp_path, agent):
+        answer = await ask_agent(tmp_path, question)
         assert set(answer) == {"error"}
         assert re.search(re.escape(words) if "|" not in words else words, answer["error"])
-        assert (await asked(tmp_path, '{"predict": [[1, 2]]}'))["labels"] == [2]
+        assert (await ask_agent(tmp_path, '{"predict": [[1, 2]]}'))["labels"] == [2]
     assert not agent.stopped
 
 
-async def test_before_the_first_model_and_after_the_last(tmp_path: Path, agent: Agent) -> None:
-    async with serving(tmp_path, agent):
-        assert "no model yet" in (await asked(tmp_path, '{"predict": [[1, 2]]}'))["error"]
+async def test_queries_before_the_first_model_and_after_the_last(tmp_path: Path, agent: Agent) -> None:
+    async with serve_agent(tmp_path, agent):
+        assert "no model yet" in (await ask_agent(tmp_path, '{"predict": [[1, 2]]}'))["error"]
         agent.model = np.full(6, np.nan)
-        assert "has diverged" in (await asked(tmp_path, '{"predict": [[1, 2]]}'))["error"]
+        assert "has diverged" in (await ask_agent(tmp_path, '{"predict": [[1, 2]]}'))["error"]
 
 
-async def test_who_asks_for_too_much_is_told_so_and_the_agent_goes_on(
+async def test_an_excessive_request_is_refused_and_the_agent_continues(
     tmp_path: Path, agent: Agent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     done = threading.Event()
     monkeypatch.setattr("sottovoce.agent.control._PREDICTION_SECONDS", 0.02)
     monkeypatch.setattr("sottovoce.agent.predictions.Predictor.answer", lambda *_: {"labels": [done.wait(PATIENCE)]})
-    async with serving(tmp_path, agent):
-        assert "send fewer records" in (await asked(tmp_path, '{"predict": [[1, 2]]}'))["error"]
-        assert (await asked(tmp_path, "status"))["id"] == "abc"
+    async with serve_agent(tmp_path, agent):
+        assert "send fewer records" in (await ask_agent(tmp_path, '{"predict": [[1, 2]]}'))["error"]
+        assert (await ask_agent(tmp_path, "status"))["id"] == "abc"
         done.set()
 
 
-async def test_ranges_that_only_the_vault_knows(tmp_path: Path, agent: Agent) -> None:
-    agent.config, agent.model = configured(bounds=None, transform="squash(1)"), np.arange(6.0)
-    async with serving(tmp_path, agent):
-        assert "does not know the declared feature ranges" in (await asked(tmp_path, '{"predict": [[1, 2]]}'))["error"]
-        assert (await asked(tmp_path, '{"predict": [[1, 2]], "transformed": true}'))["labels"] == [2]
+async def test_ranges_known_only_to_the_vault(tmp_path: Path, agent: Agent) -> None:
+    agent.config, agent.model = make_config(bounds=None, transform="squash(1)"), np.arange(6.0)
+    async with serve_agent(tmp_path, agent):
+        assert (
+            "does not know the declared feature ranges" in (await ask_agent(tmp_path, '{"predict": [[1, 2]]}'))["error"]
+        )
+        assert (await ask_agent(tmp_path, '{"predict": [[1, 2]], "transformed": true}'))["labels"] == [2]
         np.savez(tmp_path / "records.npz", X=np.zeros((1, 2)), y=[0], bounds=[[0, 0], [4, 8]])
-        agent.config = configured(bounds=None, transform="squash(1)", source=f"npz:{tmp_path / 'records.npz'}")
-        assert (await asked(tmp_path, "describe"))["bounds"] == [[0.0, 0.0], [4.0, 8.0]]
+        agent.config = make_config(bounds=None, transform="squash(1)", source=f"npz:{tmp_path / 'records.npz'}")
+        assert (await ask_agent(tmp_path, "describe"))["bounds"] == [[0.0, 0.0], [4.0, 8.0]]
 
 
-async def test_only_the_owner_may_open_it_and_it_is_gone_afterwards(tmp_path: Path, agent: Agent) -> None:
+async def test_only_the_owner_may_open_the_socket_which_is_removed_afterwards(tmp_path: Path, agent: Agent) -> None:
     path = tmp_path / "agent.sock"
     path.write_text("left by a crash")
-    async with serving(tmp_path, agent):
+    async with serve_agent(tmp_path, agent):
         assert path.stat().st_mode & 0o777 == 0o600
     assert not path.exists()
 
 
 @pytest.mark.parametrize("left", [None, "a file"])
-def test_nobody_there(tmp_path: Path, left: str | None) -> None:
+def test_no_agent_answers(tmp_path: Path, left: str | None) -> None:
     if left is not None:
         (tmp_path / "agent.sock").write_text(left)
     with pytest.raises(NetworkError, match="no agent answers there; start it with"):
         ask(tmp_path, "status")
 
 
-def test_an_answer_that_is_not_json_or_never_comes_is_not_waited_for(tmp_path: Path) -> None:
+def test_clients_do_not_wait_for_an_answer_that_is_invalid_or_never_comes(tmp_path: Path) -> None:
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind(str(tmp_path / "agent.sock"))
         listening.listen()
@@ -253,7 +255,7 @@ def test_an_answer_that_is_not_json_or_never_comes_is_not_waited_for(tmp_path: P
             ask(tmp_path, "status", timeout=0.05)
 
 
-def test_waits_are_told_by_name_with_the_time_that_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_waits_are_listed_by_name_with_the_remaining_time(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 100.0
     monkeypatch.setattr("time.monotonic", lambda: now)
     waits = Waits()

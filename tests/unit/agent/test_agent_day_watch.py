@@ -11,7 +11,7 @@ FIRST = int(NOT_BEFORE // DAY) + 10
 
 
 class Wall:
-    """A clock on the wall; what was told."""
+    """A wall clock, and the reported events."""
 
     def __init__(self, day: float) -> None:
         self.now = day * DAY
@@ -25,13 +25,13 @@ def look(watch: DayWatch, wall: Wall) -> float:
     return asyncio.run(watch.report_ended_day(wall.tell))
 
 
-def test_a_day_is_over_at_midnight() -> None:
+def test_a_day_ends_at_midnight() -> None:
     assert last_day_over(FIRST * DAY) == FIRST - 1
     assert last_day_over((FIRST + 1) * DAY - 1e-3) == FIRST - 1
     assert last_day_over(NOT_BEFORE - 1) is None
 
 
-def test_each_of_the_days_is_told_once_and_the_last_wait_ends_at_midnight() -> None:
+def test_each_day_is_reported_once_and_the_last_wait_ends_at_midnight() -> None:
     wall = Wall(FIRST + 0.5)
     watch = DayWatch((FIRST, FIRST + 2), lambda: wall.now, Waits())
     assert look(watch, wall) == 10.0
@@ -41,10 +41,10 @@ def test_each_of_the_days_is_told_once_and_the_last_wait_ends_at_midnight() -> N
     for day in (FIRST + 1, FIRST + 1.2, FIRST + 2, FIRST + 3, FIRST + 400):
         wall.now = day * DAY
         look(watch, wall)
-    assert wall.told == [FIRST, FIRST + 1, FIRST + 2], "and nothing beyond the last that may be learnt from"
+    assert wall.told == [FIRST, FIRST + 1, FIRST + 2], "nothing beyond the last permitted day"
 
 
-def test_a_clock_that_was_wrong_is_told_again_when_it_is_right() -> None:
+def test_a_corrected_clock_is_reported_again() -> None:
     wall = Wall(FIRST + 400)
     watch = DayWatch((FIRST, FIRST + 1000), lambda: wall.now, Waits())
     look(watch, wall)
@@ -55,11 +55,11 @@ def test_a_clock_that_was_wrong_is_told_again_when_it_is_right() -> None:
     assert wall.told == [FIRST + 399, FIRST + 4]
 
 
-def test_it_waits_with_a_reason_and_stops_at_once() -> None:
+def test_the_wait_has_a_reason_and_stops_at_once() -> None:
     async def watched() -> list[dict[str, str | float | bool]]:
         wall, waits, stopping = Wall(FIRST + 0.5), Waits(), asyncio.Event()
         running = asyncio.create_task(DayWatch((FIRST, FIRST), lambda: wall.now, waits).run(stopping, wall.tell))
-        for _ in range(5):  # to where it waits
+        for _ in range(5):  # until it waits
             await asyncio.sleep(0)
         document = waits.as_document()
         stopping.set()

@@ -23,7 +23,7 @@ SHARE = PushSumShare(np.array([5, 7]), 3)
 
 
 class Someone:
-    """The part of a link that is looked at."""
+    """Parts of a link that a departure uses."""
 
     def __init__(self, node: str, failures: int = 0) -> None:
         self.peer = Peer(node, "10.0.0.1:7400", node)
@@ -31,7 +31,7 @@ class Someone:
 
 
 class Rig:
-    """A device that leaves: some peers answer, some of them confirm, and some have left before."""
+    """A leaving device: some peers answer, some of them confirm, and some have left before."""
 
     def __init__(self, *peers: Someone, alive: set[str], gone: set[str] = frozenset(), confirms: bool = True) -> None:  # type: ignore[assignment]
         state = PushSumState(np.array([11, 13]), WEIGHT_ONE)
@@ -100,7 +100,7 @@ async def test_all_mass_goes_to_one_peer_that_answers_and_has_not_left() -> None
     assert rig.departure.closed
 
 
-async def test_what_comes_meanwhile_goes_too() -> None:
+async def test_mass_that_arrives_meanwhile_is_also_handed_over() -> None:
     rig = Rig(Someone("well"), alive={"well"})
     rig.late = [SHARE, SHARE]
     assert (await rig.leave())["handed_over"]
@@ -109,7 +109,7 @@ async def test_what_comes_meanwhile_goes_too() -> None:
 
 
 @pytest.mark.parametrize("told", [True, False])
-async def test_where_nobody_was_told_nothing_is_taken_from_the_beginning(told: bool) -> None:
+async def test_without_informed_peers_the_device_accepts_nothing_from_the_beginning(told: bool) -> None:
     rig = Rig(Someone("well"), alive=set())
     leaving = asyncio.ensure_future(rig.leave(told=told))
     await asyncio.sleep(0.02)
@@ -118,7 +118,7 @@ async def test_where_nobody_was_told_nothing_is_taken_from_the_beginning(told: b
     assert rig.departure.closed
 
 
-async def test_without_anybody_alive_the_mass_stays(caplog: pytest.LogCaptureFixture) -> None:
+async def test_mass_stays_if_no_peer_is_alive(caplog: pytest.LogCaptureFixture) -> None:
     rig = Rig(Someone("dead"), alive=set())
     outcome = await rig.leave()
     assert outcome == {
@@ -129,7 +129,7 @@ async def test_without_anybody_alive_the_mass_stays(caplog: pytest.LogCaptureFix
     assert "leave-incomplete" in caplog.text
 
 
-async def test_a_peer_that_does_not_confirm_is_named_and_no_other_gets_the_same_share() -> None:
+async def test_an_unconfirming_peer_is_named_and_no_other_gets_the_same_share() -> None:
     rig = Rig(Someone("slow"), Someone("well"), alive={"slow", "well"}, confirms=False)
     outcome = await rig.leave()
     assert rig.heirs == ["slow"]
@@ -137,7 +137,7 @@ async def test_a_peer_that_does_not_confirm_is_named_and_no_other_gets_the_same_
     assert [outgoing.recipient for outgoing in rig.core.outbox] == ["slow"]
 
 
-async def test_a_learner_without_mass_hands_nothing_over() -> None:
+async def test_a_learner_without_mass_hands_over_nothing() -> None:
     rig = Rig(Someone("well"), alive={"well"})
     rig.core._learner = object.__new__(GradientWalk)
     assert await rig.leave() == {"stopping": True, "handed_over": True, "left": ""}

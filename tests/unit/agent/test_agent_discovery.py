@@ -16,7 +16,7 @@ SOMEBODY = Contact("a" * 32, ("10.0.0.1:7400",))
 
 
 class Scripted:
-    """Implements Source: what the next looks give, the last one again and again."""
+    """Source with prescribed results, of which the last is repeated."""
 
     def __init__(self, name: str, *script: Sequence[Contact] | Exception) -> None:
         self.name = name
@@ -37,7 +37,7 @@ class Scripted:
 
 
 class Stuck(Scripted):
-    """Never ends a look, nor its closing."""
+    """Source that never finishes a search or its closing."""
 
     async def look(self) -> Sequence[Contact]:
         self.statistics += 1
@@ -49,7 +49,7 @@ class Stuck(Scripted):
 
 
 class Rig:
-    """A discovery, what it has been told to learn, and how many are known."""
+    """A discovery, the contacts it has reported, and the number of known devices."""
 
     def __init__(self, *sources: Scripted, period: float = 0.01) -> None:
         self.discovery = Discovery(sources, period, 30, random.Random(1))
@@ -70,17 +70,17 @@ class Rig:
         self.learnt.setdefault(source, []).append(contacts)
 
 
-async def _until(condition: Callable[[], object]) -> None:
+async def _wait_until(condition: Callable[[], object]) -> None:
     async with asyncio.timeout(20):
         while not condition():  # noqa: ASYNC110 - no one but the test waits for it
             await asyncio.sleep(0.005)
 
 
-async def test_every_source_is_looked_at_and_none_waits_for_another() -> None:
+async def test_sources_are_searched_in_parallel() -> None:
     rig = Rig(Stuck("dns", ()), Scripted("mdns", NetworkError("no network")), Scripted("mqtt", [SOMEBODY]))
     async with rig.running():
-        await _until(lambda: rig.learnt.get("mqtt"))
-        await _until(lambda: rig.discovery.statistics["mdns"].failures >= 2)
+        await _wait_until(lambda: rig.learnt.get("mqtt"))
+        await _wait_until(lambda: rig.discovery.statistics["mdns"].failures >= 2)
         waiting = {wait["name"]: wait["reason"] for wait in rig.waits.as_document()}
     assert rig.learnt["mqtt"][0] == [SOMEBODY]
     assert set(rig.learnt) == {"mqtt"}
@@ -88,7 +88,7 @@ async def test_every_source_is_looked_at_and_none_waits_for_another() -> None:
     assert waiting["source:mdns"] == "the next look at mdns, which failed: no network"
 
 
-async def test_a_failure_is_told_once_a_minute_and_forgotten_when_a_look_succeeds(
+async def test_a_failure_is_reported_once_a_minute_and_cleared_by_a_success(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sottovoce.agent.discovery.pause", lambda *_: 0.0)
@@ -97,42 +97,42 @@ async def test_a_failure_is_told_once_a_minute_and_forgotten_when_a_look_succeed
     rig = Rig(source)
     with caplog.at_level(logging.WARNING):
         async with rig.running():
-            await _until(lambda: source.statistics >= 6)
-            await _until(lambda: rig.learnt)
+            await _wait_until(lambda: source.statistics >= 6)
+            await _wait_until(lambda: rig.learnt)
             assert rig.discovery.statistics["dns"].failures == 0
             assert rig.discovery.statistics["dns"].found == 1
-    told = [record.getMessage() for record in caplog.records if "discovery-failed" in record.getMessage()]
-    assert told == ["discovery-failed source=dns nobody answers"]
+    reported = [record.getMessage() for record in caplog.records if "discovery-failed" in record.getMessage()]
+    assert reported == ["discovery-failed source=dns nobody answers"]
 
 
-async def test_with_company_there_is_no_hurry_and_without_it_no_pause_is_sat_out() -> None:
+async def test_searches_are_rare_with_contacts_and_frequent_without() -> None:
     source = Scripted("mdns", [SOMEBODY])
     rig = Rig(source)
     rig.known = 5
     async with rig.running():
-        await _until(lambda: source.statistics == 1)
+        await _wait_until(lambda: source.statistics == 1)
         await asyncio.sleep(0.1)
-        assert source.statistics == 1, "five seconds are the least"
+        assert source.statistics == 1, "five seconds is the minimum"
         rig.known = 0
-        await _until(lambda: source.statistics == 2)
+        await _wait_until(lambda: source.statistics == 2)
 
 
-async def test_a_look_that_never_ends_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_endless_search_is_abandoned(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sottovoce.agent.discovery._QUERY_SECONDS", 0.01)
     rig = Rig(Stuck("mdns", ()))
     async with rig.running():
-        await _until(lambda: rig.discovery.statistics["mdns"].failures)
+        await _wait_until(lambda: rig.discovery.statistics["mdns"].failures)
         assert "no answer within" in rig.discovery.statistics["mdns"].last_failure
 
 
-async def test_stopping_ends_a_look_in_its_middle_and_closing_is_not_waited_for(
+async def test_stopping_ends_a_running_search_and_does_not_wait_for_closing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("sottovoce.agent.discovery._CLOSE_SECONDS", 0.01)
     stuck, other = Stuck("mdns", ()), Scripted("dns", [SOMEBODY])
     rig = Rig(stuck, other)
     async with rig.running():
-        await _until(lambda: stuck.statistics)
+        await _wait_until(lambda: stuck.statistics)
     await rig.discovery.close()
     assert other.closed
 
@@ -147,7 +147,7 @@ async def test_a_defect_is_not_swallowed() -> None:
         await rig.discovery.run(lambda: 0, learn, rig.waits)
 
 
-async def test_no_source_is_no_work() -> None:
+async def test_without_sources_there_is_nothing_to_do() -> None:
     rig = Rig()
     async with rig.running() as work:
         await asyncio.sleep(0)

@@ -1,4 +1,4 @@
-"""Table of faults: which are waited for, and that the wait ends in time."""
+"""Table of faults: which faults the agent waits for, and that the wait ends in time."""
 
 import errno
 import os
@@ -37,7 +37,7 @@ from tests.support.waiting import PATIENCE, until
 
 
 def of_sqlite(code: int) -> DataError:
-    """As a store raises it."""
+    """Return an error as a store raises it."""
     cause = sqlite3.OperationalError("it failed")
     cause.sqlite_errorcode = code
     error = DataError("state.db: cannot be written")
@@ -79,7 +79,7 @@ def of_the_system(number: int, kind: type[SottovoceError] = NetworkError) -> Sot
     ],
     ids=lambda value: f"{value.__class__.__name__}-{value.__cause__}" if isinstance(value, Exception) else None,
 )
-def test_what_passes_by_itself(error: Exception, at_first: str | None, later: str | None) -> None:
+def test_transient_faults(error: Exception, at_first: str | None, later: str | None) -> None:
     assert (transient_fault_kind(error, has_worked=False), transient_fault_kind(error, has_worked=True)) == (
         at_first,
         later,
@@ -87,14 +87,14 @@ def test_what_passes_by_itself(error: Exception, at_first: str | None, later: st
     assert {at_first, later} <= {None, *KINDS}
 
 
-def test_a_lack_of_memory_is_said_without_the_shape_of_the_records() -> None:
+def test_a_lack_of_memory_is_reported_without_the_records_shape() -> None:
     fault = fault_of(MemoryError("Unable to allocate 1.2 GiB for an array with shape (71234, 5)"), has_worked=True)
     assert fault is not None
     assert "71234" not in fault.summary
 
 
 class Agent:
-    """One that fails, or works until it is stopped."""
+    """An agent that fails, or works until it is stopped."""
 
     has_worked, switching_task = True, False
     lifecycle_log: Any = None
@@ -110,7 +110,7 @@ class Agent:
 
 @pytest.fixture
 def lives(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[float]]:
-    """Has the agents of these lives fail so, one after another; returns when each began."""
+    """Run agents that fail in this way, one after another, and return when each began."""
 
     def these(*failures: Exception | None) -> list[float]:
         began: list[float] = []
@@ -128,7 +128,7 @@ def lives(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[float]]:
 
 
 def config(state: Path, period: float, metrics: int = 0) -> Any:
-    """As much of a configuration as is looked at."""
+    """Return the parts of a configuration that are read."""
 
     class Section:
         def __init__(self, **values: object) -> None:
@@ -138,7 +138,7 @@ def config(state: Path, period: float, metrics: int = 0) -> Any:
     return Section(agent=Section(state=state, readers_socket=None), learner=Section(period=period), observe=observe)
 
 
-def test_it_is_put_together_anew_until_the_fault_is_over(lives: Callable[..., list[float]], tmp_path: Path) -> None:
+def test_the_agent_is_reassembled_until_the_fault_has_passed(lives: Callable[..., list[float]], tmp_path: Path) -> None:
     full = LedgerUnwritable("no room")
     began = lives(full, full, full, full, None)
     assert endurance.run(config(tmp_path, 0.05)) == ExitCode.DONE
@@ -146,7 +146,7 @@ def test_it_is_put_together_anew_until_the_fault_is_over(lives: Callable[..., li
     assert all(pause >= least for pause, least in zip(pauses, (0.02, 0.04, 0.05, 0.05), strict=True))
 
 
-def test_what_needs_a_person_ends_it(lives: Callable[..., list[float]], tmp_path: Path) -> None:
+def test_a_fault_that_needs_a_person_ends_the_agent(lives: Callable[..., list[float]], tmp_path: Path) -> None:
     lives(LedgerUnwritable("no room"), LedgerError("it is damaged"))
     with pytest.raises(LedgerError, match="it is damaged"):
         endurance.run(config(tmp_path, 0.05))
@@ -158,12 +158,12 @@ def _listens(port: int) -> bool:
 
 
 def _listens_at(path: Path) -> bool:
-    with socket.socket(socket.AF_UNIX) as caller:  # its file is there before it listens
+    with socket.socket(socket.AF_UNIX) as caller:  # its file exists before it listens
         return caller.connect_ex(str(path)) == 0
 
 
-def answered(look: Callable[[], None], settings: Any) -> None:
-    """Run an agent until it is stopped, and have someone look meanwhile, at what answers in its place."""
+def run_and_query(look: Callable[[], None], settings: Any) -> None:
+    """Run an agent until it is stopped, while a client queries the stand-in that answers."""
 
     def then_stop() -> None:
         until(lambda: _listens_at(settings.agent.state / "agent.sock"), "it listens")
@@ -176,7 +176,7 @@ def answered(look: Callable[[], None], settings: Any) -> None:
     looking.join()
 
 
-def test_under_a_service_manager_it_says_to_everybody_that_it_needs_a_person(
+def test_under_a_service_manager_the_agent_reports_that_it_needs_a_person(
     lives: Callable[..., list[float]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     lives(LedgerError("ledger.db: it is damaged; put the copy back"))
@@ -191,10 +191,10 @@ def test_under_a_service_manager_it_says_to_everybody_that_it_needs_a_person(
             until(lambda: _listens(port), "it is watched")
             pages.update({path: get(port, path) for path in ("/metrics", "/livez", "/readyz")})
 
-        answered(look, config(tmp_path, 0.05, port))
-        told = manager.recv(4096).decode()
+        run_and_query(look, config(tmp_path, 0.05, port))
+        notification = manager.recv(4096).decode()
     reason = "ledger.db: it is damaged; put the copy back"
-    assert told.splitlines() == ["READY=1", f"STATUS=needs a person: privacy: {reason}"]
+    assert notification.splitlines() == ["READY=1", f"STATUS=needs a person: privacy: {reason}"]
     assert status["state"] == "needs-a-person"
     assert (status["fault"]["needs_a_person"], status["fault"]["reason"]) == (True, reason)
     assert 'sottovoce_fault{kind="privacy"} 1.0' in pages["/metrics"][1]
@@ -205,7 +205,7 @@ def test_under_a_service_manager_it_says_to_everybody_that_it_needs_a_person(
     assert f"needs-a-person kind=privacy {reason}" in caplog.text
 
 
-def test_once_somebody_has_been_there_it_goes_on_by_itself(
+def test_after_the_repair_the_agent_continues_by_itself(
     lives: Callable[..., list[float]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     began = lives(LedgerError("it is damaged"), None)
@@ -216,7 +216,7 @@ def test_once_somebody_has_been_there_it_goes_on_by_itself(
 
 
 @pytest.mark.parametrize("error", [InternalError("a defect"), NetworkError("the address is in use")])
-def test_what_a_new_process_may_get_over_is_left_to_the_service_manager(
+def test_a_fault_that_a_new_process_may_clear_is_left_to_the_service_manager(
     lives: Callable[..., list[float]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: SottovoceError
 ) -> None:
     lives(error)
@@ -225,7 +225,7 @@ def test_what_a_new_process_may_get_over_is_left_to_the_service_manager(
         endurance.run(config(tmp_path, 0.05))
 
 
-def test_a_service_on_a_disk_that_may_only_be_read_is_left_to_be_started_again(
+def test_a_service_on_a_read_only_disk_is_left_to_be_restarted(
     lives: Callable[..., list[float]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lives(of_sqlite(sqlite3.SQLITE_CANTOPEN), None)
@@ -233,12 +233,12 @@ def test_a_service_on_a_disk_that_may_only_be_read_is_left_to_be_started_again(
     monkeypatch.setattr(endurance, "read_only", lambda _: True)
     monkeypatch.setattr(endurance, "STUCK_SECONDS", 0.01)
     monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "nobody"))
-    with pytest.raises(DiskReadOnly, match="mounted read-only") as ended:
+    with pytest.raises(DiskReadOnly, match="mounted read-only") as raised:
         endurance.run(config(tmp_path, 0.05))
-    assert ended.value.exit_code == 75
+    assert raised.value.exit_code == 75
 
 
-def test_by_hand_it_waits_for_such_a_disk(
+def test_an_agent_started_manually_waits_for_such_a_disk(
     lives: Callable[..., list[float]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lives(of_sqlite(sqlite3.SQLITE_CANTOPEN), None)
@@ -246,29 +246,29 @@ def test_by_hand_it_waits_for_such_a_disk(
     assert endurance.run(config(tmp_path, 0.05)) == ExitCode.DONE
 
 
-def test_what_is_wrong_with_records_is_said_in_the_log_and_to_the_owner_alone() -> None:
+def test_errors_in_records_are_described_only_in_the_log_and_to_the_owner() -> None:
     fault = faults.fault_of(DataError("records.npz: row 17 is not a finite number"), has_worked=True)
     assert fault is not None
     assert "row 17" in fault.reason
     assert fault.summary == "needs a person: data: the device's log and `sottovoce agent status` show the reason"
 
 
-def test_while_it_waits_it_answers_and_can_be_stopped(
+def test_a_waiting_agent_answers_and_can_be_stopped(
     lives: Callable[..., list[float]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lives(LedgerUnwritable("no room"))
     monkeypatch.setattr(faults, "_FIRST_PAUSE", PATIENCE)
-    seen: list[dict[str, Any]] = []
+    observed: list[dict[str, Any]] = []
 
     def look() -> None:
         until((tmp_path / "agent.sock").exists, "it listens")
-        seen.append(ask(tmp_path, "status", waiting=True))
+        observed.append(ask(tmp_path, "status", waiting=True))
         ask(tmp_path, "stop")
 
     looking = threading.Thread(target=look)
     looking.start()
     assert endurance.run(config(tmp_path, PATIENCE)) == ExitCode.DONE
     looking.join()
-    assert seen[0]["state"] == "waiting"
-    assert seen[0]["fault"]["kind"] == "disk"
-    assert "no room" in seen[0]["fault"]["reason"]
+    assert observed[0]["state"] == "waiting"
+    assert observed[0]["fault"]["kind"] == "disk"
+    assert "no room" in observed[0]["fault"]["reason"]

@@ -1,4 +1,4 @@
-"""Following of records: decided alike by an agent, its vault and its mixing peers."""
+"""Following of records: an agent, its vault and its mixing peers decide alike."""
 
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,10 +17,10 @@ from sottovoce.vault import Ledger
 from sottovoce_home.store import WindowStore
 
 from tests.support.loads import meters_file
-from tests.support.vaults import served, serving
+from tests.support.vaults import serve_vault, served
 
 
-def configured(directory: Path, source: str) -> AgentConfig:
+def make_config(directory: Path, source: str) -> AgentConfig:
     data: dict[str, Any] = {
         "source": source,
         "features": 10,
@@ -43,29 +43,27 @@ def configured(directory: Path, source: str) -> AgentConfig:
 
 @pytest.fixture
 def sources(tmp_path: Path) -> tuple[str, str]:
-    """A feed that is followed, and a file that is not."""
+    """Return a feed that is followed, and a file that is not."""
     WindowStore(tmp_path / "windows.db", 1800, keep_days=400).close()
     return f"feed:mqtt://127.0.0.1:1883#store={tmp_path / 'windows.db'}", meters_file(tmp_path, 1, 2)
 
 
 @pytest.mark.parametrize("turned", [False, True])
-def test_a_vault_that_follows_and_an_agent_that_does_not_are_no_pair(
+def test_a_following_vault_and_a_non_following_agent_do_not_match(
     tmp_path: Path, sources: tuple[str, str], turned: bool
 ) -> None:
-    here, there = (configured(tmp_path, source) for source in (reversed(sources) if turned else sources))
+    here, there = (make_config(tmp_path, source) for source in (reversed(sources) if turned else sources))
     family, budget = family_of(there), budget_of(there)
     vault = make_vault(there, family, Ledger.in_memory("meter-17", budget))
     identity: Any = SimpleNamespace(node_id="meter-17")
-    with serving(served(vault, "meter-17", budget), tmp_path / "v.sock"):
+    with serve_vault(served(vault, "meter-17", budget), tmp_path / "v.sock"):
         does = "follows a feed" if turned else "follows no feed"
         with pytest.raises(PrivacyError, match=f"the vault {does}, but the agent's configuration differs"):
             open_remote_vault(here, identity, Waits())
         open_remote_vault(there, identity, Waits()).vault.close()
 
 
-def test_devices_that_follow_and_those_that_do_not_have_different_tasks(
-    tmp_path: Path, sources: tuple[str, str]
-) -> None:
-    """What they expect of a day, the others expect of a device."""
-    feed, file = (task_of(configured(tmp_path, source)) for source in sources)
+def test_following_and_non_following_devices_have_different_tasks(tmp_path: Path, sources: tuple[str, str]) -> None:
+    """The former declare the records expected per day, the latter per device."""
+    feed, file = (task_of(make_config(tmp_path, source)) for source in sources)
     assert feed.digest != file.digest

@@ -1,4 +1,4 @@
-"""Link that tries until its share is confirmed: unchanged bytes, longer pauses, one line a minute for each cause."""
+"""Link that retries until its share is confirmed: same bytes, longer pauses, one log line a minute for each cause."""
 
 import asyncio
 import logging
@@ -25,7 +25,7 @@ DUPLICATE = encode_receipt(Receipt(duplicate=True))
 
 @dataclass
 class Told:
-    """Ledger-head gossip that notes whom it tells; implements sottovoce.agent.link.HeadSender."""
+    """Ledger-head gossip that notes its recipients; implements sottovoce.agent.link.HeadSender."""
 
     owes: bool = False
     failures: list[Exception] = field(default_factory=list)
@@ -56,7 +56,7 @@ class Told:
         self.owes = False
 
 
-async def becomes(condition: Callable[[], bool]) -> None:
+async def wait_until(condition: Callable[[], bool]) -> None:
     async with asyncio.timeout(PATIENCE):
         while not condition():  # noqa: ASYNC110 - a deadline is all that is needed
             await asyncio.sleep(0.001)
@@ -97,10 +97,10 @@ class Bench:
             await asyncio.wait_for(task, PATIENCE)
 
     async def until_confirmed(self, count: int) -> None:
-        await becomes(lambda: len(self.confirmed) >= count)
+        await wait_until(lambda: len(self.confirmed) >= count)
 
     async def until_failed(self) -> None:
-        await becomes(lambda: bool(self.link.failures))
+        await wait_until(lambda: bool(self.link.failures))
 
     async def _confirmed(self, outgoing: Outgoing, reply: tuple[str, bytes] | None) -> None:
         self.confirmed.append(outgoing)
@@ -118,7 +118,7 @@ def failure(cause: str = "unreachable") -> DeliveryFailed:
     return DeliveryFailed(cause, f"peer {PEER.id}: {cause}")
 
 
-async def test_a_share_that_is_refused_for_good_is_tried_no_more() -> None:
+async def test_a_permanently_refused_share_is_not_retried() -> None:
     bench = Bench(failure(), encode_receipt(Receipt(refused="task")), APPLIED)
     async with bench.running():
         bench.link.offer(share(1))
@@ -131,7 +131,7 @@ async def test_a_share_that_is_refused_for_good_is_tried_no_more() -> None:
     assert bench.confirmed == [share(2)]
 
 
-async def test_what_the_recipient_replies_comes_with_its_confirmation() -> None:
+async def test_the_recipient_s_reply_arrives_with_its_confirmation() -> None:
     bench = Bench(encode_receipt(Receipt(reply=("pairwise-move/1", b"so far"))), APPLIED)
     async with bench.running():
         bench.link.offer(share(1))
@@ -154,19 +154,19 @@ async def test_a_share_is_delivered_once_and_confirmed() -> None:
     assert bench.waits.as_document() == []
 
 
-async def test_a_retry_sends_the_same_bytes_until_one_gets_through() -> None:
+async def test_a_retry_sends_the_same_bytes_until_one_arrives() -> None:
     bench = Bench(failure(), failure("timeout"), failure("tls"), b"not a receipt", DUPLICATE)
     async with bench.running():
         bench.link.offer(share(1))
         await bench.until_confirmed(1)
     assert bench.transport.sent == [b"share 1"] * 5
-    assert bench.confirmed == [share(1)], "that it was applied before is as good"
+    assert bench.confirmed == [share(1)], "an earlier application counts as well"
     assert (bench.counters.messages, bench.counters.retries, bench.counters.wire_bytes) == (1, 4, 35)
     assert bench.counters.failures == {"unreachable": 1, "timeout": 1, "tls": 1, "other": 1}
     assert (bench.link.failures, bench.link.last_failure) == (0, "")
 
 
-async def test_each_cause_is_told_once_a_minute_however_often_it_happens(
+async def test_each_cause_is_logged_once_a_minute_however_often_it_occurs(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sottovoce.observe.rate_limited_log.time", SimpleNamespace(monotonic=lambda: 100.0))
@@ -181,7 +181,7 @@ async def test_each_cause_is_told_once_a_minute_however_often_it_happens(
     ]
 
 
-async def test_the_ledger_head_is_told_at_the_beginning_and_with_a_share_whenever_it_is_due() -> None:
+async def test_the_ledger_head_is_sent_at_the_beginning_and_with_a_share_whenever_due() -> None:
     bench = Bench(APPLIED, APPLIED, encode_receipt(Receipt(heads=b"known")))
     bench.head_gossip.owes = True
     async with bench.running():
@@ -192,13 +192,13 @@ async def test_the_ledger_head_is_told_at_the_beginning_and_with_a_share_wheneve
         bench.head_gossip.owes = True
         bench.link.offer(share(3))
         await bench.until_confirmed(3)
-    assert bench.head_gossip.told == [0], "after so many shares had been sent"
+    assert bench.head_gossip.told == [0], "after this many shares"
     assert bench.transport.sent == [b"share 1", b"share 2", append_heads(b"share 3", b"a head")]
     assert bench.head_gossip.answers == [b"known"]
     assert bench.counters.wire_bytes == sum(map(len, bench.transport.sent))
 
 
-async def test_after_a_failure_the_head_is_told_first_and_a_share_goes_without() -> None:
+async def test_after_a_failure_the_head_is_sent_first_and_a_share_goes_without() -> None:
     bench = Bench(failure(), APPLIED)
     async with bench.running():
         await asyncio.sleep(0)
@@ -209,7 +209,7 @@ async def test_after_a_failure_the_head_is_told_first_and_a_share_goes_without()
     assert bench.head_gossip.told == [1]
 
 
-async def test_a_share_is_not_confirmed_before_the_answer_about_the_head_is_in_order() -> None:
+async def test_a_share_is_not_confirmed_before_the_head_s_answer_is_valid() -> None:
     bench = Bench(encode_receipt(Receipt(heads=b"nonsense")), DUPLICATE)
     async with bench.running():
         await asyncio.sleep(0)
@@ -220,7 +220,7 @@ async def test_a_share_is_not_confirmed_before_the_answer_about_the_head_is_in_o
     assert bench.transport.sent == [append_heads(b"share 1", b"a head"), b"share 1"]
 
 
-async def test_no_share_leaves_as_long_as_the_head_cannot_be_told() -> None:
+async def test_no_share_leaves_while_the_head_cannot_be_sent() -> None:
     bench = Bench()
     bench.head_gossip.owes = True
     bench.head_gossip.failures += [failure(), failure("timeout"), MessageRefused("signature", "forged")]
@@ -232,36 +232,38 @@ async def test_no_share_leaves_as_long_as_the_head_cannot_be_told() -> None:
     assert bench.counters.failures == {"unreachable": 1, "timeout": 1, "other": 1}
 
 
-async def test_an_idle_link_tells_the_head_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_idle_link_sends_the_head_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sottovoce.agent.link._HEAD_CHECK_SECONDS", 0.001)
     bench = Bench()
     async with bench.running():
         await asyncio.sleep(0.01)
         bench.head_gossip.owes = True
-        await becomes(lambda: bool(bench.head_gossip.told))
+        await wait_until(lambda: bool(bench.head_gossip.told))
         assert bench.link.is_idle
     assert bench.transport.sent == []
 
 
 @pytest.fixture
 def ranges(monkeypatch: pytest.MonkeyPatch) -> list[tuple[float, float]]:
-    """What pauses are drawn from; the fourth is long, and all others are none."""
-    found: list[tuple[float, float]] = []
+    """Return the ranges from which pauses are drawn; the fourth is long, and all others are zero."""
+    results: list[tuple[float, float]] = []
 
     def drawn(low: float, high: float) -> float:
-        found.append((low, high))
-        return 10 * PATIENCE if len(found) == 4 else 0.0
+        results.append((low, high))
+        return 10 * PATIENCE if len(results) == 4 else 0.0
 
     monkeypatch.setattr("random.uniform", drawn)
-    return found
+    return results
 
 
 async def until_it_pauses(bench: Bench, ranges: list[tuple[float, float]]) -> None:
-    await becomes(lambda: len(ranges) == 4)
+    await wait_until(lambda: len(ranges) == 4)
     assert bench.confirmed == []
 
 
-async def test_pauses_grow_to_their_limit_and_end_when_the_peer_speaks(ranges: list[tuple[float, float]]) -> None:
+async def test_pauses_grow_to_their_limit_and_end_when_the_peer_sends_a_message(
+    ranges: list[tuple[float, float]],
+) -> None:
     bench = Bench(*[failure()] * 8, backoff=1.0, backoff_max=30.0)
     async with bench.running():
         bench.link.offer(share(1))
@@ -272,10 +274,10 @@ async def test_pauses_grow_to_their_limit_and_end_when_the_peer_speaks(ranges: l
         bench.link.offer(share(2))
         await bench.until_confirmed(2)
     assert [high for _, high in ranges] == [1, 2, 4, 8, 16, 30, 30, 30, 1]
-    assert all(low == high / 10 for low, high in ranges), "never the same for all"
+    assert all(low == high / 10 for low, high in ranges), "pauses differ"
 
 
-async def test_a_way_that_is_there_again_ends_a_pause_and_begins_with_short_ones(
+async def test_a_restored_connection_ends_a_pause_and_resets_pauses(
     ranges: list[tuple[float, float]],
 ) -> None:
     bench = Bench(*[failure()] * 6, backoff=1.0, backoff_max=300.0)
@@ -287,7 +289,7 @@ async def test_a_way_that_is_there_again_ends_a_pause_and_begins_with_short_ones
     assert [high for _, high in ranges] == [1, 2, 4, 8, 1, 2]
 
 
-async def test_a_failure_that_is_not_the_peer_s_is_tried_again_soon_and_not_held_against_it(
+async def test_a_failure_not_caused_by_the_peer_is_retried_soon_and_not_counted(
     ranges: list[tuple[float, float]],
 ) -> None:
     offline = DeliveryFailed("unreachable", "no connection to the broker", left=False)
@@ -301,7 +303,7 @@ async def test_a_failure_that_is_not_the_peer_s_is_tried_again_soon_and_not_held
     assert bench.missed == [PEER.id]
 
 
-async def test_a_thousand_failures_in_a_row_overflow_nothing() -> None:
+async def test_a_thousand_consecutive_failures_do_not_overflow() -> None:
     bench = Bench(*[failure()] * 1100, backoff=1e-9, backoff_max=1e-6)
     async with bench.running():
         bench.link.offer(share(1))
@@ -309,28 +311,28 @@ async def test_a_thousand_failures_in_a_row_overflow_nothing() -> None:
     assert bench.counters.retries == 1100
 
 
-async def test_what_it_waits_for_is_told_with_reason_and_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    """On a clock of its own that stands still."""
+async def test_a_wait_is_listed_with_reason_and_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The link has its own clock, which stands still."""
     monkeypatch.setattr("sottovoce.agent.wait_status.time", SimpleNamespace(monotonic=lambda: 100.0))
     bench = Bench(failure(), backoff=1000.0, backoff_max=1000.0)
-    seen = []
-    bench.transport.look = lambda: seen.extend(bench.waits.as_document())
+    observed = []
+    bench.transport.look = lambda: observed.extend(bench.waits.as_document())
     async with bench.running():
         bench.link.offer(share(7))
         await bench.until_failed()
         (pause,) = bench.waits.as_document()
         assert bench.link.last_failure == f"peer {PEER.id}: unreachable"
-    (attempt,) = seen
+    (attempt,) = observed
     assert attempt["reason"] == f"{PEER.address} to confirm share 7"
     assert attempt["left_s"] == 3.0
     assert str(pause["reason"]).startswith(
         f"the pause before the next attempt to reach {PEER.address}: peer {PEER.id}: unreachable"
     )
     assert 100 <= float(pause["left_s"]) <= 1000
-    assert bench.waits.as_document() == [], "stopped, it waits for nothing"
+    assert bench.waits.as_document() == [], "a stopped link has no wait"
 
 
-async def test_what_it_waited_for_is_forgotten_once_it_is_there() -> None:
+async def test_a_finished_wait_is_removed() -> None:
     bench = Bench(failure())
     async with bench.running():
         bench.link.offer(share(7))
@@ -338,29 +340,29 @@ async def test_what_it_waited_for_is_forgotten_once_it_is_there() -> None:
         assert bench.waits.as_document() == []
 
 
-async def test_stopped_in_a_pause_it_ends_at_once_and_confirms_nothing() -> None:
+async def test_a_link_stopped_in_a_pause_ends_at_once_and_confirms_nothing() -> None:
     bench = Bench(failure(), backoff=1000.0, backoff_max=1000.0)
-    async with asyncio.timeout(PATIENCE), bench.running():  # the pause is 100 s at least
+    async with asyncio.timeout(PATIENCE), bench.running():  # the pause is at least 100 s
         bench.link.offer(share(1))
         await bench.until_failed()
     assert bench.confirmed == []
 
 
-async def test_stopped_while_idle_it_ends() -> None:
+async def test_an_idle_link_can_be_stopped() -> None:
     bench = Bench()
     async with asyncio.timeout(PATIENCE), bench.running():
         await asyncio.sleep(0)
     assert bench.transport.sent == []
 
 
-async def test_one_share_at_a_time() -> None:
+async def test_a_link_carries_one_share_at_a_time() -> None:
     bench = Bench()
     bench.link.offer(share(1))
     with pytest.raises(asyncio.QueueFull):
         bench.link.offer(share(2))
 
 
-async def test_what_is_not_sealed_never_reaches_a_transport() -> None:
+async def test_unsealed_content_never_reaches_a_transport() -> None:
     import numpy as np
     from sottovoce.algorithms.push_sum.public.messages import PushSumShare
 

@@ -15,8 +15,8 @@ SOON = {"WATCHDOG_USEC": "20000"}
 
 
 @pytest.fixture
-def heard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[socket.socket]:
-    """The service manager's end; WATCHDOG_… are as in a process that no one watches."""
+def manager_socket(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[socket.socket]:
+    """The service manager's end; WATCHDOG_… variables are set as in an unwatched process."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
         manager.bind(str(tmp_path / "notify"))
         manager.settimeout(30)
@@ -36,12 +36,12 @@ def all_that_waits(manager: socket.socket) -> list[str]:
         return waiting
 
 
-def test_what_is_told_is_one_datagram(heard: socket.socket) -> None:
+def test_a_notification_is_one_datagram(manager_socket: socket.socket) -> None:
     assert notify_manager(READY, "STATUS=device two is at work")
-    assert heard.recv(1000) == b"READY=1\nSTATUS=device two is at work"
+    assert manager_socket.recv(1000) == b"READY=1\nSTATUS=device two is at work"
 
 
-def test_an_address_without_a_file_begins_with_an_at_sign(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_abstract_address_begins_with_an_at_sign(monkeypatch: pytest.MonkeyPatch) -> None:
     name = f"sottovoce-test-{os.getpid()}"
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
         manager.bind(f"\0{name}")
@@ -52,13 +52,13 @@ def test_an_address_without_a_file_begins_with_an_at_sign(monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize("address", [None, "", "/nowhere/at/all"])
-def test_without_a_service_manager_everything_goes_on(address: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_service_manager_the_process_continues(address: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("NOTIFY_SOCKET", raising=False)
     if address is not None:
         monkeypatch.setenv("NOTIFY_SOCKET", address)
     assert not notify_manager(READY)
     with ThreadPoolExecutor(1) as thread:
-        asyncio.run(notify_while_running(asyncio.Event(), thread, "none is sent"))  # ends although nothing stops it
+        asyncio.run(notify_while_running(asyncio.Event(), thread, "none is sent"))  # ends by itself
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,7 @@ def test_without_a_service_manager_everything_goes_on(address: str | None, monke
         (None, None, None),
     ],
 )
-def test_a_watchdog_is_fed_twice_as_often_as_it_wants(
+def test_the_watchdog_is_fed_twice_per_interval(
     microseconds: str | None, watched: str | None, expected: float | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     named = str(os.getpid()) if watched == "this" else watched
@@ -84,23 +84,25 @@ def test_a_watchdog_is_fed_twice_as_often_as_it_wants(
     assert ping_interval() == expected
 
 
-def test_a_process_is_ready_then_alive_then_stopping(heard: socket.socket, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_process_is_ready_then_alive_then_stopping(
+    manager_socket: socket.socket, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("WATCHDOG_USEC", SOON["WATCHDOG_USEC"])
 
     async def work() -> None:
         stopping = asyncio.Event()
         with ThreadPoolExecutor(1) as thread:
             attending = asyncio.create_task(notify_while_running(stopping, thread, "device two is at work"))
-            told = [await asyncio.to_thread(heard.recv, 1000) for _ in range(3)]
-            assert told == [b"READY=1\nSTATUS=device two is at work", b"WATCHDOG=1", b"WATCHDOG=1"]
+            notifications = [await asyncio.to_thread(manager_socket.recv, 1000) for _ in range(3)]
+            assert notifications == [b"READY=1\nSTATUS=device two is at work", b"WATCHDOG=1", b"WATCHDOG=1"]
             stopping.set()
             await attending
 
     asyncio.run(work())
-    assert all_that_waits(heard)[-1] == STOPPING
+    assert all_that_waits(manager_socket)[-1] == STOPPING
 
 
-def test_one_that_nobody_watches_says_when_it_is_ready_and_stops(heard: socket.socket) -> None:
+def test_an_unwatched_process_only_reports_readiness_and_stopping(manager_socket: socket.socket) -> None:
     async def work() -> None:
         stopping = asyncio.Event()
         stopping.set()
@@ -108,10 +110,10 @@ def test_one_that_nobody_watches_says_when_it_is_ready_and_stops(heard: socket.s
             await notify_while_running(stopping, thread, "here")
 
     asyncio.run(work())
-    assert all_that_waits(heard) == ["READY=1\nSTATUS=here", STOPPING]
+    assert all_that_waits(manager_socket) == ["READY=1\nSTATUS=here", STOPPING]
 
 
-def test_one_that_goes_on_in_the_same_process_does_not_say_that_it_stops(heard: socket.socket) -> None:
+def test_a_restart_within_the_process_does_not_report_stopping(manager_socket: socket.socket) -> None:
     async def work() -> None:
         stopping = asyncio.Event()
         stopping.set()
@@ -119,11 +121,11 @@ def test_one_that_goes_on_in_the_same_process_does_not_say_that_it_stops(heard: 
             await notify_while_running(stopping, thread, "here", will_exit=lambda: False)
 
     asyncio.run(work())
-    assert all_that_waits(heard) == ["READY=1\nSTATUS=here"]
+    assert all_that_waits(manager_socket) == ["READY=1\nSTATUS=here"]
 
 
-def test_a_thread_that_is_stuck_is_not_alive(heard: socket.socket, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The loop turns, and still nothing is reported until the thread answers."""
+def test_a_stuck_thread_is_not_alive(manager_socket: socket.socket, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The loop runs, but nothing is reported until the thread answers."""
     monkeypatch.setenv("WATCHDOG_USEC", SOON["WATCHDOG_USEC"])
     released = threading.Event()
 
@@ -134,10 +136,10 @@ def test_a_thread_that_is_stuck_is_not_alive(heard: socket.socket, monkeypatch: 
             attending = asyncio.create_task(notify_while_running(stopping, thread, "here"))
             for _ in range(50):
                 await asyncio.sleep(0.001)
-            assert all_that_waits(heard) == ["READY=1\nSTATUS=here"]
+            assert all_that_waits(manager_socket) == ["READY=1\nSTATUS=here"]
             released.set()
-            heard.settimeout(30)
-            assert await asyncio.to_thread(heard.recv, 1000) == ALIVE.encode()
+            manager_socket.settimeout(30)
+            assert await asyncio.to_thread(manager_socket.recv, 1000) == ALIVE.encode()
             stopping.set()
             await attending
 

@@ -1,4 +1,4 @@
-"""Facts of an agent for observers: whether it lives and is ready, how it waits; and the facts that it withholds."""
+"""An agent's facts for observers: liveness, readiness, waits; and the facts that it withholds."""
 
 import asyncio
 import sys
@@ -45,21 +45,21 @@ def agent(
     return cast(ObservedAgent, fake)
 
 
-async def test_a_core_that_takes_its_turn_lives() -> None:
+async def test_a_responsive_core_is_alive() -> None:
     async def run_serially(act: Callable[[], list[Any]]) -> None:
         assert act() == []
 
     assert await core_problem(agent(run_serially=run_serially)) == ""
 
 
-async def test_a_core_that_is_stuck_does_not() -> None:
+async def test_a_stuck_core_is_not_alive() -> None:
     async def run_serially(act: Callable[[], list[Any]]) -> None:
         await asyncio.Event().wait()
 
     assert await core_problem(agent(run_serially=run_serially), 0.01) == "the core has not responded for 0.01 s"
 
 
-async def test_a_core_that_has_shut_down_does_not_either() -> None:
+async def test_a_core_that_has_shut_down_is_not_alive() -> None:
     async def run_serially(act: Callable[[], list[Any]]) -> None:
         raise RuntimeError("cannot schedule new futures after shutdown")
 
@@ -84,7 +84,9 @@ def test_a_device_is_not_ready_without_identity_or_vault() -> None:
     assert readiness(agent(waits=waits))["ledger"] == "the vault process is not responding"
 
 
-async def test_without_its_package_nothing_begins_and_the_remedy_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_without_the_metrics_package_nothing_starts_and_the_remedy_is_named(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.delitem(sys.modules, "sottovoce.observe.metrics", raising=False)
     monkeypatch.setitem(sys.modules, "prometheus_client.exposition", None)
     with pytest.raises(ConfigError, match=r"install sottovoce\[metrics\], or remove the key"):
@@ -96,7 +98,7 @@ async def test_without_its_package_nothing_begins_and_the_remedy_is_named(monkey
     "metrics, vault, told",
     [("127.0.0.1:1", None, True), ("0.0.0.0:1", None, False), ("0.0.0.0:1", "vault.sock", True)],
 )
-def test_others_are_told_of_the_machine_only_where_it_holds_no_records(
+def test_other_machines_see_machine_metrics_only_if_it_has_no_records(
     metrics: str, vault: str | None, told: bool
 ) -> None:
     assert can_publish_machine(agent(metrics=metrics, vault=vault)) is told
@@ -110,7 +112,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
 
 def told(waits: Waits, kind: str) -> dict[str, float]:
-    """The metrics of one kind of wait, without their prefix."""
+    """Return the metrics for one kind of wait, without their prefix."""
     values = {
         name.removeprefix("sottovoce_"): cast(dict[str, float], value) for name, value in wait_values(waits).items()
     }
@@ -135,9 +137,9 @@ def test_waits_are_added_up_by_kind(clock: list[float]) -> None:
     assert set(told(waits, "wear").values()) == {0}
 
 
-def test_a_wait_that_goes_on_is_one_however_often_it_is_looked_at(clock: list[float]) -> None:
+def test_a_continuing_wait_counts_once_however_often_it_is_sampled(clock: list[float]) -> None:
     waits = Waits()
-    for now, since in ((100.0, 100.0), (101.0, 101.0), (103.0, 100.0), (104.0, 101.0)):  # two that wait for the same
+    for now, since in ((100.0, 100.0), (101.0, 101.0), (103.0, 100.0), (104.0, 101.0)):  # two waits for the same thing
         clock[0] = now
         waits.begin("ledger", "echoes", 60.0, since, repeats=True)
     assert told(waits, "ledger")["waits_begun_total"] == 1
@@ -159,7 +161,7 @@ def test_a_wait_beyond_its_deadline_is_overdue_unless_it_repeats(clock: list[flo
     assert told(waits, "ledger")["waits_overdue"] == 0
 
 
-def test_how_long_the_vault_takes_is_told_to_nobody(clock: list[float]) -> None:
+def test_the_vault_s_response_time_is_not_exposed(clock: list[float]) -> None:
     waits = Waits()
     waits.begin("vault", "an answer", 600.0)
     clock[0] = 107.0

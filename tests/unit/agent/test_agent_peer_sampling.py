@@ -1,4 +1,4 @@
-"""Peer sampling: the peers that it counts as trouble."""
+"""Peer sampling: the peers that count as unreachable."""
 
 import asyncio
 from types import SimpleNamespace
@@ -14,8 +14,8 @@ GONE = SimpleNamespace(contact=SimpleNamespace(node_id="gone"), exchange=None)
 
 
 @pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch) -> tuple[PeerSampling, asyncio.Event]:
-    """Peer sampling whose question to a peer fails once the event is set."""
+def failing_request(monkeypatch: pytest.MonkeyPatch) -> tuple[PeerSampling, asyncio.Event]:
+    """Peer sampling whose request to a peer fails once the event is set."""
     monkeypatch.setattr("sottovoce.agent.peer_sampling.encode_exchange", lambda _: b"")
     fail = asyncio.Event()
 
@@ -33,15 +33,19 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> tuple[PeerSampling, asyncio.Event]
     return peer_sampling, fail
 
 
-async def test_a_peer_that_does_not_answer_is_trouble(asked: tuple[PeerSampling, asyncio.Event]) -> None:
-    peer_sampling, fail = asked
+async def test_a_peer_that_does_not_answer_counts_as_unreachable(
+    failing_request: tuple[PeerSampling, asyncio.Event],
+) -> None:
+    peer_sampling, fail = failing_request
     fail.set()
     await peer_sampling._request(GONE)  # type: ignore[arg-type]
     assert peer_sampling.failing_peers["gone"].failures == 1
 
 
-async def test_a_peer_that_was_expelled_while_it_was_asked_is_none(asked: tuple[PeerSampling, asyncio.Event]) -> None:
-    peer_sampling, fail = asked
+async def test_a_peer_expelled_during_the_request_does_not_count(
+    failing_request: tuple[PeerSampling, asyncio.Event],
+) -> None:
+    peer_sampling, fail = failing_request
     request = asyncio.create_task(peer_sampling._request(GONE))  # type: ignore[arg-type]
     await asyncio.sleep(0)
     peer_sampling.expel({"gone"})

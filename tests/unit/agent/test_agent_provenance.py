@@ -33,13 +33,13 @@ def reason(device: Identity, record: PublishedRecord) -> str:
     return str(refusal.value)
 
 
-def test_a_record_is_believed_by_everybody_of_the_fleet(devices: list[Identity]) -> None:
+def test_every_device_in_the_fleet_accepts_a_record(devices: list[Identity]) -> None:
     record = published(devices[0])
     for device in devices:
         FleetProvenance(device).verify(record)
 
 
-def test_signing_again_gives_the_same_bytes(devices: list[Identity]) -> None:
+def test_signing_again_yields_the_same_bytes(devices: list[Identity]) -> None:
     assert published(devices[0]).signature == published(devices[0]).signature
 
 
@@ -53,7 +53,7 @@ def test_signing_again_gives_the_same_bytes(devices: list[Identity]) -> None:
         {"signature": bytes(64)},
     ],
 )
-def test_a_record_that_was_altered_is_refused(devices: list[Identity], change: dict[str, object]) -> None:
+def test_an_altered_record_is_refused(devices: list[Identity], change: dict[str, object]) -> None:
     altered = replace(published(devices[0]), **change)  # type: ignore[arg-type]
     assert "was not signed by its owner" in reason(devices[1], altered)
 
@@ -73,13 +73,13 @@ def test_a_record_outlives_its_owners_certificate(tmp_path: Path) -> None:
     now = datetime.now(UTC)
     long, past = (Validity(now - timedelta(days=9), now + timedelta(days=days)) for days in (9, -1))
     fleet = create_fleet(tmp_path / "fleet", "hill-street", validity=long)
-    gone = enrol(fleet, tmp_path / "a", validity=past)
+    removed = enrol(fleet, tmp_path / "a", validity=past)
     with pytest.raises(IdentityError, match="expired"):
         load(tmp_path / "a")
-    FleetProvenance(enrol(fleet, tmp_path / "b")).verify(published(gone))
+    FleetProvenance(enrol(fleet, tmp_path / "b")).verify(published(removed))
 
 
-def test_a_contribution_counts_in_its_own_task_and_nowhere_else(devices: list[Identity]) -> None:
+def test_a_contribution_counts_only_in_its_own_task(devices: list[Identity]) -> None:
     own = Contribution(devices[0].node_id, 3, np.array([1, -2, 3]))
     signed = FleetProvenance(devices[0], b"task").signed(own)
     FleetProvenance(devices[1], b"task").verify(signed)
@@ -88,6 +88,6 @@ def test_a_contribution_counts_in_its_own_task_and_nowhere_else(devices: list[Id
             FleetProvenance(devices[1], task).verify(altered)
 
 
-def test_who_is_revoked_is_known_to_it(devices: list[Identity]) -> None:
+def test_revoked_owners_are_known(devices: list[Identity]) -> None:
     assert FleetProvenance(devices[0], refuses=lambda node: node == "gone").refuses("gone")
     assert not FleetProvenance(devices[0]).refuses("gone")

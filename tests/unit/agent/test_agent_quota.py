@@ -1,4 +1,4 @@
-"""Quota of one peer on a device."""
+"""One peer's quota on a device."""
 
 import pytest
 from sottovoce.agent.quota import _LIMITS, _MAX_PEERS, Quota
@@ -27,7 +27,7 @@ def quota(clock: Clock) -> Quota:
 
 
 def taken(quota: Quota, sender: str, most: int) -> int:
-    """Shares of `most` that are taken."""
+    """Return how many of `most` shares are accepted."""
     for number in range(most):
         try:
             quota.charge_share(sender)
@@ -36,12 +36,12 @@ def taken(quota: Quota, sender: str, most: int) -> int:
     return most
 
 
-def test_who_hands_over_more_than_its_quota_is_refused_and_nobody_else(quota: Quota) -> None:
+def test_only_the_peer_over_its_quota_is_refused(quota: Quota) -> None:
     assert taken(quota, "greedy", 1000) == SHARES
     assert taken(quota, "honest", 3) == 3
 
 
-def test_it_grows_again_with_time_and_not_beyond_what_it_was(quota: Quota, clock: Clock) -> None:
+def test_the_quota_refills_with_time_up_to_its_limit(quota: Quota, clock: Clock) -> None:
     taken(quota, "greedy", 1000)
     clock.now = PERIOD
     assert taken(quota, "greedy", 1000) == _LIMITS["shares"].per_period
@@ -49,14 +49,14 @@ def test_it_grows_again_with_time_and_not_beyond_what_it_was(quota: Quota, clock
     assert taken(quota, "greedy", 1000) == SHARES
 
 
-def test_a_day_of_greed_writes_no_more_than_eight_shares_a_period(quota: Quota, clock: Clock) -> None:
+def test_a_day_of_maximum_traffic_writes_at_most_eight_shares_per_period(quota: Quota, clock: Clock) -> None:
     day, total = 86400, 0
     for clock.now in range(day):
         total += taken(quota, "greedy", 100)
     assert total <= SHARES + 8 * day / PERIOD
 
 
-def test_the_largest_message_gets_through_with_all_its_parts_tried_twice(quota: Quota) -> None:
+def test_the_largest_message_arrives_even_if_each_part_is_tried_twice(quota: Quota) -> None:
     for _ in range(2):
         for _ in range(16):
             quota.charge_message("honest", MAX_ENVELOPE_BYTES // 16)
@@ -71,7 +71,7 @@ def test_messages_and_bytes_are_bounded(quota: Quota, size: int) -> None:
         quota.charge_message("greedy", size)
 
 
-def test_many_peers_take_no_more_memory_than_so_many(quota: Quota) -> None:
+def test_many_peers_use_bounded_memory(quota: Quota) -> None:
     for number in range(_MAX_PEERS + 100):
         quota.charge_message(f"{number}", 1)
         quota.charge_share(f"{number}")

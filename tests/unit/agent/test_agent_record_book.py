@@ -1,4 +1,4 @@
-"""Book of published records: it survives restarts, and a damaged book is started over, because it fills again."""
+"""Book of published records: it survives restarts, and a corrupt book is restarted, because it fills again."""
 
 import logging
 import os
@@ -18,7 +18,9 @@ def record(owner: str, slot: int = 0) -> PublishedRecord:
 
 
 def facts(records: tuple[PublishedRecord, ...]) -> list[tuple[object, ...]]:
-    return sorted((*one.key, one.perturbation, one.values.tolist(), one.credential, one.signature) for one in records)
+    return sorted(
+        (*item.key, item.perturbation, item.values.tolist(), item.credential, item.signature) for item in records
+    )
 
 
 @pytest.fixture
@@ -26,26 +28,26 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "records.db"
 
 
-def test_what_is_shelved_is_there_after_a_restart(path: Path) -> None:
+def test_stored_records_are_there_after_a_restart(path: Path) -> None:
     book = RecordBook(path)
     assert book.load() == ()
     book.shelve([record("a"), record("a", 1), record("b")], [])
     book.shelve([record("c")], [record("a", 1)])
     book.close()
-    again = RecordBook(path)
+    reopened = RecordBook(path)
     expected = facts((record("a"), record("b"), record("c")))
-    assert facts(again.load()) == expected
-    assert facts(read(path)) == expected, "also while it is open"
-    again.close()
+    assert facts(reopened.load()) == expected
+    assert facts(read(path)) == expected, "even while it is open"
+    reopened.close()
 
 
-def test_the_book_is_for_its_owner_alone(path: Path) -> None:
+def test_only_the_owner_can_read_the_book(path: Path) -> None:
     RecordBook(path).close()
     assert path.stat().st_mode & 0o077 == 0
 
 
 @pytest.mark.parametrize("damage", [b"not a database at all" * 300, b""])
-def test_a_damaged_book_is_begun_anew_and_said(path: Path, damage: bytes, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_corrupt_book_is_restarted_and_reported(path: Path, damage: bytes, caplog: pytest.LogCaptureFixture) -> None:
     book = RecordBook(path)
     book.shelve([record("a")], [])
     book.close()
@@ -59,7 +61,7 @@ def test_a_damaged_book_is_begun_anew_and_said(path: Path, damage: bytes, caplog
     book.close()
 
 
-def test_a_record_damaged_on_the_disk_costs_the_book_and_nothing_else(path: Path) -> None:
+def test_a_record_corrupted_on_disk_costs_only_the_book(path: Path) -> None:
     book = RecordBook(path)
     book.shelve([record("a")], [])
     book._connection.execute("UPDATE record SET published = x'ff00ff'")
@@ -69,7 +71,7 @@ def test_a_record_damaged_on_the_disk_costs_the_book_and_nothing_else(path: Path
     book.close()
 
 
-def test_reading_what_is_not_there_or_not_a_book_is_one_clear_error(path: Path) -> None:
+def test_reading_a_missing_or_invalid_book_is_one_clear_error(path: Path) -> None:
     with pytest.raises(DataError, match=r"records\.db: no published records are stored here"):
         read(path)
     path.write_bytes(os.urandom(5000))
@@ -77,7 +79,7 @@ def test_reading_what_is_not_there_or_not_a_book_is_one_clear_error(path: Path) 
         read(path)
 
 
-def test_a_disk_that_fails_leaves_the_book_as_it_was(path: Path) -> None:
+def test_a_failing_disk_leaves_the_book_unchanged(path: Path) -> None:
     book = RecordBook(path)
     book.shelve([record("a")], [])
     book._connection.execute("PRAGMA query_only = 1")

@@ -1,4 +1,4 @@
-"""Messages of an agent while its certificate is not renewed."""
+"""An agent's messages while its certificate is not renewed."""
 
 import asyncio
 from datetime import UTC, datetime, timedelta
@@ -13,7 +13,7 @@ from sottovoce.identity.clock import ClockFloor
 from sottovoce.identity.renewal import install_certificate, renewal_request
 from sottovoce.identity.request import read_request
 
-from tests.support.fleets import ending_in, new_fleet
+from tests.support.fleets import new_fleet, validity_ending_in
 
 
 async def _nothing() -> None:
@@ -21,11 +21,11 @@ async def _nothing() -> None:
 
 
 @pytest.mark.parametrize("seconds", [3600, -60])
-def test_an_enroller_that_does_not_answer_is_waited_for_until_somebody_renews(
+def test_the_agent_waits_for_a_silent_enroller_until_the_certificate_is_renewed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seconds: float
 ) -> None:
     fleet, directory = new_fleet(tmp_path / "fleet"), tmp_path / "a"
-    enrol(fleet, directory, validity=ending_in(seconds))
+    enrol(fleet, directory, validity=validity_ending_in(seconds))
     trust, waits = Trust(load(directory, dated=False)), Waits()
     renewal = Renewal(
         trust=trust, directory=directory, watched={tmp_path / "list": _nothing}, floor=ClockFloor(tmp_path / "c"),
@@ -51,8 +51,8 @@ def test_an_enroller_that_does_not_answer_is_waited_for_until_somebody_renews(
     asyncio.run(looks())
 
 
-def test_a_certificate_that_is_over_is_said_to_be(tmp_path: Path) -> None:
-    identity = enrol(new_fleet(tmp_path / "fleet"), tmp_path / "a", validity=ending_in(60))
+def test_an_expired_certificate_is_reported(tmp_path: Path) -> None:
+    identity = enrol(new_fleet(tmp_path / "fleet"), tmp_path / "a", validity=validity_ending_in(60))
     now = datetime.now(UTC)
     assert "the agent continues to work until then" in overdue_warning(identity, now)
     assert "expired on" in overdue_warning(identity, now + timedelta(hours=1))

@@ -23,7 +23,7 @@ Net = dict[str, "Node"]
 
 
 class Node:
-    """Revocation gossip, and a transport that reaches that of others; what is asked of it is kept."""
+    """Revocation gossip, and a transport to other nodes that stores each request."""
 
     largest = 2**20
 
@@ -82,12 +82,12 @@ def net() -> Net:
     return {}
 
 
-def listed(fleet: Fleet, tmp_path: Path, *nodes: Node) -> RevocationList:
+def make_list(fleet: Fleet, tmp_path: Path, *nodes: Node) -> RevocationList:
     return revoke(tmp_path / "authority", fleet, [node.id for node in nodes])
 
 
-async def handed(node: Node, revoked: RevocationList) -> None:
-    """As an operator does it."""
+async def install_list(node: Node, revoked: RevocationList) -> None:
+    """Install a list, as an operator does."""
     store_revocation_list(node.state, revoked, node.identity.authority)
     await node.revocations.reload()
 
@@ -98,7 +98,7 @@ async def all_at_work(*nodes: Node) -> list["asyncio.Task[None]"]:
 
 @pytest.fixture
 def line(fleet: Fleet, tmp_path: Path, net: Net) -> Iterator[list[Node]]:
-    """Five nodes, each with links to its neighbours, and one that no one has a link to."""
+    """Five nodes, each linked to its neighbours, and one without links."""
     nodes = [Node(fleet, tmp_path / str(number), net) for number in range(6)]
     for number, node in enumerate(nodes[:5]):
         node.meet(*nodes[max(0, number - 1) : number], *nodes[number + 1 : min(5, number + 2)])
@@ -112,46 +112,46 @@ async def turns(count: int = 200) -> None:
         await asyncio.sleep(0.001)
 
 
-async def test_a_new_list_runs_through_the_links_and_each_is_given_it_once(
+async def test_a_new_list_spreads_along_the_links_and_each_node_receives_it_once(
     line: list[Node], fleet: Fleet, tmp_path: Path
 ) -> None:
-    *others, gone = line
+    *others, isolated = line
     tasks = await all_at_work(*others)
     await turns(5)
-    assert not any(node.asked for node in line), "a fleet that has revoked nobody says nothing outside of its questions"
-    await handed(others[0], listed(fleet, tmp_path, gone))
+    assert not any(node.asked for node in line), "a fleet without revocations sends nothing but requests"
+    await install_list(others[0], make_list(fleet, tmp_path, isolated))
     while not all(node.revocations.version == 1 for node in others):  # noqa: ASYNC110 - pytest has a timeout
         await asyncio.sleep(0.005)
     await turns(50)
     for node in others:
-        assert node.trust.refuses(gone.id)
+        assert node.trust.refuses(isolated.id)
         assert node.shunned == 1
         assert sum(question.document is not None for question in node.asked) <= 1
-        kept = load_revocation_list(node.state, fleet.authority)
-        assert kept is not None
-        assert kept.version == 1
+        stored = load_revocation_list(node.state, fleet.authority)
+        assert stored is not None
+        assert stored.version == 1
     for node in others:
         node.revocations.stop()
     await asyncio.gather(*tasks)
 
 
-async def test_a_question_brings_a_list_either_way(line: list[Node], fleet: Fleet, tmp_path: Path) -> None:
-    one, two, *_, gone = line
-    await handed(one, listed(fleet, tmp_path, gone))
+async def test_a_request_transfers_a_list_in_either_direction(line: list[Node], fleet: Fleet, tmp_path: Path) -> None:
+    one, two, *_, isolated = line
+    await install_list(one, make_list(fleet, tmp_path, isolated))
     two.meet(one)
     await two.revocations._ask_random_peer()
-    assert two.revocations.version == 1, "who asks is told"
+    assert two.revocations.version == 1, "the requester receives the list"
     three = line[2]
     two.meet(three)
     await two.revocations._ask_random_peer()
-    assert three.revocations.version == 1, "who is asked is told"
+    assert three.revocations.version == 1, "the requested node receives the list"
 
 
-async def test_who_does_not_answer_is_told_later(line: list[Node], fleet: Fleet, tmp_path: Path) -> None:
-    one, two, *_, gone = line
+async def test_a_silent_peer_is_informed_later(line: list[Node], fleet: Fleet, tmp_path: Path) -> None:
+    one, two, *_, isolated = line
     one.meet(two)
     two.down = True
-    await handed(one, listed(fleet, tmp_path, gone))
+    await install_list(one, make_list(fleet, tmp_path, isolated))
     await one.revocations._inform_peers()
     assert two.revocations.version == 0
     two.down = False
@@ -159,39 +159,41 @@ async def test_who_does_not_answer_is_told_later(line: list[Node], fleet: Fleet,
     assert two.revocations.version == 1
 
 
-async def test_a_device_that_finds_itself_in_a_list_says_so(line: list[Node], fleet: Fleet, tmp_path: Path) -> None:
-    one, *_, gone = line
-    await handed(one, listed(fleet, tmp_path, gone))
-    gone.meet(one)
-    with pytest.raises(IdentityError, match=f"this device \\({gone.id}\\) was revoked"):
-        await gone.revocations._ask_random_peer()
+async def test_a_device_that_finds_itself_in_a_list_reports_it(line: list[Node], fleet: Fleet, tmp_path: Path) -> None:
+    one, *_, isolated = line
+    await install_list(one, make_list(fleet, tmp_path, isolated))
+    isolated.meet(one)
+    with pytest.raises(IdentityError, match=f"this device \\({isolated.id}\\) was revoked"):
+        await isolated.revocations._ask_random_peer()
     with pytest.raises(IdentityError, match="was revoked"):
-        RevocationGossip(trust=gone.trust, state=gone.state, messenger=gone.revocations._messenger, period=1.0)
+        RevocationGossip(
+            trust=isolated.trust, state=isolated.state, messenger=isolated.revocations._messenger, period=1.0
+        )
     with pytest.raises(MessageRefused, match="is revoked") as refused:
-        await one.revocations.receive(gone.id, encode_revocations(Revocations(0, None)))
-    assert refused.value.reason == "revoked", "it was told already"
+        await one.revocations.receive(isolated.id, encode_revocations(Revocations(0, None)))
+    assert refused.value.reason == "revoked", "it already has the list"
 
 
-async def test_lists_that_do_not_hold_are_refused(line: list[Node], fleet: Fleet, tmp_path: Path) -> None:
+async def test_invalid_lists_are_refused(line: list[Node], fleet: Fleet, tmp_path: Path) -> None:
     one, two, *_ = line
-    good = listed(fleet, tmp_path, two)
+    good = make_list(fleet, tmp_path, two)
     forged = good.signed(two.identity.sign)
     with pytest.raises(MessageRefused) as refused:
         await one.revocations.receive(two.id, encode_revocations(Revocations(1, forged)))
     assert refused.value.reason == "signature"
     assert (one.revocations.version, one.shunned, load_revocation_list(one.state, fleet.authority)) == (0, 0, None)
-    await handed(one, listed(fleet, tmp_path, line[5]))
+    await install_list(one, make_list(fleet, tmp_path, line[5]))
     assert one.revocations.version == 2
     await one.revocations.receive(line[2].id, encode_revocations(Revocations(1, good)))
-    assert one.revocations.version == 2, "an older one changes nothing"
+    assert one.revocations.version == 2, "an older list changes nothing"
 
 
-def test_each_list_of_a_fleet_has_all_that_were_revoked_before(fleet: Fleet, tmp_path: Path, net: Net) -> None:
+def test_each_list_contains_all_earlier_revocations(fleet: Fleet, tmp_path: Path, net: Net) -> None:
     one, two = (Node(fleet, tmp_path / name, net) for name in "ab")
-    assert listed(fleet, tmp_path, one).node_ids == (one.id,)
-    second = listed(fleet, tmp_path, two, one)
+    assert make_list(fleet, tmp_path, one).node_ids == (one.id,)
+    second = make_list(fleet, tmp_path, two, one)
     assert (second.version, second.node_ids) == (2, tuple(sorted((one.id, two.id))))
     second.verify(fleet.authority)
     (tmp_path / "authority" / "revoked").write_bytes(b"x")
     with pytest.raises(IdentityError, match="is an incomplete revocation list"):
-        listed(fleet, tmp_path, one)
+        make_list(fleet, tmp_path, one)

@@ -1,4 +1,4 @@
-"""Members allowed in a secure sum's roster: devices of the fleet, neither unknown nor expired nor revoked."""
+"""Members allowed in a secure sum's roster: the fleet's devices, unless unknown, expired or revoked."""
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -36,7 +36,7 @@ def test_a_revoked_device_is_in_no_roster(fleet: Fleet, tmp_path: Path) -> None:
     assert "revoked by its fleet" in _why(joined(own, others))
 
 
-def test_nobody_is_believed_while_the_list_is_damaged(fleet: Fleet, tmp_path: Path) -> None:
+def test_a_corrupt_revocation_list_admits_no_device(fleet: Fleet, tmp_path: Path) -> None:
     members = [Member(fleet, tmp_path / str(number)) for number in range(4)]
     (members[0].directory / NAME).write_bytes(b"nonsense")
     assert "revocation list" in _why(joined(members[0], members[1:]))
@@ -53,7 +53,7 @@ def test_an_expired_device_is_in_no_roster(fleet: Fleet, tmp_path: Path) -> None
     assert "is not currently valid" in _why(joined(own, others))
 
 
-def test_a_device_of_another_fleet_is_in_no_roster(fleet: Fleet, tmp_path: Path) -> None:
+def test_another_fleet_s_device_is_in_no_roster(fleet: Fleet, tmp_path: Path) -> None:
     members = [Member(fleet, tmp_path / str(number)) for number in range(3)]
     stranger = Member(new_fleet(tmp_path / "other", "other-street"), tmp_path / "stranger")
     assert isinstance(joined(members[0], [*members[1:], stranger]), Refused)
@@ -63,9 +63,9 @@ def test_a_leader_admits_no_revoked_or_expired_device(fleet: Fleet, tmp_path: Pa
     now = datetime.now(UTC)
     past = Validity(now - timedelta(days=9), now - timedelta(days=1))
     one = Member(fleet, tmp_path / "one")
-    gone = Member(fleet, tmp_path / "gone", past)
+    removed = Member(fleet, tmp_path / "gone", past)
     with pytest.raises(MessageRefused, match="is not currently valid"):
-        FleetProvenance(one.identity, TASK).admit(gone.offer())
+        FleetProvenance(one.identity, TASK).admit(removed.offer())
     other = Member(fleet, tmp_path / "other")
     FleetProvenance(one.identity, TASK).admit(other.offer())
     refusing = FleetProvenance(one.identity, TASK, lambda node: node == other.identity.node_id)

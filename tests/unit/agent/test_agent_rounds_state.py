@@ -15,7 +15,7 @@ def learner(size: int = 3) -> Rounds:
     return Rounds(RoundsSchedule("dp-dpsgd", size, 1.0, 9, 0.5, 0.5, 4.0, 3.0), DpDpsgd(), np.zeros(size))
 
 
-def opened(directory: Path, size: int = 3) -> SqliteStore:
+def open_store(directory: Path, size: int = 3) -> SqliteStore:
     return SqliteStore(directory, learner(size), RoundsCodec(learner(size)), 0)
 
 
@@ -27,32 +27,32 @@ def some_state(phase: int) -> RoundsState:
 
 
 @pytest.mark.parametrize("phase, turn", [(-1, 4), (0, 5)])
-def test_a_restart_finds_the_vectors_and_the_round_after_the_one_begun(tmp_path: Path, phase: int, turn: int) -> None:
-    store, state = opened(tmp_path), some_state(phase)
+def test_a_restart_loads_the_vectors_and_the_round_after_the_last(tmp_path: Path, phase: int, turn: int) -> None:
+    store, state = open_store(tmp_path), some_state(phase)
     store.commit(state, [], [], None)
     store.close()
-    again = opened(tmp_path)
-    found: RoundsState = learner().resumed(again.load().state, frozenset())
-    again.close()
+    reopened = open_store(tmp_path)
+    result: RoundsState = learner().resumed(reopened.load().state, frozenset())
+    reopened.close()
     for name in ("model", "direction", "kept"):
-        assert getattr(found.work, name).tolist() == getattr(state.work, name).tolist()
-    assert (found.work.round, found.cycle, found.phase, found.exhausted) == (turn, turn, -1, True)
-    assert found.work.rate == learner().schedule.rate(turn)
-    assert found.joining
-    assert found.messages == {}
+        assert getattr(result.work, name).tolist() == getattr(state.work, name).tolist()
+    assert (result.work.round, result.cycle, result.phase, result.exhausted) == (turn, turn, -1, True)
+    assert result.work.rate == learner().schedule.rate(turn)
+    assert result.joining
+    assert result.messages == {}
 
 
-def test_a_state_of_another_model_is_refused(tmp_path: Path) -> None:
-    store = opened(tmp_path)
+def test_another_model_s_state_is_refused(tmp_path: Path) -> None:
+    store = open_store(tmp_path)
     store.commit(some_state(0), [], [], None)
     store.close()
-    other = opened(tmp_path, 4)
+    other = open_store(tmp_path, 4)
     with pytest.raises(DataError, match="model of 3 parameters"):
         other.load()
     other.close()
 
 
-def test_a_damaged_state_is_refused() -> None:
+def test_a_corrupt_state_is_refused() -> None:
     raw = RoundsCodec(learner()).encode(some_state(0))
     broken = replace(some_state(0), work=replace(some_state(0).work, direction=np.array([1.0, np.inf, 0.0])))
     assert RoundsCodec(learner()).decode(raw).work.round == 5

@@ -1,4 +1,4 @@
-"""Public model of a stopped agent: the one that the agent would publish at its next start."""
+"""Stopped agent's public model: the model that the agent would publish at its next start."""
 
 import sqlite3
 from contextlib import closing
@@ -26,14 +26,14 @@ def device(tmp_path_factory: pytest.TempPathFactory) -> Device:
     return new_device(new_fleet(directory / "fleet"), directory / "a", records=5)
 
 
-def kept(device: Device, **learner: Any) -> AgentConfig:
-    """The configuration of a device whose state has just been made."""
+def stopped_config(device: Device, **learner: Any) -> AgentConfig:
+    """The configuration of a device with a newly created state."""
     config = load(device.configure(learner={"period": 0.05, **learner}).config)
     (device.state / "state.db").unlink(missing_ok=True)
     (device.state / "incarnation").unlink(missing_ok=True)
     identity = load_identity(device.state / IDENTITY)
-    made, codec = family_of(config).learner(identity.node_id, FleetProvenance(identity), ())
-    SqliteStore(device.state, made, codec, 0).close()
+    created, codec = family_of(config).learner(identity.node_id, FleetProvenance(identity), ())
+    SqliteStore(device.state, created, codec, 0).close()
     return config
 
 
@@ -49,8 +49,8 @@ def kept(device: Device, **learner: Any) -> AgentConfig:
     ],
     ids=lambda learner: learner["name"],
 )
-def test_the_start_of_each_family(device: Device, learner: dict[str, Any]) -> None:
-    config = kept(device, **learner)
+def test_each_family_s_initial_model(device: Device, learner: dict[str, Any]) -> None:
+    config = stopped_config(device, **learner)
     family = family_of(config)
     parameters, cycle = saved_model(config)
     assert parameters is not None
@@ -61,22 +61,22 @@ def test_the_start_of_each_family(device: Device, learner: dict[str, Any]) -> No
 
 
 def test_a_device_without_a_model_yet(device: Device) -> None:
-    assert saved_model(kept(device, name="golf", model="ridge"))[0] is None
+    assert saved_model(stopped_config(device, name="golf", model="ridge"))[0] is None
 
 
-def test_asking_changes_nothing(device: Device) -> None:
-    config = kept(device)
+def test_reading_the_model_changes_nothing(device: Device) -> None:
+    config = stopped_config(device)
     before = {path.name: path.read_bytes() for path in device.state.glob("state.db*")}
     saved_model(config)
     assert {path.name: path.read_bytes() for path in device.state.glob("state.db")} == before
 
 
-def test_what_is_damaged_missing_or_another_s_says_so(device: Device, tmp_path: Path) -> None:
-    kept(device)
+def test_a_corrupt_missing_or_foreign_state_is_named(device: Device, tmp_path: Path) -> None:
+    stopped_config(device)
     other = load(device.configure(learner={"model": "mlp"}).config)
     with pytest.raises(DataError, match=r"cannot read .*state\.db .*specify this agent's own configuration"):
         saved_model(other)
-    config = kept(device)
+    config = stopped_config(device)
     with closing(sqlite3.connect(device.state / "state.db")) as connection, connection:
         connection.execute("UPDATE learner SET state = ?", (b"\xff\xff",))
     with pytest.raises(DataError, match=r"cannot read .*state\.db"):
@@ -89,7 +89,7 @@ def test_what_is_damaged_missing_or_another_s_says_so(device: Device, tmp_path: 
         saved_model(config)
 
 
-def test_a_disk_on_which_it_cannot_be_opened_is_not_taken_for_another_configuration(
+def test_an_unreadable_disk_is_not_mistaken_for_another_configuration(
     device: Device, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refused(*_: object, **__: object) -> sqlite3.Connection:
@@ -97,7 +97,7 @@ def test_a_disk_on_which_it_cannot_be_opened_is_not_taken_for_another_configurat
         error.sqlite_errorcode = sqlite3.SQLITE_CANTOPEN
         raise error
 
-    config = kept(device)
+    config = stopped_config(device)
     monkeypatch.setattr(sqlite3, "connect", refused)
     with pytest.raises(DataError, match=r"cannot read .*state\.db .*make sure that the disk is writable"):
         saved_model(config)

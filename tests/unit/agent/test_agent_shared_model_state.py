@@ -18,7 +18,7 @@ def learner(size: int = 4) -> SharedModel:
     return SharedModel(SharedModelSchedule("with-replacement", 1.0, 5, "gradient", 3, 0.5), "b", np.zeros(size))
 
 
-def opened(directory: Path, size: int = 4, released: int = 0) -> SqliteStore:
+def open_store(directory: Path, size: int = 4, released: int = 0) -> SqliteStore:
     return SqliteStore(directory, learner(size), SharedModelCodec(learner(size)), released)
 
 
@@ -31,31 +31,31 @@ def some_state() -> SharedModelState:
     )  # fmt: skip
 
 
-def test_what_is_committed_is_loaded_with_what_was_seen(tmp_path: Path) -> None:
-    store, state = opened(tmp_path), some_state()
+def test_committed_state_is_loaded_with_the_seen_messages(tmp_path: Path) -> None:
+    store, state = open_store(tmp_path), some_state()
     store.commit(state, [Outgoing("a", 1, b"x")], [], ("c", Seen(1, 5)))
     store.close()
-    again = opened(tmp_path)
-    found: SharedModelState = again.load().state
-    assert found.traced() == state.traced()
+    reopened = open_store(tmp_path)
+    result: SharedModelState = reopened.load().state
+    assert result.traced() == state.traced()
     for name in ("told", "exhausted", "written"):
-        assert getattr(found, name) == getattr(state, name)
-    assert again.load().seen == {"c": Seen(1, 5)}
-    again.close()
+        assert getattr(result, name) == getattr(state, name)
+    assert reopened.load().seen == {"c": Seen(1, 5)}
+    reopened.close()
 
 
 def test_a_lost_state_repeats_no_turn(tmp_path: Path) -> None:
-    opened(tmp_path).close()
+    open_store(tmp_path).close()
     (tmp_path / "state.db").unlink()
-    store = opened(tmp_path, released=2)
+    store = open_store(tmp_path, released=2)
     state: SharedModelState = store.load().state
     assert (state.turn, state.model.head) == (2, Head(0, ""))
     store.close()
 
 
-def test_a_model_of_another_size_is_refused(tmp_path: Path) -> None:
-    opened(tmp_path).close()
-    store = opened(tmp_path, size=5)
+def test_a_model_with_another_size_is_refused(tmp_path: Path) -> None:
+    open_store(tmp_path).close()
+    store = open_store(tmp_path, size=5)
     with pytest.raises(DataError, match="4 parameters"):
         store.load()
     store.close()

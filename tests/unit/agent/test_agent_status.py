@@ -1,4 +1,4 @@
-"""Status of contacts that are not reached."""
+"""Status of unreachable contacts."""
 
 from types import SimpleNamespace
 from typing import Any, cast
@@ -11,7 +11,7 @@ from sottovoce_bootstrap import Contact
 INVITED, LINKED, FORGOTTEN = "a" * 32, "b" * 32, "c" * 32
 
 
-def test_every_contact_in_trouble_is_listed_but_for_links_and_the_forgotten() -> None:
+def test_every_unreachable_contact_is_listed_except_links_and_forgotten_devices() -> None:
     known = {node: Contact(node, (f"{node[0]}.example:7400",)) for node in (INVITED, LINKED)}
     failing_peers = {node: PeerFailures(2, "of another fleet") for node in (INVITED, LINKED, FORGOTTEN)}
     peer_sampling = SimpleNamespace(failing_peers=failing_peers, membership=SimpleNamespace(find=known.get))
@@ -21,7 +21,7 @@ def test_every_contact_in_trouble_is_listed_but_for_links_and_the_forgotten() ->
     assert _unreached_contacts(cast(Any, SimpleNamespace(peer_sampling=None, links={}))) == []
 
 
-def test_why_names_those_not_reached_and_waits_without_an_end() -> None:
+def test_why_names_unreachable_contacts_and_endless_waits() -> None:
     waits = [
         {"reason": "a peer", "since_s": 1.0, "left_s": 2.0, "repeats": False},
         {"reason": "an echo", "since_s": 1.0, "left_s": 60.0, "repeats": True},

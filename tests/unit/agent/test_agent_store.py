@@ -1,4 +1,4 @@
-"""Durable state: all of a commit or nothing, and a lost state is never counted twice."""
+"""Durable state: a commit is complete or absent, and a lost state is never counted twice."""
 
 import sqlite3
 from contextlib import closing
@@ -18,7 +18,7 @@ from tests.unit.learners.support import push_sum
 LEARNER = push_sum("a", "b", size=3)
 
 
-def opened(directory: Path, released: int = 0) -> SqliteStore:
+def open_store(directory: Path, released: int = 0) -> SqliteStore:
     return SqliteStore(directory, LEARNER, PushSumCodec(LEARNER), released)
 
 
@@ -35,39 +35,39 @@ def some_state(step: int = 3) -> PushSumState:
 
 
 def test_a_new_device_begins_with_weight_one(tmp_path: Path) -> None:
-    store = opened(tmp_path)
+    store = open_store(tmp_path)
     assert facts(store.load()) == ([0, 0, 0], WEIGHT_ONE, 0, 0, 0, False, [], {}, {})
     assert store.incarnation == 1
     store.close()
     assert (tmp_path / "state.db").stat().st_mode & 0o777 == 0o600
 
 
-def test_a_commit_is_there_after_a_restart_to_the_last_bit(tmp_path: Path) -> None:
-    store = opened(tmp_path)
+def test_a_commit_survives_a_restart_to_the_last_bit(tmp_path: Path) -> None:
+    store = open_store(tmp_path)
     outgoing = Outgoing("a", 4, b"\0envelope\xff")
     store.commit(some_state(), [outgoing], [], ("b", Seen(2, 9)))
     store.close()
-    again = opened(tmp_path)
+    reopened = open_store(tmp_path)
     expected = ([-(2**60), 5, 2**60], WEIGHT_ONE // 3, 7, 3, 1, True, [outgoing], {"a": 4}, {"b": Seen(2, 9)})
-    assert facts(again.load()) == expected
-    assert again.incarnation == 1
-    again.commit(some_state(4), [], ["a"], ("b", Seen(2, 10)))
-    again.close()
-    last = opened(tmp_path)
+    assert facts(reopened.load()) == expected
+    assert reopened.incarnation == 1
+    reopened.commit(some_state(4), [], ["a"], ("b", Seen(2, 10)))
+    reopened.close()
+    last = open_store(tmp_path)
     assert facts(last.load()) == (*expected[:3], 4, 1, True, [], {"a": 4}, {"b": Seen(2, 10)})
     last.close()
 
 
 def test_a_confirmed_share_makes_room_for_the_next_in_one_commit(tmp_path: Path) -> None:
-    store = opened(tmp_path)
+    store = open_store(tmp_path)
     store.commit(some_state(), [Outgoing("a", 1, b"first")], [], None)
     store.commit(some_state(), [Outgoing("a", 2, b"second")], ["a"], None)
     assert list(store.load().outbox) == [Outgoing("a", 2, b"second")]
     store.close()
 
 
-def test_a_failed_commit_leaves_everything_as_it_was(tmp_path: Path) -> None:
-    store = opened(tmp_path)
+def test_a_failed_commit_changes_nothing(tmp_path: Path) -> None:
+    store = open_store(tmp_path)
     store.commit(some_state(), [Outgoing("a", 1, b"first")], [], None)
     before = facts(store.load())
     with pytest.raises(DataError, match=r"cannot write .*state\.db .*free up disk space and start the agent again"):
@@ -77,12 +77,12 @@ def test_a_failed_commit_leaves_everything_as_it_was(tmp_path: Path) -> None:
     store.close()
 
 
-def test_a_lost_state_begins_another_life_with_nothing(tmp_path: Path) -> None:
-    opened(tmp_path).close()
+def test_a_lost_state_begins_another_incarnation_with_nothing(tmp_path: Path) -> None:
+    open_store(tmp_path).close()
     for life in (2, 3):
         for file in tmp_path.glob("state.db*"):
             file.unlink()
-        store = opened(tmp_path, released=5)
+        store = open_store(tmp_path, released=5)
         assert store.incarnation == life
         saved = store.load()
         assert (saved.state.numerator.tolist(), saved.state.weight) == ([0, 0, 0], 0)
@@ -90,31 +90,31 @@ def test_a_lost_state_begins_another_life_with_nothing(tmp_path: Path) -> None:
         store.close()
 
 
-def test_where_only_the_ledger_is_left_the_next_life_is_later_than_any_before(tmp_path: Path) -> None:
-    """Without its counter no one knows how many lives there were; peers would refuse the first one over again."""
-    store = opened(tmp_path, released=1)
+def test_if_only_the_ledger_is_left_the_next_incarnation_is_the_highest(tmp_path: Path) -> None:
+    """Without its counter, the number of incarnations is unknown; peers would refuse the first incarnation again."""
+    store = open_store(tmp_path, released=1)
     assert store.incarnation > 10**6
     assert (store.load().state.weight, store.load().state.step) == (0, 1)
     store.close()
     (tmp_path / "state.db").unlink()
-    again = opened(tmp_path, released=1)
-    assert again.incarnation == store.incarnation + 1
-    again.close()
+    reopened = open_store(tmp_path, released=1)
+    assert reopened.incarnation == store.incarnation + 1
+    reopened.close()
 
 
-def test_a_crash_between_the_state_and_its_counter_counts_no_life_twice(tmp_path: Path) -> None:
-    """The counter is written after the state; without it the state's own number is the one that holds."""
-    opened(tmp_path).close()
+def test_a_crash_between_the_state_and_its_counter_counts_no_incarnation_twice(tmp_path: Path) -> None:
+    """The counter is written after the state; without the counter, the state's own number applies."""
+    open_store(tmp_path).close()
     (tmp_path / "incarnation").unlink()
-    store = opened(tmp_path)
+    store = open_store(tmp_path)
     assert store.incarnation == 1
     store.close()
     assert (tmp_path / "incarnation").read_text() == "1"
 
 
-def test_a_half_made_state_is_made_again(tmp_path: Path) -> None:
+def test_an_incomplete_state_is_created_again(tmp_path: Path) -> None:
     (tmp_path / "state.db.new").write_bytes(b"half")
-    store = opened(tmp_path)
+    store = open_store(tmp_path)
     assert store.load().state.weight == WEIGHT_ONE
     store.close()
     assert not (tmp_path / "state.db.new").exists()
@@ -140,28 +140,28 @@ def damaged(path: Path, kind: str) -> None:
         *("DROP TABLE seen", "UPDATE learner SET state = x'0a03000000'"),
     ],
 )
-def test_a_damaged_state_stops_the_agent_and_is_never_replaced(tmp_path: Path, kind: str) -> None:
-    store = opened(tmp_path)
+def test_a_corrupt_state_stops_the_agent_and_is_never_replaced(tmp_path: Path, kind: str) -> None:
+    store = open_store(tmp_path)
     store.commit(some_state(), [Outgoing("a", 1, b"x")], [], None)
     store.close()
     path = tmp_path / "state.db"
     damaged(path, kind)
-    left = path.read_bytes()
+    remaining = path.read_bytes()
     with pytest.raises(DataError, match=r"Move state\.db, state\.db-wal and state\.db-shm away"):
         _loaded(tmp_path)
-    assert path.read_bytes() == left
+    assert path.read_bytes() == remaining
 
 
 def _loaded(directory: Path) -> Saved:
-    store = opened(directory)
+    store = open_store(directory)
     try:
         return store.load()
     finally:
         store.close()
 
 
-def test_a_state_of_another_model_is_told(tmp_path: Path) -> None:
-    store = opened(tmp_path)
+def test_another_model_s_state_is_reported(tmp_path: Path) -> None:
+    store = open_store(tmp_path)
     state = replace(some_state(), numerator=np.zeros(4, dtype=np.int64))
     store.commit(state, [], [], None)
     store.close()
@@ -170,11 +170,11 @@ def test_a_state_of_another_model_is_told(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "one", "1.5"])
-def test_a_damaged_counter_stops_the_agent_until_it_is_removed(tmp_path: Path, text: str) -> None:
-    opened(tmp_path).close()
+def test_a_corrupt_counter_stops_the_agent_until_it_is_removed(tmp_path: Path, text: str) -> None:
+    open_store(tmp_path).close()
     (tmp_path / "incarnation").write_text(text)
     with pytest.raises(DataError, match=r"incarnation is corrupt; delete it and start the agent again"):
-        opened(tmp_path)
+        open_store(tmp_path)
     (tmp_path / "incarnation").unlink()
-    opened(tmp_path).close()
+    open_store(tmp_path).close()
     assert (tmp_path / "incarnation").read_text() == "1"

@@ -1,4 +1,4 @@
-"""Errors that no task waits for."""
+"""Errors that no task awaits."""
 
 import asyncio
 import errno
@@ -17,28 +17,28 @@ def loop(monkeypatch: pytest.MonkeyPatch) -> asyncio.AbstractEventLoop:
     return loop
 
 
-def test_what_the_system_refuses_is_one_line_a_minute(
+def test_a_refused_resource_is_logged_once_a_minute(
     loop: asyncio.AbstractEventLoop, caplog: pytest.LogCaptureFixture
 ) -> None:
     for _ in range(10):
         refused = OSError(errno.EMFILE, "Too many open files")
         loop.call_exception_handler({"message": "socket.accept() out of system resource", "exception": refused})
     loop.close()
-    said = "event-loop-fault socket.accept() out of system resource: [Errno 24] Too many open files"
-    assert [record.getMessage() for record in caplog.records] == [said]
+    expected_line = "event-loop-fault socket.accept() out of system resource: [Errno 24] Too many open files"
+    assert [record.getMessage() for record in caplog.records] == [expected_line]
 
 
-def test_a_lack_of_memory_is_one_line_a_minute(
+def test_a_lack_of_memory_is_logged_once_a_minute(
     loop: asyncio.AbstractEventLoop, caplog: pytest.LogCaptureFixture
 ) -> None:
     for _ in range(10):
         loop.call_exception_handler({"message": "Task exception was never retrieved", "exception": MemoryError()})
     loop.close()
-    said = "event-loop-fault Task exception was never retrieved: no memory"
-    assert [record.getMessage() for record in caplog.records] == [said]
+    expected_line = "event-loop-fault Task exception was never retrieved: no memory"
+    assert [record.getMessage() for record in caplog.records] == [expected_line]
 
 
-def test_a_defect_is_told_with_its_traceback_once_a_minute(
+def test_a_defect_is_logged_with_its_traceback_once_a_minute(
     loop: asyncio.AbstractEventLoop, caplog: pytest.LogCaptureFixture
 ) -> None:
     for error in [*[ValueError("of a defect")] * 10, KeyError("of another")]:

@@ -15,12 +15,12 @@ from sottovoce.errors import DataError
 from sottovoce.vault import Ledger
 from sottovoce_home.store import WindowStore
 
-from tests.support.loads import half_hours
+from tests.support.loads import draw_half_hours
 
 
 @pytest.mark.parametrize("kept", [True, False], ids=["with windows", "without"])
-def test_the_windows_of_the_records_reach_the_vault(tmp_path: Path, kept: bool) -> None:
-    """Where a window is the unit, records must say which they belong to."""
+def test_the_records_windows_reach_the_vault(tmp_path: Path, kept: bool) -> None:
+    """If a window is the unit, records must state their window."""
     random = np.random.default_rng(0)
     windows: dict[str, Any] = {"windows": np.arange(30) // 10} if kept else {}
     np.savez(tmp_path / "r.npz", X=random.uniform(0, 1, (30, 3)), y=random.integers(0, 2, 30), classes=2, **windows)
@@ -51,9 +51,9 @@ def test_the_windows_of_the_records_reach_the_vault(tmp_path: Path, kept: bool) 
     vault.close()
 
 
-def test_the_days_that_a_feed_has_kept_reach_the_vault_as_windows(tmp_path: Path) -> None:
-    """A day outside of what may be used is not looked at."""
-    first, wh = 20_000 * 48, half_hours(1, 4, 0, missing=0)[0].tolist()
+def test_a_feed_s_days_reach_the_vault_as_windows(tmp_path: Path) -> None:
+    """A day outside the permitted range is not read."""
+    first, wh = 20_000 * 48, draw_half_hours(1, 4, 0, missing=0)[0].tolist()
     store = WindowStore(tmp_path / "windows.db", 1800, keep_days=400)
     store.write([Window("house", first + i, energy) for i, energy in enumerate(wh)], {})
     store.close()
@@ -89,7 +89,7 @@ def test_the_days_that_a_feed_has_kept_reach_the_vault_as_windows(tmp_path: Path
     assert not any(total([20_004, 29_999]))
 
 
-def test_a_feed_that_is_new_has_no_records_yet(tmp_path: Path) -> None:
+def test_a_new_feed_has_no_records_yet(tmp_path: Path) -> None:
     WindowStore(tmp_path / "windows.db", 1800, keep_days=400).close()
     data = DataSection(
         source=f"feed:mqtt://127.0.0.1:1883#store={tmp_path / 'windows.db'}",

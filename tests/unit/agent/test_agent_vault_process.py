@@ -20,8 +20,8 @@ def test_a_user_has_a_name_or_a_number() -> None:
         vault_process._find_user_id("nobody-here")
 
 
-def test_what_another_user_could_change_is_refused(tmp_path: Path) -> None:
-    """The file, a directory above it, or where a name for it really leads."""
+def test_inputs_that_another_user_could_change_are_refused(tmp_path: Path) -> None:
+    """This covers the file, a directory above it, and the target of a link."""
     mine, other = os.getuid(), os.getuid() + 1
     directory = tmp_path / "above" / "below"
     directory.mkdir(parents=True)
@@ -31,27 +31,25 @@ def test_what_another_user_could_change_is_refused(tmp_path: Path) -> None:
     vault_process._check_writers(name, other)
     with pytest.raises(ConfigError, match=f"could be changed by user {mine}, from whom the vault must be protected"):
         vault_process._check_writers(name, mine)
-    for place in (file, directory, directory.parent):
-        before = place.stat().st_mode & 0o777
+    for path in (file, directory, directory.parent):
+        before = path.stat().st_mode & 0o777
         for loose in (0o020, 0o002):
-            place.chmod(before | loose)
-            with pytest.raises(
-                ConfigError, match=rf"/{place.name} could be changed by user {other}, .* \(chmod go-w\)"
-            ):
+            path.chmod(before | loose)
+            with pytest.raises(ConfigError, match=rf"/{path.name} could be changed by user {other}, .* \(chmod go-w\)"):
                 vault_process._check_writers(name, other)
-        place.chmod(before)
+        path.chmod(before)
     directory.chmod(0o1777)
-    vault_process._check_writers(name, other)  # as in /tmp, no one changes what is another's
+    vault_process._check_writers(name, other)  # as in /tmp, users cannot change each other's files
 
 
-def test_a_machine_whose_calls_are_unknown_is_not_confined(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A filter with the numbers of another machine would forbid anything."""
+def test_an_unknown_machine_s_calls_are_not_filtered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A filter with another machine's numbers could forbid anything."""
     monkeypatch.setattr(os, "uname", lambda: SimpleNamespace(machine="vax"))
     assert confinement.forbid_network() is False
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="system calls of Linux")
-def test_a_kernel_that_refuses_stops_the_vault(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_kernel_refusal_stops_the_vault(monkeypatch: pytest.MonkeyPatch) -> None:
     refusing = SimpleNamespace(prctl=lambda *_: -1)
     monkeypatch.setattr(ctypes, "CDLL", lambda *_, **__: refusing)
     for act in (confinement.hide_memory, confinement.forbid_network):

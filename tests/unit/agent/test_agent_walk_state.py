@@ -1,4 +1,4 @@
-"""Durable state of a gradient-walk learner: the walks held are restored, in order."""
+"""Durable state of a gradient-walk learner: stored walks are restored, in order."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -21,7 +21,7 @@ def learner(features: int = 3) -> GradientWalk:
     return GradientWalk(GradientWalkSchedule("gradient-walk", 2, features, 1.0, 4, begins=True))
 
 
-def opened(directory: Path, features: int = 3, released: int = 0) -> SqliteStore:
+def open_store(directory: Path, features: int = 3, released: int = 0) -> SqliteStore:
     return SqliteStore(directory, learner(features), GradientWalkCodec(learner(features)), released)
 
 
@@ -31,35 +31,35 @@ def some_state() -> GradientWalkState:
     return GradientWalkState(rng.normal(size=(2, 3)), 12, 34, 1, 3, exhausted=True, begun=True, walks=walks)
 
 
-def test_what_is_committed_is_loaded_with_what_was_seen(tmp_path: Path) -> None:
-    store, state = opened(tmp_path), some_state()
+def test_committed_state_is_loaded_with_the_seen_messages(tmp_path: Path) -> None:
+    store, state = open_store(tmp_path), some_state()
     store.commit(state, [Outgoing("a", 1, b"x")], [], ("b", Seen(1, 5)))
     store.close()
-    again = opened(tmp_path)
-    saved = again.load()
-    found: GradientWalkState = saved.state
-    assert [(walk.parameters.tolist(), walk.age, walk.visited) for walk in found.walks] == [
+    reopened = open_store(tmp_path)
+    saved = reopened.load()
+    result: GradientWalkState = saved.state
+    assert [(walk.parameters.tolist(), walk.age, walk.visited) for walk in result.walks] == [
         (walk.parameters.tolist(), walk.age, walk.visited) for walk in state.walks
     ]
-    assert found.parameters.tolist() == state.parameters.tolist()
+    assert result.parameters.tolist() == state.parameters.tolist()
     for name in ("age", "cycle", "turn", "visits", "exhausted", "begun"):
-        assert getattr(found, name) == getattr(state, name)
+        assert getattr(result, name) == getattr(state, name)
     assert saved.seen == {"b": Seen(1, 5)}
-    again.close()
+    reopened.close()
 
 
 def test_a_lost_state_begins_no_walk_and_repeats_no_visit(tmp_path: Path) -> None:
-    opened(tmp_path).close()
+    open_store(tmp_path).close()
     (tmp_path / "state.db").unlink()
-    store = opened(tmp_path, released=2)
+    store = open_store(tmp_path, released=2)
     state, _ = learner().start(store.load().state, 0.0)
     assert (state.visits, state.walks) == (2, ())
     store.close()
 
 
 @pytest.mark.parametrize("held", [False, True])
-def test_a_state_of_another_model_is_told(tmp_path: Path, held: bool) -> None:
-    store, state = opened(tmp_path), some_state()
+def test_another_model_s_state_is_reported(tmp_path: Path, held: bool) -> None:
+    store, state = open_store(tmp_path), some_state()
     walks = (Walk(np.zeros((2, 4)), 0),) if held else ()
     parameters = state.parameters if held else np.zeros((2, 4))
     store.commit(replace(state, parameters=parameters, walks=walks), [], [], None)
@@ -68,8 +68,8 @@ def test_a_state_of_another_model_is_told(tmp_path: Path, held: bool) -> None:
     store.close()
 
 
-def test_a_model_that_is_no_number_is_damage(tmp_path: Path) -> None:
-    store = opened(tmp_path)
+def test_a_non_finite_model_counts_as_corrupt(tmp_path: Path) -> None:
+    store = open_store(tmp_path)
     store.commit(replace(some_state(), walks=(Walk(np.full((2, 3), np.nan), 0),)), [], [], None)
     with pytest.raises(DataError, match="the agent's state is corrupt"):
         store.load()

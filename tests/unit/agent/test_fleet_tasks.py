@@ -1,4 +1,4 @@
-"""Messages between devices about the fleet's tasks: only documents signed by the fleet are kept and forwarded."""
+"""Messages about the fleet's tasks: devices store and forward only documents that the fleet has signed."""
 
 import asyncio
 from pathlib import Path
@@ -18,7 +18,7 @@ from sottovoce.transport import DeliveryFailed, Peer
 
 
 class Node:
-    """One device's part, and the others that it reaches."""
+    """One device's part, and the devices that it reaches."""
 
     def __init__(self, fleet: Fleet, directory: Path, name: str) -> None:
         self.name, self.others, self.sent = name, {}, 0  # type: ignore[var-annotated]
@@ -66,25 +66,25 @@ def fleet(tmp_path: Path) -> Fleet:
 
 @pytest.fixture
 def nodes(fleet: Fleet, tmp_path: Path) -> list[Node]:
-    made = [Node(fleet, tmp_path, name) for name in "abc"]
-    for one, other in ((0, 1), (1, 2)):
-        made[one].others[made[other].name] = made[other]
-        made[other].others[made[one].name] = made[one]
-    return made
+    created = [Node(fleet, tmp_path, name) for name in "abc"]
+    for item, other in ((0, 1), (1, 2)):
+        created[item].others[created[other].name] = created[other]
+        created[other].others[created[item].name] = created[item]
+    return created
 
 
-def told(task: SignedTask) -> bytes:
+def task_message(task: SignedTask) -> bytes:
     return json.encode({"epoch": task.epoch, "task": task}, order="sorted")
 
 
-async def test_a_task_travels_and_is_taken_up(fleet: Fleet, nodes: list[Node], tmp_path: Path) -> None:
+async def test_a_task_spreads_and_is_activated(fleet: Fleet, nodes: list[Node], tmp_path: Path) -> None:
     task = propose(tmp_path / "authority", fleet, {"learner": {"name": "clipd2p"}}, {})
     (nodes[0].state / "task").write_bytes(task.encoded)
     await nodes[0].part.reload()
     runs = [asyncio.ensure_future(node.part.run(node.stopping)) for node in nodes[1:]]
-    await nodes[0].part.run(nodes[0].stopping)  # takes it up, and ends to be assembled again
+    await nodes[0].part.run(nodes[0].stopping)  # the device activates the task, and ends in order to be reassembled
     nodes[0].part.epoch = 1
-    again = asyncio.ensure_future(nodes[0].part.run(nodes[0].stopping))
+    repeated = asyncio.ensure_future(nodes[0].part.run(nodes[0].stopping))
     async with asyncio.timeout(20):
         await asyncio.gather(runs[0])
         nodes[1].part.epoch = 1
@@ -95,32 +95,34 @@ async def test_a_task_travels_and_is_taken_up(fleet: Fleet, nodes: list[Node], t
         assert load_task(node.state, fleet.authority) == task
         node.stopping.set()
         node.part.retry_now()
-    await asyncio.gather(runs[0], again)
+    await asyncio.gather(runs[0], repeated)
 
 
-async def test_what_the_fleet_has_not_signed_is_refused_and_not_kept(nodes: list[Node], tmp_path: Path) -> None:
+async def test_unsigned_documents_are_refused_and_not_stored(nodes: list[Node], tmp_path: Path) -> None:
     stranger = create_fleet(tmp_path / "other", "street")
     forged = propose(tmp_path / "other", stranger, {"learner": {"name": "clipd2p"}}, {})
     with pytest.raises(MessageRefused, match="not signed by fleet"):
-        await nodes[0].part.receive("b", told(forged))
+        await nodes[0].part.receive("b", task_message(forged))
     assert nodes[0].part.newest_task is None
     assert not (nodes[0].state / "task").exists()
 
 
-async def test_an_older_task_is_answered_by_the_newer(fleet: Fleet, nodes: list[Node], tmp_path: Path) -> None:
+async def test_an_older_task_is_answered_with_the_newer(fleet: Fleet, nodes: list[Node], tmp_path: Path) -> None:
     first = propose(tmp_path / "authority", fleet, {"learner": {"name": "clipd2p"}}, {})
     second = propose(tmp_path / "authority", fleet, {"learner": {"name": "golf"}}, {})
     assert (first.epoch, second.epoch) == (1, 2)
-    await nodes[0].part.receive("b", told(second))
-    assert await nodes[0].part.receive("b", told(first)) == told(second)
+    await nodes[0].part.receive("b", task_message(second))
+    assert await nodes[0].part.receive("b", task_message(first)) == task_message(second)
     assert nodes[0].part.newest_task == second
 
 
-async def test_why_it_is_not_taken_up_is_said_and_the_present_task_goes_on(
+async def test_the_reason_for_not_activating_a_task_is_reported_and_the_current_task_continues(
     fleet: Fleet, nodes: list[Node], tmp_path: Path
 ) -> None:
     node = nodes[0]
-    await node.part.receive("b", told(propose(tmp_path / "authority", fleet, {"learner": {"name": "golf"}}, {})))
+    await node.part.receive(
+        "b", task_message(propose(tmp_path / "authority", fleet, {"learner": {"name": "golf"}}, {}))
+    )
     for why, words in (
         (TaskRefused("the owner has refused the task"), "the owner has refused the task"),
         (MemoryError(), "activation failed (MemoryError)"),
@@ -135,7 +137,7 @@ async def test_why_it_is_not_taken_up_is_said_and_the_present_task_goes_on(
 
 
 @pytest.mark.parametrize("depth", range(3, 1200, 7))
-async def test_nothing_that_is_nested_ends_a_device(nodes: list[Node], depth: int) -> None:
+async def test_nested_documents_do_not_end_a_device(nodes: list[Node], depth: int) -> None:
     deep = b"[" * depth + b"]" * depth
     raw = (
         b'{"epoch":1,"task":{"begins":0,"ends":null,"epoch":1,"fleet":"street","issued":0,"purpose":"","signature":"",'
@@ -149,16 +151,18 @@ async def test_nothing_that_is_nested_ends_a_device(nodes: list[Node], depth: in
     "raw",
     [b"", b"{}", b"[]", b"\xff", b'{"epoch":-1}', b'{"epoch":1,"task":null,"x":1}', b"x" * (2 * LARGEST_SIGNED)],
 )
-async def test_what_is_malformed_is_refused(nodes: list[Node], raw: bytes) -> None:
+async def test_malformed_documents_are_refused(nodes: list[Node], raw: bytes) -> None:
     with pytest.raises(MessageRefused):
         await nodes[0].part.receive("b", raw)
 
 
-async def test_a_damaged_file_is_said_and_peers_tell_it_again(fleet: Fleet, nodes: list[Node], tmp_path: Path) -> None:
+async def test_a_corrupt_file_is_reported_and_peers_send_the_task_again(
+    fleet: Fleet, nodes: list[Node], tmp_path: Path
+) -> None:
     (nodes[0].state / "task").write_bytes(b"half of one")
     with pytest.raises(IdentityError, match="not a task"):
         read_task(b"half of one", "it")
     task = propose(tmp_path / "authority", fleet, {"learner": {"name": "clipd2p"}}, {})
-    await nodes[0].part.receive("b", told(task))
+    await nodes[0].part.receive("b", task_message(task))
     assert nodes[0].part.newest_task == task
     assert FLEET_TASK == "fleet-task/1"

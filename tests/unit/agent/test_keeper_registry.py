@@ -1,4 +1,4 @@
-"""Ledger witnesses: named before any charge, notified of every charge, queried at every start."""
+"""Ledger witnesses: appointed before any charge, notified of every charge, queried at every start."""
 
 import asyncio
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ from sottovoce.identity import Identity, create_fleet, enrol
 from sottovoce.transport import Peer
 from sottovoce.vault import Budget, Keeper, Ledger
 
-from tests.support.heads import Past, at, head_gossip
+from tests.support.heads import Past, head_gossip, peer_at
 from tests.support.waiting import PATIENCE
 
 
@@ -26,7 +26,7 @@ def identities(tmp_path_factory: pytest.TempPathFactory) -> list[Identity]:
 
 
 class Fleet:
-    """A device and sixteen others, all of whom it knows; some may be away."""
+    """A device and sixteen others, all of which it knows; some may be away."""
 
     def __init__(self, identities: list[Identity], directory: Path) -> None:
         self.device, *self.others = identities
@@ -39,12 +39,12 @@ class Fleet:
             self.village[f"at-{number}"] = self._open(other, Past(), f"peer-{number}")
 
     def start(self, past: Past, needed: int = 1) -> LedgerHeadGossip:
-        made = self._open(self.device, past, f"device-{len(self.opened)}", needed=needed)
-        made.attach(None, self.peers, lambda node: node in self.gone)  # type: ignore[arg-type]
-        return made
+        gossip = self._open(self.device, past, f"device-{len(self.opened)}", needed=needed)
+        gossip.attach(None, self.peers, lambda node: node in self.gone)  # type: ignore[arg-type]
+        return gossip
 
     def peers(self) -> list[Peer]:
-        return [at(f"at-{number}", other) for number, other in enumerate(self.others)]
+        return [peer_at(f"at-{number}", other) for number, other in enumerate(self.others)]
 
     def leave(self, *nodes: str) -> None:
         for number, other in enumerate(self.others):
@@ -56,7 +56,7 @@ class Fleet:
         self.away.clear()
 
     async def live(self, device: LedgerHeadGossip, past: Past, charges: int) -> None:
-        """It charges and releases so often, as an agent does."""
+        """Charge and release this many times, as an agent does."""
         for _ in range(charges):
             assert await asyncio.wait_for(device.wait_for_permission(), PATIENCE)
             past.charges += 1
@@ -64,9 +64,9 @@ class Fleet:
             await device.inform()
 
     def _open(self, who: Identity, past: Past, book: str, needed: int = 1) -> LedgerHeadGossip:
-        made = head_gossip(self.village, who, past, self.directory / book, needed=needed)
-        self.opened.append(made)
-        return made
+        gossip = head_gossip(self.village, who, past, self.directory / book, needed=needed)
+        self.opened.append(gossip)
+        return gossip
 
 
 @pytest.fixture(autouse=True)
@@ -76,31 +76,31 @@ def _at_every_charge(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def fleet(identities: list[Identity], tmp_path: Path) -> Iterator[Fleet]:
-    made = Fleet(identities, tmp_path)
-    yield made
-    for one in made.opened:
-        one.close()
+    new_fleet = Fleet(identities, tmp_path)
+    yield new_fleet
+    for item in new_fleet.opened:
+        item.close()
 
 
 async def first(fleet: Fleet, device: LedgerHeadGossip) -> None:
-    """At a first start any peer's answer will do."""
+    """At the first start, any peer's answer suffices."""
     await device.send_head(fleet.peers()[0])
 
 
-async def test_keepers_are_named_before_the_first_charge_and_one_knows_each(fleet: Fleet) -> None:
+async def test_witnesses_are_appointed_before_the_first_charge_and_one_knows_each(fleet: Fleet) -> None:
     past = Past()
     device = fleet.start(past)
     await first(fleet, device)
     assert await device.wait_for_permission()
     assert len(past.named) == keeper_registry.KEEPERS
     await fleet.live(device, past, 20)
-    told = [device.detector.acknowledged_head(keeper.node) for keeper in past.named]
-    assert sum(head == device.head for head in told) >= keeper_registry.INFORMED_PER_CHARGE
-    assert min(head.charges for head in told if head) >= 20 - keeper_registry.KEEPERS, "all of them by turns"
+    reported = [device.detector.acknowledged_head(keeper.node) for keeper in past.named]
+    assert sum(head == device.head for head in reported) >= keeper_registry.INFORMED_PER_CHARGE
+    assert min(head.charges for head in reported if head) >= 20 - keeper_registry.KEEPERS, "all of them in turn"
 
 
 @pytest.mark.parametrize("charges", [8, 39])
-async def test_a_restored_copy_is_named_by_its_keepers_though_nobody_else_knows_it(fleet: Fleet, charges: int) -> None:
+async def test_witnesses_detect_a_restored_copy_although_no_other_peer_knows_it(fleet: Fleet, charges: int) -> None:
     past = Past()
     device = fleet.start(past)
     await first(fleet, device)
@@ -111,7 +111,7 @@ async def test_a_restored_copy_is_named_by_its_keepers_though_nobody_else_knows_
         await fleet.start(image).wait_for_permission()
 
 
-async def test_who_knows_nothing_is_no_witness_once_something_was_charged(fleet: Fleet) -> None:
+async def test_a_peer_without_the_head_is_no_witness_once_something_was_charged(fleet: Fleet) -> None:
     past = Past()
     device = fleet.start(past)
     await first(fleet, device)
@@ -134,32 +134,32 @@ async def test_who_knows_nothing_is_no_witness_once_something_was_charged(fleet:
         await asyncio.wait_for(waiting, PATIENCE)
 
 
-async def test_one_keeper_that_is_there_is_enough_for_a_device_that_was_not_restored(fleet: Fleet) -> None:
+async def test_one_present_witness_suffices_for_an_unrestored_device(fleet: Fleet) -> None:
     past = Past()
     device = fleet.start(past)
     await first(fleet, device)
     await fleet.live(device, past, 12)
     fleet.leave(*(keeper.node for keeper in past.named[1:]))
-    again = fleet.start(past)
-    assert await asyncio.wait_for(again.wait_for_permission(), PATIENCE)
-    await fleet.live(again, past, 3)
+    restarted = fleet.start(past)
+    assert await asyncio.wait_for(restarted.wait_for_permission(), PATIENCE)
+    await fleet.live(restarted, past, 3)
 
 
-async def test_keepers_that_left_are_replaced_and_the_new_ones_know(fleet: Fleet) -> None:
+async def test_departed_witnesses_are_replaced_and_the_new_ones_are_informed(fleet: Fleet) -> None:
     past = Past()
     device = fleet.start(past)
     await first(fleet, device)
     await fleet.live(device, past, 5)
-    left = {keeper.node for keeper in past.named[:2]}
-    fleet.gone |= left
-    fleet.leave(*left)
+    remaining = {keeper.node for keeper in past.named[:2]}
+    fleet.gone |= remaining
+    fleet.leave(*remaining)
     await fleet.live(device, past, 2)
-    assert not left & {keeper.node for keeper in past.named}
+    assert not remaining & {keeper.node for keeper in past.named}
     assert len(past.named) == keeper_registry.KEEPERS
     assert all(device.detector.acknowledged_head(keeper.node) for keeper in past.named[-2:])
 
 
-async def test_a_keeper_that_is_away_for_days_makes_room(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_witness_that_is_away_for_days_is_replaced(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
     past = Past()
     device = fleet.start(past)
     await first(fleet, device)
@@ -168,7 +168,7 @@ async def test_a_keeper_that_is_away_for_days_makes_room(fleet: Fleet, monkeypat
     fleet.leave(silent)
     monkeypatch.setattr(keeper_registry, "AWAY_SECONDS", 0.0)
     await device.keeper_registry.appoint(device.is_due)
-    assert silent in {keeper.node for keeper in past.named}, "nobody has tried to reach it"
+    assert silent in {keeper.node for keeper in past.named}, "no attempt to reach it was made"
     past.charges += 1
     await device.advance(past.tip())
     await device.keeper_registry.inform_keepers(device.is_due, keeper_registry.KEEPERS)
@@ -177,15 +177,15 @@ async def test_a_keeper_that_is_away_for_days_makes_room(fleet: Fleet, monkeypat
     assert len(past.named) == keeper_registry.KEEPERS
 
 
-async def test_what_a_peer_was_told_since_the_start_is_no_witness(fleet: Fleet) -> None:
-    """It says back our own word."""
+async def test_a_head_sent_since_the_start_is_no_evidence(fleet: Fleet) -> None:
+    """The peer only repeats the device's own message."""
     device = fleet.start(Past(8))
     for _ in range(3):
         await device.send_head(fleet.peers()[0])
     assert not device.detector.may_release
 
 
-async def test_a_small_fleet_has_as_many_keepers_as_there_are(fleet: Fleet) -> None:
+async def test_a_small_fleet_has_as_many_witnesses_as_devices(fleet: Fleet) -> None:
     past = Past()
     device = fleet.start(past)
     device.attach(None, lambda: fleet.peers()[:1], lambda node: False)  # type: ignore[arg-type]
@@ -195,7 +195,7 @@ async def test_a_small_fleet_has_as_many_keepers_as_there_are(fleet: Fleet) -> N
     assert await asyncio.wait_for(fleet.start(past).wait_for_permission(), PATIENCE)
 
 
-def test_keepers_are_in_the_ledger_and_outlive_it_being_closed(tmp_path: Path) -> None:
+def test_witnesses_are_in_the_ledger_and_survive_closing_it(tmp_path: Path) -> None:
     budget = Budget(2.0, 1e-5, "record", "add-remove")
     Ledger.create(tmp_path / "ledger.db", "meter-17", budget)
     ledger = Ledger.open(tmp_path / "ledger.db", "meter-17", budget)
@@ -203,7 +203,7 @@ def test_keepers_are_in_the_ledger_and_outlive_it_being_closed(tmp_path: Path) -
     for names in (("a", "b"), ("b", "c")):
         ledger.keepers.appoint(tuple(Keeper(name, (f"{name}:1", "mqtt:home")) for name in names))
     ledger.close()
-    found = Ledger.read(tmp_path / "ledger.db")
-    assert [keeper.node for keeper in found.keepers.newest()] == ["b", "c"]
-    assert found.keepers.newest()[0].endpoints == ("b:1", "mqtt:home")
-    found.close()
+    reopened = Ledger.read(tmp_path / "ledger.db")
+    assert [keeper.node for keeper in reopened.keepers.newest()] == ["b", "c"]
+    assert reopened.keepers.newest()[0].endpoints == ("b:1", "mqtt:home")
+    reopened.close()

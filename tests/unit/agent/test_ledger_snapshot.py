@@ -1,4 +1,4 @@
-"""Ledger read from outside, whatever its agent does, or did when it was killed."""
+"""Ledger read from outside, whatever its agent is doing, or was doing when it was killed."""
 
 import shutil
 from pathlib import Path
@@ -17,23 +17,23 @@ def _files(directory: Path) -> dict[str, bytes]:
     return {file.name: file.read_bytes() for file in directory.iterdir()}
 
 
-def test_what_is_in_the_log_only_is_seen_and_nothing_is_left_behind(tmp_path: Path) -> None:
+def test_content_that_is_only_in_the_log_is_read_and_nothing_is_left_behind(tmp_path: Path) -> None:
     path, killed = tmp_path / "ledger.db", tmp_path / "killed"
     killed.mkdir()
     Ledger.create(path, "a" * 32, _BUDGET)
     working = Ledger.open(path, "a" * 32, _BUDGET)
     try:
         assert working.charge(b"q", _EVENT)
-        with snapshot(path) as (ledger, place):
-            assert (ledger.spending().charges, place) == (1, path)
+        with snapshot(path) as (ledger, location):
+            assert (ledger.spending().charges, location) == (1, path)
         for name in ("ledger.db", "ledger.db-wal"):  # as after a power cut, which leaves no index
             shutil.copy(tmp_path / name, killed / name)
     finally:
         working.close()
     before = _files(killed)
-    with snapshot(killed / "ledger.db") as (ledger, place):
+    with snapshot(killed / "ledger.db") as (ledger, location):
         assert ledger.spending().charges == 1
-    assert not place.exists()
+    assert not location.exists()
     assert _files(killed) == before
 
 

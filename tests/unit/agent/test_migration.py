@@ -1,4 +1,4 @@
-"""Device that moved: it continues only in its new place, whenever power fails on the way."""
+"""Moved device: it continues only in its new location, whenever power fails on the way."""
 
 import os
 import signal
@@ -20,20 +20,20 @@ OWNER = "meter-17"
 
 @pytest.fixture
 def state(tmp_path: Path) -> Path:
-    made = tmp_path / "state"
-    (made / "identity").mkdir(parents=True)
-    (made / "identity" / "device.key").write_text("secret")
-    (made / "agent.sock").write_text("")
-    Ledger.create(made / "ledger.db", OWNER, BUDGET)
-    ledger = Ledger.open(made / "ledger.db", OWNER, BUDGET)
+    created = tmp_path / "state"
+    (created / "identity").mkdir(parents=True)
+    (created / "identity" / "device.key").write_text("secret")
+    (created / "agent.sock").write_text("")
+    Ledger.create(created / "ledger.db", OWNER, BUDGET)
+    ledger = Ledger.open(created / "ledger.db", OWNER, BUDGET)
     ledger.charge(b"1" * 32, EVENT)
     ledger.keepers.appoint((Keeper("a", ("a:1",)),))
     ledger.close()
-    return made
+    return created
 
 
 def usable(path: Path) -> bool:
-    """Whether a device could charge here."""
+    """Check whether a device could charge in this location."""
     try:
         Ledger.open(path, OWNER, BUDGET).close()
     except LedgerError:
@@ -41,7 +41,7 @@ def usable(path: Path) -> bool:
     return True
 
 
-def test_it_goes_on_there_and_has_ended_here(state: Path, tmp_path: Path) -> None:
+def test_a_moved_device_continues_there_and_has_ended_here(state: Path, tmp_path: Path) -> None:
     before = Ledger.read(state / "ledger.db")
     spent, key = before.spending(), before.numbers.key
     before.close()
@@ -62,7 +62,7 @@ def test_it_goes_on_there_and_has_ended_here(state: Path, tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("step", ["_copy", "_begin_new_ledger", "rename 1", "rename 2", "after end"])
 def test_power_may_fail_at_any_step(state: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str) -> None:
-    """Never are both usable; and the same command continues."""
+    """The locations are never both usable, and repeating the command continues the move."""
     target, calls = tmp_path / "new", []
 
     def fails(*_: object) -> None:
@@ -88,7 +88,7 @@ def test_power_may_fail_at_any_step(state: Path, tmp_path: Path, monkeypatch: py
     assert not usable(state / "ledger.db")
 
 
-def test_it_moves_once(state: Path, tmp_path: Path) -> None:
+def test_a_device_moves_once(state: Path, tmp_path: Path) -> None:
     move(state, tmp_path / "new")
     for again in ("new", "other"):
         with pytest.raises(LedgerError, match=r"already been moved to .*new"):
@@ -96,7 +96,7 @@ def test_it_moves_once(state: Path, tmp_path: Path) -> None:
     assert move(tmp_path / "new", tmp_path / "third") == tmp_path / "third" / "ledger.db"
 
 
-def test_a_device_at_work_is_not_moved(state: Path, tmp_path: Path) -> None:
+def test_a_running_device_is_not_moved(state: Path, tmp_path: Path) -> None:
     ledger = Ledger.open(state / "ledger.db", OWNER, BUDGET)
     with pytest.raises(LedgerError, match="another agent is using this ledger"):
         move(state, tmp_path / "new")
@@ -111,7 +111,7 @@ def test_nothing_is_overwritten(state: Path, tmp_path: Path) -> None:
     assert usable(state / "ledger.db")
 
 
-def test_a_disk_that_is_full_leaves_the_device_where_it_was(
+def test_a_full_disk_leaves_the_device_in_its_old_location(
     state: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(*_: object) -> None:
@@ -123,7 +123,7 @@ def test_a_disk_that_is_full_leaves_the_device_where_it_was(
     assert usable(state / "ledger.db")
 
 
-def test_logs_of_a_device_that_was_killed_move_with_their_databases(state: Path, tmp_path: Path) -> None:
+def test_a_killed_device_s_logs_move_with_their_databases(state: Path, tmp_path: Path) -> None:
     child = os.fork()
     if child == 0:
         store = sqlite3.connect(state / "state.db", isolation_level=None)
@@ -139,13 +139,13 @@ def test_logs_of_a_device_that_was_killed_move_with_their_databases(state: Path,
 
 
 @pytest.mark.parametrize("inside", ["sub", "..", "."])
-def test_a_place_in_the_old_one_is_none(state: Path, inside: str) -> None:
+def test_a_location_inside_the_old_one_is_refused(state: Path, inside: str) -> None:
     with pytest.raises(LedgerError, match="neither directory may contain the other"):
         move(state, state / inside)
     assert usable(state / "ledger.db")
 
 
-def test_what_is_not_ours_is_left_alone(state: Path, tmp_path: Path) -> None:
+def test_unrelated_files_are_left_alone(state: Path, tmp_path: Path) -> None:
     (tmp_path / "new.new").mkdir()
     (tmp_path / "new.new" / "precious").write_text("kept")
     with pytest.raises(LedgerError, match="does not belong to this device"):

@@ -1,4 +1,4 @@
-"""Task of a configuration: it contains what devices must share, and not what is a device's own."""
+"""Task of a configuration: it contains what devices must share, and no device's own settings."""
 
 import contextlib
 from pathlib import Path
@@ -48,19 +48,19 @@ def config(*changes: tuple[str, str, Any]) -> AgentConfig:
 
 
 @pytest.mark.parametrize("change", ALIKE, ids=str)
-def test_what_a_fleet_agrees_on_is_told_apart_and_named(change: tuple[str, str, Any]) -> None:
+def test_shared_settings_are_distinguished_and_named(change: tuple[str, str, Any]) -> None:
     own, other = task_of(config()), task_of(config(change))
     assert own.digest != other.digest
-    assert any(said.startswith(f"{change[0]}.{change[1]} ") for said in own.differences(other))
+    assert any(difference.startswith(f"{change[0]}.{change[1]} ") for difference in own.differences(other))
 
 
 @pytest.mark.parametrize("change", OWN, ids=str)
-def test_what_a_device_chooses_for_itself_is_not_in_it(change: tuple[str, str, Any]) -> None:
+def test_a_device_s_own_settings_are_not_in_the_task(change: tuple[str, str, Any]) -> None:
     assert task_of(config(change)).digest == task_of(config()).digest
 
 
 @pytest.mark.parametrize("records", [60.0, 300.0, 6000.0])
-def test_the_default_number_of_steps_is_in_it_as_a_number(records: float) -> None:
+def test_the_default_number_of_steps_is_in_the_task_as_a_number(records: float) -> None:
     many = ("data", "expected_records", records)
     steps = planned_steps(config(many))
     assert steps == {60.0: 48, 300.0: 72, 6000.0: 144}[records]
@@ -68,7 +68,7 @@ def test_the_default_number_of_steps_is_in_it_as_a_number(records: float) -> Non
     assert planned_steps(config(("learner", "name", "golf"))) is None
 
 
-def test_below_a_ceiling_steps_are_a_device_s_own() -> None:
+def test_below_a_ceiling_steps_are_a_device_s_own_setting() -> None:
     most = ("task", "steps", 100)
     few, many = task_of(config(most, ("learner", "steps", 5))), task_of(config(most, ("learner", "steps", 100)))
     assert few.digest == many.digest
@@ -81,7 +81,7 @@ def test_below_a_ceiling_steps_are_a_device_s_own() -> None:
             config(most, ("learner", "name", name))
 
 
-def test_what_is_said_and_what_is_left_to_the_default_is_the_same() -> None:
+def test_explicit_defaults_and_omitted_keys_are_equal() -> None:
     said = (
         ("data", "transform", "squash(1), centre,unit,bias(0.3)"),
         ("learner", "model", "softmax"),
@@ -91,7 +91,7 @@ def test_what_is_said_and_what_is_left_to_the_default_is_the_same() -> None:
     assert task_of(config(*said)).digest == task_of(config()).digest
 
 
-def test_names_are_of_all_or_of_none() -> None:
+def test_names_cover_all_columns_or_none() -> None:
     with pytest.raises(ConfigError, match=r"data.columns: lists 2 names instead of 4"):
         config(("data", "columns", ["a", "b"]))
     with pytest.raises(ConfigError, match=r"data.labels: lists 4 names instead of 3"):
@@ -99,7 +99,7 @@ def test_names_are_of_all_or_of_none() -> None:
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)
-def test_every_algorithm_has_a_document_that_is_read_as_it_was_written(name: str) -> None:
+def test_every_algorithm_s_document_is_read_as_it_was_written(name: str) -> None:
     data = {"learner": {"name": name}}
     if name == "average":
         data["privacy"] = {"unit": "device"}
@@ -108,35 +108,35 @@ def test_every_algorithm_has_a_document_that_is_read_as_it_was_written(name: str
     assert len(task.canonical) < LARGEST
 
 
-def test_bounds_of_the_source_count_as_those_of_the_configuration_do(tmp_path: Path) -> None:
+def test_the_source_s_bounds_count_like_the_configuration_s(tmp_path: Path) -> None:
     bounds = np.stack([np.zeros(4), np.full(4, 10.0)])
     np.savez(tmp_path / "a.npz", X=np.zeros((3, 4)), y=np.zeros(3, dtype=int), classes=np.array(3), bounds=bounds)
     source = ("data", "source", f"npz:{tmp_path / 'a.npz'}")
     assert task_of(config(source, ("data", "bounds", None))).digest == task_of(config()).digest
 
 
-def test_what_differs_is_what_is_shown() -> None:
+def test_exactly_the_differences_are_shown() -> None:
     names: list[Any] = [f"column number {number}" for number in range(20)]
     other = [*names[:15], names[16], names[15], *names[17:]]
-    (said,) = Task({"data.columns": names}).differences(Task({"data.columns": other}))
-    assert "number 16" in said.partition(" where ")[0]
-    assert "number 15" in said.partition(" where ")[2]
+    (difference,) = Task({"data.columns": names}).differences(Task({"data.columns": other}))
+    assert "number 16" in difference.partition(" where ")[0]
+    assert "number 15" in difference.partition(" where ")[2]
     many = Task({f"key {number}": 1 for number in range(100)}).differences(Task({}))
     assert (len(many), many[-1]) == (11, "and 90 more")
 
 
-def test_graphs_are_told_apart_by_what_they_are_and_not_by_where_they_lie(tmp_path: Path) -> None:
-    places = [tmp_path / f"{name}.onnx" for name in ("one", "same", "other")]
-    for place, flaw in zip(places, ("", "", "changed"), strict=True):
-        place.write_bytes(b"\x08\x09" + flaw.encode())
+def test_graphs_are_distinguished_by_content_and_not_by_path(tmp_path: Path) -> None:
+    paths = [tmp_path / f"{name}.onnx" for name in ("one", "same", "other")]
+    for index, flaw in zip(paths, ("", "", "changed"), strict=True):
+        index.write_bytes(b"\x08\x09" + flaw.encode())
     one, same, other = (
-        task_of(config(("learner", "model", str(place)), ("data", "transform", "none"))) for place in places
+        task_of(config(("learner", "model", str(index)), ("data", "transform", "none"))) for index in paths
     )
     assert one.digest == same.digest
-    assert [said.split()[0] for said in one.differences(other)] == ["learner.model"]
+    assert [difference.split()[0] for difference in one.differences(other)] == ["learner.model"]
 
 
-def test_a_long_value_is_told_by_its_digest() -> None:
+def test_a_long_value_is_represented_by_its_digest() -> None:
     names = [f"column number {number}, kWh" for number in range(5000)]
     data = {**BASE["data"], "features": 5000, "columns": names}
     own, other = (
@@ -158,25 +158,25 @@ DOCUMENTS = st.dictionaries(st.text(min_size=1), VALUES | st.lists(st.floats(0, 
 
 
 @given(settings=DOCUMENTS, key=st.text(min_size=1), value=VALUES)
-def test_any_single_difference_is_told_apart_and_shown_on_one_line(
+def test_any_single_difference_is_detected_and_shown_on_one_line(
     settings: dict[str, Any], key: str, value: Any
 ) -> None:
     own, other = Task(settings), Task({**settings, key: value})
     same = own.canonical == other.canonical
     assert same == (own.digest == other.digest)
-    found = read(own.canonical).differences(read(other.canonical))
-    assert len(found) == (0 if same else 1)
-    assert all(said.isprintable() and len(said) < 400 for said in found)
+    result = read(own.canonical).differences(read(other.canonical))
+    assert len(result) == (0 if same else 1)
+    assert all(said.isprintable() and len(said) < 400 for said in result)
 
 
 @given(raw=st.binary(max_size=200))
-def test_no_bytes_of_a_peer_do_more_than_be_refused(raw: bytes) -> None:
+def test_arbitrary_bytes_from_a_peer_are_only_refused(raw: bytes) -> None:
     with contextlib.suppress(ValueError):
         assert read(raw).canonical == raw
 
 
-def test_a_vault_of_its_own_tells_the_ranges_that_its_file_declares() -> None:
+def test_a_separate_vault_reports_the_ranges_that_its_file_declares() -> None:
     own = config(("data", "bounds", None))
-    assert task_of(own).settings["data.bounds"] == "unknown", "there is no such file here"
+    assert task_of(own).settings["data.bounds"] == "unknown", "the file does not exist here"
     assert task_of(own, declared_ranges(config())).digest == task_of(config()).digest
     assert task_of(own, "none").digest != task_of(own).digest

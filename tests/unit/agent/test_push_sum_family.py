@@ -1,4 +1,4 @@
-"""Push-sum's learners from a configuration: the meaning of each name, with fidelity `sound` and `paper`."""
+"""Push-sum's learners from a configuration: each name's meaning, with fidelity `sound` and `paper`."""
 
 import math
 from typing import Any
@@ -42,7 +42,7 @@ def config(name: str, epsilon: float = 2.0, unit: str = "record", **learner: Any
         ("adad2p", {"clipping": "constant", "clip": 0.2}, None, 0.2),
     ],
 )
-def test_what_each_name_means_by_default(name: str, learner: dict[str, Any], rule: str | None, clip: float) -> None:
+def test_each_name_s_default_meaning(name: str, learner: dict[str, Any], rule: str | None, clip: float) -> None:
     terms = family_of(config(name, **learner)).terms
     if rule is None:
         assert isinstance(terms, GradientTerms)
@@ -53,8 +53,8 @@ def test_what_each_name_means_by_default(name: str, learner: dict[str, Any], rul
 
 
 @pytest.mark.parametrize("batch, expected", [(60, 60), (1000, 180)])
-def test_a_random_batch_is_what_a_step_is_divided_by(batch: int, expected: int) -> None:
-    """A batch larger than a device's records is all of them."""
+def test_a_step_is_divided_by_the_random_batch_s_size(batch: int, expected: int) -> None:
+    """A batch larger than a device's records contains all of them."""
     chosen = config("clipd2p", sampling="poisson", batch=batch)
     terms = family_of(chosen).terms
     assert isinstance(terms, GradientTerms)
@@ -63,7 +63,7 @@ def test_a_random_batch_is_what_a_step_is_divided_by(batch: int, expected: int) 
 
 
 @pytest.mark.parametrize("name, clip", [("clipd2p", 0.5), ("constd2p", 0.5), ("adad2p", 1.0)])
-def test_contributions_shorten_their_steps_by_gradients(name: str, clip: float) -> None:
+def test_contributions_shorten_their_steps_while_gradients_oscillate(name: str, clip: float) -> None:
     rule = schedule_of(config(name), SIZE).damping
     assert rule is not None
     assert rule.longest == 180.0 * clip
@@ -85,14 +85,14 @@ def test_contributions_shorten_their_steps_by_gradients(name: str, clip: float) 
     ],
     ids=["pairwise", "push-sum", "configured", "poisson", "device", "noiseless"],
 )
-def test_other_steps_are_fixed(fixed: AgentConfig) -> None:
+def test_other_learners_steps_are_fixed(fixed: AgentConfig) -> None:
     assert schedule_of(fixed, SIZE).damping is None
 
 
-def test_the_step_size_follows_the_noise_of_the_budget() -> None:
-    """Half the noise allows twice the step, up to a limit; who says a step size gets it."""
+def test_the_step_size_follows_the_budget_s_noise() -> None:
+    """Half the noise allows twice the step, up to a limit; a configured step size takes precedence."""
     small, large = (schedule_of(config("clipd2p", epsilon), SIZE).step_size for epsilon in (0.5, 1.0))
-    assert large / small == pytest.approx(0.268051 / 0.142193, rel=1e-2), "as μ of the two budgets"
+    assert large / small == pytest.approx(0.268051 / 0.142193, rel=1e-2), "like the two budgets' μ"
     assert small * 0.5 == pytest.approx(3.1, rel=0.05), "γC"
     pairs = schedule_of(config("clipd2p", 0.5, mixing="pairwise"), SIZE)
     assert pairs.step_size == pytest.approx(small * 120 / 150)
@@ -109,14 +109,14 @@ def test_the_step_size_follows_the_noise_of_the_budget() -> None:
     assert schedule_of(config("clipd2p", 0.5, unit="device"), SIZE).step_size == 20.0
 
 
-def test_models_with_a_start_of_their_own_begin_there_on_every_device() -> None:
+def test_models_with_their_own_start_begin_there_on_every_device() -> None:
     family = family_of(config("clipd2p", model="mlp", hidden=4, mixing="pairwise"))
     first, second = (family.learner(name, None, ())[0].fresh() for name in "ab")  # type: ignore[arg-type]
     assert first.numerator.any()
     assert first.numerator.tolist() == second.numerator.tolist()
 
 
-def test_no_more_contributions_are_held_than_a_small_device_has_memory_for() -> None:
+def test_the_number_of_stored_contributions_fits_a_small_device_s_memory() -> None:
     wide: dict[str, Any] = {"model": "mlp", "hidden": 4096, "mixing": "contributions"}
     size = family_of(config("clipd2p", **{**wide, "mixing": "push-sum"})).model.size
     most = 2**22 // size - 1
@@ -128,13 +128,13 @@ def test_no_more_contributions_are_held_than_a_small_device_has_memory_for() -> 
 
 
 @pytest.mark.parametrize("sigma, epsilon", [(0.5, 31.5), (1.0, 2.48), (2.0, 0.126)])
-def test_true_epsilon_of_clipd2p(sigma: float, epsilon: float) -> None:
-    """ALGORITHMS §4b.6, at J = 2,500 and K = 3,500; ours is rounded up, by a few parts in a hundred at most."""
+def test_clipd2p_s_true_epsilon(sigma: float, epsilon: float) -> None:
+    """ALGORITHMS §4b.6, at J = 2,500 and K = 3,500; our value is rounded up, by at most a few percent."""
     assert epsilon <= true_epsilon(sigma, 3500, 2500, 1e-5) <= 1.03 * epsilon
 
 
 @pytest.mark.parametrize("name", ["adad2p", "constd2p", "clipd2p"])
-def test_to_the_letter_one_random_record_a_step(name: str) -> None:
+def test_paper_fidelity_draws_one_random_record_per_step(name: str) -> None:
     bound: dict[str, Any] = {"gradient_bound": 3.5} if name == "constd2p" else {}
     chosen = config(name, fidelity="paper", sigma=0.05, clip=2.0, **bound)
     terms, schedule = family_of(chosen).terms, schedule_of(chosen, SIZE)
@@ -148,7 +148,7 @@ def test_to_the_letter_one_random_record_a_step(name: str) -> None:
     assert chosen.neighbouring == "replace-one"
 
 
-def test_without_a_sigma_the_papers_formula_says_one() -> None:
+def test_without_sigma_the_paper_s_formula_applies() -> None:
     chosen = config("clipd2p", 2.0, fidelity="paper", steps=400)
     assert published_sigma(chosen) == pytest.approx(math.sqrt(400 * math.log(1e5)) / (180 * 2.0))
     claim = family_of(chosen).terms.claim  # type: ignore[attr-defined]
@@ -157,7 +157,7 @@ def test_without_a_sigma_the_papers_formula_says_one() -> None:
     assert published_sigma(config("clipd2p", math.inf, fidelity="paper")) == 0.0
 
 
-def test_a_bound_that_nobody_declared_is_asked_for() -> None:
+def test_an_undeclared_bound_is_requested() -> None:
     with pytest.raises(ConfigError, match=r"learner\.gradient_bound"):
         family_of(config("constd2p", fidelity="paper"))
     assert isinstance(family_of(config("constd2p", math.inf, fidelity="paper")).terms, PublishedTerms)
@@ -168,7 +168,7 @@ def test_a_bound_that_nobody_declared_is_asked_for() -> None:
     [("record", math.inf, 12_000, 4.0), ("window", math.inf, 12_000, 4.0), ("window", 2.0, 12_000, 4.0),
      ("window", 2.0, 100, 1.0448), ("record", 2.0, 100, 1.0448)],
 )  # fmt: skip
-def test_a_regression_takes_small_steps_and_smaller_ones_where_noise_would_carry_it_away(
+def test_a_regression_takes_small_steps_and_smaller_ones_under_strong_noise(
     unit: str, epsilon: float, held: float, expected: float
 ) -> None:
     data = {"source": "npz:x", "features": 10, "classes": 1, "expected_records": held, "transform": "none"}
@@ -181,7 +181,7 @@ def test_a_regression_takes_small_steps_and_smaller_ones_where_noise_would_carry
     assert schedule_of(config_from_tables(tables, "test"), 9).step_size == pytest.approx(expected, rel=1e-4)
 
 
-def test_contributions_are_rounded_sixteen_times_as_finely_as_the_noise_of_a_step() -> None:
+def test_contributions_are_rounded_sixteen_times_as_finely_as_a_step_s_noise() -> None:
     chosen = schedule_of(config("clipd2p"), SIZE)
     noise = chosen.step_size / 180 * 0.5 * math.sqrt(48) / gaussian_mu(2.0, 1e-5)
     assert noise / 32 < 2.0**-chosen.share_bits <= noise / 16
@@ -225,7 +225,7 @@ def test_devices_with_many_records_take_more_steps() -> None:
     assert terms.releases == 110, "the budget is divided among the same number of steps"
 
 
-def test_the_default_number_of_steps_is_the_same_for_all_devices_of_a_fleet() -> None:
+def test_the_default_number_of_steps_is_equal_on_all_devices_in_a_fleet() -> None:
     assert {steps_of(with_records(3000, epsilon=epsilon)) for epsilon in (0.1, 2.0, 50.0, math.inf)} == {110}
     assert max_steps(with_records(3000)) == 110
     limited = with_records(3000, task={"steps": 60})
@@ -236,6 +236,6 @@ def test_the_default_number_of_steps_is_the_same_for_all_devices_of_a_fleet() ->
     "learner",
     [{"mixing": "pairwise"}, {"mixing": "push-sum"}, {"step_size": 5.0}, {"sampling": "poisson"}, {"model": "mlp"}],
 )
-def test_other_steps_follow_no_such_rule(learner: dict[str, Any]) -> None:
+def test_the_rule_applies_to_no_other_steps(learner: dict[str, Any]) -> None:
     assert steps_of(with_records(100_000, **learner)) == 48
     assert steps_of(with_records(100_000, steps=7, **learner)) == 7

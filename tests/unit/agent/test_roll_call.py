@@ -19,7 +19,7 @@ Said = bytes | Exception | None
 
 
 class Carrier:
-    """Peers that say what the test has them say; None: nothing, ever."""
+    """Peers that give prescribed answers; None: never an answer."""
 
     def __init__(self, said: dict[str, Said]) -> None:
         self.said = said
@@ -27,13 +27,13 @@ class Carrier:
 
     async def deliver(self, peer: Peer, raw: bytes, timeout: float) -> bytes:  # noqa: ASYNC109 - as a transport has it
         self.asked.append((peer.id, raw))
-        found = self.said[peer.id]
-        if found is None:
+        result = self.said[peer.id]
+        if result is None:
             await asyncio.Event().wait()
-        if isinstance(found, Exception):
-            raise found
-        assert found is not None
-        return found
+        if isinstance(result, Exception):
+            raise result
+        assert result is not None
+        return result
 
 
 def part(said: dict[str, Said] | None = None, epoch: int = 0, *, behind: bool = False) -> RollCall:
@@ -42,9 +42,9 @@ def part(said: dict[str, Said] | None = None, epoch: int = 0, *, behind: bool = 
         fleet_tasks=SimpleNamespace(epoch=epoch, is_behind=behind), own_task=SimpleNamespace(digest=DIGEST)
     )
     messenger = Messenger(lambda node, kind, payload: kind.encode() + payload, carrier, 1.0, Counters(), Waits())
-    made = RollCall(messenger, tasks)
-    made.attach({}, lambda node: Peer(node, "192.0.2.1:7400", node) if node in carrier.said else None)
-    return made
+    roll_call = RollCall(messenger, tasks)
+    roll_call.attach({}, lambda node: Peer(node, "192.0.2.1:7400", node) if node in carrier.said else None)
+    return roll_call
 
 
 def links(*failures: int) -> Any:
@@ -61,19 +61,19 @@ def links(*failures: int) -> Any:
         ((2,), True, "apart"),
     ],
 )
-def test_a_device_says_how_it_is(failures: tuple[int, ...], *, behind: bool, health: str) -> None:
-    made = part(epoch=3, behind=behind)
-    made.attach(links(*failures), lambda _: None)
-    assert json.decode(made.answer(), type=Condition) == Condition(sottovoce.__version__, 3, health, TASK)
+def test_a_device_reports_its_health(failures: tuple[int, ...], *, behind: bool, health: str) -> None:
+    roll_call = part(epoch=3, behind=behind)
+    roll_call.attach(links(*failures), lambda _: None)
+    assert json.decode(roll_call.answer(), type=Condition) == Condition(sottovoce.__version__, 3, health, TASK)
 
 
-async def test_who_says_nothing_or_no_sense_is_not_seen_and_keeps_nobody_else_back(
+async def test_silent_or_invalid_peers_are_not_listed_and_delay_no_other(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("sottovoce.agent.roll_call._EACH_SECONDS", 0.05)
     well = json.encode(Condition("0.1.0", 2, "well", TASK))
     later = json.encode({"release": "9.9", "epoch": 2, "health": "drowsy", "mood": "blue", "task": TASK})
-    said: dict[str, Said] = {
+    answers: dict[str, Said] = {
         "well": well,
         "later": later,
         "silent": None,
@@ -85,25 +85,25 @@ async def test_who_says_nothing_or_no_sense_is_not_seen_and_keeps_nobody_else_ba
         "long": b" " * 2000 + well,
         "wordy": json.encode(Condition("x" * 100, 0, "well", TASK)),
     }
-    made = part(said)
-    found = await made.collect_conditions([*said, "nowhere"])
-    assert found == {"well": Condition("0.1.0", 2, "well", TASK), "later": Condition("9.9", 2, "drowsy", TASK)}
-    carrier: Any = made._messenger.transport
-    assert sorted(node for node, _ in carrier.asked) == sorted(said)
+    roll_call = part(answers)
+    result = await roll_call.collect_conditions([*answers, "nowhere"])
+    assert result == {"well": Condition("0.1.0", 2, "well", TASK), "later": Condition("9.9", 2, "drowsy", TASK)}
+    carrier: Any = roll_call._messenger.transport
+    assert sorted(node for node, _ in carrier.asked) == sorted(answers)
     assert all(raw == ROLL_CALL.encode() for _, raw in carrier.asked)
-    assert made._messenger.waits.as_document() == []
+    assert roll_call._messenger.waits.as_document() == []
 
 
-async def test_a_large_fleet_that_is_gone_is_given_up_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_large_absent_fleet_is_given_up_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sottovoce.agent.roll_call._TOTAL_SECONDS", 0.1)
     monkeypatch.setattr("sottovoce.agent.roll_call._EACH_SECONDS", 600.0)
-    said: dict[str, Said] = dict.fromkeys(map(str, range(300)))
-    made = part(said)
-    assert await made.collect_conditions(said) == {}
-    carrier: Any = made._messenger.transport
-    assert len(carrier.asked) == 64, "so many at once, and no more"
+    answers: dict[str, Said] = dict.fromkeys(map(str, range(300)))
+    roll_call = part(answers)
+    assert await roll_call.collect_conditions(answers) == {}
+    carrier: Any = roll_call._messenger.transport
+    assert len(carrier.asked) == 64, "at most this many at once"
 
 
-async def test_a_defect_is_not_taken_for_silence() -> None:
+async def test_a_defect_is_not_mistaken_for_silence() -> None:
     with pytest.raises(ZeroDivisionError):
         await part({"a": ZeroDivisionError()}).collect_conditions(["a"])

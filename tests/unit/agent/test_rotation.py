@@ -1,4 +1,4 @@
-"""Change of a fleet's key: devices notify one another, and signatures of the previous key no longer count."""
+"""Change of a fleet's key: devices notify one another, and the previous key's signatures no longer count."""
 
 import asyncio
 import shutil
@@ -43,11 +43,11 @@ class Street:
             node.meet(*(other for other in self.nodes if other is not node))
 
     def listed(self) -> RevocationList:
-        """What the fleet has signed last."""
+        """Return the fleet's newest signed list."""
         return decode_list((self.authority / NAME).read_bytes())
 
     async def gossip(self, first: Node, revoked: RevocationList) -> None:
-        """One device is given a list, and tells; so do those that hear of it."""
+        """Give one device a list, which it and its recipients pass on."""
         store_revocation_list(first.state, revoked, first.trust.identity.authority)
         await first.revocations.reload()
         for _ in range(3):
@@ -69,7 +69,7 @@ def certificate(identity: Identity) -> bytes:
     return identity.tls_cert_pem
 
 
-def test_twelve_devices_learn_of_a_new_key_a_third_of_them_when_they_are_back(street: Street) -> None:
+def test_twelve_devices_learn_of_a_new_key_a_third_of_them_when_they_return(street: Street) -> None:
     off = street.nodes[:4]
     for node in off:
         node.down = True
@@ -78,7 +78,7 @@ def test_twelve_devices_learn_of_a_new_key_a_third_of_them_when_they_are_back(st
     assert [street.knows(node, fleet) for node in street.nodes] == [False] * 4 + [True] * 8
     for node in off:
         node.down = False
-        for other in street.nodes:  # both still go by certificates of the key before
+        for other in street.nodes:  # both still use certificates signed with the previous key
             verify_peer_certificate(certificate(other.identity), node.trust.identity)
             verify_peer_certificate(certificate(node.identity), other.trust.identity)
     asyncio.run(street.gossip(street.nodes[5], street.listed()))
@@ -87,7 +87,7 @@ def test_twelve_devices_learn_of_a_new_key_a_third_of_them_when_they_are_back(st
         assert load(node.state / IDENTITY).retired is not None, "and after a restart"
 
 
-def test_the_word_of_the_key_before_counts_no_more(street: Street) -> None:
+def test_the_previous_key_s_signatures_no_longer_count(street: Street) -> None:
     before, node = street.fleet, street.nodes[0]
     propose(street.authority, before, TABLES, {})
     fleet = rotate(street.authority, MONTH)
@@ -99,16 +99,16 @@ def test_the_word_of_the_key_before_counts_no_more(street: Street) -> None:
     forged = RevocationList("street", 2**31, 0, (node.id,)).signed(before.sign)
     with pytest.raises(IdentityError, match="has retired"):
         read_list(encode_list(forged), authority, "it")
-    again = load_task(street.authority, fleet.authority)
-    assert again is not None
-    again.verify(authority)
-    assert (again.epoch, again.tables) == (1, TABLES), "the fleet's task is signed anew"
+    repeated = load_task(street.authority, fleet.authority)
+    assert repeated is not None
+    repeated.verify(authority)
+    assert (repeated.epoch, repeated.tables) == (1, TABLES), "the fleet's task is signed again"
     with pytest.raises(RetiredKey):
-        structs.replace(again, keys=(), signature="").signed(before.sign).verify(authority)
+        structs.replace(repeated, keys=(), signature="").signed(before.sign).verify(authority)
 
 
-def test_a_task_brings_the_new_key_to_whoever_has_not_heard_of_it(street: Street) -> None:
-    """As to a vault in a process of its own."""
+def test_a_task_carries_the_new_key_to_uninformed_parties(street: Street) -> None:
+    """An example is a vault in a separate process."""
     node = street.nodes[0]
     rotate(street.authority, MONTH)
     task = propose(street.authority, open_fleet(street.authority), TABLES, {})
@@ -127,12 +127,12 @@ def test_the_spare_key_takes_over_when_the_first_is_destroyed(street: Street, tm
     with pytest.raises(IdentityError, match="specify any device's state directory"):
         rotate_by_spare(street.authority, street.spare, None, MONTH)
     fleet = rotate_by_spare(street.authority, street.spare, node.state, MONTH)
-    assert street.listed().node_ids == (street.nodes[11].id,), "who was revoked stays so"
+    assert street.listed().node_ids == (street.nodes[11].id,), "a revoked device stays revoked"
     asyncio.run(street.gossip(node, street.listed()))
     assert all(street.knows(other, fleet) for other in street.nodes[:11])
-    again = open_fleet(street.authority)
-    assert again.certificate == fleet.certificate
-    newer = enrol(again, tmp_path / "new")
+    repeated = open_fleet(street.authority)
+    assert repeated.certificate == fleet.certificate
+    newer = enrol(repeated, tmp_path / "new")
     verify_peer_certificate(certificate(newer), node.trust.identity)
     shutil.move(street.authority / SPARE, tmp_path / "safe2")
     third = rotate_by_spare(street.authority, tmp_path / "safe2", None, MONTH)
@@ -140,7 +140,7 @@ def test_the_spare_key_takes_over_when_the_first_is_destroyed(street: Street, tm
     assert street.knows(node, third)
 
 
-def test_a_thief_of_the_key_is_overruled_by_the_spare_one_and_by_nothing_less(street: Street, tmp_path: Path) -> None:
+def test_only_the_spare_key_overrules_a_thief_of_the_key(street: Street, tmp_path: Path) -> None:
     shutil.copytree(street.authority, tmp_path / "stolen")
     for _ in range(MAX_CHANGES - 1):
         rotate(tmp_path / "stolen", MONTH)
@@ -160,7 +160,7 @@ def test_a_thief_of_the_key_is_overruled_by_the_spare_one_and_by_nothing_less(st
     for node in street.nodes:
         node.down = False
     asyncio.run(street.gossip(bystander, street.listed()))
-    assert all(street.knows(node, fleet) for node in street.nodes), "the victim too"
+    assert all(street.knows(node, fleet) for node in street.nodes), "the victim as well"
     with pytest.raises(IdentityError):
         stolen.verify(victim.trust.identity.authority)
     verify_peer_certificate(certificate(bystander.identity), victim.trust.identity)
@@ -168,14 +168,14 @@ def test_a_thief_of_the_key_is_overruled_by_the_spare_one_and_by_nothing_less(st
         verify_peer_certificate(certificate(enrol(thief, tmp_path / "smuggled")), victim.trust.identity)
 
 
-def test_certificates_of_the_key_before_end_when_the_fleet_has_said(street: Street) -> None:
+def test_the_previous_key_s_certificates_expire_at_the_announced_time(street: Street) -> None:
     node, other = street.nodes[:2]
     rotate(street.authority, MONTH)
     asyncio.run(street.gossip(node, street.listed()))
     identity, now = node.trust.identity, datetime.now(UTC)
     assert timedelta(days=29) < identity.not_after - now <= timedelta(days=30)
     due = renewal_due(identity) - now
-    assert timedelta(days=19) < due < timedelta(days=23), "in time, and not before those that were off can be back"
+    assert timedelta(days=19) < due < timedelta(days=23), "in time, but not before absent devices can return"
     with pytest.raises(IdentityError, match="a key that fleet 'street' has retired; renew it"):
         verify_peer_certificate(certificate(other.identity), identity, now + timedelta(days=31))
     request = renewal_request(node.state / IDENTITY)
@@ -187,7 +187,7 @@ def test_certificates_of_the_key_before_end_when_the_fleet_has_said(street: Stre
     verify_peer_certificate(certificate(after), after)
 
 
-def test_a_fleet_of_earlier_versions_gets_a_spare_key_with_its_first_change(tmp_path: Path) -> None:
+def test_an_older_fleet_gets_a_spare_key_with_its_first_change(tmp_path: Path) -> None:
     fleet = create_fleet(tmp_path / "authority", "street")
     old = fleet.authority.roots
     (tmp_path / "authority" / FLEET_CERTIFICATE).write_bytes(old)
@@ -213,12 +213,12 @@ def test_a_power_cut_leaves_the_old_key_or_the_new(street: Street, monkeypatch: 
         patched.setattr("sottovoce.identity.files.rename", rename)
         with pytest.raises(IdentityError) if cut < 9 else nullcontext():
             rotate(street.authority, MONTH)
-    found = open_fleet(street.authority)
-    assert (found.certificate == before) == (not found.changes) == (cut < 5), "what was moved in part is moved in all"
-    assert cut < 5 or street.listed().keys == found.changes
+    result = open_fleet(street.authority)
+    assert (result.certificate == before) == (not result.changes) == (cut < 5), "a partial move is completed"
+    assert cut < 5 or street.listed().keys == result.changes
 
 
-def test_changes_are_read_in_their_one_form_and_in_order_alone(street: Street) -> None:
+def test_changes_are_accepted_only_in_canonical_form_and_in_order(street: Street) -> None:
     fleet = rotate(street.authority, MONTH)
     fleet = rotate(street.authority, MONTH)
     anchors = street.fleet.authority
@@ -236,7 +236,7 @@ def test_changes_are_read_in_their_one_form_and_in_order_alone(street: Street) -
             decode_changes(bad, "it")
 
 
-def test_another_fleet_s_key_and_a_key_that_is_not_the_spare_change_nothing(street: Street, tmp_path: Path) -> None:
+def test_another_fleet_s_key_and_a_false_spare_key_change_nothing(street: Street, tmp_path: Path) -> None:
     other = create_fleet(tmp_path / "other", "lane")
     with pytest.raises(IdentityError, match="is not the spare key of fleet 'street'"):
         rotate_by_spare(street.authority, tmp_path / "other" / SPARE, None, MONTH)

@@ -1,4 +1,4 @@
-"""Databases of every version: an older one is migrated whole, a newer one is named and left unchanged."""
+"""Databases of every version: an older one is migrated completely, a newer one is named and left unchanged."""
 
 import re
 import sqlite3
@@ -29,7 +29,7 @@ def _state(path: Path) -> sqlite_store.SqliteStore:
 
 
 class Closed:
-    """Opens a file, and closes it again."""
+    """Open a file, and close it again."""
 
     def __init__(self, opened: Callable[[Path], object], name: str, module: ModuleType) -> None:
         self.name, self.module = name, module
@@ -58,7 +58,7 @@ def _set(path: Path, version: int) -> None:
 
 
 @each
-def test_a_newer_one_is_named_and_left_alone(tmp_path: Path, kept: Closed) -> None:
+def test_a_newer_database_is_named_and_left_unchanged(tmp_path: Path, kept: Closed) -> None:
     path = tmp_path / kept.name
     kept(path)
     _set(path, 99)
@@ -71,7 +71,7 @@ def test_a_newer_one_is_named_and_left_alone(tmp_path: Path, kept: Closed) -> No
 
 
 @each
-def test_every_version_of_the_past_is_brought_up_to_date(tmp_path: Path, kept: Closed) -> None:
+def test_every_past_version_is_migrated(tmp_path: Path, kept: Closed) -> None:
     path, schema = tmp_path / kept.name, kept.module.SCHEMA
     kept(path)
     present = _tables(path)
@@ -88,7 +88,7 @@ def _tables(path: Path) -> list[tuple[str, ...]]:
         return sorted(connection.execute("SELECT type, name, sql FROM sqlite_master").fetchall())
 
 
-def test_the_state_of_version_0_1_goes_on(tmp_path: Path) -> None:
+def test_version_0_1_s_state_continues(tmp_path: Path) -> None:
     state = replace(LEARNER.fresh(), cycle=7, step=3)
     with closing(sqlite3.connect(tmp_path / "state.db", isolation_level=None)) as old:
         replace(sqlite_store.SCHEMA, steps=sqlite_store.SCHEMA.steps[:1]).create(old)
@@ -106,7 +106,7 @@ def test_the_state_of_version_0_1_goes_on(tmp_path: Path) -> None:
         assert (saved.sequences, saved.seen) == ({"a": 9}, {"b": Seen(2, 5)})
 
 
-def test_a_step_that_fails_leaves_the_file_as_it_was(tmp_path: Path) -> None:
+def test_a_failing_migration_leaves_the_file_unchanged(tmp_path: Path) -> None:
     path = tmp_path / "a.db"
     schema = Schema(7, "a test", ("CREATE TABLE one (x);", "CREATE TABLE two (x); INSERT INTO nowhere VALUES (1);"), "")
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
@@ -118,7 +118,7 @@ def test_a_step_that_fails_leaves_the_file_as_it_was(tmp_path: Path) -> None:
     assert [name for _, name, _ in _tables(path)] == ["one"]
 
 
-def test_all_that_keep_a_database_are_here() -> None:
+def test_every_database_class_is_covered() -> None:
     keeping = {path for path in sources() if re.search(r"^SCHEMA = Schema\(", path.read_text(), re.MULTILINE)}
     assert keeping == {Path(str(kept.module.__file__)).resolve() for kept in KEPT}
     versioned = {path.name for path in sources() if "user_version" in path.read_text()}

@@ -1,4 +1,4 @@
-"""Checks of the vault process before it accepts a task of the fleet: any process may be the caller."""
+"""Checks by the vault process before it accepts a fleet task: any process may be the caller."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -41,7 +41,7 @@ def query(slot: int = 0) -> Query:
 
 
 class Bench:
-    """A device, and what its fleet may ask of it."""
+    """A device, and what its fleet may request from it."""
 
     def __init__(self, fleet: Fleet, directory: Path, policy: str | None = None) -> None:
         self.fleet, self.directory, self.now = fleet, directory, NOW
@@ -49,12 +49,12 @@ class Bench:
         if policy is not None:
             (directory / "policy.toml").write_text(policy)
             vault["policy"] = str(directory / "policy.toml")
-        self.config = configured(directory, vault)
+        self.config = make_config(directory, vault)
         self.ledger = Ledger.in_memory("meter-17", budget_of(self.config))
 
     def signed(self, epoch: int = 1, tables: dict[str, dict[str, Any]] = TABLES, **different: Any) -> SignedTask:
-        given = {"fleet": "street", "epoch": epoch, "issued": 0, "tables": tables, **different}
-        return SignedTask(**given).signed(self.fleet.sign)
+        inputs = {"fleet": "street", "epoch": epoch, "issued": 0, "tables": tables, **different}
+        return SignedTask(**inputs).signed(self.fleet.sign)
 
     def take_up(self, task: SignedTask) -> None:
         authority = self.fleet.authority
@@ -66,7 +66,7 @@ class Bench:
         return make_vault(config, family_of(config), self.ledger, closing_reason=closed)
 
 
-def configured(directory: Path, vault: dict[str, Any]) -> AgentConfig:
+def make_config(directory: Path, vault: dict[str, Any]) -> AgentConfig:
     return config_from_tables(
         {"agent": {"state": str(directory)}, "data": {"source": "digits", **DATA}, "vault": vault}, "test"
     )
@@ -77,8 +77,8 @@ def bench(fleet: Fleet, tmp_path: Path) -> Bench:
     return Bench(fleet, tmp_path)
 
 
-def test_a_task_is_taken_up_with_its_own_budget(bench: Bench) -> None:
-    assert bench.vault().answer(query()).reason == "task", "nothing is released before"
+def test_a_task_is_activated_with_its_own_budget(bench: Bench) -> None:
+    assert bench.vault().answer(query()).reason == "task", "nothing is released before that"
     bench.take_up(bench.signed())
     assert bench.ledger.budget.epsilon == 0.5
     assert active_configuration(bench.config, bench.ledger).learner.name == "clipd2p"
@@ -100,13 +100,13 @@ def test_another_key_another_fleet_and_an_altered_document_are_refused(bench: Be
 
 
 @pytest.mark.parametrize("epoch", [1, 2])
-def test_an_older_epoch_and_the_same_again_are_refused(bench: Bench, epoch: int) -> None:
+def test_an_older_or_equal_epoch_is_refused(bench: Bench, epoch: int) -> None:
     bench.take_up(bench.signed(2))
     with pytest.raises(TaskRefused, match=f"epoch {epoch} is over, because this device is already in epoch 2"):
         bench.take_up(bench.signed(epoch))
 
 
-def test_a_task_has_its_time(bench: Bench) -> None:
+def test_a_task_is_valid_only_between_its_dates(bench: Bench) -> None:
     with pytest.raises(TaskRefused, match="has not begun"):
         bench.take_up(bench.signed(begins=int(NOW) + 3600))
     with pytest.raises(TaskRefused, match="has ended"):
@@ -117,7 +117,7 @@ def test_a_task_has_its_time(bench: Bench) -> None:
     bench.now += 20
     assert vault.answer(query(1)).explanation == "the task for epoch 1 has ended"
     bench.now -= 20
-    assert not isinstance(vault.answer(query(1)), Refused), "a clock that was ahead has locked nothing"
+    assert not isinstance(vault.answer(query(1)), Refused), "a clock that was ahead has blocked nothing"
 
 
 @pytest.mark.parametrize(
@@ -134,28 +134,28 @@ def test_a_task_has_its_time(bench: Bench) -> None:
         ("approve = ", "Invalid value"),
     ],
 )
-def test_the_owner_s_policy_is_kept(fleet: Fleet, tmp_path: Path, policy: str, words: str) -> None:
+def test_the_owner_s_policy_is_enforced(fleet: Fleet, tmp_path: Path, policy: str, words: str) -> None:
     bench = Bench(fleet, tmp_path, policy)
     with pytest.raises(TaskRefused, match=words):
         bench.take_up(bench.signed())
     assert bench.ledger.mandate is None
 
 
-def test_less_is_allowed_than_the_task_asks_for(fleet: Fleet, tmp_path: Path) -> None:
+def test_the_policy_may_allow_less_than_the_task_requests(fleet: Fleet, tmp_path: Path) -> None:
     bench = Bench(fleet, tmp_path, 'approve = "auto"\nepsilon = 0.125')
     bench.take_up(bench.signed())
     assert bench.ledger.budget.epsilon == 0.125
     assert active_configuration(bench.config, bench.ledger).privacy.epsilon == 0.125
 
 
-def test_a_policy_that_has_become_stricter_ends_the_task(fleet: Fleet, tmp_path: Path) -> None:
+def test_a_stricter_policy_ends_the_task(fleet: Fleet, tmp_path: Path) -> None:
     bench = Bench(fleet, tmp_path, 'approve = "auto"\nalgorithms = ["clipd2p"]')
     bench.take_up(bench.signed())
     (tmp_path / "policy.toml").write_text('approve = "auto"\nalgorithms = ["golf"]')
     assert "allows the algorithms golf" in bench.vault().answer(query()).explanation
 
 
-def test_consent_is_to_one_document(fleet: Fleet, tmp_path: Path) -> None:
+def test_consent_applies_to_one_document(fleet: Fleet, tmp_path: Path) -> None:
     bench = Bench(fleet, tmp_path, 'approve = "ask"')
     task, other = bench.signed(), bench.signed(purpose="another")
     save_consent(tmp_path, other, "approved")
@@ -169,13 +169,15 @@ def test_consent_is_to_one_document(fleet: Fleet, tmp_path: Path) -> None:
     vault = bench.vault()
     save_consent(tmp_path, task, "withdrawn")
     save_consent(tmp_path, bench.signed(2), "refused")
-    assert "no longer takes part" in vault.answer(query()).explanation, "no to the next one is no yes to this one"
+    assert "no longer takes part" in vault.answer(query()).explanation, (
+        "refusing the next task does not approve this one"
+    )
     with pytest.raises(TaskRefused, match="a withdrawal is permanent"):
         save_consent(tmp_path, task, "approved")
 
 
-def test_whether_a_task_is_taken_up_depends_on_no_record(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Everybody sees it. So nothing is read before."""
+def test_activation_does_not_depend_on_any_record(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All devices see whether a task is active, so nothing is read before."""
     monkeypatch.setattr(
         "sottovoce.agent.vault_here.load_configured_records", lambda data: pytest.fail("the records were read")
     )
@@ -207,7 +209,7 @@ def test_whether_a_task_is_taken_up_depends_on_no_record(bench: Bench, monkeypat
         ({"learner": {"name": "clipd2p", "steps": 10**6}, "privacy": {"epsilon": 1e-9}}, "."),
     ],
 )
-def test_what_a_device_cannot_do_changes_nothing(bench: Bench, changes: dict[str, Any], words: str) -> None:
+def test_an_impossible_task_changes_nothing(bench: Bench, changes: dict[str, Any], words: str) -> None:
     with pytest.raises((SottovoceError, ValueError), match=words):
         bench.take_up(bench.signed(tables={**TABLES, **changes}))
     assert bench.ledger.mandate is None
@@ -215,7 +217,7 @@ def test_what_a_device_cannot_do_changes_nothing(bench: Bench, changes: dict[str
 
 
 @pytest.mark.parametrize("raw", [b"", b"{}", b"[" * 10_000, b"x" * 40_000, b'{"epoch":1}', "é".encode("latin-1")])
-def test_no_document_is_refused(bench: Bench, raw: bytes) -> None:
+def test_an_invalid_document_is_refused(bench: Bench, raw: bytes) -> None:
     authority = bench.fleet.authority
     with pytest.raises(SottovoceError, match="not a task"):
         TaskActivator(bench.config, bench.ledger, bench.directory, lambda: authority)(raw)
@@ -225,8 +227,8 @@ RENEWS = 'approve = "auto"\nrenews = "year"\n'
 YEARLY: dict[str, dict[str, Any]] = {**TABLES, "privacy": {"epsilon": 2.0, "unit": "device"}}
 
 
-def spent(vault: Any) -> str:
-    """Why a vault answers no more, after it has answered as long as it does."""
+def spend_budget(vault: Any) -> str:
+    """Query the vault until it refuses, and return the reason."""
     for slot in range(100):
         if isinstance(answer := vault.answer(query(slot)), Refused):
             return str(answer.explanation)
@@ -248,21 +250,23 @@ def yearly(fleet: Fleet, directory: Path) -> Bench:
     return bench
 
 
-def test_whoever_asks_cannot_open_a_period_of_the_budget(fleet: Fleet, tmp_path: Path) -> None:
-    """By any documents that there are, and whatever the calendar says."""
+def test_no_caller_can_open_a_budget_period(fleet: Fleet, tmp_path: Path) -> None:
+    """Neither documents nor the calendar open one."""
     bench = yearly(fleet, tmp_path)
     bench.take_up(bench.signed(1, YEARLY))
-    assert spent(bench.vault()) == "the privacy budget is spent"
+    assert spend_budget(bench.vault()) == "the privacy budget is spent"
     forged = structs.replace(bench.signed(2, YEARLY), period=1)
     with pytest.raises(TaskRefused, match="not signed by fleet"):
         bench.take_up(forged)
     for days in (400, -800, 400):
         bench.now += days * 86_400
-        assert spent(bench.vault()) == "the privacy budget is spent"
+        assert spend_budget(bench.vault()) == "the privacy budget is spent"
     bench.take_up(bench.signed(2, YEARLY, period=1))
     for days in (400, -800, 400):
         bench.now += days * 86_400
-        assert spent(bench.vault()) == "the privacy budget is spent until its next period, which opens in 365 days"
+        assert (
+            spend_budget(bench.vault()) == "the privacy budget is spent until its next period, which opens in 365 days"
+        )
     assert bench.ledger.spending().epsilon <= 2.0
     uptime = [0.0]
     bench.ledger.periods.allow_renewal("year")
@@ -274,14 +278,14 @@ def test_whoever_asks_cannot_open_a_period_of_the_budget(fleet: Fleet, tmp_path:
 
 
 @pytest.mark.parametrize("unit", ["record", "window"])
-def test_what_pays_for_itself_once_is_not_there_anew(fleet: Fleet, tmp_path: Path, unit: str) -> None:
+def test_units_with_their_own_budgets_are_not_renewed(fleet: Fleet, tmp_path: Path, unit: str) -> None:
     bench = Bench(fleet, tmp_path, RENEWS)
     bench.ledger = Ledger.in_memory("meter-17", replace(budget_of(bench.config), unit=unit))
     with pytest.raises(SottovoceError, match=f"renews: the budget for a {unit} is never renewed"):
         bench.vault()
 
 
-def test_a_task_of_the_first_period_is_written_as_ever(fleet: Fleet, tmp_path: Path) -> None:
+def test_a_first_period_task_is_written_as_before(fleet: Fleet, tmp_path: Path) -> None:
     bench = Bench(fleet, tmp_path)
     assert b"period" not in bench.signed().encoded
     later = bench.signed(period=3)
@@ -289,15 +293,15 @@ def test_a_task_of_the_first_period_is_written_as_ever(fleet: Fleet, tmp_path: P
     later.verify(fleet.authority)
 
 
-def test_a_vault_that_is_closed_counts_no_time_any_more(fleet: Fleet, tmp_path: Path) -> None:
+def test_a_closed_vault_stops_counting_time(fleet: Fleet, tmp_path: Path) -> None:
     bench = yearly(fleet, tmp_path)
     bench.take_up(bench.signed(1, YEARLY))
     before, vault = _threads(), bench.vault()
     (counting,) = _threads() - before
     vault.close()
-    until(lambda: counting not in _threads(), "the thread that counts ends")
+    until(lambda: counting not in _threads(), "the counting thread ends")
 
 
 def _threads() -> set[str]:
-    """The threads of this process, as the system names them."""
+    """Return the system's names of this process's threads."""
     return {path.name for path in Path("/proc/self/task").iterdir()}

@@ -1,4 +1,4 @@
-"""Tasks of other devices: the reaction to them, and what operators see."""
+"""Other devices' tasks: how a device reacts to them, and what operators see."""
 
 import asyncio
 from collections.abc import AsyncIterator, Coroutine
@@ -19,7 +19,7 @@ PEERS = ("a", "b", "c")
 
 
 class _NoFleet:
-    """One that has signed nothing."""
+    """A fleet that has signed nothing."""
 
     def note_other_task(self, peer: Peer) -> None:
         del peer
@@ -29,7 +29,7 @@ class _NoFleet:
 
 
 class Bench:
-    """Tasks of a device that knows a, b and c; anyone who is asked answers with `answer`."""
+    """Tasks on a device that knows a, b and c; every peer answers requests with `answer`."""
 
     def __init__(self) -> None:
         self.answer: bytes | Exception = OTHER.canonical
@@ -68,18 +68,18 @@ class Bench:
         self.met.append(self.tasks.announce_mixing_peers())
 
     def others(self) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = self.tasks.as_document()["others"]
-        return found
+        result: list[dict[str, Any]] = self.tasks.as_document()["others"]
+        return result
 
 
 @pytest.fixture
 async def bench() -> AsyncIterator[Bench]:
-    made = Bench()
-    yield made
-    await made.settled()
+    new_bench = Bench()
+    yield new_bench
+    await new_bench.settled()
 
 
-async def test_with_who_has_another_task_nothing_is_mixed_until_it_has_this_one(bench: Bench) -> None:
+async def test_nothing_is_mixed_with_a_device_until_it_has_this_task(bench: Bench) -> None:
     bench.tasks.note_task("b", OTHER.digest)
     await bench.settled()
     assert bench.met == [("a", "c")]
@@ -90,7 +90,7 @@ async def test_with_who_has_another_task_nothing_is_mixed_until_it_has_this_one(
     assert bench.others() == []
 
 
-async def test_one_of_them_is_asked_what_it_is_and_that_is_said_once(
+async def test_one_device_per_task_is_asked_for_the_document_and_it_is_logged_once(
     bench: Bench, caplog: pytest.LogCaptureFixture
 ) -> None:
     for node in ("b", "c", "b"):
@@ -109,7 +109,7 @@ async def test_one_of_them_is_asked_what_it_is_and_that_is_said_once(
     "answer", [b"", b"{", b"[]", OWN.canonical, b" " + OTHER.canonical, b"{}" * 2**16,
                DeliveryFailed("timeout", "not there")],
 )  # fmt: skip
-async def test_what_is_no_document_of_that_task_is_not_kept_and_is_asked_for_again(
+async def test_an_invalid_document_is_not_stored_and_is_requested_again(
     bench: Bench, answer: bytes | Exception
 ) -> None:
     bench.answer = answer
@@ -125,10 +125,12 @@ async def test_what_is_no_document_of_that_task_is_not_kept_and_is_asked_for_aga
     assert bench.others()[0]["differences"]
 
 
-async def test_who_refuses_a_share_has_another_task_for_a_time(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_device_that_refuses_a_share_counts_as_another_task_for_a_time(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(module, "RECONSIDER_SECONDS", 0.05)
     bench.tasks.note_refusal("a", OTHER.digest)
-    assert bench.tasks.has_same_task("a"), "what was sealed under an earlier task of this device says nothing"
+    assert bench.tasks.has_same_task("a"), "a message for this device's earlier task reveals nothing"
     bench.tasks.note_refusal("a", OWN.digest)
     await bench.settled()
     assert bench.met == [("b", "c")]
@@ -139,17 +141,15 @@ async def test_who_refuses_a_share_has_another_task_for_a_time(bench: Bench, mon
     assert bench.others() == []
 
 
-async def test_strangers_by_the_thousand_are_bounded(bench: Bench) -> None:
+async def test_thousands_of_strangers_use_bounded_memory(bench: Bench) -> None:
     for number in range(5000):
         bench.tasks.note_task(f"node-{number}", number.to_bytes(32, "big"))
     assert len(bench.tasks._reports) == module._MAX_DEVICES
     assert len(bench.others()) <= module._MAX_DOCUMENTS
-    assert bench.asked == [], "nobody knows where they are"
+    assert bench.asked == [], "their addresses are unknown"
 
 
-async def test_more_tasks_than_are_remembered_and_answers_that_come_late_break_nothing(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_excess_tasks_and_late_answers_break_nothing(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_MIN_REQUEST_SECONDS", 0.0)
     bench.held = asyncio.Event()
     tasks = [Task({"learner.clip": float(number)}) for number in range(40)]
@@ -157,7 +157,7 @@ async def test_more_tasks_than_are_remembered_and_answers_that_come_late_break_n
         bench.tasks.note_task(f"a{number}", task.digest)
     await asyncio.sleep(0.01)
     bench.held.set()
-    assert len(bench.asked) == module._MAX_REQUESTS, "so many are asked at once"
+    assert len(bench.asked) == module._MAX_REQUESTS, "this many are queried at once"
     await bench.settled()
     for number, task in enumerate(tasks):
         bench.answer = task.canonical
@@ -166,13 +166,13 @@ async def test_more_tasks_than_are_remembered_and_answers_that_come_late_break_n
     assert len(bench.tasks._differences) == module._MAX_DOCUMENTS
 
 
-async def test_who_was_silent_for_long_and_comes_back_corrected_is_mixed_with(
+async def test_a_long_silent_device_that_was_corrected_is_mixed_with(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "RECONSIDER_SECONDS", 0.2)
     bench.tasks.note_task("b", OTHER.digest)
     await asyncio.sleep(0.1)
-    bench.tasks.note_task("b", OTHER.digest)  # the time starts over, and the learner hears at its end
+    bench.tasks.note_task("b", OTHER.digest)  # the time starts over, and the learner is informed at its end
     async with asyncio.timeout(30):
         while bench.met != [("a", "c"), PEERS]:  # noqa: ASYNC110 - a deadline is all that is needed
             await asyncio.sleep(0.01)
@@ -181,7 +181,7 @@ async def test_who_was_silent_for_long_and_comes_back_corrected_is_mixed_with(
     assert bench.met == [("a", "c"), PEERS]
 
 
-async def test_who_changes_its_mind_again_and_again_stays_apart(bench: Bench) -> None:
+async def test_a_device_that_keeps_changing_its_task_stays_separate(bench: Bench) -> None:
     for _ in range(1000):
         bench.tasks.note_task("b", OTHER.digest)
         bench.tasks.note_task("b", OWN.digest)
@@ -190,8 +190,8 @@ async def test_who_changes_its_mind_again_and_again_stays_apart(bench: Bench) ->
     assert len(bench.met) <= 2 * module._MAX_CHANGES + 2
 
 
-async def test_the_learner_is_told_of_the_peers_of_now(bench: Bench) -> None:
-    bench.tasks.note_task("b", OTHER.digest)  # what it makes of this is done a moment later
+async def test_the_learner_is_given_the_current_peers(bench: Bench) -> None:
+    bench.tasks.note_task("b", OTHER.digest)  # the learner acts on this a moment later
     bench.tasks.peers = ("a", "d")
     await bench.settled()
     assert bench.met == [("a", "d")]

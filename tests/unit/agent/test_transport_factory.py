@@ -8,7 +8,7 @@ from sottovoce.config import MqttSection
 from sottovoce.errors import ConfigError
 
 
-def test_a_password_that_is_missing_or_open_to_others_is_named_by_its_key(tmp_path: Path) -> None:
+def test_a_missing_or_exposed_password_file_is_named_by_its_key(tmp_path: Path) -> None:
     secret = tmp_path / "password"
     section = MqttSection(url="mqtt://127.0.0.1", username="me", password_file=secret)
     with pytest.raises(ConfigError, match=r"transport\.mqtt\.password_file: .*cannot read"):

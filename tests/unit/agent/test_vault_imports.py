@@ -34,10 +34,10 @@ _NOT = (
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)
-def test_a_vault_loads_the_private_half_alone(name: str) -> None:
+def test_a_vault_loads_only_the_private_half(name: str) -> None:
     epsilon = "inf" if ALGORITHMS[name].noiseless else "2"
     ran = subprocess.run([sys.executable, "-c", _MADE, name, epsilon], capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stderr
     modules = ran.stdout.split()
-    assert "sottovoce.vault.construction" in modules, "it is a vault that was asked"
-    assert not [one for one in modules if one.startswith(_NOT) or ".public" in one]
+    assert "sottovoce.vault.construction" in modules, "a vault answered"
+    assert not [module for module in modules if module.startswith(_NOT) or ".public" in module]

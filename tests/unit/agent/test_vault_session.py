@@ -1,4 +1,4 @@
-"""Device whose present task prevents its start: it takes the next task from its disk."""
+"""Device whose current task prevents its start: it loads the next task from its disk."""
 
 import time
 from pathlib import Path
@@ -18,7 +18,7 @@ from sottovoce.vault import Budget, Ledger, Mandate
 DATA = {"features": 64, "classes": 10, "expected_records": 180.0}
 
 
-def test_what_nothing_can_begin_under_gives_way_to_the_next(tmp_path: Path) -> None:
+def test_an_impossible_task_gives_way_to_the_next(tmp_path: Path) -> None:
     fleet = create_fleet(tmp_path / "fleet", "street")
     config = config_from_tables({"agent": {"state": str(tmp_path / "a")}, "data": {"source": "digits", **DATA}}, "test")
     identity = join(fleet, tmp_path / "a", budget_of(config))

@@ -1,4 +1,4 @@
-"""Daily allowance of written bytes, spent evenly."""
+"""Daily allowance for written bytes, spent evenly."""
 
 import pytest
 from sottovoce.agent.write_throttle import DailyCounter, seconds_to_wait
@@ -7,16 +7,16 @@ DAY, MAX = 86_400, 2**20
 
 
 @pytest.mark.parametrize("at", [0, 3_600, DAY // 2, DAY - 1])
-def test_a_part_of_the_day_s_bytes_may_be_written_at_once(at: int) -> None:
+def test_part_of_the_day_s_bytes_may_be_written_at_once(at: int) -> None:
     assert seconds_to_wait(MAX // 4, MAX, 20_000 * DAY + at) == 0
 
 
 def test_the_rest_is_spread_over_the_day() -> None:
-    """A device that always has a kilobyte to write writes a day's bytes in a day, and no sooner."""
+    """A device that always has a kilobyte to write uses a day's bytes in a day, and no sooner."""
     now, written, pauses = 20_000.0 * DAY, 0, 0
     while written < MAX:
         waited = seconds_to_wait(written, MAX, now)
-        assert waited < DAY / 500, "it never stops for long"
+        assert waited < DAY / 500, "it never pauses for long"
         pauses += waited > 0
         now += waited
         written += 1024
@@ -24,15 +24,15 @@ def test_the_rest_is_spread_over_the_day() -> None:
     assert pauses > 700
 
 
-def test_more_than_a_day_s_bytes_wait_for_the_next() -> None:
+def test_more_than_a_day_s_bytes_wait_for_the_next_day() -> None:
     assert seconds_to_wait(MAX, MAX, 20_000 * DAY + 100) == DAY - 100
 
 
-def test_who_has_written_little_by_noon_need_not_wait() -> None:
+def test_a_device_that_has_written_little_by_noon_does_not_wait() -> None:
     assert seconds_to_wait(MAX // 2, MAX, 20_000 * DAY + DAY // 2) == 0
 
 
-def test_what_only_grows_is_counted_from_midnight() -> None:
+def test_a_growing_counter_is_counted_from_midnight() -> None:
     total, now = 500, 20_000.0 * DAY + 100
     today = DailyCounter(lambda: total, lambda: now)
     assert today() == 0

@@ -19,7 +19,7 @@ from tests.unit.learners.support import push_sum, release, state
 
 
 class Store(MemoryStore):
-    """Counts commits, and fails when told to. Like a file, it keeps no state's `pending`: that is the outbox."""
+    """Store that counts commits and fails on request. Like a file, it stores no `pending`: the outbox has it."""
 
     def __init__(self, state: PushSumState) -> None:
         super().__init__(state)
@@ -43,7 +43,7 @@ Made = tuple[Core, Store]
 
 
 def make(*peers: str, steps: int = 0, fanout: int = 1, store: Store | None = None) -> Made:
-    """A core that holds x = 8 and w = 1, or what its store holds; its parcels cannot be mistaken for one another."""
+    """Make a core with x = 8 and w = 1, or with its store's content; its parcels are all distinct."""
     store = store or Store(state(8))
     seals = 0
 
@@ -81,7 +81,7 @@ def test_one_share_at_a_time_to_each_peer() -> None:
     assert [(outgoing.recipient, outgoing.sequence) for outgoing in third] == [("a", 2)]
 
 
-def test_a_confirmation_counts_for_its_own_sequence_alone() -> None:
+def test_a_confirmation_counts_only_for_its_own_sequence_number() -> None:
     core, _ = make("a")
     core.fire("cycle", 0.0)
     before = facts(core)
@@ -94,12 +94,12 @@ def test_a_confirmation_counts_for_its_own_sequence_alone() -> None:
     assert core.outbox == ()
     core.fire("cycle", 2.0)
     before = facts(core)
-    core.confirm("a", 1, 3.0)  # once more, late: the share on its way is the second
+    core.confirm("a", 1, 3.0)  # a late repetition: the share in transit is the second
     assert facts(core) == before
     assert core.awaits("a", 2)
 
 
-def test_a_share_is_durable_before_it_leaves_with_what_it_was_split_from() -> None:
+def test_a_share_and_the_remaining_state_are_durable_before_the_share_is_sent() -> None:
     core, store = make("a")
     outgoing = sent(core.fire("cycle", 0.0))
     saved = store.load()
@@ -118,7 +118,7 @@ def test_a_received_share_is_durable_before_it_is_confirmed() -> None:
 
 
 @pytest.mark.parametrize("sequence", [5, 4, 1])
-def test_a_duplicate_is_acknowledged_without_effect_whatever_it_holds(sequence: int) -> None:
+def test_a_duplicate_is_acknowledged_without_effect_whatever_its_content(sequence: int) -> None:
     core, store = make()
     core.receive("a", 1, 5, share(2), 0.0)
     before, commits = core.state, store.commits
@@ -128,13 +128,13 @@ def test_a_duplicate_is_acknowledged_without_effect_whatever_it_holds(sequence: 
     assert store.commits == commits
 
 
-def test_links_are_told_apart_by_their_sender() -> None:
+def test_links_are_distinguished_by_sender() -> None:
     core, _ = make()
     assert [core.receive(sender, 1, 1, share(), 0.0)[0] for sender in "aba"] == [False, False, True]
     assert core.state.weight == 2 * WEIGHT_ONE
 
 
-def test_a_new_life_of_the_sender_counts_from_one_and_its_old_life_is_refused() -> None:
+def test_a_sender_s_new_incarnation_counts_from_one_and_the_old_one_is_refused() -> None:
     core, store = make()
     core.receive("a", 3, 17, share(), 0.0)
     assert core.receive("a", 4, 1, share(), 1.0)[0] is False
@@ -155,7 +155,7 @@ def test_a_new_life_of_the_sender_counts_from_one_and_its_old_life_is_refused() 
         (PushSumShare(np.array([MAX_NUMERATOR], dtype=np.int64), WEIGHT_ONE), "range"),
     ],
 )
-def test_a_refused_share_changes_nothing_and_may_still_be_taken_later(message: PushSumShare, reason: str) -> None:
+def test_a_refused_share_changes_nothing_and_may_be_accepted_later(message: PushSumShare, reason: str) -> None:
     core, store = make()
     before, commits = core.state, store.commits
     with pytest.raises(MessageRefused) as refused:
@@ -174,7 +174,7 @@ def test_a_refused_share_changes_nothing_and_may_still_be_taken_later(message: P
         lambda core: core.flush(),
     ],
 )
-def test_a_failed_commit_changes_nothing_in_memory_and_is_not_hidden(act: Callable[[Core], object]) -> None:
+def test_a_failed_commit_changes_nothing_in_memory_and_is_reported(act: Callable[[Core], object]) -> None:
     core, store = make("a", "b")
     core.fire("cycle", 0.0)
     core.confirm("a", 1, 1.0)
@@ -187,31 +187,31 @@ def test_a_failed_commit_changes_nothing_in_memory_and_is_not_hidden(act: Callab
         assert facts(core) == inside
     store.fails = False
     core.flush()
-    assert list(store.load().outbox) == [], "the confirmation of before is still written with the next commit"
+    assert list(store.load().outbox) == [], "the earlier confirmation is written with the next commit"
     act(core)
 
 
 def test_after_a_restart_the_identical_parcel_is_sent_again() -> None:
     core, store = make("a", "b", fanout=2)
     outgoing = sent(core.fire("cycle", 0.0))
-    again, _ = make("a", "b", fanout=2, store=store)
-    assert sent(again.start(("a", "b"), 9.0)) == outgoing
-    assert again.state.pending == {"a", "b"}
-    assert sent(again.fire("cycle", 10.0)) == [], "a peer that has not confirmed gets nothing new"
-    assert sent(again.start(("a", "b"), 11.0)) == outgoing
-    again.confirm("a", 1, 12.0)
-    assert [(next_.recipient, next_.sequence) for next_ in sent(again.fire("cycle", 13.0))] == [("a", 2)]
+    restarted, _ = make("a", "b", fanout=2, store=store)
+    assert sent(restarted.start(("a", "b"), 9.0)) == outgoing
+    assert restarted.state.pending == {"a", "b"}
+    assert sent(restarted.fire("cycle", 10.0)) == [], "an unconfirmed peer receives nothing new"
+    assert sent(restarted.start(("a", "b"), 11.0)) == outgoing
+    restarted.confirm("a", 1, 12.0)
+    assert [(next_.recipient, next_.sequence) for next_ in sent(restarted.fire("cycle", 13.0))] == [("a", 2)]
 
 
-def test_a_confirmation_forgotten_in_a_crash_costs_one_more_message() -> None:
+def test_a_confirmation_lost_in_a_crash_costs_one_more_message() -> None:
     core, store = make("a")
     core.fire("cycle", 0.0)
     core.confirm("a", 1, 1.0)
-    again, _ = make("a", store=store)
-    assert [outgoing.sequence for outgoing in sent(again.start(("a", "b"), 2.0))] == [1]
+    restarted, _ = make("a", store=store)
+    assert [outgoing.sequence for outgoing in sent(restarted.start(("a", "b"), 2.0))] == [1]
 
 
-def test_a_clean_stop_forgets_nothing() -> None:
+def test_a_clean_stop_loses_nothing() -> None:
     core, store = make("a", steps=1)
     actions = core.fire("cycle", 0.0)
     core.confirm("a", 1, 1.0)
@@ -223,25 +223,25 @@ def test_a_clean_stop_forgets_nothing() -> None:
     saved = store.load()
     assert list(saved.outbox) == []
     assert (saved.state.step, saved.state.numerator.tolist()) == (1, core.state.numerator.tolist())
-    again, _ = make("a", steps=1, store=store)
-    assert sent(again.start(("a", "b"), 3.0)) == []
-    assert [outgoing.sequence for outgoing in sent(again.fire("cycle", 4.0))] == [2]
+    restarted, _ = make("a", steps=1, store=store)
+    assert sent(restarted.start(("a", "b"), 3.0)) == []
+    assert [outgoing.sequence for outgoing in sent(restarted.fire("cycle", 4.0))] == [2]
 
 
-def test_a_release_forgotten_in_a_crash_is_asked_for_again_and_lands_on_the_same_sum() -> None:
+def test_a_release_lost_in_a_crash_is_requested_again_and_yields_the_same_sum() -> None:
     core, store = make("a", steps=3)
     core.fire("cycle", 0.0)
     core.apply_query_answer(release(0, 5), 1.0)
-    kept = core.state.numerator.tolist()
-    again, _ = make("a", steps=3, store=store)
-    again.start(("a",), 2.0)
-    asked = [action.query.slot for action in again.fire("cycle", 3.0) if isinstance(action, Ask)]
-    again.apply_query_answer(release(0, 5), 4.0)
-    assert asked == [0]
-    assert again.state.numerator.tolist() == kept
+    stored = core.state.numerator.tolist()
+    restarted, _ = make("a", steps=3, store=store)
+    restarted.start(("a",), 2.0)
+    requested = [action.query.slot for action in restarted.fire("cycle", 3.0) if isinstance(action, Ask)]
+    restarted.apply_query_answer(release(0, 5), 4.0)
+    assert requested == [0]
+    assert restarted.state.numerator.tolist() == stored
 
 
-def test_a_release_is_durable_before_a_share_of_it_leaves() -> None:
+def test_a_release_is_durable_before_a_share_of_it_is_sent() -> None:
     core, store = make("a", steps=3)
     core.fire("cycle", 0.0)
     core.confirm("a", 1, 1.0)
@@ -250,7 +250,7 @@ def test_a_release_is_durable_before_a_share_of_it_leaves() -> None:
     assert store.load().state.step == 1
 
 
-def test_what_the_learner_wants_is_handed_on() -> None:
+def test_the_learner_s_effects_are_passed_on() -> None:
     core, _ = make("a", steps=1)
     assert [type(action) for action in core.start(("a",), 0.0)] == [SetTimer, PublishModel]
     assert [type(action) for action in core.fire("cycle", 0.0)] == [Transmit, Ask, SetTimer, PublishModel]

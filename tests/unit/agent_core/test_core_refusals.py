@@ -1,4 +1,4 @@
-"""Share that is permanently refused: never applied, whatever copy arrives; its content is returned once."""
+"""Permanently refused share: never applied, whatever copy arrives; its content is returned once."""
 
 from collections.abc import Callable
 from typing import cast
@@ -19,7 +19,7 @@ Made = tuple[Core, Store]
 
 
 def make(store: Store | None = None) -> Made:
-    """A core of one numerator, with the peers a and b, whose parcels are messages."""
+    """Make a core with one numerator, with the peers a and b, whose parcels are messages."""
     store = store or Store(state(8))
     core = Core(learner=push_sum("a", "b"), store=store, seal=lambda recipient, sequence, message: message)
     core.replace_peers(("a", "b"), 0.0)
@@ -38,18 +38,18 @@ def test_a_refusal_is_durable_and_changes_no_mass() -> None:
     before = core.state
     assert store.load().seen == {"a": Seen(2, 2, "task")}
     assert core.refusal_reason("a", 2, 2) == "task"
-    assert core.receive("a", 2, 2, share(), 1.0) == (True, []), "a copy that comes later"
+    assert core.receive("a", 2, 2, share(), 1.0) == (True, []), "a later copy"
     assert core.state is before
 
 
-def test_after_it_the_link_goes_on() -> None:
+def test_after_a_refusal_the_link_continues() -> None:
     core, store = refusing()
     assert core.receive("a", 2, 3, share(), 1.0)[0] is False
     assert core.refusal_reason("a", 2, 3) == ""
     assert store.load().seen == {"a": Seen(2, 3)}
 
 
-def test_of_an_older_life_nothing_is_even_refused() -> None:
+def test_messages_from_an_older_incarnation_are_ignored() -> None:
     core, store = refusing()
     with pytest.raises(MessageRefused) as refusal:
         core.refuse("a", 1, 9, "task")
@@ -57,12 +57,12 @@ def test_of_an_older_life_nothing_is_even_refused() -> None:
     assert store.load().seen == {"a": Seen(2, 2, "task")}
 
 
-def test_its_sender_takes_it_back_once() -> None:
+def test_the_sender_takes_a_refused_share_back_once() -> None:
     core, _ = make()
-    whole = core.state
+    full = core.state
     core.fire("cycle", 0.0)
     core.take_back("a", 1, 1.0)
-    assert (core.state.numerator.tolist(), core.state.weight) == (whole.numerator.tolist(), whole.weight)
+    assert (core.state.numerator.tolist(), core.state.weight) == (full.numerator.tolist(), full.weight)
     assert (core.outbox, core.state.pending) == ((), frozenset())
     before = facts(core)
     core.take_back("a", 1, 2.0)
@@ -71,20 +71,22 @@ def test_its_sender_takes_it_back_once() -> None:
 
 
 @pytest.mark.parametrize("then", [lambda core: core.flush(), lambda core: core.fire("cycle", 2.0)])
-def test_a_power_cut_brings_it_back_to_the_outbox_or_leaves_it_taken_back(then: Callable[[Core], object]) -> None:
+def test_after_a_power_cut_the_share_is_in_the_outbox_or_taken_back(then: Callable[[Core], object]) -> None:
     core, store = make()
     core.fire("cycle", 0.0)
     core.take_back("a", 1, 1.0)
-    again, _ = make(store)
-    assert [outgoing.sequence for outgoing in sent(again.start(("a", "b"), 3.0))] == [1], "nothing was committed since"
-    again.take_back("a", 1, 4.0)
-    then(again)
-    held = store.load()
+    restarted, _ = make(store)
+    assert [outgoing.sequence for outgoing in sent(restarted.start(("a", "b"), 3.0))] == [1], (
+        "nothing has been committed since"
+    )
+    restarted.take_back("a", 1, 4.0)
+    then(restarted)
+    stored = store.load()
     assert (
-        held.state.weight + sum(share_of(cast(Message, outgoing.parcel)).weight for outgoing in held.outbox)
+        stored.state.weight + sum(share_of(cast(Message, outgoing.parcel)).weight for outgoing in stored.outbox)
         == WEIGHT_ONE
     )
-    assert ("a", 1) not in [(outgoing.recipient, outgoing.sequence) for outgoing in held.outbox]
+    assert ("a", 1) not in [(outgoing.recipient, outgoing.sequence) for outgoing in stored.outbox]
 
 
 def test_a_walk_waits_for_another_peer() -> None:
@@ -100,6 +102,6 @@ def test_a_walk_waits_for_another_peer() -> None:
     state, _ = learner.on(state, Returned("a", send.message), 1.0)
     assert (len(state.walks), state.pending) == (1, frozenset())
     state, effects = learner.on(state, Timer("cycle"), 2.0)
-    (again,) = [effect for effect in effects if isinstance(effect, Send)]
-    assert again.recipient == "b"
-    assert np.array_equal(again.message.parameters, send.message.parameters)  # type: ignore[attr-defined]
+    (repeated,) = [effect for effect in effects if isinstance(effect, Send)]
+    assert repeated.recipient == "b"
+    assert np.array_equal(repeated.message.parameters, send.message.parameters)  # type: ignore[attr-defined]

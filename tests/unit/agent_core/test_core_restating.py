@@ -21,7 +21,7 @@ from tests.unit.learners.support import Stamp, schedule
 
 
 class Store(MemoryStore):
-    """Counts commits."""
+    """Store that counts commits."""
 
     def __init__(self, state: ContributionsState) -> None:
         super().__init__(state)
@@ -49,37 +49,37 @@ def core_on(store: Store) -> Core:
     return core
 
 
-def said(*owners: str) -> Contributions:
+def make_message(*owners: str) -> Contributions:
     numbers = np.array([2**40], dtype=np.int64)
     return Contributions({}, tuple(Contribution(owner, 1, numbers, signature=b"mine") for owner in owners))
 
 
 def sent(actions: list[Action]) -> list[tuple[str, int]]:
-    return [(one.outgoing.recipient, one.outgoing.sequence) for one in actions if isinstance(one, Transmit)]
+    return [(action.outgoing.recipient, action.outgoing.sequence) for action in actions if isinstance(action, Transmit)]
 
 
-def test_what_arrives_waits_for_the_next_commit_and_a_repetition_is_known_meanwhile() -> None:
+def test_arrivals_wait_for_the_next_commit_and_repetitions_are_recognised_meanwhile() -> None:
     store = Store(mixer().fresh())
     core = core_on(store)
-    assert core.receive("a", 1, 1, said("b"), 0.0)[0] is False
-    assert core.receive("a", 1, 1, said("b"), 0.0)[0] is True
+    assert core.receive("a", 1, 1, make_message("b"), 0.0)[0] is False
+    assert core.receive("a", 1, 1, make_message("b"), 0.0)[0] is True
     assert store.commits == 0
-    assert core_on(store).receive("a", 1, 1, said("b"), 0.0)[0] is False, "after a crash it is taken in again"
+    assert core_on(store).receive("a", 1, 1, make_message("b"), 0.0)[0] is False, "after a crash it is accepted again"
     core.flush()
     assert len(store.load().state.held) == 1
 
 
-def test_what_was_on_its_way_is_forgotten_in_a_crash_but_not_its_number() -> None:
+def test_a_crash_loses_messages_in_transit_but_not_their_numbers() -> None:
     store = Store(mixer().fresh())
     core = core_on(store)
     assert sent(core.fire("cycle", 0.0)) == [("a", 1)]
-    (kept,) = store.load().outbox
-    assert kept.parcel == b"", "the disk has its number alone"
-    again = core_on(store)
-    assert again.outbox == ()
-    assert again.state.pending == frozenset()
-    assert sent(again.start(("a",), 0.0)) == []
-    assert sent(again.fire("cycle", 0.0)) == [("a", 2)]
+    (stored,) = store.load().outbox
+    assert stored.parcel == b"", "the disk has only its number"
+    restarted = core_on(store)
+    assert restarted.outbox == ()
+    assert restarted.state.pending == frozenset()
+    assert sent(restarted.start(("a",), 0.0)) == []
+    assert sent(restarted.fire("cycle", 0.0)) == [("a", 2)]
     assert [outgoing.sequence for outgoing in store.load().outbox] == [2]
 
 
@@ -99,7 +99,7 @@ def replies(actions: list[Action]) -> list[list[int]]:
     return [cast(Move, action.message).numerator.tolist() for action in actions if isinstance(action, Reply)]
 
 
-def test_a_reply_is_given_again_to_a_repetition_until_the_sender_goes_on() -> None:
+def test_a_repetition_gets_the_same_reply_until_the_sender_proceeds() -> None:
     core = pairwise_core()
     duplicate, actions = core.receive("a", 1, 1, offer(2), 0.0)
     assert (duplicate, replies(actions)) == (False, [[1 << 40]])
@@ -110,7 +110,7 @@ def test_a_reply_is_given_again_to_a_repetition_until_the_sender_goes_on() -> No
     assert core.receive("a", 1, 1, offer(2), 0.0) == (True, [])
 
 
-def test_replies_are_kept_up_to_so_many_numbers_the_newest_always(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_replies_are_stored_for_a_bounded_number_of_messages_always_the_newest(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sottovoce.agent.core._MAX_REPLIED", 2)
     core = pairwise_core()
     for peer in "abc":
@@ -118,13 +118,13 @@ def test_replies_are_kept_up_to_so_many_numbers_the_newest_always(monkeypatch: p
     assert [len(replies(core.receive(peer, 1, 1, offer(1), 0.0)[1])) for peer in "abc"] == [0, 1, 1]
 
 
-def test_a_beat_on_which_nothing_is_sent_writes_what_has_changed() -> None:
+def test_a_beat_without_messages_writes_what_has_changed() -> None:
     core = pairwise_core()
     for _ in range(2):
         core.fire("cycle", 0.0)
     core.receive("a", 1, 1, offer(2), 0.0)
     assert store_of(core).load().state.numerator.tolist() == [0]
-    assert sent(core.fire("cycle", 0.0)) == [], "everybody has yet to answer"
+    assert sent(core.fire("cycle", 0.0)) == [], "no peer has answered yet"
     assert store_of(core).load().state.numerator.tolist() == [1 << 40]
 
 
@@ -132,19 +132,19 @@ def store_of(core: Core) -> MemoryStore:
     return cast(MemoryStore, core._store)
 
 
-def test_another_way_of_mixing_starts_from_what_is_left_in_the_outbox() -> None:
+def test_another_mixing_rule_starts_from_the_outbox_s_content() -> None:
     core = pairwise_core()
     core.fire("cycle", 0.0)
     store = store_of(core)
-    assert [one.parcel for one in store.load().outbox] == [b""]
+    assert [entry.parcel for entry in store.load().outbox] == [b""]
     store._state = PushSumState(np.array([1]), 2**40)
-    again = Core(learner=PushSum(schedule(size=1)), store=store, seal=lambda recipient, sequence, message: message)
-    assert again.outbox == ()
-    again.flush()
+    restarted = Core(learner=PushSum(schedule(size=1)), store=store, seal=lambda recipient, sequence, message: message)
+    assert restarted.outbox == ()
+    restarted.flush()
     assert store.load().outbox == []
 
 
-def test_a_reply_that_is_refused_changes_nothing_and_the_message_can_still_be_confirmed() -> None:
+def test_a_refused_reply_changes_nothing_and_the_message_can_still_be_confirmed() -> None:
     core = pairwise_core()
     ((recipient, sequence),) = sent(core.fire("cycle", 0.0))
     before = core.state

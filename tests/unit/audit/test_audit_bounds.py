@@ -1,4 +1,4 @@
-"""Lower bounds on ε: never above the truth except by chance, and as strong as ALGORITHMS.md, 7.0 states."""
+"""Lower bounds on ε: never above the truth except by chance, and as strong as ALGORITHMS.md, 7.0, states."""
 
 import math
 from statistics import NormalDist
@@ -22,11 +22,11 @@ SHAPES = [Gaussians(), SampledGaussians(0.5, 48, "add-remove"), SampledGaussians
 
 
 @pytest.mark.parametrize("ratio, numbers", [(0.5, 11), (0.75, 54), (0.9, 390), (0.99, 42_450)])
-def test_so_many_numbers_show_a_wrong_scale(ratio: float, numbers: int) -> None:
-    """At 5 %, with a power of 90 %: the noise of one message is enough."""
+def test_sample_size_that_reveals_a_wrong_scale(ratio: float, numbers: int) -> None:
+    """At 5 %, with a power of 90 %: one message's noise suffices."""
 
     def power(n: int) -> float:
-        """Of the one-sided test of too little noise, whose p-value is half of ours."""
+        """Return the power of the one-sided test for too little noise, whose p-value is half of ours."""
         return float(stats.chi2.cdf(stats.chi2.ppf(0.05, n) / ratio**2, n))
 
     assert power(numbers) >= 0.9
@@ -36,8 +36,8 @@ def test_so_many_numbers_show_a_wrong_scale(ratio: float, numbers: int) -> None:
 
 
 @pytest.mark.parametrize("messages, claimed, true", [(249, 0.5, 1.0), (82, 1.0, 2.0)])
-def test_so_many_messages_refute_a_gaussian(messages: int, claimed: float, true: float) -> None:
-    """With a power of 90 %, each rate at 97.5 %, and no longer with a tenth less of them than three quarters."""
+def test_sample_size_that_refutes_a_gaussian(messages: int, claimed: float, true: float) -> None:
+    """With a power of 90 %, each rate at 97.5 %; not with a tenth less than three quarters of the messages."""
 
     def power(n: int) -> float:
         right = phi(true - claimed / 2)
@@ -69,7 +69,7 @@ def test_one_run_with_a_delta_is_theorem_5_2() -> None:
 
 @pytest.mark.parametrize("epsilon", [0.5, 1.0, 3.0])
 def test_bounds_from_rates_hold(epsilon: float) -> None:
-    """Randomised response, the attack that needs all of ε: the bound is above ε in 1 of 20 runs at most."""
+    """Randomised response, the attack that needs all of ε: the bound exceeds ε in at most 1 of 20 runs."""
     rng = np.random.default_rng(1)
     p = 1 / (1 + math.exp(-epsilon))
     hits, alarms = rng.binomial(800, p, 150), rng.binomial(800, 1 - p, 150)
@@ -81,17 +81,17 @@ def test_bounds_from_rates_hold(epsilon: float) -> None:
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
-def test_an_advantage_and_its_epsilon_are_each_other(shape: Shape) -> None:
-    """Never more than the truth, and hardly less."""
+def test_advantage_and_epsilon_convert_into_each_other(shape: Shape) -> None:
+    """The result never exceeds the truth, and is close to it."""
     for epsilon in (0.5, 2.0):
-        found = shape.epsilon(shape.advantage(epsilon, DELTA), DELTA)
-        assert 0.995 * epsilon < found <= epsilon * (1 + 1e-6)
+        result = shape.epsilon(shape.advantage(epsilon, DELTA), DELTA)
+        assert 0.995 * epsilon < result <= epsilon * (1 + 1e-6)
     assert shape.epsilon(0.0, DELTA) == 0
 
 
 @pytest.mark.parametrize("rate, releases", [(0.5, 48), (1 / 3, 3)])
-def test_the_best_test_of_sampled_sums_has_the_advantage_that_is_said(rate: float, releases: int) -> None:
-    """The likelihood ratio of a canary of length 1, over its threshold at 1: within five deviations."""
+def test_the_best_test_of_sampled_sums_has_the_stated_advantage(rate: float, releases: int) -> None:
+    """The likelihood ratio for a canary of length 1, with its threshold at 1: within five deviations."""
     shape, games = SampledGaussians(rate, releases, "add-remove"), 200_000
     sigma = shape.noise(2.0, DELTA)
     rng = np.random.default_rng(5)
@@ -99,8 +99,8 @@ def test_the_best_test_of_sampled_sums_has_the_advantage_that_is_said(rate: floa
     def said(there: bool) -> float:
         ratios = np.zeros(games)
         for _ in range(releases):
-            seen = rng.normal(0, sigma, games) + (rng.random(games) < rate if there else 0.0)
-            ratios += np.logaddexp(math.log1p(-rate), math.log(rate) + (seen - 0.5) / sigma**2)
+            observed = rng.normal(0, sigma, games) + (rng.random(games) < rate if there else 0.0)
+            ratios += np.logaddexp(math.log1p(-rate), math.log(rate) + (observed - 0.5) / sigma**2)
         return float((ratios > 0).mean())
 
     assert said(True) - said(False) == pytest.approx(shape.advantage(2.0, DELTA), abs=5 / math.sqrt(2 * games))
@@ -110,10 +110,10 @@ def test_bounds_from_an_advantage_hold() -> None:
     rng = np.random.default_rng(2)
     mu = 1.0
     hits, alarms = rng.binomial(1000, phi(mu / 2), 150), rng.binomial(1000, phi(-mu / 2), 150)
-    seen = [Rates(h, 1000, a, 1000).advantage(0.05) for h, a in zip(hits.tolist(), alarms.tolist(), strict=True)]
+    observed = [Rates(h, 1000, a, 1000).advantage(0.05) for h, a in zip(hits.tolist(), alarms.tolist(), strict=True)]
     true = 2 * phi(mu / 2) - 1
-    assert (np.array(seen) > true).sum() <= stats.binom.ppf(1 - 1e-6, 150, 0.05)
-    assert np.median(seen) > 0.8 * true
+    assert (np.array(observed) > true).sum() <= stats.binom.ppf(1 - 1e-6, 150, 0.05)
+    assert np.median(observed) > 0.8 * true
 
 
 def test_perfect_and_useless_attacks() -> None:
@@ -124,7 +124,7 @@ def test_perfect_and_useless_attacks() -> None:
     assert (useless.epsilon(1e-5, 0.05), useless.advantage(0.05)) == (0, 0)
 
 
-def test_a_sample_size_is_enough_and_hardly_more() -> None:
+def test_a_sample_size_suffices_by_a_narrow_margin() -> None:
     alpha, epsilon, shape = 1e-6, 2.0, Gaussians()
     size = sample_size(shape, epsilon, DELTA, alpha)
     assert size is not None
@@ -133,14 +133,14 @@ def test_a_sample_size_is_enough_and_hardly_more() -> None:
 
     def refuted(n: int) -> float:
         hits, alarms = rng.binomial(n, right, 60), rng.binomial(n, 1 - right, 60)
-        found = [Rates(h, n, a, n).advantage(alpha) for h, a in zip(hits.tolist(), alarms.tolist(), strict=True)]
-        return float((np.array(found) > shape.advantage(epsilon, DELTA)).mean())
+        results = [Rates(h, n, a, n).advantage(alpha) for h, a in zip(hits.tolist(), alarms.tolist(), strict=True)]
+        return float((np.array(results) > shape.advantage(epsilon, DELTA)).mean())
 
     assert refuted(size) > 0.85
     assert refuted(size // 2) < 0.5
 
 
-def test_what_nobody_could_count() -> None:
+def test_sample_sizes_beyond_the_limit_are_none() -> None:
     assert pure_sample_size(30.0, 1e-6, 0.5) is None
     near, far = pure_sample_size(1.0, 1e-6, 0.5), pure_sample_size(1.0, 1e-6, 0.5, factor=4.0)
     assert near is not None

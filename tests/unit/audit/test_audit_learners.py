@@ -1,11 +1,11 @@
-"""Audit of every learner as it ships: none is refuted."""
+"""Audit of every learner as shipped: none is refuted."""
 
 import json
 
 import pytest
 from sottovoce_lab.auditor import LEARNERS, audit
 
-LONG = {"pdsl", "dp-cga", "muffliato", "dp-net-fleet"}  # in rounds, as dp-dpsgd is
+LONG = {"pdsl", "dp-cga", "muffliato", "dp-net-fleet"}  # in rounds, like dp-dpsgd
 TRIALS = 100
 
 
@@ -15,7 +15,7 @@ TRIALS = 100
 )
 def test_every_learner_is_audited(name: str, fidelity: str) -> None:
     outcome = audit("learner", name, fidelity=fidelity, trials=TRIALS)
-    found = outcome.as_dict()
-    assert json.loads(json.dumps(found)) == found
+    result = outcome.as_dict()
+    assert json.loads(json.dumps(result)) == result
     assert outcome.verdict == ("no claim" if name == "push-sum" else f"not refuted at {TRIALS} trials")
-    assert (found["seen"], found["epsilon_stated"]) == ("wire", None if name == "push-sum" else 2.0)
+    assert (result["seen"], result["epsilon_stated"]) == ("wire", None if name == "push-sum" else 2.0)

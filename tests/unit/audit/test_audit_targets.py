@@ -1,4 +1,4 @@
-"""Audit of every mechanism in seconds: sound ones are not refuted, and learners are played as they ship."""
+"""Audit of every mechanism in seconds: sound ones are not refuted, and learners run as shipped."""
 
 import json
 
@@ -13,7 +13,7 @@ from sottovoce_lab.auditor.subject import watch_new_device
 from sottovoce_lab.auditor.targets.scaled import ScaledNoiseSums
 
 from tests.mutations import mutants
-from tests.support.command import here
+from tests.support.command import run_here
 
 TRIALS = 100
 
@@ -21,17 +21,17 @@ TRIALS = 100
 @pytest.mark.parametrize("name", MECHANISMS)
 def test_every_mechanism_is_audited(name: str) -> None:
     outcome = audit("mechanism", name, trials=TRIALS)
-    found = outcome.as_dict()
-    assert json.loads(json.dumps(found)) == found
+    result = outcome.as_dict()
+    assert json.loads(json.dumps(result)) == result
     assert outcome.verdict == ("refuted" if name == "adad2p" else f"not refuted at {TRIALS} trials")
-    assert (found["seen"], found["epsilon_stated"]) == ("wire" if name == "cell-sum" else "release", 2.0)
+    assert (result["seen"], result["epsilon_stated"]) == ("wire" if name == "cell-sum" else "release", 2.0)
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)
-def test_every_learner_is_played_as_it_ships(name: str) -> None:
-    """What a peer makes of its messages is what the vault released: noise of the stated law around the stated sum."""
+def test_every_learner_runs_as_shipped(name: str) -> None:
+    """A peer's reconstruction equals the vault's release: noise with the stated distribution around the stated sum."""
     subject = LEARNERS[name, "sound"](2.0, 1e-5)
-    usual = {"clipping": "full", "deadline": "poisson"}  # of push-sum, and of rounds
+    usual = {"clipping": "full", "deadline": "poisson"}  # for push-sum, and for rounds
     sampling = next((drawn for key, drawn in usual.items() if key in ALGORITHMS[name].keys), None)
     sampling = {"without-replacement": "blocks", "with-replacement": "poisson"}.get(name, sampling)
     assert subject.played.get("sampling") == sampling
@@ -41,7 +41,7 @@ def test_every_learner_is_played_as_it_ships(name: str) -> None:
 
 
 def test_one_message_refutes_adad2p() -> None:
-    """Its length tells the gradient's; and a gradient of 0 gets no noise."""
+    """The message's length reveals the gradient's length; and a zero gradient gets no noise."""
     subject = ScaledNoiseSums(1.0, 1e-5)
     worlds = subject.worlds()
     longer = subject.p_values(worlds["a tenth longer"], watch_new_device(subject, worlds["a tenth longer"]))
@@ -53,7 +53,7 @@ def test_one_message_refutes_adad2p() -> None:
     assert outcome.statement.status == "refuted"
 
 
-def test_adad2p_is_charged_as_infinite_and_never_promised() -> None:
+def test_adad2p_is_charged_as_infinite_and_never_guaranteed() -> None:
     subject = ScaledNoiseSums(1.0, 1e-5)
     record = subject.worlds()["length 1"]
     vault = subject.vault(record, Ledger.in_memory("audited", subject.budget))
@@ -64,8 +64,8 @@ def test_adad2p_is_charged_as_infinite_and_never_promised() -> None:
         subject.vault(record, Ledger.in_memory("audited", Budget(1.0, 1e-5, "record", "replace-one")))
 
 
-def test_canaries_alone_show_half_of_the_noise(monkeypatch: pytest.MonkeyPatch) -> None:
-    """μ = 1.003 for 0.5015: with 4,096 canaries a world the bound is 10 of its standard deviations above the claim."""
+def test_canaries_alone_reveal_half_of_the_noise(monkeypatch: pytest.MonkeyPatch) -> None:
+    """μ = 1.003 for 0.5015: with 4,096 canaries per world, the bound is 10 of its deviations above the claim."""
     mutants.noise_halved(monkeypatch)
     subject = MECHANISMS["discrete-gaussian"](2.0, 1e-5)
     apart, _ = canaries(subject, 2.0, 8192, np.random.default_rng(0), 1e-6, 0.05)
@@ -74,14 +74,18 @@ def test_canaries_alone_show_half_of_the_noise(monkeypatch: pytest.MonkeyPatch) 
     assert apart.epsilon_lower_bound > 3
 
 
-def test_the_command_prints_one_document_and_ends_with_its_verdict() -> None:
-    ended = here("privacy", "audit", "--mechanism", "k-norm", "--trials", 500, "--json")
-    found = json.loads(ended.out)
-    assert (ended.code, found["schema"], found["verdict"]) == (0, "sottovoce.audit/1", "not refuted at 500 trials")
-    assert found["epsilon_stated"] == 2.0
-    assert 0 < found["epsilon_lower_bound"] < 4
-    assert "playing: canaries" in ended.err
-    refuted = here("privacy", "audit", "--mechanism", "adad2p", "--trials", 50)
+def test_the_command_prints_one_document_and_exits_with_its_verdict() -> None:
+    completed = run_here("privacy", "audit", "--mechanism", "k-norm", "--trials", 500, "--json")
+    result = json.loads(completed.out)
+    assert (completed.code, result["schema"], result["verdict"]) == (
+        0,
+        "sottovoce.audit/1",
+        "not refuted at 500 trials",
+    )
+    assert result["epsilon_stated"] == 2.0
+    assert 0 < result["epsilon_lower_bound"] < 4
+    assert "playing: canaries" in completed.err
+    refuted = run_here("privacy", "audit", "--mechanism", "adad2p", "--trials", 50)
     assert refuted.code == 5
     assert "verdict: refuted" in refuted.out
 
@@ -99,12 +103,12 @@ def test_the_command_prints_one_document_and_ends_with_its_verdict() -> None:
     ],
     ids=str,
 )
-def test_what_cannot_be_audited_is_a_usage_error(arguments: tuple[str, ...], named: str) -> None:
-    ended = here("privacy", "audit", *arguments)
-    assert ended.code == 2
-    assert named in ended.err
+def test_an_unknown_target_is_a_usage_error(arguments: tuple[str, ...], named: str) -> None:
+    completed = run_here("privacy", "audit", *arguments)
+    assert completed.code == 2
+    assert named in completed.err
 
 
-def test_no_such_claim() -> None:
+def test_an_impossible_claim_is_refused() -> None:
     with pytest.raises(UsageError, match="is not a valid claim"):
         audit("mechanism", "laplace", delta=1.0)

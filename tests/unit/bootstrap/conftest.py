@@ -1,4 +1,4 @@
-"""A fleet of 64 devices, made once, and a stranger's."""
+"""A fleet of 64 devices, created once, and another fleet's device."""
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -28,7 +28,7 @@ def identities(fleet: Fleet, directory: Path) -> tuple[Identity, ...]:
 
 @pytest.fixture(scope="session")
 def stranger(directory: Path) -> Identity:
-    """A device of another fleet of the same name."""
+    """A device from another fleet with the same name."""
     return enrol(create_fleet(directory / "other", "meters", validity=LONG), directory / "stranger")
 
 

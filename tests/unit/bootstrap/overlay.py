@@ -1,4 +1,4 @@
-"""Memberships on a pretended network, under a virtual clock: what agents will do with them, without the agents."""
+"""Memberships on a simulated network, under a virtual clock: what agents do with them, without the agents."""
 
 import heapq
 import random
@@ -28,7 +28,7 @@ TIMEOUT = 3.0
 
 @dataclass(slots=True)
 class Node:
-    """A device: what survives its death, and the membership that does not.
+    """Device: the parts that survive its death, and the membership, which does not.
 
     Attributes:
         address: what it is known by on this network; copies of one identity differ in it.
@@ -50,7 +50,7 @@ class Node:
 
 
 class Overlay:
-    """A fleet; `reachable` says which address can reach which, now."""
+    """Fleet; `reachable` tells which address can currently reach which."""
 
     def __init__(self, seed: int, *, loss: float = 0.0, view_size: int = 30) -> None:
         self.now = 0.0
@@ -65,14 +65,14 @@ class Overlay:
         self._verifiers: dict[str, Verifier] = {}
 
     def add(self, identity: Identity, seeds: Sequence[Contact] = (), address: str | None = None) -> Node:
-        """A device that is switched on at once."""
+        """Add a device and switch it on at once."""
         node = Node(address or address_of(identity), identity, seeds)
         self.nodes[node.address] = node
         self.start(node)
         return node
 
     def start(self, node: Node) -> None:
-        """Switch a device on, with what it kept."""
+        """Switch a device on, with its stored state."""
         node.boots += 1
         verifier = self._verifiers.setdefault(node.identity.fleet, Verifier(Trust(node.identity)))
         node.membership = Membership(
@@ -101,7 +101,7 @@ class Overlay:
         self.now = until
 
     def until(self, condition: Callable[[], object], periods: int = 60) -> None:
-        """Let periods pass until something is so. Keys are drawn again for every run of the tests, so rng differ."""
+        """Let periods pass until a condition holds. Keys differ in every run, and so does rng."""
         for _ in range(periods):
             if condition():
                 return
@@ -109,7 +109,7 @@ class Overlay:
         assert condition(), f"not within {periods} periods"
 
     def perform(self, node: Node, effects: list[Effect]) -> None:
-        """Do what a membership wants done."""
+        """Carry out a membership's effects."""
         for effect in effects:
             match effect:
                 case Request(contact, exchange):
@@ -123,7 +123,7 @@ class Overlay:
                         node.membership.adopt(incarnation, self.now)
 
     def views(self) -> Mapping[str, set[str]]:
-        """For each device that is on, the ids in its view."""
+        """Return, for each device that is on, the ids in its view."""
         return {
             node.identity.node_id: {record.node_id for record in node.membership.view}
             for node in self.nodes.values()
@@ -131,13 +131,13 @@ class Overlay:
         }
 
     def dead_share(self) -> float:
-        """The share of all views' entries that are of devices which are off."""
+        """Return the share of all view entries whose devices are off."""
         views = self.views()
         entries = [peer for view in views.values() for peer in view]
         return sum(peer not in views for peer in entries) / max(1, len(entries))
 
     def components(self) -> int:
-        """Weakly connected components among the devices that are on."""
+        """Return the number of weakly connected components among the devices that are on."""
         views = self.views()
         label = {node: node for node in views}
         for _ in views:
@@ -196,10 +196,10 @@ class Overlay:
 
 
 def address_of(identity: Identity) -> str:
-    """Where a device listens on this network, which has no prefixes to run out of."""
+    """Return a device's listening address on this network, which has no prefix limits."""
     return f"{identity.node_id[:12]}.internal:7400"
 
 
 def seed_of(identity: Identity) -> Contact:
-    """A device as someone's seed."""
+    """Return a device as another device's seed."""
     return Contact(identity.node_id, (address_of(identity),))

@@ -1,4 +1,4 @@
-"""Malicious device of the fleet: its influence on another device's view is small and short."""
+"""Malicious device in the fleet: its influence on another device's view is small and short-lived."""
 
 import random
 from collections.abc import Callable, Sequence
@@ -30,8 +30,8 @@ def _at(
 
 
 def _unverified(number: int) -> PeerRecord:
-    """A record that only a verifier without scruples takes: enough of them are quickly made."""
-    node = "".join(_DIGITS[number // 32**place % 32] for place in range(3)) + "a" * 29
+    """Make a record that only a permissive verifier accepts, because making many is fast."""
+    node = "".join(_DIGITS[number // 32**index % 32] for index in range(3)) + "a" * 29
     return PeerRecord("meters", node, 1, 1, ("a:1",), ("grpc",), False, b"c", bytes(64))
 
 
@@ -63,7 +63,7 @@ def _ids(member: Membership) -> set[str]:
     return {record.node_id for record in member.view}
 
 
-def test_a_replayed_record_never_displaces_a_newer_one(identities: Identities) -> None:
+def test_a_replayed_record_never_replaces_a_newer_one(identities: Identities) -> None:
     me, relay, device = identities[:3]
     member = _member(me)
     _tell(member, 1.0, _record(relay), _record(device, sequence=1, incarnation=2))
@@ -74,7 +74,7 @@ def test_a_replayed_record_never_displaces_a_newer_one(identities: Identities) -
     assert {record.node_id: record.version for record in member.view}[device.node_id] == (2, 2)
 
 
-def test_forged_entries_are_counted_and_the_rest_of_the_exchange_is_taken(
+def test_forged_entries_are_counted_and_the_rest_of_the_exchange_is_accepted(
     identities: Identities, stranger: Identity, expired: Identity
 ) -> None:
     me, relay, device, victim = identities[:4]
@@ -95,7 +95,7 @@ def test_a_sender_whose_own_record_is_forged_changes_nothing(identities: Identit
     assert not member.traffic
 
 
-def test_an_introducer_that_knows_a_thousand_places_its_share_a_period_and_no_more(identities: Identities) -> None:
+def test_an_introducer_of_a_thousand_devices_adds_a_bounded_number_per_period(identities: Identities) -> None:
     member = _member(identities[0], verify=lambda record: None)
     flood = [_unverified(number) for number in range(1000)]
     for period in range(3):
@@ -109,7 +109,7 @@ def test_an_introducer_that_knows_a_thousand_places_its_share_a_period_and_no_mo
         assert len(_ids(member)) == min(30, 1 + CAP * (period + 1))
 
 
-def test_all_together_are_answered_only_so_often_in_a_period(identities: Identities) -> None:
+def test_the_total_number_of_answers_per_period_is_bounded(identities: Identities) -> None:
     member = _member(identities[0], verify=lambda record: None)
     for number in range(MAX_REQUESTS):
         _tell(member, 1.0, _unverified(number))
@@ -119,18 +119,18 @@ def test_all_together_are_answered_only_so_often_in_a_period(identities: Identit
     _tell(member, 11.0, _unverified(1000))
 
 
-def test_a_relay_that_always_says_age_zero_keeps_a_dead_device_for_one_horizon(identities: Identities) -> None:
+def test_a_relay_that_always_reports_age_zero_keeps_a_dead_device_for_one_horizon(identities: Identities) -> None:
     me, relay, dead = identities[:3]
     member, last = _member(me), _record(dead)
-    held = []
+    stored = []
     for step in range(60):
         now = 5.0 * step
         _tell(member, now, _record(relay, step + 1), last)
         if dead.node_id in _ids(member):
-            held.append(now)
-    assert held == [5.0 * step for step in range(int(HORIZON / 5) + 1)]
-    told = _tell(member, 300.0, _record(relay, 99), last)
-    assert dead.node_id not in {entry.record.node_id for entry in told.entries}
+            stored.append(now)
+    assert stored == [5.0 * step for step in range(int(HORIZON / 5) + 1)]
+    reply = _tell(member, 300.0, _record(relay, 99), last)
+    assert dead.node_id not in {entry.record.node_id for entry in reply.entries}
     _tell(member, 301.0, _record(relay, 100), _record(dead, 2))
     assert dead.node_id in _ids(member)
 
@@ -140,14 +140,14 @@ def test_a_relay_cannot_make_a_living_device_older_than_its_last_record(identiti
     member = _member(me)
     _tell(member, 50.0, _record(relay), _record(device, 1), age=20.0)
     _tell(member, 60.0, _record(relay, 2), _record(device, 2), age=HORIZON)
-    told = _tell(member, 61.0, _record(asker))
-    assert {entry.record.node_id: entry.age for entry in told.entries}[device.node_id] == 31.0
-    _tell(member, 62.0, _record(asker, 2), _record(device, 2), age=3.0)  # an honest copy is younger still
-    told = _tell(member, 63.0, _record(identities[4]))
-    assert {entry.record.node_id: entry.age for entry in told.entries}[device.node_id] == 4.0
+    reply = _tell(member, 61.0, _record(asker))
+    assert {entry.record.node_id: entry.age for entry in reply.entries}[device.node_id] == 31.0
+    _tell(member, 62.0, _record(asker, 2), _record(device, 2), age=3.0)  # an honest copy is even younger
+    reply = _tell(member, 63.0, _record(identities[4]))
+    assert {entry.record.node_id: entry.age for entry in reply.entries}[device.node_id] == 4.0
 
 
-def test_what_is_too_old_is_neither_taken_nor_passed_on(identities: Identities) -> None:
+def test_an_entry_that_is_too_old_is_neither_accepted_nor_passed_on(identities: Identities) -> None:
     me, relay, device, asker = identities[:4]
     member = _member(me)
     _tell(member, 0.0, _record(relay), _record(device), age=HORIZON + 1)
@@ -156,14 +156,14 @@ def test_what_is_too_old_is_neither_taken_nor_passed_on(identities: Identities) 
     assert _ids(member) == {asker.node_id}
 
 
-def test_a_device_that_hears_nobody_keeps_its_view(identities: Identities) -> None:
+def test_a_device_that_receives_nothing_keeps_its_view(identities: Identities) -> None:
     member = _member(identities[0])
     _tell(member, 0.0, _record(identities[1]), _record(identities[2]))
     member.tick(10 * HORIZON)
     assert len(member.peers(10 * HORIZON)) == 2
 
 
-def test_old_copies_of_a_device_that_left_do_not_come_back(identities: Identities) -> None:
+def test_old_copies_of_a_departed_device_do_not_return(identities: Identities) -> None:
     me, relay, device, asker = identities[:4]
     member = _member(me)
     _tell(member, 0.0, _record(relay), _record(device, 5))
@@ -171,18 +171,18 @@ def test_old_copies_of_a_device_that_left_do_not_come_back(identities: Identitie
     assert _ids(member) == {relay.node_id}
     _tell(member, 2.0, _record(relay, 2), _record(device, 5))
     assert _ids(member) == {relay.node_id}
-    told = _tell(member, 3.0, _record(asker))
-    assert {entry.record.node_id: entry.record.leaving for entry in told.entries[1:]} == {
+    reply = _tell(member, 3.0, _record(asker))
+    assert {entry.record.node_id: entry.record.leaving for entry in reply.entries[1:]} == {
         device.node_id: True,
         relay.node_id: False,
     }
     _tell(member, 4.0, _record(device, 1, incarnation=2))
     assert device.node_id in _ids(member)
-    told = _tell(member, 5.0, _record(asker, 2))
-    assert [entry.record.leaving for entry in told.entries] == [False] * 3
+    reply = _tell(member, 5.0, _record(asker, 2))
+    assert [entry.record.leaving for entry in reply.entries] == [False] * 3
 
 
-def test_two_of_one_network_of_the_internet_enter_a_view_and_no_more(identities: Identities) -> None:
+def test_at_most_two_devices_from_one_public_network_enter_a_view(identities: Identities) -> None:
     for addresses, most in (("8.8.4.{}:7400", 2), ("[2001:4860:4860::{}]:7400", 2), ("10.0.0.{}:7400", 8)):
         member = _member(identities[0])
         for number, identity in enumerate(identities[1:9]):
@@ -192,7 +192,7 @@ def test_two_of_one_network_of_the_internet_enter_a_view_and_no_more(identities:
         assert _ids(member) == newest
 
 
-def test_the_memory_behind_the_view_is_bounded_and_keeps_the_view() -> None:
+def test_the_memory_behind_the_view_is_bounded_and_includes_the_view() -> None:
     sightings = Sightings()
     records = [_unverified(number) for number in range(CAPACITY + 50)]
     keep = {record.node_id for record in records[:30]}
@@ -203,7 +203,7 @@ def test_the_memory_behind_the_view_is_bounded_and_keeps_the_view() -> None:
     assert sightings.get(records[30].node_id) is None
 
 
-def test_a_newer_record_of_this_device_is_an_alarm_once_a_horizon(identities: Identities) -> None:
+def test_a_newer_record_of_this_device_raises_an_alarm_once_per_horizon(identities: Identities) -> None:
     me, relay = identities[:2]
     member = _member(me)
     member.tick(0.0)
@@ -226,11 +226,11 @@ def test_a_newer_record_of_this_device_is_an_alarm_once_a_horizon(identities: Id
     assert [alarm.incarnation for alarm in meet(same, 7, 6.0 + 2 * HORIZON)] == [9]
 
 
-def test_whoever_states_an_old_record_of_its_own_is_shown_the_newer_one(identities: Identities) -> None:
+def test_a_device_with_an_outdated_record_is_shown_the_newer_one(identities: Identities) -> None:
     me, relay, device = identities[:3]
     member = _member(me)
     _tell(member, 0.0, _record(relay), _record(device, 5, incarnation=4))
-    told = _tell(member, 1.0, _record(device, 1))
-    assert told.entries[1].record.version == (4, 5)
-    told = _tell(member, 2.0, _record(device, 6, incarnation=4))
-    assert device.node_id not in {entry.record.node_id for entry in told.entries}
+    reply = _tell(member, 1.0, _record(device, 1))
+    assert reply.entries[1].record.version == (4, 5)
+    reply = _tell(member, 2.0, _record(device, 6, incarnation=4))
+    assert device.node_id not in {entry.record.node_id for entry in reply.entries}

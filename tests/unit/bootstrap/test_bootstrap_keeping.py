@@ -1,4 +1,4 @@
-"""State that survives a restart: the boot counter, which must, and the address book, which may be lost."""
+"""State that survives a restart: the boot counter, which is required, and the address book, which may be lost."""
 
 import sqlite3
 from pathlib import Path
@@ -40,7 +40,7 @@ def test_a_book_survives_a_restart_in_the_order_of_answers(tmp_path: Path) -> No
     assert path.stat().st_mode & 0o777 == 0o600
 
 
-def test_what_was_not_closed_is_there_too(tmp_path: Path) -> None:
+def test_entries_in_an_unclosed_book_survive(tmp_path: Path) -> None:
     path = tmp_path / "peers.db"
     first = AddressBook(path, 0.0)
     first.remember(_contact(1), 1.0)
@@ -48,7 +48,7 @@ def test_what_was_not_closed_is_there_too(tmp_path: Path) -> None:
     first.close()
 
 
-def test_who_answers_all_day_as_before_is_written_once_a_day(tmp_path: Path) -> None:
+def test_an_unchanged_contact_is_written_once_a_day(tmp_path: Path) -> None:
     path = tmp_path / "peers.db"
     book = AddressBook(path, 0.0)
     log, sizes = path.with_name("peers.db-wal"), []
@@ -56,30 +56,30 @@ def test_who_answers_all_day_as_before_is_written_once_a_day(tmp_path: Path) -> 
         for number in (1, 2, 3):
             book.remember(_contact(number), 60.0 * minute)
         sizes.append(log.stat().st_size)
-    assert 3 <= len(set(sizes)) <= 4, "at first, and whenever a day is over"
+    assert 3 <= len(set(sizes)) <= 4, "at first, and after each day"
     book.remember(Contact(_contact(1).node_id, ("10.0.0.9:1",)), 60.0 * 3 * 1440)
-    assert log.stat().st_size > sizes[-1], "and at once when it has another address"
+    assert log.stat().st_size > sizes[-1], "at once for a new address"
     book.close()
 
 
-def test_a_book_keeps_the_500_that_answered_last(tmp_path: Path) -> None:
+def test_a_book_keeps_the_500_devices_that_answered_last(tmp_path: Path) -> None:
     path = tmp_path / "peers.db"
     contacts = [_contact(number) for number in range(CAPACITY + 20)]
     _write(path, contacts)
     assert _read(path) == contacts[20:]
 
 
-def test_who_has_not_answered_for_30_days_of_open_book_is_dropped(tmp_path: Path) -> None:
+def test_a_device_silent_for_30_days_of_running_time_is_dropped(tmp_path: Path) -> None:
     path = tmp_path / "peers.db"
     for number, days in enumerate((0, 29, 2)):
-        book = AddressBook(path, 1e6 * number)  # the clock of every start begins anywhere
+        book = AddressBook(path, 1e6 * number)  # the clock begins at an arbitrary value at each start
         book.remember(_contact(number), 1e6 * number + days * LIFETIME / 30)
         book.close()
     assert _read(path) == [_contact(1), _contact(2)]
 
 
 @pytest.mark.parametrize("damage", ["nonsense", "header", "page", "empty", "stranger", "no-clock"])
-def test_a_damaged_book_is_started_anew_and_says_so(tmp_path: Path, damage: str) -> None:
+def test_a_corrupt_book_is_restarted_and_reported(tmp_path: Path, damage: str) -> None:
     path = tmp_path / "peers.db"
     _write(path, [_contact(number) for number in range(200)])
     raw = bytearray(path.read_bytes())
@@ -108,7 +108,7 @@ def test_a_damaged_book_is_started_anew_and_says_so(tmp_path: Path, damage: str)
     assert _read(path) == [_contact(7)]
 
 
-def test_a_row_that_is_no_contact_is_passed_over(tmp_path: Path) -> None:
+def test_an_invalid_row_is_skipped(tmp_path: Path) -> None:
     path = tmp_path / "peers.db"
     _write(path, [_contact(1)])
     connection = sqlite3.connect(path, isolation_level=None)
@@ -118,7 +118,7 @@ def test_a_row_that_is_no_contact_is_passed_over(tmp_path: Path) -> None:
     assert _read(path) == [_contact(1)]
 
 
-def test_a_place_that_cannot_be_written_is_an_error_with_a_remedy(tmp_path: Path) -> None:
+def test_an_unwritable_location_is_an_error_with_a_remedy(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"peers\.db.*permissions"):
         AddressBook(tmp_path / "missing" / "peers.db", 0.0)
     path = tmp_path / "peers.db"
@@ -141,7 +141,7 @@ def test_every_start_has_a_higher_incarnation(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"x", b"\xff", b"-5", b"0", str(MAX_NUMBER).encode()])
-def test_a_lost_count_goes_on_above_any_number_of_starts(tmp_path: Path, content: bytes) -> None:
+def test_a_lost_counter_continues_above_any_number_of_starts(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "boots"
     path.write_bytes(content)
     assert 1_000_000 < BootCounter(path).begin() < MAX_NUMBER

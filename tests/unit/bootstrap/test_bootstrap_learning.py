@@ -1,4 +1,4 @@
-"""Reports of sources: tried, never trusted, and bounded whatever their content."""
+"""Sources' reports: tried, never trusted, and bounded whatever their content."""
 
 import random
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ def _requested(member: Membership, effects: list[Effect], other: Identity, seque
     member.on_reply(other.node_id, _exchange(other, sequence), 0.0)
 
 
-def test_a_device_that_knows_nobody_tries_whom_a_source_names_at_once(identities: Identities) -> None:
+def test_a_device_without_contacts_tries_a_source_s_contacts_at_once(identities: Identities) -> None:
     me, *others = identities[:6]
     member = _member(me)
     assert _targets(member.tick(0.0)) == []
@@ -39,18 +39,18 @@ def test_a_device_that_knows_nobody_tries_whom_a_source_names_at_once(identities
     assert len(set(tried)) == len(tried) == 4
 
 
-def test_a_contact_by_itself_is_nobody_to_send_to(identities: Identities) -> None:
+def test_a_contact_alone_is_not_a_recipient(identities: Identities) -> None:
     me, other = identities[:2]
     member = _member(me)
     member.learn("mdns", [seed_of(other)], 0.0)
     assert [*member.view, *member.peers(0.0), *member.warm()] == []
     reply, _ = member.on_request(identities[3].node_id, _exchange(identities[3]), 0.0)
-    assert [entry.record.node_id for entry in reply.entries] == [me.node_id], "and nobody is told of it"
+    assert [entry.record.node_id for entry in reply.entries] == [me.node_id], "it is not passed on"
     _requested(member, member.tick(0.1), other)
     assert other.node_id in {record.node_id for record in member.view}
 
 
-def test_with_company_one_candidate_is_tried_a_period_beside_the_usual_exchange(identities: Identities) -> None:
+def test_with_contacts_one_candidate_per_period_is_tried_besides_the_usual_exchange(identities: Identities) -> None:
     me, friend, *others = identities[:8]
     member = _member(me)
     member.on_request(friend.node_id, _exchange(friend), 0.0)
@@ -61,10 +61,10 @@ def test_with_company_one_candidate_is_tried_a_period_beside_the_usual_exchange(
         assert len(targets) == 2
         member.on_reply(friend.node_id, _exchange(friend, tick + 1), tick * PERIOD)
         (candidate,) = set(targets) - {friend.node_id}
-        assert member.on_failure(candidate, tick * PERIOD) == [], "no other peer is drawn for an invented one"
+        assert member.on_failure(candidate, tick * PERIOD) == [], "an invented contact replaces no peer"
 
 
-def test_a_flood_leaves_configured_seeds_and_other_sources_alone(identities: Identities) -> None:
+def test_a_flood_does_not_affect_configured_seeds_and_other_sources(identities: Identities) -> None:
     seed, brokered, local = identities[1:4]
     contacts = Contacts([seed_of(seed)], [], identities[0].node_id, random.Random(1))
     contacts.learn("mqtt", [seed_of(brokered)], ())
@@ -76,12 +76,12 @@ def test_a_flood_leaves_configured_seeds_and_other_sources_alone(identities: Ide
     for _ in range(400):
         contacts.learn("mdns", [*_invented(127), seed_of(local)], ())
         hits += local.node_id in contacts.candidates
-    assert 60 < hits < 140, "one true one among 128 is kept a quarter of the time, wherever it stands"
+    assert 60 < hits < 140, "one real contact among 128 is stored a quarter of the time, at any position"
     contacts.learn("mdns", [], ())
-    assert contacts.candidates == [brokered.node_id], "what a source says takes the place of what it said"
+    assert contacts.candidates == [brokered.node_id], "a source's new contacts replace its old ones"
 
 
-def test_who_is_known_is_no_news(identities: Identities) -> None:
+def test_known_devices_are_not_reported_again(identities: Identities) -> None:
     me, other, third = identities[:3]
     contacts = Contacts([], [], me.node_id, random.Random(1))
     contacts.learn("dns", map(seed_of, (me, other, third)), {other.node_id})
@@ -91,20 +91,20 @@ def test_who_is_known_is_no_news(identities: Identities) -> None:
     assert not contacts.is_wanted(third.node_id)
 
 
-def test_endpoints_of_sources_come_after_those_that_a_device_gave_itself(identities: Identities) -> None:
+def test_a_source_s_endpoints_come_after_a_device_s_own(identities: Identities) -> None:
     me, other = identities[:2]
     own = address_of(other)
     member = _member(me, book=[seed_of(other)])
-    said = [Contact(other.node_id, (f"10.0.0.{number}:7400",)) for number in range(1, 9)]
-    member.learn("mdns", said, 0.0)
+    contacts = [Contact(other.node_id, (f"10.0.0.{number}:7400",)) for number in range(1, 9)]
+    member.learn("mdns", contacts, 0.0)
     member.learn("dns", [Contact(other.node_id, ("10.1.0.1:7400",))], 0.0)
-    found = member.find(other.node_id)
-    assert found is not None
-    assert found.endpoints == (own, *(f"10.0.0.{number}:7400" for number in range(1, 5)))
+    result = member.find(other.node_id)
+    assert result is not None
+    assert result.endpoints == (own, *(f"10.0.0.{number}:7400" for number in range(1, 5)))
 
 
-def test_a_device_that_a_liar_had_announced_is_taken_in_when_its_own_word_comes(identities: Identities) -> None:
-    """Three failed tries of an address that a stranger gave must not keep the device out for long."""
+def test_a_device_announced_by_a_liar_is_accepted_when_its_own_record_arrives(identities: Identities) -> None:
+    """Three failed attempts at a stranger's address must not exclude the device for long."""
     me, victim, friend = identities[:3]
     member = _member(me)
     now = 0.0
@@ -118,7 +118,7 @@ def test_a_device_that_a_liar_had_announced_is_taken_in_when_its_own_word_comes(
     assert victim.node_id in {contact.node_id for contact in member.peers(now)}
 
 
-def test_islands_that_one_source_sees_become_one_fleet(identities: Identities) -> None:
+def test_islands_visible_to_one_source_become_one_fleet(identities: Identities) -> None:
     overlay = Overlay(seed=12)
     for island in (identities[:15], identities[15:30]):
         for identity in island:
@@ -131,8 +131,8 @@ def test_islands_that_one_source_sees_become_one_fleet(identities: Identities) -
 
 
 @pytest.mark.parametrize("flood", [40, 5000])
-def test_a_device_among_strangers_still_finds_its_fleet(identities: Identities, flood: int) -> None:
-    """Every look names invented devices; the true one is named among them."""
+def test_a_device_among_invented_contacts_still_finds_its_fleet(identities: Identities, flood: int) -> None:
+    """Every search returns invented devices, and the real device among them."""
     overlay = Overlay(seed=13)
     for identity in identities[1:9]:
         overlay.add(identity, [seed_of(identities[1])])
@@ -142,7 +142,7 @@ def test_a_device_among_strangers_still_finds_its_fleet(identities: Identities, 
 
     def look() -> bool:
         assert alone.membership is not None
-        strangers = rng.sample(_invented(flood), 39)  # a look gives a bounded sample
+        strangers = rng.sample(_invented(flood), 39)  # a search returns a bounded sample
         alone.membership.learn("mdns", [*strangers, seed_of(identities[4])], overlay.now)
         return len(alone.membership.view) == 8
 

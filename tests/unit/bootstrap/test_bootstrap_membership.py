@@ -1,4 +1,4 @@
-"""State machine of membership alone: the peers that it contacts, when, and its reaction if none answers."""
+"""Membership's state machine alone: which peers it contacts, when, and what it does if none answers."""
 
 import random
 from collections.abc import Callable, Sequence
@@ -65,7 +65,7 @@ def _targets(effects: list[Effect]) -> list[str]:
     return [effect.contact.node_id for effect in effects if isinstance(effect, Request)]
 
 
-def test_seeds_are_tried_first_a_few_at_once_until_a_record_of_theirs_has_come(identities: Identities) -> None:
+def test_seeds_are_tried_first_several_at_once_until_one_of_their_records_arrives(identities: Identities) -> None:
     me, *seeds = identities[:6]
     member = _member(me, [seed_of(seed) for seed in (*seeds, me)])
     assert {contact.node_id for contact in member.peers(0.0)} == {seed.node_id for seed in seeds}
@@ -80,7 +80,7 @@ def test_seeds_are_tried_first_a_few_at_once_until_a_record_of_theirs_has_come(i
     assert set(first[1:]) & set(second) == set()  # they still have time
 
 
-def test_a_seed_is_tried_where_the_configuration_says_and_then_where_it_says_itself(identities: Identities) -> None:
+def test_a_seed_is_tried_at_its_configured_address_and_then_at_its_announced_one(identities: Identities) -> None:
     me, seed = identities[:2]
     member = _member(me, [Contact(seed.node_id, ("gateway.internal:7411",))])
     assert member.find(seed.node_id) == Contact(seed.node_id, ("gateway.internal:7411",))
@@ -90,24 +90,24 @@ def test_a_seed_is_tried_where_the_configuration_says_and_then_where_it_says_its
 
 
 def test_an_expelled_device_is_forgotten_everywhere_and_not_tried_again(identities: Identities) -> None:
-    me, gone, other = identities[:3]
+    me, removed, other = identities[:3]
     trust = Trust(me)
-    member = _member(me, [seed_of(gone)], verify=Verifier(trust).verify)
-    for peer in (gone, other):
+    member = _member(me, [seed_of(removed)], verify=Verifier(trust).verify)
+    for peer in (removed, other):
         member.on_request(peer.node_id, _exchange(peer), 0.0)
-    assert {contact.node_id for contact in member.warm()} == {gone.node_id, other.node_id}
-    trust.revoke([gone.node_id])
+    assert {contact.node_id for contact in member.warm()} == {removed.node_id, other.node_id}
+    trust.revoke([removed.node_id])
     member.expel(trust.revoked, 1.0)
-    # A peer that has not heard of it passes the very record on that was in the view before, and a newer one.
-    for sequence, record in ((2, _record(gone)), (3, _record(gone, 9))):
+    # an uninformed peer passes on the record that was in the view before, and a newer one
+    for sequence, record in ((2, _record(removed)), (3, _record(removed, 9))):
         exchange = Exchange((Entry(_record(other, sequence), 0.0), Entry(record, 0.0)))
         reply, _ = member.on_request(other.node_id, exchange, 2.0)
-        assert gone.node_id not in {entry.record.node_id for entry in reply.entries}
+        assert removed.node_id not in {entry.record.node_id for entry in reply.entries}
     assert member.refused == {"revoked": 2}
     for _ in range(40):
-        assert gone.node_id not in _targets(member.tick(member.due))
+        assert removed.node_id not in _targets(member.tick(member.due))
     assert {record.node_id for record in member.view} <= {other.node_id}
-    assert gone.node_id not in {contact.node_id for contact in (*member.warm(), *member.peers(member.due))}
+    assert removed.node_id not in {contact.node_id for contact in (*member.warm(), *member.peers(member.due))}
 
 
 def test_every_tenth_tick_goes_to_an_old_contact_although_the_view_has_peers(identities: Identities) -> None:
@@ -121,11 +121,11 @@ def test_every_tenth_tick_goes_to_an_old_contact_although_the_view_has_peers(ide
         assert (target == old.node_id) == (tick % 10 == 0)
         if target == old.node_id:
             (target,) = _targets(member.on_failure(target, now + 1))
-        reached = next(one for one in identities if one.node_id == target)
+        reached = next(identity for identity in identities if identity.node_id == target)
         member.on_reply(target, _exchange(reached, tick), now + 2)
 
 
-def test_without_an_answer_two_others_are_tried_in_the_same_period(identities: Identities) -> None:
+def test_without_an_answer_two_other_peers_are_tried_in_the_same_period(identities: Identities) -> None:
     me, *others = identities[:9]
     member = _knowing(me, others)
     tried = _targets(member.tick(0.0))
@@ -138,7 +138,7 @@ def test_without_an_answer_two_others_are_tried_in_the_same_period(identities: I
     assert member.traffic == {"received": 8, "sent": 3, "failed": 3}
 
 
-def test_whoever_fails_three_times_leaves_the_view_and_is_kept_out_until_its_pause_is_over(
+def test_a_peer_that_fails_three_times_leaves_the_view_until_its_pause_has_passed(
     identities: Identities,
 ) -> None:
     me, failing, relay = identities[:3]
@@ -150,11 +150,11 @@ def test_whoever_fails_three_times_leaves_the_view_and_is_kept_out_until_its_pau
     assert [record.node_id for record in member.view] == [relay.node_id]
     member.on_request(relay.node_id, _exchange(relay, 2, failing), 3.0)
     assert [record.node_id for record in member.view] == [relay.node_id]
-    member.on_request(relay.node_id, _exchange(relay, 3, failing), 30.0)  # the third pause is 20 s at most
+    member.on_request(relay.node_id, _exchange(relay, 3, failing), 30.0)  # the third pause is at most 20 s
     assert len(member.view) == 2
     member.on_failure(failing.node_id, 31.0)
     assert [record.node_id for record in member.view] == [relay.node_id]
-    member.on_request(failing.node_id, _exchange(failing, 2), 31.5)  # it calls: one more try
+    member.on_request(failing.node_id, _exchange(failing, 2), 31.5)  # it calls: one more attempt
     assert failing.node_id in {contact.node_id for contact in member.peers(31.5)}
     member.on_failure(failing.node_id, 32.0)
     assert [record.node_id for record in member.view] == [relay.node_id]
@@ -163,7 +163,7 @@ def test_whoever_fails_three_times_leaves_the_view_and_is_kept_out_until_its_pau
     assert len(member.view) == 2
 
 
-def test_a_request_that_was_never_reported_is_over_after_a_period(identities: Identities) -> None:
+def test_a_request_without_a_result_ends_after_a_period(identities: Identities) -> None:
     me, other = identities[:2]
     member = _knowing(me, [other])
     assert _targets(member.tick(0.0)) == [other.node_id]
@@ -175,7 +175,7 @@ def test_a_request_that_was_never_reported_is_over_after_a_period(identities: Id
     assert refusal.value.reason == "unsolicited"
 
 
-def test_a_reply_of_another_device_is_refused_and_the_request_waits_on(identities: Identities) -> None:
+def test_a_reply_from_another_device_is_refused_and_the_request_continues(identities: Identities) -> None:
     me, other, third = identities[:3]
     member = _knowing(me, [other])
     member.tick(0.0)
@@ -187,22 +187,22 @@ def test_a_reply_of_another_device_is_refused_and_the_request_waits_on(identitie
     assert len(member.view) == 2
 
 
-def test_six_channels_are_kept_warm_and_replaced_when_they_fail(identities: Identities) -> None:
+def test_six_channels_stay_warm_and_are_replaced_when_they_fail(identities: Identities) -> None:
     me, *others = identities[:10]
     member = _knowing(me, others)
     warm = member.warm()
     assert len(warm) == 6
     member.on_failure(warm[0].node_id, 1.0)
-    again = member.warm()
-    assert len(again) == 6
-    assert warm[0] not in again
-    assert set(warm[1:]) < set(again)
+    repeated = member.warm()
+    assert len(repeated) == 6
+    assert warm[0] not in repeated
+    assert set(warm[1:]) < set(repeated)
     for _ in range(10):
         member.tick(1.0)
-    assert len(set(member.warm()) - set(again)) == 1
+    assert len(set(member.warm()) - set(repeated)) == 1
 
 
-def test_samples_are_drawn_uniformly_without_repetition(identities: Identities) -> None:
+def test_samples_are_uniform_without_repetition(identities: Identities) -> None:
     me, *others = identities[:9]
     member = _knowing(me, others)
     counts = dict.fromkeys((other.node_id for other in others), 0)
@@ -215,7 +215,7 @@ def test_samples_are_drawn_uniformly_without_repetition(identities: Identities) 
     assert len(member.sample(99, 0.0)) == 8
 
 
-def test_a_device_that_knows_nobody_tries_its_seed_as_soon_as_the_pause_is_over(identities: Identities) -> None:
+def test_a_device_without_contacts_tries_its_seed_as_soon_as_the_pause_has_passed(identities: Identities) -> None:
     me, seed = identities[:2]
     member = _member(me, [seed_of(seed)])
     pauses = []
@@ -228,7 +228,7 @@ def test_a_device_that_knows_nobody_tries_its_seed_as_soon_as_the_pause_is_over(
     assert max(pauses) <= 1.1 * PERIOD
 
 
-def test_after_leaving_nothing_begins_any_more(identities: Identities) -> None:
+def test_after_leaving_nothing_begins(identities: Identities) -> None:
     me, *others = identities[:5]
     member = _knowing(me, others)
     assert len(member.leave(1.0)) == 4
@@ -244,13 +244,13 @@ def test_after_leaving_nothing_begins_any_more(identities: Identities) -> None:
     "wrong",
     [{"period": 0.0}, {"period": 1e6}, {"view_size": 19}, {"view_size": 101}, {"warm_size": 0}, {"warm_size": 13}],
 )
-def test_settings_have_ranges(wrong: dict[str, int]) -> None:
+def test_settings_outside_their_ranges_are_refused(wrong: dict[str, int]) -> None:
     with pytest.raises(ConfigError, match=next(iter(wrong))):
         Settings(**wrong)
 
 
-def test_another_message_that_was_missed_leaves_an_exchange_waiting(identities: Identities) -> None:
-    """The exchange's own reply still counts, and so does its peer's being hard to reach."""
+def test_an_unrelated_undelivered_message_leaves_an_exchange_waiting(identities: Identities) -> None:
+    """The exchange's own reply still counts, and the peer loses its warm channel."""
     me, *others = identities[:3]
     member = _knowing(me, others)
     (target,) = _targets(member.tick(0.0))
@@ -261,7 +261,7 @@ def test_another_message_that_was_missed_leaves_an_exchange_waiting(identities: 
     assert member.traffic["failed"] == 0
 
 
-def test_nobody_is_blamed_or_tried_instead_while_this_device_is_cut_off(identities: Identities) -> None:
+def test_no_peer_is_blamed_or_replaced_while_this_device_is_offline(identities: Identities) -> None:
     me, *others = identities[:9]
     member = _knowing(me, others)
     warm = member.warm()
@@ -273,7 +273,7 @@ def test_nobody_is_blamed_or_tried_instead_while_this_device_is_cut_off(identiti
     assert member.traffic["failed"] == 20
 
 
-def test_those_to_whom_there_is_a_way_again_are_tried_at_once(identities: Identities) -> None:
+def test_peers_that_are_reachable_again_are_tried_at_once(identities: Identities) -> None:
     me, *others = identities[:3]
     member = _knowing(me, others)
     for peer in others:

@@ -31,7 +31,7 @@ def _fleet(overlay: Overlay, identities: Identities, shape: str = "star") -> Ove
 
 
 @pytest.mark.parametrize("shape, loss", [("chain", 0.2), ("star", 0.0), ("tree", 0.2)])
-def test_from_one_seed_each_all_become_one_fleet_and_get_over_the_death_of_half(
+def test_from_one_seed_each_all_become_one_fleet_and_survive_the_death_of_half(
     identities: Identities, shape: str, loss: float
 ) -> None:
     overlay = _fleet(Overlay(seed=1, loss=loss), identities[:SIZE], shape)
@@ -41,17 +41,19 @@ def test_from_one_seed_each_all_become_one_fleet_and_get_over_the_death_of_half(
     assert len(known) == SIZE
     for address in random.Random(5).sample(sorted(overlay.nodes), SIZE // 2):
         overlay.stop(overlay.nodes[address])
-    overlay.until(lambda: overlay.dead_share() < 0.01, 15)  # the very promise is kept by ten thousand, from a seed
+    overlay.until(
+        lambda: overlay.dead_share() < 0.01, 15
+    )  # the guarantee itself is tested with ten thousand devices, from a seed
     overlay.until(lambda: overlay.dead_share() == 0 and overlay.components() == 1)
     assert not any(node.alarms for node in overlay.nodes.values())
 
 
-def test_in_a_small_fleet_everybody_finds_everybody(identities: Identities) -> None:
+def test_in_a_small_fleet_every_device_finds_all_others(identities: Identities) -> None:
     overlay = _fleet(Overlay(seed=2, loss=0.1), identities[:12], "chain")
     overlay.until(lambda: all(len(view) == 11 for view in overlay.views().values()))
 
 
-def test_the_same_seed_makes_the_same_views(identities: Identities) -> None:
+def test_the_same_seed_yields_the_same_views(identities: Identities) -> None:
     views = []
     for _ in range(2):
         overlay = _fleet(Overlay(seed=3, loss=0.3), identities[:40], "tree")
@@ -60,7 +62,7 @@ def test_the_same_seed_makes_the_same_views(identities: Identities) -> None:
     assert views[0] == views[1]
 
 
-def test_two_halves_that_were_cut_apart_become_one_fleet_again(identities: Identities) -> None:
+def test_two_separated_halves_become_one_fleet_again(identities: Identities) -> None:
     overlay = _fleet(Overlay(seed=4), identities[:24])
     overlay.run(12)
     half = set(sorted(overlay.nodes)[:12])
@@ -73,7 +75,7 @@ def test_two_halves_that_were_cut_apart_become_one_fleet_again(identities: Ident
     assert overlay.components() == 1
 
 
-def test_a_device_comes_back_from_its_address_book_with_a_higher_incarnation(identities: Identities) -> None:
+def test_a_device_returns_from_its_address_book_with_a_higher_incarnation(identities: Identities) -> None:
     overlay = _fleet(Overlay(seed=5), identities[:20])
     overlay.run(12)
     node = overlay.nodes[address_of(identities[7])]
@@ -89,14 +91,14 @@ def test_a_device_comes_back_from_its_address_book_with_a_higher_incarnation(ide
     assert not node.alarms
 
 
-def test_a_device_that_says_goodbye_is_gone_at_once(identities: Identities) -> None:
+def test_a_device_that_announces_its_departure_disappears_at_once(identities: Identities) -> None:
     overlay = _fleet(Overlay(seed=6), identities[:20])
     overlay.run(12)
     node = overlay.nodes[address_of(identities[7])]
     assert node.membership is not None
     farewell = node.membership.leave(overlay.now)
     leaving = [effect.exchange.sender.leaving for effect in farewell if isinstance(effect, Request)]
-    assert 3 <= len(leaving) <= 6, "the warm peers with whom no exchange is under way"
+    assert 3 <= len(leaving) <= 6, "the warm peers without a current exchange"
     assert all(leaving)
     overlay.perform(node, farewell)
     overlay.run(0.1)
@@ -104,7 +106,7 @@ def test_a_device_that_says_goodbye_is_gone_at_once(identities: Identities) -> N
     overlay.until(lambda: not any(node.identity.node_id in view for view in overlay.views().values()), 6)
 
 
-def test_a_copied_identity_is_noticed_by_both_copies_and_the_fleet_goes_on(identities: Identities) -> None:
+def test_both_copies_detect_a_copied_identity_and_the_fleet_continues(identities: Identities) -> None:
     overlay = _fleet(Overlay(seed=8), identities[:20])
     overlay.run(5)
     original = overlay.nodes[address_of(identities[7])]
@@ -114,12 +116,12 @@ def test_a_copied_identity_is_noticed_by_both_copies_and_the_fleet_goes_on(ident
     overlay.run(10)
     assert "another device uses this device's identity" in str(copy.alarms[0])
     horizons = (overlay.now - began) / (8 * PERIOD)
-    assert len(original.alarms) + len(copy.alarms) <= 2 * (1 + horizons), "each at most once a horizon"
+    assert len(original.alarms) + len(copy.alarms) <= 2 * (1 + horizons), "each at most once per horizon"
     overlay.until(lambda: overlay.components() == 1)
     assert not any(node.alarms for node in overlay.nodes.values() if node not in (original, copy))
 
 
-def test_a_device_that_lost_its_boot_counter_jumps_over_what_the_fleet_knows(identities: Identities) -> None:
+def test_a_device_without_its_boot_counter_exceeds_the_incarnation_that_the_fleet_knows(identities: Identities) -> None:
     overlay = _fleet(Overlay(seed=9), identities[:20])
     node = overlay.nodes[address_of(identities[7])]
     for _ in range(4):
@@ -136,11 +138,13 @@ def test_a_device_that_lost_its_boot_counter_jumps_over_what_the_fleet_knows(ide
     assert [alarm.incarnation for alarm in node.alarms] == [6]
 
 
-def test_a_fleet_that_shares_one_dead_seed_waits_for_it_and_no_longer(identities: Identities) -> None:
+def test_a_fleet_with_one_dead_shared_seed_waits_only_for_it(identities: Identities) -> None:
     overlay = Overlay(seed=10)
     for identity in identities[1:8]:
         overlay.add(identity, [seed_of(identities[0])])
     overlay.run(30)
     assert not any(overlay.views().values())
     overlay.add(identities[0])
-    overlay.until(lambda: all(len(view) == 7 for view in overlay.views().values()))  # pauses grew to eight periods
+    overlay.until(
+        lambda: all(len(view) == 7 for view in overlay.views().values())
+    )  # pauses have grown to eight periods

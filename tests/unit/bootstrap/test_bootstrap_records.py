@@ -26,9 +26,7 @@ def _refusal(verifier: Verifier, record: PeerRecord) -> str:
     return refusal.value.reason
 
 
-def test_a_record_is_verified_by_every_device_of_its_fleet(
-    identities: tuple[Identity, ...], record: PeerRecord
-) -> None:
+def test_every_device_in_the_fleet_verifies_a_record(identities: tuple[Identity, ...], record: PeerRecord) -> None:
     for identity in identities[:3]:
         Verifier(Trust(identity)).verify(record)
     assert record.version == (3, 5)
@@ -57,7 +55,7 @@ def test_forged_records_are_refused(
         assert _refusal(verifier, changed) == "signature"
 
 
-def test_a_revoked_device_is_refused_although_its_record_was_verified_before(
+def test_a_revoked_device_s_record_is_refused_although_it_was_verified_before(
     identities: tuple[Identity, ...], record: PeerRecord
 ) -> None:
     trust = Trust(identities[1])
@@ -70,17 +68,17 @@ def test_a_revoked_device_is_refused_although_its_record_was_verified_before(
     verifier.verify(record)
 
 
-def test_records_carry_the_new_certificate_once_it_is_renewed(
+def test_records_contain_the_new_certificate_once_it_is_renewed(
     identities: tuple[Identity, ...], record: PeerRecord
 ) -> None:
     author = Author(identities[0], ["10.0.0.7:7400"], ["grpc"])
     assert author.issue(3, 5) == record
     author.renew(replace(identities[0], certificate_der=b"another"))
-    again = author.issue(3, 6)
-    assert (again.certificate, again.endpoints, again.version) == (b"another", record.endpoints, (3, 6))
+    repeated = author.issue(3, 6)
+    assert (repeated.certificate, repeated.endpoints, repeated.version) == (b"another", record.endpoints, (3, 6))
 
 
-def test_a_certificate_is_refused_once_it_has_expired_although_it_was_verified_before(
+def test_an_expired_certificate_is_refused_although_it_was_verified_before(
     identities: tuple[Identity, ...], record: PeerRecord
 ) -> None:
     now = [datetime.now(UTC)]
@@ -107,7 +105,7 @@ def test_the_second_verification_is_cheap(identities: tuple[Identity, ...]) -> N
 @pytest.mark.parametrize(
     "endpoint", ["10.0.0.7:1", "127.0.0.1:65535", "[fe80::1]:7400", "meter-7.local:7400", "a_b.example:7400", "7:7400"]
 )
-def test_endpoints_that_hold(record: PeerRecord, endpoint: str) -> None:
+def test_valid_endpoints(record: PeerRecord, endpoint: str) -> None:
     assert replace(record, endpoints=(endpoint,)).endpoints == (endpoint,)
 
 
@@ -139,21 +137,21 @@ def test_endpoints_that_hold(record: PeerRecord, endpoint: str) -> None:
         {"signature": bytes(63)},
     ],
 )  # fmt: skip
-def test_malformed_fields_make_no_record(record: PeerRecord, changes: dict[str, object]) -> None:
+def test_malformed_fields_are_refused(record: PeerRecord, changes: dict[str, object]) -> None:
     with pytest.raises(MessageRefused) as refusal:
         replace(record, **changes)  # type: ignore[arg-type]
     assert refusal.value.reason == "record"
 
 
 @pytest.mark.parametrize("endpoints", [[], ["0.0.0.0:7400"], ["a:1", "b:1", "c:1", "d:1", "e:1"]])
-def test_what_cannot_be_announced_is_a_matter_of_configuration(
+def test_an_invalid_announcement_is_a_configuration_error(
     identities: tuple[Identity, ...], endpoints: list[str]
 ) -> None:
     with pytest.raises(ConfigError, match=r"cannot be announced to peers .* configure 1 to 4 addresses"):
         Author(identities[0], endpoints, ["grpc"])
 
 
-def test_exchanges_are_few_entries_of_different_devices(identities: tuple[Identity, ...]) -> None:
+def test_an_exchange_has_few_entries_each_from_a_different_device(identities: tuple[Identity, ...]) -> None:
     entries = [Entry(_issue(identity), 1.0) for identity in identities[:17]]
     assert Exchange(tuple(entries[:16])).sender == entries[0].record
     for wrong in ((), tuple(entries), (entries[0], entries[1], entries[0])):
@@ -178,5 +176,5 @@ def test_exchanges_are_few_entries_of_different_devices(identities: tuple[Identi
         ("meter.example:1", "None"),
     ],
 )
-def test_only_addresses_of_the_global_internet_have_a_prefix(endpoint: str, network: str) -> None:
+def test_only_public_internet_addresses_have_a_prefix(endpoint: str, network: str) -> None:
     assert str(prefix(endpoint)) == network

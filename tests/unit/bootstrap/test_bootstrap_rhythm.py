@@ -1,4 +1,4 @@
-"""Period of a device: message loss shortens it, health keeps it, and chance does not carry it away."""
+"""A device's period: message loss shortens it, health keeps it, and chance does not change it."""
 
 import pytest
 from sottovoce_bootstrap.rhythm import CYCLES, LONGEST, SHORTEST, Rhythm
@@ -7,7 +7,7 @@ PERIOD = 10.0
 
 
 def _live(rhythm: Rhythm, rate: float, cycles: int, now: float = 0.0) -> float:
-    """Let cycles pass in which `rate` exchanges come in a period of the fleet."""
+    """Let cycles pass with `rate` exchanges per fleet period."""
     owed = 0.0
     for _ in range(cycles):
         now += rhythm.period
@@ -20,13 +20,13 @@ def _live(rhythm: Rhythm, rate: float, cycles: int, now: float = 0.0) -> float:
 
 
 @pytest.mark.parametrize("rate", [0.6, 1.0, 1.9])
-def test_a_healthy_device_keeps_the_fleets_period(rate: float) -> None:
+def test_a_healthy_device_keeps_the_fleet_s_period(rate: float) -> None:
     rhythm = Rhythm(PERIOD, 0.0)
     _live(rhythm, rate, 10 * CYCLES)
     assert rhythm.period == PERIOD
 
 
-def test_whoever_hardly_anything_reaches_hurries_to_a_quarter_and_no_further() -> None:
+def test_a_rarely_contacted_device_speeds_up_to_a_quarter_of_the_period() -> None:
     rhythm = Rhythm(PERIOD, 0.0)
     now = _live(rhythm, 0.2, CYCLES - 1)
     assert rhythm.period == PERIOD
@@ -35,11 +35,11 @@ def test_whoever_hardly_anything_reaches_hurries_to_a_quarter_and_no_further() -
     now = _live(rhythm, 0.2, 10 * CYCLES, now)
     assert rhythm.period == PERIOD * SHORTEST
     _live(rhythm, 1.5, 5 * CYCLES, now)
-    assert rhythm.period == PERIOD, "and comes back when others reach it again"
+    assert rhythm.period == PERIOD, "it recovers when others reach it again"
 
 
-def test_hurrying_does_not_itself_look_like_being_forgotten() -> None:
-    """What reaches it is compared with the fleet's rate, not with its own, which it has just doubled."""
+def test_a_faster_period_does_not_itself_look_like_neglect() -> None:
+    """Arrivals are compared with the fleet's rate, not with the device's own rate, which it has just doubled."""
     rhythm = Rhythm(PERIOD, 0.0)
     now = _live(rhythm, 0.4, CYCLES)
     assert rhythm.period == PERIOD / 2
@@ -47,7 +47,7 @@ def test_hurrying_does_not_itself_look_like_being_forgotten() -> None:
     assert rhythm.period == PERIOD / 2
 
 
-def test_whoever_is_called_all_the_time_takes_its_time() -> None:
+def test_a_frequently_contacted_device_slows_down() -> None:
     rhythm = Rhythm(PERIOD, 0.0)
     now = _live(rhythm, 5.0, 5 * CYCLES)
     assert rhythm.period == PERIOD * LONGEST

@@ -1,4 +1,4 @@
-"""Timing of the next query to a source, and the interpretation of DNS answers."""
+"""When a source is queried next, and how DNS answers are interpreted."""
 
 import asyncio
 import random
@@ -29,17 +29,17 @@ def _pauses(**facts: Any) -> list[float]:
     return [pause(**{**usual, **facts}, rng=rng) for _ in range(200)]
 
 
-def test_alone_a_device_looks_often_with_full_jitter_and_ever_longer_pauses() -> None:
+def test_a_lone_device_searches_often_with_full_jitter_and_growing_pauses() -> None:
     longest = [max(_pauses(queries=queries)) for queries in range(10)]
     assert longest[0] <= 1.0
     assert longest == sorted(longest)
     assert 50 < longest[-1] <= 60.0
     assert max(_pauses(queries=10**6)) <= 60.0
     pauses = _pauses(queries=4)
-    assert min(pauses) < 3.0 < 14.0 < max(pauses), "a fleet that lost its power at once does not ask at once"
+    assert min(pauses) < 3.0 < 14.0 < max(pauses), "devices that start together do not query at the same time"
 
 
-def test_with_company_it_looks_rarely_and_more_rarely_with_a_full_view() -> None:
+def test_a_device_with_contacts_searches_rarely_and_more_rarely_with_a_full_view() -> None:
     some, full = _pauses(known=11), _pauses(known=30)
     assert 300 <= min(some) < max(some) <= 600
     assert 1800 <= min(full) < max(full) <= 3600
@@ -47,13 +47,13 @@ def test_with_company_it_looks_rarely_and_more_rarely_with_a_full_view() -> None
     assert max(_pauses(known=30, period=86_400.0)) <= 3600
 
 
-def test_a_source_that_fails_is_not_asked_more_often_than_one_that_answers() -> None:
+def test_a_failing_source_is_not_queried_more_often_than_a_working_one() -> None:
     assert min(_pauses(known=11, queries=3)) >= 300
 
 
 @asynccontextmanager
 async def resolver(answer: Answer) -> AsyncIterator[dns.asyncresolver.Resolver]:
-    """A DNS server of one's own, and a resolver that asks it."""
+    """A separate DNS server, and a resolver that queries it."""
 
     class Server(asyncio.DatagramProtocol):
         def connection_made(self, transport: Any) -> None:
@@ -65,10 +65,10 @@ async def resolver(answer: Answer) -> AsyncIterator[dns.asyncresolver.Resolver]:
             self.transport.sendto(answer(query).to_wire(), address)
 
     transport, _ = await asyncio.get_running_loop().create_datagram_endpoint(Server, local_addr=("127.0.0.1", 0))
-    found = dns.asyncresolver.Resolver(configure=False)
-    found.nameservers, found.port = ["127.0.0.1"], transport.get_extra_info("sockname")[1]
+    dns_resolver = dns.asyncresolver.Resolver(configure=False)
+    dns_resolver.nameservers, dns_resolver.port = ["127.0.0.1"], transport.get_extra_info("sockname")[1]
     try:
-        yield found
+        yield dns_resolver
     finally:
         transport.close()
 
@@ -97,7 +97,7 @@ async def _look(answer: Answer) -> list[Contact]:
         return list(await DnsSource("example.org", random.Random(1), found).look())
 
 
-async def test_targets_of_srv_records_name_the_devices_that_are_there() -> None:
+async def test_srv_targets_identify_the_devices() -> None:
     one, other, _ = IDS
     answer = _records(f"0 0 7400 {one}.example.org.", f"9 1 7401 {other.upper()}.lan.example.org.", "0 0 1 www.org.")
     assert sorted(await _look(answer), key=lambda contact: contact.node_id) == [
@@ -106,16 +106,16 @@ async def test_targets_of_srv_records_name_the_devices_that_are_there() -> None:
     ]
 
 
-async def test_records_of_one_device_are_one_contact() -> None:
+async def test_one_device_s_records_form_one_contact() -> None:
     targets = [f"0 0 {7400 + port} {IDS[0]}.example.org." for port in range(9)]
     (contact,) = await _look(_records(*targets))
     assert len(contact.endpoints) == 5
 
 
-async def test_a_domain_that_names_thousands_gives_a_few_of_them() -> None:
+async def test_a_domain_with_thousands_of_records_yields_a_few_of_them() -> None:
     letters = "abcdefghijklmnopqrstuvwxyz234567"
     ids = [f"{letters[i % 32]}{letters[i // 32]}" + "a" * 30 for i in range(500)]
-    assert len(await _look(_records(*(f"0 0 7400 {one}.x." for one in ids)))) == MAX_CONTACTS
+    assert len(await _look(_records(*(f"0 0 7400 {item}.x." for item in ids)))) == MAX_CONTACTS
 
 
 @pytest.mark.parametrize(
@@ -128,19 +128,19 @@ async def test_a_domain_that_names_thousands_gives_a_few_of_them() -> None:
         (_records("0 0 0 ."), "none of the 1 SRV records identifies a device"),
     ],
 )
-async def test_a_look_that_fails_says_where_and_why(answer: Answer, words: str) -> None:
+async def test_a_failed_search_reports_where_and_why(answer: Answer, words: str) -> None:
     with pytest.raises(NetworkError, match=words) as failure:
         await _look(answer)
     assert QUESTION in str(failure.value)
 
 
 @pytest.mark.parametrize("domain", ["a..org", f"{'x' * 64}.org", "." * 3])
-def test_what_is_no_domain_is_named_at_the_start(domain: str) -> None:
+def test_an_invalid_domain_is_reported_at_startup(domain: str) -> None:
     with pytest.raises(ConfigError, match=r"membership\.dns"):
         DnsSource(domain, random.Random(1))
 
 
-def test_without_its_package_a_source_is_refused_at_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_source_without_its_package_is_refused_at_startup(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "dns.asyncresolver", None)
     monkeypatch.setitem(sys.modules, "zeroconf.asyncio", None)
     with pytest.raises(ConfigError, match=r"membership\.dns requires .* dnspython; install sottovoce\[discovery\]"):

@@ -1,4 +1,4 @@
-"""Vectorised overlay: the guarantee for the loss of half a fleet, and the validity of its views."""
+"""Vectorised overlay: the guarantee for the loss of half a fleet, and valid views."""
 
 import numpy as np
 import pytest
@@ -16,7 +16,7 @@ def _run(overlay: NewscastOverlay, online: NDArray[np.bool_], loss: float, cycle
 
 
 @pytest.mark.parametrize("loss, periods", [(0.0, 6), (0.2, 7), (0.4, 10)])
-def test_ten_thousand_devices_get_over_the_death_of_half(loss: float, periods: int) -> None:
+def test_ten_thousand_devices_survive_the_death_of_half(loss: float, periods: int) -> None:
     n = 10_000
     overlay, online = NewscastOverlay(n, 30, seed=1), _online(n)
     _run(overlay, online, loss, 20)
@@ -28,7 +28,7 @@ def test_ten_thousand_devices_get_over_the_death_of_half(loss: float, periods: i
     assert overlay.components(online) == (1, 1.0)
 
 
-def test_seventy_percent_may_die_and_those_left_stay_together() -> None:
+def test_seventy_percent_may_die_and_the_survivors_stay_connected() -> None:
     n = 10_000
     overlay, online = NewscastOverlay(n, 30, seed=3), _online(n)
     _run(overlay, online, 0.0, 20)
@@ -38,7 +38,7 @@ def test_seventy_percent_may_die_and_those_left_stay_together() -> None:
     assert overlay.components(online)[1] > 0.999
 
 
-def test_a_view_holds_different_devices_and_never_its_own() -> None:
+def test_a_view_contains_different_devices_and_never_its_own() -> None:
     n = 500
     overlay, online = NewscastOverlay(n, 30, seed=5), _online(n)
     _run(overlay, online, 0.1, 15)
@@ -52,13 +52,13 @@ def test_a_view_holds_different_devices_and_never_its_own() -> None:
     assert degrees.std() / degrees.mean() < 0.6
 
 
-def test_in_a_small_fleet_everybody_finds_everybody() -> None:
+def test_in_a_small_fleet_every_device_finds_all_others() -> None:
     overlay, online = NewscastOverlay(8, 30, seed=6), _online(8)
     _run(overlay, online, 0.1, 20)
     assert overlay.in_degrees(online).tolist() == [7] * 8
 
 
-def test_the_same_seed_gives_the_same_bits() -> None:
+def test_the_same_seed_yields_the_same_bits() -> None:
     draws = []
     for seed in (7, 7, 8):
         overlay, online = NewscastOverlay(1000, 30, seed), _online(1000)
@@ -69,14 +69,14 @@ def test_the_same_seed_gives_the_same_bits() -> None:
     assert not np.array_equal(draws[0], draws[2])
 
 
-def test_whoever_comes_back_is_found_again() -> None:
+def test_returning_devices_are_found_again() -> None:
     n = 2000
     overlay, online = NewscastOverlay(n, 30, seed=10), _online(n)
     _run(overlay, online, 0.0, 10)
     away = np.zeros(n, dtype=bool)
     away[:200] = True
     _run(overlay, online & ~away, 0.0, 15)
-    assert overlay.in_degrees(online)[:200].sum() < 200 * 30  # what they hold of each other, from before
+    assert overlay.in_degrees(online)[:200].sum() < 200 * 30  # their earlier entries about each other
     assert overlay.dead_share(online & ~away) == 0
     _run(overlay, online, 0.0, 10)
     assert overlay.in_degrees(online)[:200].min() > 0

@@ -1,4 +1,4 @@
-"""Retries in CI: one for a test of real processes and clocks, none for a test of arithmetic."""
+"""Retries in CI: one for tests with real processes and clocks, none for tests of arithmetic."""
 
 import json
 import subprocess
@@ -22,19 +22,19 @@ def cache(directory: Path, *failed: str) -> Path:
 
 
 def again(*caches: Path) -> tuple[int, list[str]]:
-    ended = subprocess.run([sys.executable, AGAIN, *caches], capture_output=True, text=True, check=False)
-    return ended.returncode, ended.stdout.split()
+    completed = subprocess.run([sys.executable, AGAIN, *caches], capture_output=True, text=True, check=False)
+    return completed.returncode, completed.stdout.split()
 
 
-def test_what_failed_in_any_stream_is_named_once(tmp_path: Path) -> None:
+def test_a_failure_in_any_stream_is_named_once(tmp_path: Path) -> None:
     first, second, third = (cache(tmp_path / name, *of) for name, of in (("0", [FLEET]), ("1", [BROKER]), ("2", [])))
     assert again(first, second, third) == (0, [BROKER, FLEET])
 
 
 @pytest.mark.parametrize("other", [UNIT, UNREAD])
-def test_anything_else_has_no_second_try(tmp_path: Path, other: str) -> None:
+def test_other_tests_have_no_retry(tmp_path: Path, other: str) -> None:
     assert again(cache(tmp_path / "0", FLEET), cache(tmp_path / "1", other)) == (1, [])
 
 
-def test_so_much_is_no_accident(tmp_path: Path) -> None:
+def test_many_failures_are_not_retried(tmp_path: Path) -> None:
     assert again(cache(tmp_path / "0", *(f"{FLEET}[{i}]" for i in range(6))))[0] == 1

@@ -6,7 +6,7 @@ import pytest
 from sottovoce_lab.library import advice
 from sottovoce_lab.library.advice import Recommendation
 
-from tests.support.command import here
+from tests.support.command import run_here
 
 _FOUND = [
     Recommendation("group-sgd", {3.5: (0.9, 0.92)}, 4096.0, "peers", "nothing", False, {"steps": 40}),
@@ -15,14 +15,14 @@ _FOUND = [
 
 
 @pytest.fixture(autouse=True)
-def _found(monkeypatch: pytest.MonkeyPatch) -> None:
+def _stub_advice(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(advice, "advise", lambda shape, told: _FOUND)
 
 
-def test_a_recommendation_names_settings_promise_and_the_best_local_noise() -> None:
-    ended = here("advise", "--agents", "20", "--features", "8", "--classes", "4")
-    assert ended.code == 0, ended.err
-    lines = {line[:11].strip(): line[12:] for line in ended.out.splitlines()}
+def test_a_recommendation_lists_settings_guarantee_and_the_best_local_noise() -> None:
+    completed = run_here("advise", "--agents", "20", "--features", "8", "--classes", "4")
+    assert completed.code == 0, completed.err
+    lines = {line[:11].strip(): line[12:] for line in completed.out.splitlines()}
     assert lines["learner"] == "group-sgd"
     assert lines["settings"] == "steps = 40"
     assert lines["accuracy"].startswith("0.90 to 0.92")
@@ -33,9 +33,9 @@ def test_a_recommendation_names_settings_promise_and_the_best_local_noise() -> N
     assert lines["simulated"].startswith("12 devices with 120 records")
 
 
-def test_the_document_has_every_learner() -> None:
-    document = json.loads(here("advise", "--json").out)
+def test_the_document_contains_every_learner() -> None:
+    document = json.loads(run_here("advise", "--json").out)
     assert document["learner"] == "group-sgd"
     assert document["majority_class"] == 0.1
-    assert [one["learner"] for one in document["all"]] == ["group-sgd", "push-sum"]
+    assert [item["learner"] for item in document["all"]] == ["group-sgd", "push-sum"]
     assert document["interval"] == [0.9, 0.92]

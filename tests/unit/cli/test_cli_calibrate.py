@@ -2,18 +2,18 @@
 
 import pytest
 
-from tests.support.command import here
+from tests.support.command import run_here
 from tests.support.processes import document
 
 
 @pytest.mark.parametrize("epsilon, sensitivity", [(1.0, 1.0), (0.1, 2.0), (50.0, 0.01)])
 def test_laplace_noise_has_a_scale_and_needs_no_delta(epsilon: float, sensitivity: float) -> None:
     arguments = ("--mechanism", "laplace", "--epsilon", epsilon, "--sensitivity", sensitivity)
-    printed = document(here("privacy", "calibrate", *arguments, "--json").out)
+    printed = document(run_here("privacy", "calibrate", *arguments, "--json").out)
     assert printed["scale"] == pytest.approx(sensitivity / epsilon)
     statement = printed["statement"]
     assert (statement["epsilon"], statement["delta"], statement["status"]) == (epsilon, 0.0, "proved")
-    words = here("privacy", "calibrate", *arguments).out.split()
+    words = run_here("privacy", "calibrate", *arguments).out.split()
     assert words[0] == "scale"
     assert float(words[1]) == pytest.approx(printed["scale"])
 
@@ -31,5 +31,5 @@ def test_laplace_noise_has_a_scale_and_needs_no_delta(epsilon: float, sensitivit
     ],
     ids=str,
 )
-def test_what_cannot_be_calibrated_is_a_usage_error(arguments: tuple[str | float, ...]) -> None:
-    assert here("privacy", "calibrate", *arguments).code == 2
+def test_impossible_requests_are_usage_errors(arguments: tuple[str | float, ...]) -> None:
+    assert run_here("privacy", "calibrate", *arguments).code == 2

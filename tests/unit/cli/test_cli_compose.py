@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.command import here
+from tests.support.command import run_here
 from tests.support.processes import document
 
 SAMPLED = "gaussian:sigma=1,rate=0.01,count=1000"
@@ -15,9 +15,9 @@ CHARGE = (
 )
 
 
-def composed(*events: str, more: tuple[object, ...] = ()) -> dict[str, object]:
+def run_compose(*events: str, more: tuple[object, ...] = ()) -> dict[str, object]:
     arguments = [word for event in events for word in ("--event", event)]
-    return document(here("privacy", "compose", *arguments, *more, "--json").out)
+    return document(run_here("privacy", "compose", *arguments, *more, "--json").out)
 
 
 @pytest.mark.parametrize(
@@ -39,33 +39,33 @@ def composed(*events: str, more: tuple[object, ...] = ()) -> dict[str, object]:
         ("pure:epsilon=0.5", 0.5),
     ],
 )
-def test_releases_have_a_price(event: str, epsilon: float) -> None:
-    found = composed(event)
-    assert found["epsilon"] == pytest.approx(epsilon, rel=2e-3)
-    assert (found["delta"], found["status"], found["events"]) == (1e-5, "proved", [event])
+def test_releases_have_a_cost(event: str, epsilon: float) -> None:
+    result = run_compose(event)
+    assert result["epsilon"] == pytest.approx(epsilon, rel=2e-3)
+    assert (result["delta"], result["status"], result["events"]) == (1e-5, "proved", [event])
 
 
-def test_a_batch_of_fixed_size_is_under_replace_one() -> None:
-    found = composed("gaussian:sigma=2,batch=10,of=1000,count=100", "gaussian:sigma=40")
-    assert found["neighbouring"] == "replace-one"
-    assert 0.7 < float(str(found["epsilon"])) < 0.9
+def test_a_fixed_batch_size_implies_replace_one() -> None:
+    result = run_compose("gaussian:sigma=2,batch=10,of=1000,count=100", "gaussian:sigma=40")
+    assert result["neighbouring"] == "replace-one"
+    assert 0.7 < float(str(result["epsilon"])) < 0.9
 
 
 def test_delta_at_epsilon() -> None:
-    assert composed("gaussian:sigma=2", more=("--epsilon", 1))["delta"] == pytest.approx(0.00682959, rel=1e-6)
-    exact = composed("discrete-gaussian:sigma=2,dimensions=1", more=("--epsilon", 1))["delta"]
+    assert run_compose("gaussian:sigma=2", more=("--epsilon", 1))["delta"] == pytest.approx(0.00682959, rel=1e-6)
+    exact = run_compose("discrete-gaussian:sigma=2,dimensions=1", more=("--epsilon", 1))["delta"]
     assert exact == pytest.approx(0.00724878, rel=1e-5)
 
 
-def test_what_is_not_proved_is_infinite() -> None:
+def test_an_unproved_release_is_infinite() -> None:
     for event in ("unproved:count=2", "discrete-gaussian:sigma=4", "gaussian:sigma=0.01,rate=0.5"):
-        found = composed(event, "gaussian:sigma=2")
-        assert (found["epsilon"], found["status"]) == (None, "none")
-    assert "nothing is promised" in here("privacy", "compose", "--event", "unproved").out
+        result = run_compose(event, "gaussian:sigma=2")
+        assert (result["epsilon"], result["status"]) == (None, "none")
+    assert "nothing is promised" in run_here("privacy", "compose", "--event", "unproved").out
 
 
-def test_words() -> None:
-    out = here("privacy", "compose", "--event", SAMPLED, "--event", "pure:epsilon=0.5").out
+def test_human_readable_output() -> None:
+    out = run_here("privacy", "compose", "--event", SAMPLED, "--event", "pure:epsilon=0.5").out
     assert "at δ = 1e-05, add-remove (privacy loss distribution)" in out
 
 
@@ -94,43 +94,45 @@ def test_words() -> None:
         ('{"event":"sampled-gaussian"}', "unknown terms"),
     ],
 )
-def test_what_is_no_release_is_a_usage_error(event: str, words: str) -> None:
-    ended = here("privacy", "compose", "--event", event)
-    assert ended.code == 2
-    assert words in ended.err
+def test_an_invalid_release_is_a_usage_error(event: str, words: str) -> None:
+    completed = run_here("privacy", "compose", "--event", event)
+    assert completed.code == 2
+    assert words in completed.err
 
 
 @pytest.mark.parametrize("option, value", [("--delta", 0), ("--delta", "nan"), ("--epsilon", -1), ("--epsilon", "inf")])
-def test_what_cannot_be_asked_is_a_usage_error(option: str, value: object) -> None:
-    ended = here("privacy", "compose", "--event", SAMPLED, option, value)
-    assert (ended.code, option.lstrip("-") in ended.err) == (2, True)
+def test_an_invalid_query_is_a_usage_error(option: str, value: object) -> None:
+    completed = run_here("privacy", "compose", "--event", SAMPLED, option, value)
+    assert (completed.code, option.lstrip("-") in completed.err) == (2, True)
 
 
-def test_relations_do_not_mix() -> None:
-    ended = here(
+def test_relations_cannot_be_mixed() -> None:
+    completed = run_here(
         "privacy", "compose",
         "--event", "gaussian:sigma=2,neighbouring=add-remove", "--event", "gaussian:sigma=2,batch=1,of=9",
     )  # fmt: skip
-    assert ended.code == 2
-    assert "do not compose" in ended.err
+    assert completed.code == 2
+    assert "do not compose" in completed.err
 
 
-def test_views_of_a_ring() -> None:
-    asked = ("--topology", "ring", "--agents", 8, "--rounds", 10, "--noise", "fresh", "--from", 2)
-    found = document(here("privacy", "views", *asked, "--seen-by", 0, "--json").out)
-    assert found["pairwise"]["mu_squared"] == pytest.approx(2.07, abs=0.005)
-    assert (found["local"]["mu_squared"], found["central"]["mu_squared"]) == (10.0, 1.25)
-    assert all(found[view]["assumption"] for view in ("local", "pairwise", "central"))
-    both = document(here("privacy", "views", *asked, "--seen-by", "1,3", "--epsilon", 1, "--json").out)
+def test_views_on_a_ring() -> None:
+    options = ("--topology", "ring", "--agents", 8, "--rounds", 10, "--noise", "fresh", "--from", 2)
+    result = document(run_here("privacy", "views", *options, "--seen-by", 0, "--json").out)
+    assert result["pairwise"]["mu_squared"] == pytest.approx(2.07, abs=0.005)
+    assert (result["local"]["mu_squared"], result["central"]["mu_squared"]) == (10.0, 1.25)
+    assert all(result[view]["assumption"] for view in ("local", "pairwise", "central"))
+    both = document(run_here("privacy", "views", *options, "--seen-by", "1,3", "--epsilon", 1, "--json").out)
     assert both["coalition"]["epsilon"] == pytest.approx(both["local"]["epsilon"])
-    assert here("privacy", "views", *asked, "--seen-by", "0").out.startswith("local     μ² 10, ε 17.86 at δ = 1e-05")
+    assert run_here("privacy", "views", *options, "--seen-by", "0").out.startswith(
+        "local     μ² 10, ε 17.86 at δ = 1e-05"
+    )
 
 
-def test_views_of_a_file(tmp_path: Path) -> None:
+def test_views_on_a_graph_from_a_file(tmp_path: Path) -> None:
     edges = tmp_path / "edges.csv"
     edges.write_text("0,1\n1,2\n")
-    asked = ("--topology", edges, "--from", 0, "--seen-by", 2, "--noise", "once", "--json")
-    one, two = (json.loads(here("privacy", "views", *asked, "--rounds", rounds).out) for rounds in (1, 2))
+    options = ("--topology", edges, "--from", 0, "--seen-by", 2, "--noise", "once", "--json")
+    one, two = (json.loads(run_here("privacy", "views", *options, "--rounds", rounds).out) for rounds in (1, 2))
     assert (one["pairwise"]["mu_squared"], one["pairwise"]["epsilon"]) == (0.0, 0.0)
     assert two["pairwise"]["mu_squared"] == pytest.approx(1)
 
@@ -149,7 +151,7 @@ def test_views_of_a_file(tmp_path: Path) -> None:
     ],
     ids=str,
 )
-def test_views_that_make_no_sense(changes: tuple[object, ...], words: str) -> None:
-    ended = here("privacy", "views", "--from", 2, "--seen-by", 0, *changes)
-    assert ended.code == 2
-    assert words in ended.err
+def test_invalid_views_are_refused(changes: tuple[object, ...], words: str) -> None:
+    completed = run_here("privacy", "views", "--from", 2, "--seen-by", 0, *changes)
+    assert completed.code == 2
+    assert words in completed.err

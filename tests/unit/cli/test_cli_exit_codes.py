@@ -9,9 +9,9 @@ import pytest
 from sottovoce.errors import ExitCode, InternalError, SottovoceError
 from sottovoce.identity import Fleet
 
-from tests.support.command import Ended, here
+from tests.support.command import Ended, run_here
 from tests.support.devices import Device, new_device
-from tests.support.fleets import ending_in, new_fleet
+from tests.support.fleets import new_fleet, validity_ending_in
 
 MEMORY = ("testbed", "--transport", "memory", "--data", "breast-cancer", "--agents", "2", "--cycles", "2")
 
@@ -27,7 +27,7 @@ def device(fleet: Fleet, tmp_path: Path) -> Device:
 
 
 def assert_ended(ended: Ended, code: ExitCode, *words: str) -> None:
-    """With this code, nothing on standard output, and one line that holds all these words."""
+    """Check the exit code, empty standard output, and one line that contains all these words."""
     assert (ended.code, ended.out) == (code, "")
     assert ended.err.startswith("sottovoce: ")
     assert ended.err.count("\n") == 1
@@ -36,18 +36,18 @@ def assert_ended(ended: Ended, code: ExitCode, *words: str) -> None:
 
 
 def run(device: Device) -> Ended:
-    return here("agent", "run", "--config", device.config)
+    return run_here("agent", "run", "--config", device.config)
 
 
 def test_0_done() -> None:
-    ended = here("--version")
-    assert (ended.code, ended.err) == (0, "")
-    assert ended.out.startswith("sottovoce 0.")
+    completed = run_here("--version")
+    assert (completed.code, completed.err) == (0, "")
+    assert completed.out.startswith("sottovoce 0.")
     for arguments in ((), ("agent",), ("agent", "run"), ("testbed",), ("fleet",), ("ledger", "show"), ("config",)):
         for flag in ("--help", "-h"):
-            ended = here(*arguments, flag)
-            assert (ended.code, ended.err) == (0, "")
-            assert ended.out.lstrip().startswith("Usage: ")
+            completed = run_here(*arguments, flag)
+            assert (completed.code, completed.err) == (0, "")
+            assert completed.out.lstrip().startswith("Usage: ")
 
 
 @pytest.mark.parametrize(
@@ -72,27 +72,30 @@ def test_0_done() -> None:
     ],
 )
 def test_2_usage(arguments: tuple[str, ...], words: str) -> None:
-    assert_ended(here(*arguments), ExitCode.USAGE, words)
+    assert_ended(run_here(*arguments), ExitCode.USAGE, words)
 
 
 @pytest.mark.parametrize("group", [(), ("agent",), ("fleet",), ("privacy",), ("config",), ("ledger",)])
 def test_0_a_group_without_a_command_shows_its_help(group: tuple[str, ...]) -> None:
-    ended = here(*group)
-    assert (ended.code, ended.err) == (0, "")
-    assert "Usage: " in ended.out
-    assert "show" in ended.out or "run" in ended.out or "check" in ended.out or "compose" in ended.out
+    completed = run_here(*group)
+    assert (completed.code, completed.err) == (0, "")
+    assert "Usage: " in completed.out
+    assert "show" in completed.out or "run" in completed.out or "check" in completed.out or "compose" in completed.out
 
 
 def test_3_configuration(device: Device) -> None:
     device.configure(learner={"perod": 1})
     assert_ended(run(device), ExitCode.CONFIGURATION, ": learner.perod: unknown key", "did you mean `period`?")
-    assert_ended(here(*MEMORY, "--set", "learner.clip=nan"), ExitCode.CONFIGURATION, "learner.clip")
+    assert_ended(run_here(*MEMORY, "--set", "learner.clip=nan"), ExitCode.CONFIGURATION, "learner.clip")
     assert_ended(
-        here(*MEMORY, "--set", "learner.steps=few"), ExitCode.CONFIGURATION, "learner.steps", "Expected `int | null`"
+        run_here(*MEMORY, "--set", "learner.steps=few"),
+        ExitCode.CONFIGURATION,
+        "learner.steps",
+        "Expected `int | null`",
     )
 
 
-def test_3_configuration_of_what_cannot_be(device: Device) -> None:
+def test_3_impossible_configuration(device: Device) -> None:
     device.configure([device.entry()])
     assert_ended(run(device), ExitCode.CONFIGURATION, "is this device itself; list only other devices")
     device.configure(agent={"state": "x" * 100})
@@ -105,19 +108,19 @@ def test_4_data(device: Device) -> None:
     assert_ended(run(device), ExitCode.DATA, f"{device.records}", "does not exist")
     device.records.write_bytes(b"not an archive")
     assert_ended(run(device), ExitCode.DATA, f"{device.records}")
-    assert_ended(here(*MEMORY, "--data", "csv:/no/such.csv#label=y"), ExitCode.DATA, "/no/such.csv")
-    assert_ended(here(*MEMORY, "--data", "mnist"), ExitCode.DATA, "Known kinds: digits")
-    assert_ended(here(*MEMORY, "--set", "data.partition=heaps"), ExitCode.DATA, "Known partitions: iid")
+    assert_ended(run_here(*MEMORY, "--data", "csv:/no/such.csv#label=y"), ExitCode.DATA, "/no/such.csv")
+    assert_ended(run_here(*MEMORY, "--data", "mnist"), ExitCode.DATA, "Known kinds: digits")
+    assert_ended(run_here(*MEMORY, "--set", "data.partition=heaps"), ExitCode.DATA, "Known partitions: iid")
 
 
-def test_4_data_that_are_not_what_the_configuration_says(device: Device) -> None:
+def test_4_data_that_contradict_the_configuration(device: Device) -> None:
     device.configure(data={"features": 5})
     assert_ended(run(device), ExitCode.DATA, f"{device.records}")
     device.configure(data={"classes": 4})
     assert_ended(run(device), ExitCode.DATA, "classes")
 
 
-def test_4_state_that_cannot_be_read(device: Device) -> None:
+def test_4_unreadable_state(device: Device) -> None:
     state = device.state / "state.db"
     state.write_bytes(b"\0" * 8192)
     assert_ended(run(device), ExitCode.DATA, f"{state}", "Move state.db, state.db-wal and state.db-shm away")
@@ -127,16 +130,16 @@ def test_5_ledger_missing(device: Device) -> None:
     device.ledger.unlink()
     words = ("the privacy ledger is missing", "nothing may be released")
     assert_ended(run(device), ExitCode.PRIVACY, f"{device.ledger}", *words)
-    assert not device.ledger.exists(), "no other is made in its place"
-    assert_ended(here("ledger", "show", "--state", device.state), ExitCode.PRIVACY, "there is no ledger here")
+    assert not device.ledger.exists(), "it is not replaced by another"
+    assert_ended(run_here("ledger", "show", "--state", device.state), ExitCode.PRIVACY, "there is no ledger here")
 
 
-def test_5_ledger_damaged(device: Device) -> None:
+def test_5_ledger_corrupt(device: Device) -> None:
     raw = bytearray(device.ledger.read_bytes())
     raw[4096:12288] = b"\xa5" * 8192
     device.ledger.write_bytes(raw)
-    for ended in (run(device), here("ledger", "show", "--state", device.state)):
-        assert_ended(ended, ExitCode.PRIVACY, f"{device.ledger}", "nothing was released", "never replaces it")
+    for completed in (run(device), run_here("ledger", "show", "--state", device.state)):
+        assert_ended(completed, ExitCode.PRIVACY, f"{device.ledger}", "nothing was released", "never replaces it")
     device.ledger.write_bytes(b"")
     assert_ended(run(device), ExitCode.PRIVACY, f"{device.ledger}", "nothing was released")
 
@@ -155,92 +158,98 @@ def test_5_ledger_of_another_device(fleet: Fleet, device: Device, tmp_path: Path
         ("neighbouring", "replace-one", "--neighbouring replace-one"),
     ],
 )
-def test_5_ledger_made_for_another_budget(device: Device, key: str, value: Any, remedy: str) -> None:
+def test_5_ledger_created_for_another_budget(device: Device, key: str, value: Any, remedy: str) -> None:
     device.configure(privacy={key: value})
     assert_ended(run(device), ExitCode.PRIVACY, "the ledger was created for ε = 2, δ = 1e-05", remedy)
 
 
 def test_5_unproved(device: Device) -> None:
     words = "adds no noise, so no ε holds for it"
-    assert_ended(here(*MEMORY, "--learner", "push-sum", "--epsilon", "2"), ExitCode.PRIVACY, words)
+    assert_ended(run_here(*MEMORY, "--learner", "push-sum", "--epsilon", "2"), ExitCode.PRIVACY, words)
     refusal = ("--learner", "push-sum", "--epsilon", "2", "--set", "privacy.allow_unproved=no")
-    assert_ended(here(*MEMORY, *refusal), ExitCode.PRIVACY, words)
+    assert_ended(run_here(*MEMORY, *refusal), ExitCode.PRIVACY, words)
     device.configure(learner={"name": "push-sum"})
     assert_ended(run(device), ExitCode.PRIVACY, words)
 
 
-def test_5_unproved_may_be_run_all_the_same_and_promises_nothing() -> None:
-    ended = here(*MEMORY, "--learner", "push-sum", "--epsilon", "2", "--set", "privacy.allow_unproved=true", "--json")
-    assert ended.code == 0
-    assert '"epsilon": null' in ended.out
-    assert '"status": "none"' in ended.out
+def test_5_unproved_can_still_be_run_and_guarantees_nothing() -> None:
+    completed = run_here(
+        *MEMORY, "--learner", "push-sum", "--epsilon", "2", "--set", "privacy.allow_unproved=true", "--json"
+    )
+    assert completed.code == 0
+    assert '"epsilon": null' in completed.out
+    assert '"status": "none"' in completed.out
 
 
-def test_5_a_budget_that_nothing_can_keep(device: Device) -> None:
-    assert_ended(here(*MEMORY, "--epsilon", "1e-9"), ExitCode.PRIVACY, "more noise than the grid allows")
-    assert_ended(here(*MEMORY, "--set", "learner.steps=0"), ExitCode.PRIVACY, "at least one release")
-    assert_ended(here(*MEMORY, "--epsilon", "1000"), ExitCode.PRIVACY, "the privacy budget is not valid")
+def test_5_a_budget_that_cannot_be_kept(device: Device) -> None:
+    assert_ended(run_here(*MEMORY, "--epsilon", "1e-9"), ExitCode.PRIVACY, "more noise than the grid allows")
+    assert_ended(run_here(*MEMORY, "--set", "learner.steps=0"), ExitCode.PRIVACY, "at least one release")
+    assert_ended(run_here(*MEMORY, "--epsilon", "1000"), ExitCode.PRIVACY, "the privacy budget is not valid")
 
 
 def test_6_identity(fleet: Fleet, device: Device, tmp_path: Path) -> None:
     nowhere = device.config.with_name("nowhere.toml")
     nowhere.write_text(device.config.read_text().replace('state = "a"', 'state = "nowhere"'))
     words = "the state directory does not exist; create it with `sottovoce fleet join`"
-    assert_ended(here("agent", "run", "--config", nowhere), ExitCode.IDENTITY, words)
-    expired = new_device(fleet, tmp_path / "expired", validity=ending_in(-60)).configure()
+    assert_ended(run_here("agent", "run", "--config", nowhere), ExitCode.IDENTITY, words)
+    expired = new_device(fleet, tmp_path / "expired", validity=validity_ending_in(-60)).configure()
     assert_ended(run(expired), ExitCode.IDENTITY, "expired on", "fleet renew")
-    assert_ended(here("fleet", "show", "--state", expired.state), ExitCode.IDENTITY, "expired on")
-    assert_ended(here("fleet", "init", "--name", "Ünnamed", "--fleet", tmp_path / "f"), ExitCode.IDENTITY, "lowercase")
+    assert_ended(run_here("fleet", "show", "--state", expired.state), ExitCode.IDENTITY, "expired on")
     assert_ended(
-        here("fleet", "join", "--state", tmp_path / "j", "--fleet", tmp_path / "f"), ExitCode.IDENTITY, "ca.key"
+        run_here("fleet", "init", "--name", "Ünnamed", "--fleet", tmp_path / "f"), ExitCode.IDENTITY, "lowercase"
+    )
+    assert_ended(
+        run_here("fleet", "join", "--state", tmp_path / "j", "--fleet", tmp_path / "f"), ExitCode.IDENTITY, "ca.key"
     )
 
 
 def test_6_a_device_joins_once(tmp_path: Path) -> None:
     fleet, state = tmp_path / "fleet", tmp_path / "a"
-    assert here("fleet", "init", "--name", "once", "--fleet", fleet).code == 0
+    assert run_here("fleet", "init", "--name", "once", "--fleet", fleet).code == 0
     assert_ended(
-        here("fleet", "init", "--name", "once", "--fleet", fleet), ExitCode.IDENTITY, "will not be overwritten"
+        run_here("fleet", "init", "--name", "once", "--fleet", fleet), ExitCode.IDENTITY, "will not be overwritten"
     )
-    first = here("fleet", "join", "--state", state, "--fleet", fleet)
+    first = run_here("fleet", "join", "--state", state, "--fleet", fleet)
     assert (first.code, first.err) == (0, "")
     before = {path: path.read_bytes() for path in state.rglob("*") if path.is_file()}
-    again = here("fleet", "join", "--state", state, "--fleet", fleet)
-    assert_ended(again, ExitCode.IDENTITY, "already exists, and a device can join only once")
+    repeated = run_here("fleet", "join", "--state", state, "--fleet", fleet)
+    assert_ended(repeated, ExitCode.IDENTITY, "already exists, and a device can join only once")
     assert {path: path.read_bytes() for path in state.rglob("*") if path.is_file()} == before
 
 
 @pytest.mark.parametrize("command", ["status", "stop"])
 def test_7_network(device: Device, command: str) -> None:
     words = "no agent answers there; start it with `sottovoce agent run --config FILE`"
-    assert_ended(here("agent", command, "--config", device.config), ExitCode.NETWORK, words)
-    assert_ended(here("agent", command, "--state", device.state), ExitCode.NETWORK, words)
-    assert_ended(here("agent", command, "--state", "/" + "x" * 300), ExitCode.NETWORK, words)
+    assert_ended(run_here("agent", command, "--config", device.config), ExitCode.NETWORK, words)
+    assert_ended(run_here("agent", command, "--state", device.state), ExitCode.NETWORK, words)
+    assert_ended(run_here("agent", command, "--state", "/" + "x" * 300), ExitCode.NETWORK, words)
 
 
 @pytest.mark.parametrize("error", [ZeroDivisionError("oops"), OSError("oops"), AssertionError("oops")])
-def test_8_a_defect_shows_where_it_is(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
+def test_8_a_defect_shows_its_location(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
     def fails(path: Path) -> None:
         raise error
 
     monkeypatch.setattr("sottovoce.config.load", fails)
-    ended = here("config", "check", "x")
-    assert (ended.code, ended.out) == (ExitCode.INTERNAL, "")
-    assert ended.err.startswith("Traceback (most recent call last):\n")
-    assert f"{type(error).__name__}: oops\n" in ended.err
-    assert ended.err.endswith("sottovoce: internal error: this is a bug; please report the lines above\n")
+    completed = run_here("config", "check", "x")
+    assert (completed.code, completed.out) == (ExitCode.INTERNAL, "")
+    assert completed.err.startswith("Traceback (most recent call last):\n")
+    assert f"{type(error).__name__}: oops\n" in completed.err
+    assert completed.err.endswith("sottovoce: internal error: this is a bug; please report the lines above\n")
 
 
 def test_4_standard_output_on_a_full_disk() -> None:
     with Path("/dev/full").open("w") as full:
-        ended = subprocess.run(
+        completed = subprocess.run(
             [sys.executable, "-m", "sottovoce", "config", "schema"], stdout=full, stderr=subprocess.PIPE, text=True
         )
-    assert ended.returncode == ExitCode.DATA
-    assert ended.stderr == "sottovoce: No space left on device: free up space where this command writes its output\n"
+    assert completed.returncode == ExitCode.DATA
+    assert (
+        completed.stderr == "sottovoce: No space left on device: free up space where this command writes its output\n"
+    )
 
 
-def test_130_interrupted_while_the_command_is_read_from_the_disk() -> None:
+def test_130_interrupted_while_the_command_is_loaded() -> None:
     code = (
         "import sys\n"
         "class Slow:\n"
@@ -250,8 +259,8 @@ def test_130_interrupted_while_the_command_is_read_from_the_disk() -> None:
         "from sottovoce.cli.main import main\n"
         "main()\n"
     )
-    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert (ended.returncode, ended.stderr) == (ExitCode.INTERRUPTED, "sottovoce: interrupted\n")
+    completed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (completed.returncode, completed.stderr) == (ExitCode.INTERRUPTED, "sottovoce: interrupted\n")
 
 
 def test_130_interrupted(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -259,10 +268,10 @@ def test_130_interrupted(monkeypatch: pytest.MonkeyPatch) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr("sottovoce.config.load", interrupted)
-    assert_ended(here("config", "check", "x"), ExitCode.INTERRUPTED, "interrupted")
+    assert_ended(run_here("config", "check", "x"), ExitCode.INTERRUPTED, "interrupted")
 
 
-def test_every_error_of_the_tree_ends_with_its_code(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_error_in_the_tree_exits_with_its_code(monkeypatch: pytest.MonkeyPatch) -> None:
     for kind in _kinds(SottovoceError):
         error = kind("reason", "what to do") if kind.__init__ is not Exception.__init__ else kind("what to do")
 
@@ -270,7 +279,7 @@ def test_every_error_of_the_tree_ends_with_its_code(monkeypatch: pytest.MonkeyPa
             raise error
 
         monkeypatch.setattr("sottovoce.config.load", fails)
-        assert_ended(here("config", "check", "x"), kind.exit_code, "what to do")
+        assert_ended(run_here("config", "check", "x"), kind.exit_code, "what to do")
 
 
 def _kinds(root: type[SottovoceError]) -> list[type[SottovoceError]]:
@@ -278,7 +287,7 @@ def _kinds(root: type[SottovoceError]) -> list[type[SottovoceError]]:
     return [root, *(each for kind in own for each in _kinds(kind))]
 
 
-def test_the_tree_covers_every_code_that_an_error_may_have() -> None:
+def test_the_tree_covers_every_exit_code() -> None:
     without = {ExitCode.DONE, ExitCode.INTERRUPTED}
     assert {kind.exit_code for kind in _kinds(SottovoceError)} == set(ExitCode) - without
     assert InternalError("x").exit_code is ExitCode.INTERNAL

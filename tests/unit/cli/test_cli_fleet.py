@@ -1,4 +1,4 @@
-"""Refusals of `sottovoce fleet` before any action, and its display of invitations that have gone."""
+"""Refusals by `sottovoce fleet` before any action, and its list of waiting invitations."""
 
 import io
 import json
@@ -15,9 +15,9 @@ from sottovoce.agent.revoked import NAME
 from sottovoce.cli.agent import _renewal_advice
 from sottovoce.identity import open_fleet
 
-from tests.support.command import here
+from tests.support.command import run_here
 from tests.support.devices import free_port, new_device
-from tests.support.fleets import ending_in, new_fleet
+from tests.support.fleets import new_fleet, validity_ending_in
 
 
 @pytest.fixture(scope="module")
@@ -28,16 +28,18 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("address", ["foo", "foo:", "h:port", "h:0", "h:70000", ":7443", "a b:1", "h:²"])
-def test_an_enroller_s_address_is_checked(authority: Path, tmp_path: Path, address: str) -> None:
+def test_an_enroller_s_address_is_validated(authority: Path, tmp_path: Path, address: str) -> None:
     for how in (("--state", tmp_path, "--enroller"), ("--fleet", authority, "--serve")):
-        ended = here("fleet", "renew", *how, address)
-        assert (ended.code, f"{how[-1]}: {address!r} is not an address where" in ended.err) == (2, True), ended.err
+        completed = run_here("fleet", "renew", *how, address)
+        assert (completed.code, f"{how[-1]}: {address!r} is not an address where" in completed.err) == (2, True), (
+            completed.err
+        )
 
 
-def test_a_certificate_that_is_over_is_taken_to_the_enroller(authority: Path, tmp_path: Path) -> None:
-    device = new_device(open_fleet(authority), tmp_path / "a", validity=ending_in(-60))
-    ended = here("fleet", "renew", "--state", device.state, "--enroller", f"127.0.0.1:{free_port()}")
-    assert (ended.code, "no enroller responds" in ended.err) == (7, True), ended.err
+def test_an_expired_certificate_is_renewed_by_the_enroller(authority: Path, tmp_path: Path) -> None:
+    device = new_device(open_fleet(authority), tmp_path / "a", validity=validity_ending_in(-60))
+    completed = run_here("fleet", "renew", "--state", device.state, "--enroller", f"127.0.0.1:{free_port()}")
+    assert (completed.code, "no enroller responds" in completed.err) == (7, True), completed.err
 
 
 @pytest.mark.parametrize(
@@ -49,25 +51,23 @@ def test_a_certificate_that_is_over_is_taken_to_the_enroller(authority: Path, tm
         ("--realm", "Main"),
     ],
 )
-def test_a_broker_that_no_device_could_use_is_not_written_down(
-    authority: Path, tmp_path: Path, how: tuple[str, ...]
-) -> None:
-    ended = here("fleet", "invite", "--fleet", authority, "--out", tmp_path / "bundle", *how)
-    assert (ended.code, "set --broker to mqtts://HOST:PORT" in ended.err) == (2, True), ended.err
+def test_an_unusable_broker_is_not_written(authority: Path, tmp_path: Path, how: tuple[str, ...]) -> None:
+    completed = run_here("fleet", "invite", "--fleet", authority, "--out", tmp_path / "bundle", *how)
+    assert (completed.code, "set --broker to mqtts://HOST:PORT" in completed.err) == (2, True), completed.err
     assert not (tmp_path / "bundle").exists()
 
 
-def test_a_token_is_good_for_a_day_at_most(authority: Path) -> None:
-    ended = here("fleet", "invite", "--fleet", authority, "--serve", "127.0.0.1:9", "--expires", "25h")
-    assert (ended.code, "--expires: 25h is too long" in ended.err) == (2, True), ended.err
+def test_a_token_is_valid_for_at_most_a_day(authority: Path) -> None:
+    completed = run_here("fleet", "invite", "--fleet", authority, "--serve", "127.0.0.1:9", "--expires", "25h")
+    assert (completed.code, "--expires: 25h is too long" in completed.err) == (2, True), completed.err
 
 
-def test_no_token_is_printed_where_nobody_can_listen(authority: Path) -> None:
+def test_no_token_is_printed_if_the_address_cannot_be_used(authority: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         address = f"127.0.0.1:{taken.getsockname()[1]}"
-        ended = here("fleet", "invite", "--fleet", authority, "--serve", address, "--expires", "30s")
-    assert (ended.code, ended.out) == (7, "")
-    assert ended.err.startswith(f"sottovoce: cannot listen on {address}")
+        completed = run_here("fleet", "invite", "--fleet", authority, "--serve", address, "--expires", "30s")
+    assert (completed.code, completed.out) == (7, "")
+    assert completed.err.startswith(f"sottovoce: cannot listen on {address}")
 
 
 def test_nothing_is_revoked_when_the_list_cannot_be_written(authority: Path, tmp_path: Path) -> None:
@@ -76,33 +76,33 @@ def test_nothing_is_revoked_when_the_list_cannot_be_written(authority: Path, tmp
         (tmp_path / "there", "will not be overwritten"),
         (tmp_path / "no" / "list", "is not a directory"),
     ):
-        ended = here("fleet", "revoke", "--fleet", authority, "a" * 32, "--out", out)
-        assert (ended.code, words in ended.err) == (6, True), ended.err
+        completed = run_here("fleet", "revoke", "--fleet", authority, "a" * 32, "--out", out)
+        assert (completed.code, words in completed.err) == (6, True), completed.err
         assert not (authority / NAME).exists()
 
 
 def test_an_invitation_whose_process_was_killed_is_not_shown(tmp_path: Path) -> None:
-    gone = subprocess.Popen([sys.executable, "-c", ""])
-    gone.wait()
+    dead = subprocess.Popen([sys.executable, "-c", ""])
+    dead.wait()
     directory = tmp_path / INVITATIONS
     directory.mkdir()
     expires = (datetime.now(UTC) + timedelta(hours=1)).isoformat(timespec="seconds")
-    for process, address in ((gone.pid, "h:1"), (os.getpid(), "h:2")):
+    for process, address in ((dead.pid, "h:1"), (os.getpid(), "h:2")):
         (directory / f"{process}.json").write_text(json.dumps({"address": address, "expires": expires}))
     assert open_invitations(tmp_path) == [{"address": "h:2", "expires": expires}]
     assert [path.stem for path in directory.iterdir()] == [str(os.getpid())]
 
 
-def test_no_token_on_standard_input_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_token_on_standard_input_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", io.StringIO(""))
-    ended = here("fleet", "join", "--state", tmp_path / "a", "--token", "-")
-    assert (ended.code, "standard input does not contain a token" in ended.err) == (2, True), ended.err
+    completed = run_here("fleet", "join", "--state", tmp_path / "a", "--token", "-")
+    assert (completed.code, "standard input does not contain a token" in completed.err) == (2, True), completed.err
     monkeypatch.setattr(sys, "stdin", io.StringIO("nonsense\n"))
-    ended = here("fleet", "join", "--state", tmp_path / "a", "--token", "-")
-    assert (ended.code, "the token is incomplete" in ended.err) == (6, True), ended.err
+    completed = run_here("fleet", "join", "--state", tmp_path / "a", "--token", "-")
+    assert (completed.code, "the token is incomplete" in completed.err) == (6, True), completed.err
 
 
-def test_a_certificate_that_is_over_is_not_just_late() -> None:
+def test_an_expired_certificate_is_not_merely_reported_as_late() -> None:
     def words(days: int, overdue: bool) -> str:
         ends = datetime.now(UTC) + timedelta(days=days)
         return _renewal_advice({"certificate_expires": ends.isoformat(), "certificate": {"overdue": overdue}})
@@ -121,10 +121,10 @@ def test_a_certificate_that_is_over_is_not_just_late() -> None:
         (("--spare", "nowhere"), 6, "is missing"),
     ],
 )
-def test_a_change_of_keys_that_cannot_be_made_changes_nothing(
+def test_an_impossible_key_change_changes_nothing(
     authority: Path, options: tuple[str, str], code: int, words: str
 ) -> None:
     before = {file: file.read_bytes() for file in authority.rglob("*") if file.is_file()}
-    ended = here("fleet", "rotate", "--fleet", authority, *options)
-    assert (ended.code, words in ended.err) == (code, True), ended.err
+    completed = run_here("fleet", "rotate", "--fleet", authority, *options)
+    assert (completed.code, words in completed.err) == (code, True), completed.err
     assert {file: file.read_bytes() for file in authority.rglob("*") if file.is_file()} == before

@@ -1,4 +1,4 @@
-"""`fleet invite --manifest`: many devices invited by one command, which find one another."""
+"""`fleet invite --manifest`: one command invites many devices, which find one another."""
 
 import csv
 import json
@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from sottovoce.identity.invitation import MAX_BUNDLE_BYTES
 
-from tests.support.command import here
+from tests.support.command import run_here
 from tests.support.fleets import new_fleet
 
 
@@ -18,43 +18,43 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return directory
 
 
-def invited(authority: Path, directory: Path, *more: object) -> tuple[int, str]:
+def invite_all(authority: Path, directory: Path, *more: object) -> tuple[int, str]:
     manifest, out = directory / "devices.csv", directory / "bundles"
-    ended = here("fleet", "invite", "--fleet", authority, "--manifest", manifest, "--out", out, *more)
-    return ended.code, ended.err
+    completed = run_here("fleet", "invite", "--fleet", authority, "--manifest", manifest, "--out", out, *more)
+    return completed.code, completed.err
 
 
 def rows(directory: Path) -> list[dict[str, str]]:
     return list(csv.DictReader((directory / "devices.csv").read_text().splitlines()))
 
 
-def test_thirty_devices_are_invited_by_one_command_and_each_joins_by_one(authority: Path, tmp_path: Path) -> None:
-    assert invited(authority, tmp_path, "--count", 30) == (0, "")
+def test_one_command_invites_thirty_devices_and_each_joins_with_one_command(authority: Path, tmp_path: Path) -> None:
+    assert invite_all(authority, tmp_path, "--count", 30) == (0, "")
     listed = rows(tmp_path)
     assert [row["name"] for row in listed] == [f"device-{i:02}" for i in range(1, 31)]
     assert len({row["id"] for row in listed}) == 30
     for row in (listed[0], listed[-1]):
         state = tmp_path / row["name"]
-        joined = here("fleet", "join", "--bundle", row["bundle"], "--state", state)
+        joined = run_here("fleet", "join", "--bundle", row["bundle"], "--state", state)
         assert (joined.code, joined.out.strip().splitlines()[-1]) == (0, row["id"])
-    code, said = invited(authority, tmp_path)
-    assert (code, "has already been invited" in said) == (2, True), said
+    code, output = invite_all(authority, tmp_path)
+    assert (code, "has already been invited" in output) == (2, True), output
 
 
-def test_devices_of_a_list_are_told_of_those_with_an_address(authority: Path, tmp_path: Path) -> None:
+def test_devices_in_a_list_know_those_with_an_address(authority: Path, tmp_path: Path) -> None:
     names = [f"d{i}" for i in range(12)]
     lines = ["address,name", *(f"192.0.2.{i}:7400,{name}" for i, name in enumerate(names)), ",quiet"]
     (tmp_path / "devices.csv").write_text("\n".join(lines) + "\n")
     seed = "7f4mmi5n4fg3xaze5gabanky7f2u5irt@192.0.2.99:7400"
-    assert invited(authority, tmp_path, "--seed", seed)[0] == 0
+    assert invite_all(authority, tmp_path, "--seed", seed)[0] == 0
     by_name = {row["name"]: row for row in rows(tmp_path)}
-    for name, place in (("d0", 0), ("d11", 11), ("quiet", 12)):
+    for name, index in (("d0", 0), ("d11", 11), ("quiet", 12)):
         bundle = Path(by_name[name]["bundle"])
         assert bundle.stat().st_mode & 0o777 == 0o600
         assert bundle.stat().st_size < MAX_BUNDLE_BYTES
-        told = [contact["id"] for contact in json.loads(bundle.read_text())["seeds"]["contacts"]]
-        around = [one for i in range(1, 13) if (one := [*names, "quiet"][(place + i) % 13]) != "quiet"]
-        assert told == [seed.partition("@")[0], *(by_name[one]["id"] for one in around[:8])]
+        reported = [contact["id"] for contact in json.loads(bundle.read_text())["seeds"]["contacts"]]
+        around = [one for i in range(1, 13) if (one := [*names, "quiet"][(index + i) % 13]) != "quiet"]
+        assert reported == [seed.partition("@")[0], *(by_name[one]["id"] for one in around[:8])]
 
 
 @pytest.mark.parametrize(
@@ -73,15 +73,15 @@ def test_devices_of_a_list_are_told_of_those_with_an_address(authority: Path, tm
         ("name\ntaken\n", (), "taken.bundle already exists and will not be overwritten"),
     ],
 )
-def test_a_list_that_is_none_writes_nothing(
+def test_an_invalid_list_writes_nothing(
     authority: Path, tmp_path: Path, written: str | None, more: tuple[object, ...], words: str
 ) -> None:
     (tmp_path / "bundles").mkdir()
     (tmp_path / "bundles" / "taken.bundle").write_text("someone's")
     if written is not None:
         (tmp_path / "devices.csv").write_text(written)
-    code, said = invited(authority, tmp_path, *more)
-    assert (code, words in said) == (2, True), said
+    code, output = invite_all(authority, tmp_path, *more)
+    assert (code, words in output) == (2, True), output
     assert [file.name for file in (tmp_path / "bundles").iterdir()] == ["taken.bundle"]
     assert (tmp_path / "devices.csv").exists() == (written is not None)
     if written is not None:
@@ -91,6 +91,6 @@ def test_a_list_that_is_none_writes_nothing(
 @pytest.mark.parametrize(
     "arguments, words", [(("--count", 3, "--out", "x"), "--manifest"), (("--manifest", "m", "--serve", "h:1"), "--out")]
 )
-def test_options_that_belong_together(authority: Path, arguments: tuple[object, ...], words: str) -> None:
-    ended = here("fleet", "invite", "--fleet", authority, *arguments)
-    assert (ended.code, words in ended.err) == (2, True), ended.err
+def test_dependent_options_require_each_other(authority: Path, arguments: tuple[object, ...], words: str) -> None:
+    completed = run_here("fleet", "invite", "--fleet", authority, *arguments)
+    assert (completed.code, words in completed.err) == (2, True), completed.err

@@ -1,4 +1,4 @@
-"""Promise of a fleet's devices: fixed with the fleet, and no ledger, invitation or advice promises less."""
+"""Guarantee of a fleet's devices: fixed with the fleet, and no ledger, invitation or advice guarantees less."""
 
 import json
 from pathlib import Path
@@ -9,7 +9,7 @@ from sottovoce.identity.invitation import read_bundle
 from sottovoce.vault import Budget, Ledger
 from sottovoce.vault.ledger_binding import check_budget
 
-from tests.support.command import here
+from tests.support.command import run_here
 
 WINDOW = Budget(2.0, 1e-5, "window", "add-remove")
 
@@ -17,9 +17,9 @@ WINDOW = Budget(2.0, 1e-5, "window", "add-remove")
 @pytest.fixture
 def authority(tmp_path: Path) -> Path:
     directory = tmp_path / "authority"
-    made = here("fleet", "init", "--name", "street", "--fleet", directory, "--for", "meters")
-    assert made.code == 0
-    assert "every device in this fleet promises ε = 2, δ = 1e-05, window level, add-remove" in made.out
+    completed = run_here("fleet", "init", "--name", "street", "--fleet", directory, "--for", "meters")
+    assert completed.code == 0
+    assert "every device in this fleet promises ε = 2, δ = 1e-05, window level, add-remove" in completed.out
     return directory
 
 
@@ -31,21 +31,21 @@ def budget(state: Path) -> Budget:
 
 def bundle(authority: Path, directory: Path) -> Path:
     file = directory / "attic.bundle"
-    assert here("fleet", "invite", "--fleet", authority, "--out", file).code == 0
+    assert run_here("fleet", "invite", "--fleet", authority, "--out", file).code == 0
     return file
 
 
-def test_each_way_in_makes_the_ledger_that_the_fleet_promises(authority: Path, tmp_path: Path) -> None:
-    assert here("fleet", "join", "--fleet", authority, "--state", tmp_path / "one").code == 0
-    assert here("fleet", "join", "--bundle", bundle(authority, tmp_path), "--state", tmp_path / "two").code == 0
+def test_each_way_to_join_creates_the_ledger_that_the_fleet_guarantees(authority: Path, tmp_path: Path) -> None:
+    assert run_here("fleet", "join", "--fleet", authority, "--state", tmp_path / "one").code == 0
+    assert run_here("fleet", "join", "--bundle", bundle(authority, tmp_path), "--state", tmp_path / "two").code == 0
     assert budget(tmp_path / "one") == budget(tmp_path / "two") == WINDOW
-    shown = here("fleet", "show", "--fleet", authority, "--json")
-    assert json.loads(shown.out)["promises"] == WINDOW.words
+    completed = run_here("fleet", "show", "--fleet", authority, "--json")
+    assert json.loads(completed.out)["promises"] == WINDOW.words
 
 
-def test_a_manifest_s_bundles_say_it_too(authority: Path, tmp_path: Path) -> None:
+def test_a_manifest_s_bundles_contain_the_guarantee(authority: Path, tmp_path: Path) -> None:
     out = tmp_path / "bundles"
-    invited = here(
+    invited = run_here(
         "fleet", "invite", "--fleet", authority, "--manifest", tmp_path / "m.csv", "--count", 2, "--out", out
     )
     assert invited.code == 0
@@ -62,41 +62,41 @@ def test_a_manifest_s_bundles_say_it_too(authority: Path, tmp_path: Path) -> Non
         ("--neighbouring", "replace-one"),
     ],
 )
-def test_what_would_not_keep_the_promise_is_refused_before_the_bundle_is_used(
+def test_a_weaker_guarantee_is_refused_before_the_bundle_is_used(
     authority: Path, tmp_path: Path, options: tuple[str, str]
 ) -> None:
     file = bundle(authority, tmp_path)
     for way in (("--bundle", file), ("--fleet", authority)):
-        refused = here("fleet", "join", *way, "--state", tmp_path / "attic", *options)
+        refused = run_here("fleet", "join", *way, "--state", tmp_path / "attic", *options)
         assert refused.code == 6
         assert "this fleet's devices promise ε = 2, δ = 1e-05, window level, add-remove" in refused.err
         assert not (tmp_path / "attic").exists()
-    assert here("fleet", "join", "--bundle", file, "--state", tmp_path / "attic", "--epsilon", "1").code == 0
-    assert budget(tmp_path / "attic").epsilon == 1.0, "an owner may promise more"
+    assert run_here("fleet", "join", "--bundle", file, "--state", tmp_path / "attic", "--epsilon", "1").code == 0
+    assert budget(tmp_path / "attic").epsilon == 1.0, "an owner may guarantee more"
 
 
-def test_a_fleet_that_promises_nothing_leaves_it_to_its_devices(tmp_path: Path) -> None:
+def test_a_fleet_without_a_guarantee_leaves_it_to_its_devices(tmp_path: Path) -> None:
     authority = tmp_path / "authority"
-    assert here("fleet", "init", "--name", "street", "--fleet", authority).code == 0
+    assert run_here("fleet", "init", "--name", "street", "--fleet", authority).code == 0
     file = bundle(authority, tmp_path)
-    assert '"promised"' not in file.read_text(), "older programs read it"
-    assert here("fleet", "join", "--bundle", file, "--state", tmp_path / "one", "--unit", "device").code == 0
+    assert '"promised"' not in file.read_text(), "older versions can read it"
+    assert run_here("fleet", "join", "--bundle", file, "--state", tmp_path / "one", "--unit", "device").code == 0
     assert budget(tmp_path / "one").unit == "device"
 
 
-def test_a_promise_without_its_purpose_or_that_is_none_makes_no_fleet(tmp_path: Path) -> None:
+def test_an_invalid_guarantee_or_one_without_a_purpose_creates_no_fleet(tmp_path: Path) -> None:
     for options, words in (
         (("--unit", "window"), "requires --for, for example --for meters"),
         (("--for", "meters", "--epsilon", "0"), "--epsilon must be positive"),
     ):
-        refused = here("fleet", "init", "--name", "street", "--fleet", tmp_path / "authority", *options)
+        refused = run_here("fleet", "init", "--name", "street", "--fleet", tmp_path / "authority", *options)
         assert (refused.code, words in refused.err) == (2, True), refused.err
         assert not (tmp_path / "authority").exists()
 
 
-def test_a_damaged_promise_is_named(authority: Path, tmp_path: Path) -> None:
+def test_a_corrupt_guarantee_is_named(authority: Path, tmp_path: Path) -> None:
     (authority / "promised.json").write_text('{"epsilon": 2}')
-    refused = here("fleet", "join", "--fleet", authority, "--state", tmp_path / "one")
+    refused = run_here("fleet", "join", "--fleet", authority, "--state", tmp_path / "one")
     assert (refused.code, "promised.json is corrupt" in refused.err) == (6, True), refused.err
     assert read_promise(tmp_path) is None
 
@@ -114,7 +114,7 @@ def test_a_damaged_promise_is_named(authority: Path, tmp_path: Path) -> None:
         (WINDOW, Budget(None, 1e-5, "window", "add-remove"), "set the ledger's values under [privacy]"),
     ],
 )
-def test_no_advice_weakens_a_promise(found: Budget, wanted: Budget, advice: str) -> None:
+def test_no_advice_weakens_a_guarantee(found: Budget, wanted: Budget, advice: str) -> None:
     with pytest.raises(Exception, match="the ledger was created for") as refused:
         check_budget(Path("ledger.db"), found, wanted)
     assert advice in str(refused.value)
@@ -128,9 +128,9 @@ def test_a_configuration_is_checked_against_the_ledger(authority: Path, tmp_path
         '[learner]\nmodel = "ridge"\n[privacy]\nunit = "window"\n'
     )
     file.write_text(text)
-    assert here("config", "check", file).code == 0, "no device is there to look at"
-    assert here("fleet", "join", "--fleet", authority, "--state", state).code == 0
-    assert here("config", "check", file).code == 0
+    assert run_here("config", "check", file).code == 0, "there is no device to examine"
+    assert run_here("fleet", "join", "--fleet", authority, "--state", state).code == 0
+    assert run_here("config", "check", file).code == 0
     file.write_text(text.replace('unit = "window"', 'unit = "window"\nepsilon = 1.0'))
-    refused = here("config", "check", file)
+    refused = run_here("config", "check", file)
     assert (refused.code, "the ledger's budget would promise less" in refused.err) == (5, True), refused.err

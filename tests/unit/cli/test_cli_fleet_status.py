@@ -23,7 +23,9 @@ DIRECT, BROKERED = "192.0.2.7:7400", "mqtt:main"
         ([], None, {}, "silent"),
     ],
 )
-def test_who_is_there(endpoints: list[str], heard: float | None, reached: dict[str, str | None], state: str) -> None:
+def test_all_devices_and_their_states_are_listed(
+    endpoints: list[str], heard: float | None, reached: dict[str, str | None], state: str
+) -> None:
     device: dict[str, Any] = {
         "id": "d",
         "endpoints": endpoints,
@@ -32,8 +34,8 @@ def test_who_is_there(endpoints: list[str], heard: float | None, reached: dict[s
         "revoked": False,
         "health": None,
     }
-    found = {"id": "this", "period_s": PERIOD}
-    assert _judge_device(device, found, reached)[0] == state
-    assert _judge_device({**device, "leaving": True}, found, reached) == ("left", None)
-    assert _judge_device({**device, "leaving": True, "revoked": True}, found, reached) == ("revoked", None)
-    assert _judge_device({**device, "health": "behind"}, found, reached)[0] == "answers"
+    result = {"id": "this", "period_s": PERIOD}
+    assert _judge_device(device, result, reached)[0] == state
+    assert _judge_device({**device, "leaving": True}, result, reached) == ("left", None)
+    assert _judge_device({**device, "leaving": True, "revoked": True}, result, reached) == ("revoked", None)
+    assert _judge_device({**device, "health": "behind"}, result, reached)[0] == "answers"

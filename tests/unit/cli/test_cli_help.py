@@ -8,7 +8,7 @@ from sottovoce.cli.command import command_line
 from sottovoce.cli.examples import EXAMPLES
 from typer.core import TyperCommand, TyperGroup
 
-from tests.support.command import here
+from tests.support.command import run_here
 
 HEADINGS = ("Try it on this machine", "Run a device", "Run a fleet", "Privacy", "Research")
 
@@ -22,25 +22,25 @@ def commands(group: TyperGroup, before: tuple[str, ...] = ()) -> Iterator[tuple[
             yield (*before, name), below
 
 
-def test_commands_stand_in_groups_in_order() -> None:
-    shown = here().out
-    places = [shown.index(f"─ {heading} ─") for heading in HEADINGS]
-    assert places == sorted(places)
-    assert "…" not in shown, "no line is cut"
+def test_commands_are_grouped_in_order() -> None:
+    completed = run_here().out
+    positions = [completed.index(f"─ {heading} ─") for heading in HEADINGS]
+    assert positions == sorted(positions)
+    assert "…" not in completed, "no line is cut"
 
 
-def test_every_command_has_an_example_and_no_example_is_left_over() -> None:
+def test_every_command_has_an_example_and_every_example_a_command() -> None:
     assert {" ".join(names) for names, _ in commands(command_line())} == set(EXAMPLES)
     for name, example in EXAMPLES.items():
         assert example.startswith(f"sottovoce {name}")
-    assert "Example: sottovoce ledger show --state kitchen" in here("ledger", "show", "--help").out
+    assert "Example: sottovoce ledger show --state kitchen" in run_here("ledger", "show", "--help").out
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_an_example_can_be_parsed(name: str) -> None:
     words = shlex.split(EXAMPLES[name].partition(">")[0])[1:]
-    found = dict(commands(command_line()))[tuple(name.split())]
-    found.make_context(name, words[len(name.split()) :])
+    result = dict(commands(command_line()))[tuple(name.split())]
+    result.make_context(name, words[len(name.split()) :])
 
 
 @pytest.mark.parametrize(
@@ -59,13 +59,13 @@ def test_a_shell_completes_names(words: str, found: list[str], monkeypatch: pyte
     monkeypatch.setenv("COMP_WORDS", f"sottovoce {words}")
     monkeypatch.setenv("COMP_CWORD", str(len(words.split())))
     monkeypatch.setenv("_SOTTOVOCE_COMPLETE", "complete_bash")
-    ended = here()
-    assert ended.code == 0
-    assert set(found) <= set(ended.out.split())
+    completed = run_here()
+    assert completed.code == 0
+    assert set(found) <= set(completed.out.split())
 
 
-def test_an_error_of_the_parser_names_the_help_of_its_command() -> None:
-    assert here("ledger", "shwo").err == (
+def test_a_parser_error_refers_to_the_command_s_help() -> None:
+    assert run_here("ledger", "shwo").err == (
         "sottovoce: No such command 'shwo'. Did you mean 'show'? See `sottovoce ledger --help`.\n"
     )
-    assert "See `sottovoce agent run --help`." in here("agent", "run").err
+    assert "See `sottovoce agent run --help`." in run_here("agent", "run").err

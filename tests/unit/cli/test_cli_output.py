@@ -1,4 +1,4 @@
-"""Files that commands write: early refusals, and the files that are replaced."""
+"""Files that commands write: early refusals, and replaced files."""
 
 import os
 import stat
@@ -10,9 +10,7 @@ from sottovoce.cli.output import check_writable, write_binary_file
 from sottovoce.errors import UsageError
 
 
-def test_a_directory_that_this_user_may_not_look_into_is_one_usage_error(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_inaccessible_directory_is_one_usage_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     closed, look = tmp_path / "closed" / "page.html", Path.stat
 
     def refused(path: Path, *, follow_symlinks: bool = True) -> os.stat_result:
@@ -26,7 +24,7 @@ def test_a_directory_that_this_user_may_not_look_into_is_one_usage_error(
         check_writable("--out", closed)
 
 
-def test_a_pipe_is_written_to_and_stays_one(tmp_path: Path) -> None:
+def test_a_pipe_is_written_to_and_stays_a_pipe(tmp_path: Path) -> None:
     pipe, read = tmp_path / "pipe", list[bytes]()
     os.mkfifo(pipe)
     reader = threading.Thread(target=lambda: read.append(pipe.read_bytes()), daemon=True)

@@ -1,4 +1,4 @@
-"""`privacy explain`: the vault's own statement, the cases that it does not cover, and the remaining budget."""
+"""`privacy explain`: the vault's own statement, the uncovered cases, and the remaining budget."""
 
 import math
 from pathlib import Path
@@ -8,42 +8,42 @@ import pytest
 from sottovoce.accounting.events import GaussianSum
 from sottovoce.vault import Budget, Ledger
 
-from tests.support.command import here
+from tests.support.command import run_here
 from tests.support.devices import new_device
 from tests.support.fleets import new_fleet
 from tests.support.processes import document
 
 
 def explained(*arguments: object) -> dict[str, Any]:
-    found: dict[str, Any] = document(here("privacy", "explain", *arguments, "--json").out)
-    return found
+    result: dict[str, Any] = document(run_here("privacy", "explain", *arguments, "--json").out)
+    return result
 
 
 @pytest.mark.parametrize(
     "learner, status, delta", [("clipd2p", "proved", 1e-5), ("golf", "proved", 1e-5), ("gradient-walk", "proved", 1e-5)]
 )
 def test_every_learner_is_explained(learner: str, status: str, delta: float) -> None:
-    found = explained("--learner", learner, "--epsilon", 3)
-    statement = found["statement"]
+    result = explained("--learner", learner, "--epsilon", 3)
+    statement = result["statement"]
     assert (statement["status"], statement["epsilon"], statement["delta"]) == (status, 3.0, delta)
-    assert f"{math.exp(3):.3g} to 1" in found["promise"]
-    assert set(found["seen_by"]) == {"local", "pairwise", "central"}
-    assert len(found["not_covered"]) >= 5
-    assert found["renews"].startswith("never")
-    words = here("privacy", "explain", "--learner", learner, "--epsilon", 3).out
-    assert found["promise"] in words
+    assert f"{math.exp(3):.3g} to 1" in result["promise"]
+    assert set(result["seen_by"]) == {"local", "pairwise", "central"}
+    assert len(result["not_covered"]) >= 5
+    assert result["renews"].startswith("never")
+    words = run_here("privacy", "explain", "--learner", learner, "--epsilon", 3).out
+    assert result["promise"] in words
     assert "None" not in words
 
 
 def test_units_are_explained() -> None:
-    found = explained("--learner", "clipd2p", "--unit", "window")
-    assert "new data only" in found["renews"]
-    assert "one window" in found["unit"]
+    result = explained("--learner", "clipd2p", "--unit", "window")
+    assert "new data only" in result["renews"]
+    assert "one window" in result["unit"]
     assert "everything" in explained("--learner", "clipd2p", "--unit", "device")["unit"]
 
 
-def test_what_can_be_heard_of_a_device_is_said() -> None:
-    """K steps of C each, against their noise: a unit that is the whole device says as much as one record would."""
+def test_observable_data_are_described() -> None:
+    """K steps with clip C each, against their noise: a whole-device unit reveals as much as one record would."""
     by_record, by_device = (explained("--learner", "clipd2p", "--unit", unit)["heard"] for unit in ("record", "device"))
     assert by_record["signal"] > by_record["noise"]
     assert by_device["signal"] * 50 < by_device["noise"]
@@ -52,7 +52,7 @@ def test_what_can_be_heard_of_a_device_is_said() -> None:
     assert explained("--learner", "golf")["heard"] is None
 
 
-def test_what_is_left_is_the_ledgers(tmp_path: Path) -> None:
+def test_the_remaining_budget_is_the_ledger_s(tmp_path: Path) -> None:
     device = new_device(new_fleet(tmp_path / "fleet"), tmp_path / "a")
     device.configure()
     before = explained("--config", device.config)["left"]
@@ -78,26 +78,26 @@ def test_what_is_left_is_the_ledgers(tmp_path: Path) -> None:
         (("--config", "nowhere.toml"), 3),
     ],
 )
-def test_what_cannot_be_explained_is_refused(arguments: tuple[str, ...], code: int) -> None:
-    ended = here("privacy", "explain", *arguments)
-    assert ended.code == code
-    assert len(ended.err.strip().splitlines()) == 1
+def test_impossible_requests_are_refused(arguments: tuple[str, ...], code: int) -> None:
+    completed = run_here("privacy", "explain", *arguments)
+    assert completed.code == code
+    assert len(completed.err.strip().splitlines()) == 1
 
 
-def test_what_the_ledger_was_not_made_for_is_not_explained(tmp_path: Path) -> None:
+def test_a_configuration_that_contradicts_the_ledger_is_not_explained(tmp_path: Path) -> None:
     device = new_device(new_fleet(tmp_path / "fleet"), tmp_path / "a")
     device.configure(privacy={"unit": "device"})
-    ended = here("privacy", "explain", "--config", device.config)
-    assert ended.code == 5
-    assert "record level" in ended.err
+    completed = run_here("privacy", "explain", "--config", device.config)
+    assert completed.code == 5
+    assert "record level" in completed.err
 
 
-def test_what_several_units_of_one_person_come_to() -> None:
-    """Two records at ε = 2 are 4.39, not 4; a year of days that pay one after another is 85.9."""
-    records = {one["units"]: one["epsilon_together"] for one in explained("--learner", "clipd2p")["person"]}
+def test_cost_of_several_units_of_one_person() -> None:
+    """Two records at ε = 2 cost 4.39, not 4; a year of consecutive days costs 85.9."""
+    records = {item["units"]: item["epsilon_together"] for item in explained("--learner", "clipd2p")["person"]}
     assert records == {2: pytest.approx(4.39, abs=0.01), 5: pytest.approx(13.26, abs=0.01)}
-    days = {one["units"]: one for one in explained("--learner", "clipd2p", "--unit", "window")["person"]}
+    days = {item["units"]: item for item in explained("--learner", "clipd2p", "--unit", "window")["person"]}
     assert days[365]["epsilon_apart"] == pytest.approx(85.95, abs=0.02)
     assert days[365]["epsilon_together"] is None
     assert set(days) == {2, 5, 7, 30, 365}
-    assert "a year of days: ε = 85.9" in here("privacy", "explain", "--learner", "clipd2p", "--unit", "window").out
+    assert "a year of days: ε = 85.9" in run_here("privacy", "explain", "--learner", "clipd2p", "--unit", "window").out

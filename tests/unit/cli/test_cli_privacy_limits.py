@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.support.command import here
+from tests.support.command import run_here
 from tests.support.processes import document
 
 
@@ -14,16 +14,16 @@ from tests.support.processes import document
         (("audit", "--mechanism", "laplace", "--seed", -1), "--seed"),
     ],
 )
-def test_too_much_is_refused_by_name(arguments: tuple[object, ...], what: str) -> None:
-    ended = here("privacy", *arguments)
-    assert ended.code == 2
-    assert what in ended.err
-    assert len(ended.err.strip().splitlines()) == 1
+def test_excessive_values_are_refused_by_name(arguments: tuple[object, ...], what: str) -> None:
+    completed = run_here("privacy", *arguments)
+    assert completed.code == 2
+    assert what in completed.err
+    assert len(completed.err.strip().splitlines()) == 1
 
 
-def test_next_to_no_noise_promises_nothing() -> None:
+def test_nearly_no_noise_guarantees_nothing() -> None:
     for event in ("gaussian:sigma=1e-200", "gaussian:sigma=1e-12,rate=0.1,count=3"):
-        found = document(here("privacy", "compose", "--event", event, "--json").out)
-        assert (found["epsilon"], found["status"]) == (None, "none")
-    seen = document(here("privacy", "views", "--from", 1, "--seen-by", 0, "--sigma", "1e-200", "--json").out)
-    assert (seen["local"]["mu_squared"], seen["local"]["epsilon"]) == (None, None)
+        result = document(run_here("privacy", "compose", "--event", event, "--json").out)
+        assert (result["epsilon"], result["status"]) == (None, "none")
+    observed = document(run_here("privacy", "views", "--from", 1, "--seen-by", 0, "--sigma", "1e-200", "--json").out)
+    assert (observed["local"]["mu_squared"], observed["local"]["epsilon"]) == (None, None)

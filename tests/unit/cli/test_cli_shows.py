@@ -1,11 +1,11 @@
-"""Output of the commands that only show something."""
+"""Output of read-only commands."""
 
 from pathlib import Path
 
 import pytest
 from sottovoce.vault import gaussian_mu
 
-from tests.support.command import here
+from tests.support.command import run_here
 from tests.support.devices import Device, new_device
 from tests.support.fleets import new_fleet
 from tests.support.processes import document
@@ -17,11 +17,11 @@ def device(tmp_path_factory: pytest.TempPathFactory) -> Device:
     return new_device(new_fleet(directory / "fleet"), directory / "a")
 
 
-def test_a_new_ledger_has_spent_nothing_and_showing_it_changes_nothing(device: Device) -> None:
+def test_a_new_ledger_has_no_spending_and_showing_it_changes_nothing(device: Device) -> None:
     before = device.ledger.read_bytes()
-    shown = document(here("ledger", "show", "--state", device.state, "--json").out)
-    assert len(bytes.fromhex(shown["head"])) == 32
-    assert shown == {
+    output = document(run_here("ledger", "show", "--state", device.state, "--json").out)
+    assert len(bytes.fromhex(output["head"])) == 32
+    assert output == {
         "schema": "sottovoce.ledger/1",
         "owner": device.id,
         "unit": "record",
@@ -31,32 +31,32 @@ def test_a_new_ledger_has_spent_nothing_and_showing_it_changes_nothing(device: D
         "spent_epsilon": 0.0,
         "charges": 0,
         "releases": 0,
-        "head": shown["head"],
+        "head": output["head"],
     }
     assert device.ledger.read_bytes() == before
-    words = here("ledger", "show", "--state", device.state).out
-    assert [line.split()[0] for line in words.splitlines()] == list(shown)
+    words = run_here("ledger", "show", "--state", device.state).out
+    assert [line.split()[0] for line in words.splitlines()] == list(output)
 
 
 def test_an_identity_is_shown_without_its_secrets(device: Device) -> None:
-    shown = document(here("fleet", "show", "--state", device.state, "--json").out)
-    assert set(shown) == {"id", "fleet", "name", "certificate_expires"}
-    words = here("fleet", "show", "--state", device.state).out
+    output = document(run_here("fleet", "show", "--state", device.state, "--json").out)
+    assert set(output) == {"id", "fleet", "name", "certificate_expires"}
+    words = run_here("fleet", "show", "--state", device.state).out
     assert device.id in words
     assert "PRIVATE" not in words
 
 
 @pytest.mark.parametrize("epsilon, delta, sensitivity", [(1.0, 1e-5, 1.0), (0.1, 1e-9, 3.0), (8.0, 1e-3, 0.01)])
-def test_calibration_prints_the_least_sigma(epsilon: float, delta: float, sensitivity: float) -> None:
+def test_calibration_prints_the_smallest_sigma(epsilon: float, delta: float, sensitivity: float) -> None:
     arguments = ("--epsilon", epsilon, "--delta", delta, "--sensitivity", sensitivity)
-    printed = document(here("privacy", "calibrate", *arguments, "--json").out)
+    printed = document(run_here("privacy", "calibrate", *arguments, "--json").out)
     assert printed["sigma"] == pytest.approx(sensitivity / gaussian_mu(epsilon, delta))
     statement = printed["statement"]
     assert (statement["epsilon"], statement["delta"], statement["status"]) == (epsilon, delta, "proved")
-    words = here("privacy", "calibrate", *arguments).out
+    words = run_here("privacy", "calibrate", *arguments).out
     assert float(words.split()[1]) == pytest.approx(printed["sigma"])
 
 
-def test_a_directory_without_anything_has_no_ledger_and_no_identity(tmp_path: Path) -> None:
-    assert here("ledger", "show", "--state", tmp_path).code == 5
-    assert here("fleet", "show", "--state", tmp_path).code == 6
+def test_an_empty_directory_has_no_ledger_and_no_identity(tmp_path: Path) -> None:
+    assert run_here("ledger", "show", "--state", tmp_path).code == 5
+    assert run_here("fleet", "show", "--state", tmp_path).code == 6

@@ -1,12 +1,12 @@
-"""Output that a terminal cannot show: not a defect."""
+"""Characters that a terminal cannot show: not a defect."""
 
 import os
 import subprocess
 import sys
 
 
-def test_a_terminal_of_ascii_gets_question_marks() -> None:
-    """Where Python must write ASCII; tables are written without asking the stream."""
+def test_an_ascii_terminal_gets_question_marks() -> None:
+    """In this case, Python must write ASCII; tables are written without querying the stream."""
     words = "import sys; sys.argv = ['sottovoce', '--version']\nfrom sottovoce.cli.main import main\n"
     words += "try:\n    main()\nexcept SystemExit:\n    print('\\u03b5 = 2')"
     ascii_only = {**os.environ, "PYTHONIOENCODING": "ascii"}

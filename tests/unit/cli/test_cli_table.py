@@ -18,7 +18,7 @@ _PREDICTED = PredictionErrors(0.5, 0.123, 0.3, 0.2, 0.4, 0.11, 0.19, None, "kWh"
 
 @pytest.fixture(params=[True, False], ids=["terminal", "pipe"])
 def printed(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> io.StringIO:
-    """Everything that is printed, to a terminal or to a pipe."""
+    """Return all output, to a terminal or to a pipe."""
     out = io.StringIO()
 
     def console(**_: Any) -> Console:
@@ -36,7 +36,7 @@ def _moment(cycle: int, measures: Quality = _ACCURACIES) -> Moment:
     "measures, words",
     [(_ACCURACIES, ("0.810", "0.700", "0.900")), (_ERRORS, ("0.123", "0.2")), (_PREDICTED, ("0.123", "0.3", "0.19"))],
 )
-def test_each_moment_of_a_run_is_shown_with_its_measures(
+def test_each_event_in_a_run_is_shown_with_its_measures(
     printed: io.StringIO, measures: Quality, words: tuple[str, ...]
 ) -> None:
     with ConsoleWatcher(quiet=False) as watcher:
@@ -53,7 +53,7 @@ def test_each_moment_of_a_run_is_shown_with_its_measures(
 
 
 @pytest.mark.parametrize("printed", [False], indirect=True)
-def test_without_a_terminal_not_every_cycle_has_a_line(printed: io.StringIO) -> None:
+def test_without_a_terminal_only_some_cycles_have_a_line(printed: io.StringIO) -> None:
     with ConsoleWatcher(quiet=False) as watcher:
         for cycle in range(1, 31):
             watcher.show_moment(_moment(cycle))
@@ -62,7 +62,7 @@ def test_without_a_terminal_not_every_cycle_has_a_line(printed: io.StringIO) -> 
     assert 5 <= len(lines) < 30
 
 
-def test_a_comparison_is_in_the_order_of_accuracy_with_its_intervals(printed: io.StringIO) -> None:
+def test_a_comparison_is_sorted_by_accuracy_with_intervals(printed: io.StringIO) -> None:
     report = {
         "run": {"agents": 12},
         "baselines": {"majority_class": 0.1, "own_data": 0.84},

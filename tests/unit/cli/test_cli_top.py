@@ -1,4 +1,4 @@
-"""`sottovoce top`: its display of one look, on terminals of any size."""
+"""`sottovoce top`: how it displays one sample, on terminals of any size."""
 
 import json
 import os
@@ -21,7 +21,7 @@ from sottovoce.cli.top_devices import Devices
 from sottovoce.cli.top_screen import render_snapshot
 from sottovoce.errors import ExitCode, NetworkError
 
-from tests.support.command import here
+from tests.support.command import run_here
 
 
 def _status(sent: int = 10, **others: Any) -> dict[str, Any]:
@@ -55,7 +55,7 @@ def _status(sent: int = 10, **others: Any) -> dict[str, Any]:
 
 @pytest.fixture
 def answers(monkeypatch: pytest.MonkeyPatch) -> dict[str, dict[str, Any]]:
-    """What each device answers, by the name of its state directory; the others are away."""
+    """Each device's answers, by the name of its state directory; the other devices are away."""
     known: dict[str, dict[str, Any]] = {}
 
     def ask(state: Path, question: str, timeout: float) -> dict[str, Any]:
@@ -75,7 +75,7 @@ def _text(found: dict[str, Any], width: int, height: int | None = None) -> str:
     return console.file.getvalue()
 
 
-def test_rates_are_between_two_looks_and_begin_anew_with_an_agent(
+def test_rates_cover_two_samples_and_restart_with_an_agent(
     answers: dict[str, dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     times = iter([0.0, 2.0, 3.0])
@@ -87,10 +87,10 @@ def test_rates_are_between_two_looks_and_begin_anew_with_an_agent(
     (device,) = devices.take_snapshot()["devices"]
     assert (device["sent_per_s"], device["received_per_s"], device["wire_bytes_per_s"]) == (3.0, 6.0, 3072.0)
     answers["kitchen"] = _status(1)
-    assert devices.take_snapshot()["devices"][0]["sent_per_s"] is None, "it was started again"
+    assert devices.take_snapshot()["devices"][0]["sent_per_s"] is None, "it was restarted"
 
 
-def test_a_device_with_its_budget_peers_and_waits(answers: dict[str, dict[str, Any]]) -> None:
+def test_a_device_is_shown_with_budget_peers_and_waits(answers: dict[str, dict[str, Any]]) -> None:
     answers["kitchen"] = _status()
     text = _text(Devices([Path("kitchen")]).take_snapshot(), 100)
     for words in (
@@ -117,15 +117,15 @@ def test_no_line_is_wider_than_the_terminal(answers: dict[str, dict[str, Any]], 
         assert "learning" in text
 
 
-def test_a_device_that_is_away_is_shown_as_away(answers: dict[str, dict[str, Any]]) -> None:
-    found = Devices([Path("cellar")]).take_snapshot()
-    assert found["devices"] == [{"name": "cellar", "state_directory": "cellar", "away": True}]
-    assert "away" in _text(found, 80)
+def test_an_absent_device_is_shown_as_away(answers: dict[str, dict[str, Any]]) -> None:
+    result = Devices([Path("cellar")]).take_snapshot()
+    assert result["devices"] == [{"name": "cellar", "state_directory": "cellar", "away": True}]
+    assert "away" in _text(result, 80)
     answers["cellar"] = {"error": "ask something else"}
-    assert Devices([Path("cellar")]).take_snapshot()["devices"][0]["away"], "it speaks another version"
+    assert Devices([Path("cellar")]).take_snapshot()["devices"][0]["away"], "it has another version"
 
 
-def test_a_large_testbed_on_a_small_terminal_says_what_it_hides(answers: dict[str, dict[str, Any]]) -> None:
+def test_a_large_testbed_on_a_small_terminal_reports_what_is_hidden(answers: dict[str, dict[str, Any]]) -> None:
     states = [Path(f"agent-{i:02d}") for i in range(30)]
     answers["agent-00"] = _status()
     text = _text(Devices(states, Path("kept")).take_snapshot(), 100, height=16)
@@ -134,14 +134,14 @@ def test_a_large_testbed_on_a_small_terminal_says_what_it_hides(answers: dict[st
     assert len(text.splitlines()) <= 16
 
 
-def test_a_testbed_says_what_its_harness_has_measured(answers: dict[str, dict[str, Any]], tmp_path: Path) -> None:
+def test_a_testbed_shows_its_harness_s_measurements(answers: dict[str, dict[str, Any]], tmp_path: Path) -> None:
     measured = {"learner": "clipd2p", "data": "digits", "cycles": 60, "cycle": 30, "accuracy_mean": 0.8}
     (tmp_path / "progress.json").write_text(json.dumps({**measured, "accuracy_min": 0.7, "accuracy_max": 0.9}))
     answers["agent-00"] = _status()
     assert "public accuracy 0.800 (0.700 to 0.900)" in _text(Devices([Path("agent-00")], tmp_path).take_snapshot(), 200)
 
 
-def test_nothing_promised_has_no_bar(answers: dict[str, dict[str, Any]]) -> None:
+def test_without_a_guarantee_there_is_no_bar(answers: dict[str, dict[str, Any]]) -> None:
     privacy = {**_status()["privacy"], "epsilon": None, "spent_epsilon": None, "status": "none"}
     answers["kitchen"] = _status(privacy=privacy)
     assert "no ε is promised" in _text(Devices([Path("kitchen")]).take_snapshot(), 80)
@@ -158,23 +158,23 @@ def test_nothing_promised_has_no_bar(answers: dict[str, dict[str, Any]]) -> None
         (["--state", ".", "--every", "nan"], "--every nan"),
     ],
 )
-def test_what_makes_no_sense(arguments: list[str], words: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_invalid_options_are_refused(
+    arguments: list[str], words: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("sottovoce.cli.top.INSTALLED", tmp_path / "no-such-file")
-    ended = here("top", *arguments)
-    assert (ended.code, words in ended.err) == (ExitCode.USAGE, True), ended.err
+    completed = run_here("top", *arguments)
+    assert (completed.code, words in completed.err) == (ExitCode.USAGE, True), completed.err
 
 
-def test_a_state_directory_that_this_user_may_not_look_into_is_not_called_away(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_an_inaccessible_state_directory_is_not_shown_as_away(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(os, "access", lambda path, mode: Path(path) != tmp_path)
-    ended = here("top", "--state", tmp_path, "--once")
-    assert (ended.code, ended.out) == (ExitCode.USAGE, "")
-    assert f"{tmp_path}: this user may not read the directory" in ended.err
+    completed = run_here("top", "--state", tmp_path, "--once")
+    assert (completed.code, completed.out) == (ExitCode.USAGE, "")
+    assert f"{tmp_path}: this user may not read the directory" in completed.err
 
 
-def test_a_terminal_that_replaces_nothing_is_shown_one_look(
+def test_a_dumb_terminal_gets_one_sample(
     answers: dict[str, dict[str, Any]], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     answers[tmp_path.name] = _status()
@@ -182,11 +182,11 @@ def test_a_terminal_that_replaces_nothing_is_shown_one_look(
     monkeypatch.setenv("TERM", "dumb")
     pauses = iter([None])
     monkeypatch.setattr(time, "sleep", lambda _: next(pauses))
-    ended = here("top", "--state", tmp_path, "--every", "0.1")
-    assert (ended.code, "0.50/2" in ended.out) == (ExitCode.DONE, True), ended.err
+    completed = run_here("top", "--state", tmp_path, "--every", "0.1")
+    assert (completed.code, "0.50/2" in completed.out) == (ExitCode.DONE, True), completed.err
 
 
-def test_what_others_have_said_does_not_steer_the_terminal(answers: dict[str, dict[str, Any]]) -> None:
+def test_other_devices_text_cannot_control_the_terminal(answers: dict[str, dict[str, Any]]) -> None:
     peer = {"id": "d" * 32, "address": "[fe80::1]:7400", "failures_in_a_row": 0}
     wait = {"name": "x", "reason": "[red]a\x1b[2Jb", "since_s": 1.0, "left_s": 1.0, "repeats": False}
     answers["kitchen"] = _status(peers=[peer], waiting=[wait], transport={"trouble": "c\x1b]0;d", "duplicates": 0})
@@ -213,12 +213,12 @@ def test_the_live_view_ends_with_its_testbed(
 
     monkeypatch.setattr("sottovoce.cli.top._on_terminal", lambda: True)
     monkeypatch.setattr(time, "sleep", later)
-    ended = here("top", "--testbed", directory)
-    assert (ended.code, len(looks)) == (0, 2), ended.err
-    assert ended.out.endswith("the testbed has ended\n")
+    completed = run_here("top", "--testbed", directory)
+    assert (completed.code, len(looks)) == (0, 2), completed.err
+    assert completed.out.endswith("the testbed has ended\n")
 
 
-def test_columns_that_do_not_fit_are_named(answers: dict[str, dict[str, Any]]) -> None:
+def test_omitted_columns_are_named(answers: dict[str, dict[str, Any]]) -> None:
     answers["agent-00"] = _status()
     text = _text(Devices([Path("agent-00")], Path("kept")).take_snapshot(), 80)
     assert "not shown in 80 columns: " in text
@@ -233,9 +233,9 @@ def test_q_quits_and_leaves_the_terminal_as_it_was(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "sottovoce", "top", "--state", str(tmp_path), "--every", "30"]
     environment = {**os.environ, "TERM": "xterm", "COLUMNS": "80", "LINES": "24"}
     with subprocess.Popen(command, stdin=terminal, stdout=terminal, stderr=terminal, env=environment) as process:
-        seen = b""
-        while b"away" not in seen:
-            seen += os.read(leader, 4096)
+        observed = b""
+        while b"away" not in observed:
+            observed += os.read(leader, 4096)
         os.write(leader, b"q")
         while process.poll() is None:
             if select.select([leader], [], [], 0.05)[0]:

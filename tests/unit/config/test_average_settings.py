@@ -1,4 +1,4 @@
-"""Public facts in the settings of `average`."""
+"""Public facts in `average`'s settings."""
 
 from typing import Any
 
@@ -16,10 +16,10 @@ def family(**learner: Any) -> Family:
     return family_of(config_from_tables({**tables, "membership": {"sampling": "static"}}, "test"))
 
 
-def test_what_is_released_are_coefficients_and_what_is_published_is_the_vector() -> None:
-    found = family(prior=[0.5] * 8, harmonics=2, shape_clip=0.7)
-    assert isinstance(found.terms, MeanTerms)
-    assert (found.terms.profile.size, found.model.size) == (5, 8)
+def test_coefficients_are_released_and_the_vector_is_published() -> None:
+    result = family(prior=[0.5] * 8, harmonics=2, shape_clip=0.7)
+    assert isinstance(result.terms, MeanTerms)
+    assert (result.terms.profile.size, result.model.size) == (5, 8)
 
 
 @pytest.mark.parametrize(
@@ -32,6 +32,6 @@ def test_what_is_released_are_coefficients_and_what_is_published_is_the_vector()
         ({"shape_clip": 2.0}, "learner.shape_clip: without harmonics there is no shape"),
     ],
 )
-def test_what_does_not_fit_is_refused_by_name(learner: dict[str, Any], words: str) -> None:
+def test_contradictory_settings_are_refused_by_name(learner: dict[str, Any], words: str) -> None:
     with pytest.raises(ConfigError, match=words):
         family(**learner)

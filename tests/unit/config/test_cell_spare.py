@@ -1,4 +1,4 @@
-"""Default number of failed sums that are paid for."""
+"""Default number of failed sums that the budget covers."""
 
 import pytest
 from sottovoce.config import CellSection
@@ -18,11 +18,11 @@ from sottovoce.vault.cell_sum import calibrate_cell
         (CellSection(spare=0), 0),
     ],
 )
-def test_one_is_paid_for_where_a_sum_can_do_without_the_dishonest(section: CellSection, spare: int) -> None:
+def test_one_failed_sum_is_covered_if_a_round_can_exclude_a_dishonest_device(section: CellSection, spare: int) -> None:
     assert section.rule.spare == spare
 
 
-def test_the_statement_says_how_many() -> None:
+def test_the_statement_contains_the_number() -> None:
     budget = Budget(1.0, 1e-5, "device", "add-remove")
     cell = CellSection().rule
     mechanism = calibrate_cell(

@@ -31,14 +31,14 @@ values = [{ topic = "home/{room}/energy", path = "a.b" }]
 """
 
 
-def written(directory: Path, text: str, head: str = HEAD) -> Path:
+def write_config(directory: Path, text: str, head: str = HEAD) -> Path:
     path = directory / "agent.toml"
     path.write_text(head + text)
     return path
 
 
 def test_one_broker_for_the_data_source_and_the_feed(tmp_path: Path) -> None:
-    config = load(written(tmp_path, METER))
+    config = load(write_config(tmp_path, METER))
     assert broker_url(config) == "mqtt://home.example:1884"
     assert config.data.source == f"feed:mqtt://home.example:1884#store={tmp_path / 'windows.db'}"
     assert config.feed.file == tmp_path / "windows.db"
@@ -46,28 +46,29 @@ def test_one_broker_for_the_data_source_and_the_feed(tmp_path: Path) -> None:
     assert (settings.host, settings.port, settings.tls) == ("home.example", 1884, None)
 
 
-def test_another_source_and_a_broker_of_its_own(tmp_path: Path) -> None:
+def test_another_source_with_a_separate_broker(tmp_path: Path) -> None:
     head = HEAD.replace("feed:mqtt://home.example:1884", "npz:records.npz").replace("windows = [0, 40000]\n", "")
-    config = load(written(tmp_path, '[feed]\nbroker = "mqtts://[::1]"\n' + METER, head))
+    config = load(write_config(tmp_path, '[feed]\nbroker = "mqtts://[::1]"\n' + METER, head))
     settings = broker_settings(config, "abc")
     assert (settings.host, settings.port) == ("::1", 8883)
     assert settings.tls is not None
     assert settings.tls.check_hostname
     with pytest.raises(ConfigError, match=r"feed\.broker: missing"):
-        broker_url(load(written(tmp_path, METER, head)))
+        broker_url(load(write_config(tmp_path, METER, head)))
 
 
-def test_options_of_the_source_stay(tmp_path: Path) -> None:
+def test_the_source_s_options_are_kept(tmp_path: Path) -> None:
     head = HEAD.replace("1884", "1884#meter=house")
     store = tmp_path / "windows.db"
     assert (
-        load(written(tmp_path, METER, head)).data.source == f"feed:mqtt://home.example:1884#store={store}&meter=house"
+        load(write_config(tmp_path, METER, head)).data.source
+        == f"feed:mqtt://home.example:1884#store={store}&meter=house"
     )
 
 
 def test_names_are_filled_in(tmp_path: Path) -> None:
     meter = '[[feed.meters]]\nname = "house"\nformat = "own"\nnames = { room = "hall.1" }\nscale = 2\nmax_power = 5\n'
-    (source,) = sources(load(written(tmp_path, OWN + meter)).feed)
+    (source,) = sources(load(write_config(tmp_path, OWN + meter)).feed)
     assert [(value.topic, value.path) for value in source.values] == [("home/hall.1/energy", ("a", "b"))]
     assert (source.factor, source.max_watts, source.longest_gap) == (2000.0, 5000.0, 600.0)
 
@@ -112,10 +113,10 @@ def test_names_are_filled_in(tmp_path: Path) -> None:
         (OWN.replace("[[feed.formats]]", "[[feed.formats]]\nscale = -1"), "scale"),
     ],
 )
-def test_what_is_wrong_is_named(tmp_path: Path, text: str, words: str) -> None:
+def test_each_error_is_named(tmp_path: Path, text: str, words: str) -> None:
     tomllib.loads(HEAD + text)
     with pytest.raises(ConfigError) as error:
-        load(written(tmp_path, text))
+        load(write_config(tmp_path, text))
     assert words in str(error.value)
     assert "agent.toml, line" in str(error.value)
 
@@ -123,22 +124,22 @@ def test_what_is_wrong_is_named(tmp_path: Path, text: str, words: str) -> None:
 @pytest.mark.parametrize(
     "source", ["feed:mqtt://u:secretpw@host:1883", "feed:mqtt://u:12#secretpw@host", "feed:mqtt://host:65536", "feed:x"]
 )
-def test_a_source_is_a_broker_without_secrets(tmp_path: Path, source: str) -> None:
+def test_a_source_is_a_broker_without_credentials(tmp_path: Path, source: str) -> None:
     head = HEAD.replace("feed:mqtt://home.example:1884", source)
     with pytest.raises(ConfigError, match=r"line 5: data\.source: .*feed\.username.*feed\.password_file") as error:
-        load(written(tmp_path, METER, head))
+        load(write_config(tmp_path, METER, head))
     assert "secretpw" not in str(error.value)
     assert source not in str(error.value)
 
 
 def test_a_wildcard_may_be_a_whole_level(tmp_path: Path) -> None:
     meter = METER.replace("dsmr-reader", "glow") + 'names = { device = "+" }'
-    (source,) = sources(load(written(tmp_path, meter)).feed)
+    (source,) = sources(load(write_config(tmp_path, meter)).feed)
     assert source.values[0].topic == "glow/+/SENSOR/electricitymeter"
 
 
-def test_a_password_is_its_owners_alone(tmp_path: Path) -> None:
-    path = written(tmp_path, '[feed]\nusername = "me"\npassword_file = "secret"\n' + METER)
+def test_a_password_file_is_only_for_its_owner(tmp_path: Path) -> None:
+    path = write_config(tmp_path, '[feed]\nusername = "me"\npassword_file = "secret"\n' + METER)
     with pytest.raises(ConfigError, match="cannot read"):
         broker_settings(load(path), "abc")
     secret = tmp_path / "secret"
@@ -150,9 +151,9 @@ def test_a_password_is_its_owners_alone(tmp_path: Path) -> None:
     assert broker_settings(load(path), "abc").password == "hush"
 
 
-def test_certificates_that_are_none_are_named(tmp_path: Path) -> None:
+def test_invalid_certificates_are_named(tmp_path: Path) -> None:
     head = HEAD.replace("mqtt://home.example:1884", "mqtts://home.example")
-    path = written(tmp_path, '[feed]\nca = "ca.pem"\n' + METER, head)
+    path = write_config(tmp_path, '[feed]\nca = "ca.pem"\n' + METER, head)
     for content in (None, "no certificate"):
         if content is not None:
             (tmp_path / "ca.pem").write_text(content)
@@ -160,11 +161,11 @@ def test_certificates_that_are_none_are_named(tmp_path: Path) -> None:
             broker_settings(load(path), "abc")
 
 
-def test_what_does_not_forecast_does_not_learn_from_a_feed(tmp_path: Path) -> None:
+def test_only_forecasting_learners_accept_a_feed(tmp_path: Path) -> None:
     learner = '[learner]\nname = "dp-dpsgd"\n[privacy]\nunit = "record"\n'
     words = r"learner\.name: a feed requires forecasts, which dp-dpsgd does not support; choose one of"
     with pytest.raises(ConfigError, match=words):
-        load(written(tmp_path, METER, HEAD + learner))
+        load(write_config(tmp_path, METER, HEAD + learner))
 
 
 @pytest.mark.parametrize(
@@ -175,18 +176,18 @@ def test_what_does_not_forecast_does_not_learn_from_a_feed(tmp_path: Path) -> No
         ("", '[learner]\nmixing = "contributions"\n', r"learner\.mixing: a device contributes the sum"),
     ],
 )
-def test_a_feed_that_is_followed_has_days_that_come(tmp_path: Path, old: str, new: str, named: str) -> None:
+def test_a_followed_feed_requires_days(tmp_path: Path, old: str, new: str, named: str) -> None:
     head = HEAD.replace(old, new) if old else HEAD + new
-    assert load(written(tmp_path, METER)).follows
-    assert getattr(load(written(tmp_path, METER)).learner, "mixing", None) == "pairwise"
+    assert load(write_config(tmp_path, METER)).follows
+    assert getattr(load(write_config(tmp_path, METER)).learner, "mixing", None) == "pairwise"
     with pytest.raises(ConfigError, match=named):
-        load(written(tmp_path, METER, head))
+        load(write_config(tmp_path, METER, head))
     by_record = '[privacy]\nunit = "record"\n'
-    assert not load(written(tmp_path, by_record + METER, head)).follows
+    assert not load(write_config(tmp_path, by_record + METER, head)).follows
 
 
-def test_the_days_of_a_feed_are_followed_too_where_the_device_pays_as_a_whole(tmp_path: Path) -> None:
+def test_a_feed_is_also_followed_if_the_unit_is_the_device(tmp_path: Path) -> None:
     by_device = '[privacy]\nunit = "device"\n'
-    assert load(written(tmp_path, by_device + METER)).follows
+    assert load(write_config(tmp_path, by_device + METER)).follows
     with pytest.raises(ConfigError, match=r"data\.windows: missing; declare the first and last day"):
-        load(written(tmp_path, by_device + METER, re.sub("windows = .*\n", "", HEAD)))
+        load(write_config(tmp_path, by_device + METER, re.sub("windows = .*\n", "", HEAD)))

@@ -1,4 +1,4 @@
-"""`[transport.mqtt]`: what may be sent in the clear, and the location of its files."""
+"""`[transport.mqtt]`: plaintext rules, and file locations."""
 
 from pathlib import Path
 
@@ -21,13 +21,13 @@ def test_ports_have_defaults(url: str, address: tuple[str, int]) -> None:
     assert MqttSection(url=url).address == address
 
 
-def test_without_tls_only_this_host_unless_that_is_said() -> None:
+def test_without_tls_only_this_host_is_allowed_by_default() -> None:
     with pytest.raises(ValueError, match="without TLS"):
         MqttSection(url="mqtt://broker.example")
     assert not MqttSection(url="mqtt://broker.example", plaintext=True).encrypted
 
 
-def test_what_is_announced_follows_from_what_is_used() -> None:
+def test_announced_addresses_follow_from_the_used_transports() -> None:
     both = TransportSection(use=("mqtt", "grpc"), mqtt=MqttSection(url="mqtts://b"), listen="10.0.0.1:7400")
     assert both.announced == ("mqtt:main", "10.0.0.1:7400")
     with pytest.raises(ValueError, match="listed twice"):
@@ -36,7 +36,7 @@ def test_what_is_announced_follows_from_what_is_used() -> None:
         TransportSection(use=("mqtt",))
 
 
-def test_files_are_relative_to_the_configuration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_paths_are_relative_to_the_configuration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     device = new_device(new_fleet(tmp_path / "fleet"), tmp_path / "a")
     mqtt = {"url": "mqtts://b", "ca": "ca.pem", "username": "me", "password_file": "password"}
     device.configure([], transport={"use": ["mqtt"], "mqtt": mqtt})

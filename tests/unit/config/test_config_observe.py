@@ -1,4 +1,4 @@
-"""`[observe]`: only this machine may watch, unless configured otherwise."""
+"""`[observe]`: only this machine may monitor, unless configured otherwise."""
 
 import pytest
 from sottovoce.config import ObserveSection
@@ -8,13 +8,13 @@ from sottovoce.config import ObserveSection
     "metrics, address",
     [("127.0.0.1:9464", ("127.0.0.1", 9464)), ("127.8.0.1:1", ("127.8.0.1", 1)), ("[::1]:99", ("::1", 99))],
 )
-def test_addresses_of_this_machine(metrics: str, address: tuple[str, int]) -> None:
+def test_local_addresses_are_allowed(metrics: str, address: tuple[str, int]) -> None:
     section = ObserveSection(metrics=metrics)
     assert (section.address, section.local) == (address, True)
 
 
 @pytest.mark.parametrize("metrics", ["0.0.0.0:9464", "[::]:9464", "192.0.2.7:9464", "[2001:db8::9]:9464"])
-def test_others_only_if_that_is_said(metrics: str) -> None:
+def test_remote_addresses_need_permission(metrics: str) -> None:
     with pytest.raises(ValueError, match="other machines could reach this address; choose 127"):
         ObserveSection(metrics=metrics)
     assert not ObserveSection(metrics=metrics, allow_remote=True).local
@@ -29,10 +29,10 @@ def test_others_only_if_that_is_said(metrics: str) -> None:
         ("127.0.0.1:65536", "the port must be between 1 and 65535"),
     ],
 )
-def test_what_is_no_address(metrics: str, problem: str) -> None:
+def test_invalid_addresses_are_refused(metrics: str, problem: str) -> None:
     with pytest.raises(ValueError, match=problem):
         ObserveSection(metrics=metrics, allow_remote=True)
 
 
-def test_without_an_address_nobody_listens() -> None:
+def test_without_an_address_the_port_is_closed() -> None:
     assert ObserveSection().metrics is None

@@ -7,7 +7,7 @@ import pytest
 from sottovoce.config import config_from_tables, load
 from sottovoce.errors import ConfigError, ExitCode
 
-from tests.support.command import here
+from tests.support.command import run_here
 
 CORRECT = """\
 # a meter
@@ -51,7 +51,7 @@ def problem(path: Path, text: str | bytes) -> str:
     return str(error.value)
 
 
-def test_a_correct_file_is_read_and_its_state_is_beside_it(path: Path) -> None:
+def test_a_correct_file_is_read_and_its_state_is_next_to_it(path: Path) -> None:
     path.write_text(CORRECT)
     config = load(path)
     assert config.agent.state == path.parent / "meter-1"
@@ -70,12 +70,12 @@ def test_a_correct_file_is_read_and_its_state_is_beside_it(path: Path) -> None:
         ("npz:", "npz:"),
     ],
 )
-def test_the_path_of_a_data_spec_is_relative_to_the_file(path: Path, source: str, found: str) -> None:
+def test_a_data_spec_s_path_is_relative_to_the_file(path: Path, source: str, found: str) -> None:
     path.write_text(CORRECT.replace("npz:records.npz", source))
     assert load(path).data.source == found.format(here=path.parent, home=Path.home())
 
 
-# old line, new line: line, key, what is said of it
+# old line, new line: line, key, part of the message
 MISTAKES = {
     "misspelt key": ("epsilon = 2.0", "epsilom = 2.0", 15, "privacy.epsilom", "unknown key; did you mean `epsilon`?"),
     "unknown key": ("epsilon = 2.0", "colour = 1", 15, "privacy.colour", "unknown key; known keys here: epsilon"),
@@ -114,25 +114,25 @@ MISTAKES = {
 
 
 @pytest.mark.parametrize("case", MISTAKES)
-def test_a_mistake_is_told_with_file_line_key_and_remedy(path: Path, case: str) -> None:
+def test_a_mistake_is_reported_with_file_line_key_and_remedy(path: Path, case: str) -> None:
     old, new, line, key, words = MISTAKES[case]
     text = CORRECT.replace(old, new, 1)
     assert text != CORRECT
-    said = problem(path, text)
-    assert said.startswith(f"{path}, line {line}: {key}: ")
-    assert words in said
-    assert "\n" not in said
+    message = problem(path, text)
+    assert message.startswith(f"{path}, line {line}: {key}: ")
+    assert words in message
+    assert "\n" not in message
 
 
-def test_a_mistake_is_found_wherever_the_key_is_written(path: Path) -> None:
-    """Dotted keys, inline tables and values over several lines have the line on which their statement begins."""
+def test_a_mistake_is_located_wherever_the_key_is_written(path: Path) -> None:
+    """Dotted keys, inline tables and multi-line values have the line on which their statement begins."""
     dotted = 'data.source = "npz:x"\ndata.classes = 3\ndata.features = 4\ndata.expected_records = 1\n'
     assert problem(path, dotted + 'privacy.epsilon = -1\nagent = { state = "a" }\n').startswith(f"{path}, line 5: ")
     peers = 'agent = { state = "a" }\n[transport]\npeers = [\n  { id = "x", address = "h:1" },\n]\n'
     assert problem(path, dotted + peers).startswith(f"{path}, line 7: transport.peers.0.id: ")
 
 
-def test_several_tables_are_told_at_once(path: Path) -> None:
+def test_errors_in_several_tables_are_reported_together(path: Path) -> None:
     text = CORRECT.replace("epsilon = 2.0", "epsilon = 0").replace("period = 0.05", "perod = 1")
     first, second = problem(path, text).splitlines()
     assert first.startswith(f"{path}, line 12: learner.perod")
@@ -151,27 +151,27 @@ def test_several_tables_are_told_at_once(path: Path) -> None:
         ("\0", "not valid TOML"),
     ],
 )
-def test_what_is_not_a_configuration_at_all(path: Path, text: str | bytes, words: str) -> None:
-    said = problem(path, text)
-    assert said.startswith(f"{path}")
-    assert words in said
+def test_a_file_that_is_not_a_configuration(path: Path, text: str | bytes, words: str) -> None:
+    message = problem(path, text)
+    assert message.startswith(f"{path}")
+    assert words in message
 
 
 @pytest.mark.parametrize("there", [False, True])
-def test_a_file_that_cannot_be_read(path: Path, there: bool) -> None:
+def test_an_unreadable_file(path: Path, there: bool) -> None:
     if there:
         path.mkdir()
     with pytest.raises(ConfigError, match=re.escape(f"{path}: cannot be read")):
         load(path)
 
 
-def test_tables_without_lines_are_told_by_their_origin() -> None:
+def test_tables_without_lines_are_reported_by_their_origin() -> None:
     with pytest.raises(ConfigError, match=r"^--set: privacy\.epsilon: Expected"):
         config_from_tables({"privacy": {"epsilon": -1}}, "--set")
 
 
-def test_no_value_of_the_file_is_repeated(path: Path) -> None:
-    """A message goes to logs; what is written by mistake into a key might be a secret."""
+def test_no_value_from_the_file_is_repeated(path: Path) -> None:
+    """Messages are logged, and a value written into the wrong key might be a secret."""
     assert "hunter2" not in problem(path, CORRECT.replace("epsilon = 2.0", 'epsilon = "hunter2"'))
     assert "hunter2" not in problem(path, CORRECT.replace('"127.0.0.1:7400"', '"hunter2"'))
 
@@ -179,13 +179,11 @@ def test_no_value_of_the_file_is_repeated(path: Path) -> None:
 @pytest.mark.parametrize(
     "command", [("config", "check"), ("agent", "run", "--config"), ("agent", "status", "--config")]
 )
-def test_every_command_that_reads_one_ends_with_the_code_for_configuration(
-    path: Path, command: tuple[str, ...]
-) -> None:
-    said = problem(path, CORRECT.replace("epsilon = 2.0", "epsilom = 2.0"))
-    ended = here(*command, path)
-    assert (ended.code, ended.out) == (ExitCode.CONFIGURATION, "")
-    assert ended.err == f"sottovoce: {said}\n"
+def test_every_command_that_reads_a_configuration_exits_with_its_code(path: Path, command: tuple[str, ...]) -> None:
+    message = problem(path, CORRECT.replace("epsilon = 2.0", "epsilom = 2.0"))
+    completed = run_here(*command, path)
+    assert (completed.code, completed.out) == (ExitCode.CONFIGURATION, "")
+    assert completed.err == f"sottovoce: {message}\n"
 
 
 @pytest.mark.parametrize(
@@ -211,7 +209,7 @@ def test_every_command_that_reads_one_ends_with_the_code_for_configuration(
         (CORRECT.replace("epsilon = 2.0", 'epsilon = 2.0\nunit = "house"'), "privacy.unit"),
     ],
 )
-def test_a_unit_that_nobody_bounds_is_refused(path: Path, text: str, what: str) -> None:
+def test_an_unbounded_unit_is_refused(path: Path, text: str, what: str) -> None:
     assert what in problem(path, text)
 
 
@@ -231,12 +229,12 @@ def test_a_unit_that_nobody_bounds_is_refused(path: Path, text: str, what: str) 
         ),
     ],
 )
-def test_a_regression_is_for_what_learns_numbers(path: Path, learner: str, transform: str, what: str) -> None:
+def test_a_regression_needs_a_regression_learner(path: Path, learner: str, transform: str, what: str) -> None:
     text = CORRECT.replace("classes = 3", f'classes = 1\ntransform = "{transform}"')
     assert what in problem(path, text.replace("[learner]", f"[learner]\n{learner}"))
 
 
-def test_a_regression_that_is_learnt_is_no_problem(path: Path) -> None:
+def test_a_supported_regression_is_accepted(path: Path) -> None:
     text = CORRECT.replace("classes = 3", 'classes = 1\ntransform = "none"')
     path.write_text(text.replace("[learner]", '[learner]\nmodel = "ridge"'))
     assert load(path).data.classes == 1

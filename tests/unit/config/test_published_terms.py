@@ -1,4 +1,4 @@
-"""Terms of variants with fidelity `paper`: the papers' noise, and the worth of each claim."""
+"""Terms of variants with fidelity `paper`: the papers' noise, and each claim's status."""
 
 import math
 from typing import Any
@@ -36,7 +36,7 @@ def _terms(learner: dict[str, Any], classes: int = 10, **privacy: Any) -> Any:
     ],
 )
 @pytest.mark.parametrize("per, share", [("round", 1), ("total", 7)])
-def test_noise_of_algorithms_in_rounds_is_the_classical_one_and_the_total_is_said(
+def test_rounds_use_the_classical_noise_and_report_the_total(
     learner: str, distance: float, answers: int, words: str, per: str, share: int
 ) -> None:
     own = {"local_steps": 2} if learner == "dp-net-fleet" else {}
@@ -50,7 +50,7 @@ def test_noise_of_algorithms_in_rounds_is_the_classical_one_and_the_total_is_sai
     assert not terms.claim.refuted
 
 
-def test_one_convex_model_with_a_public_schedule_and_a_small_ε_is_as_published() -> None:
+def test_a_convex_model_with_a_public_schedule_and_a_small_ε_is_as_published() -> None:
     terms = _terms({"name": "without-replacement", "model": "softmax", "batch": 20})
     assert isinstance(terms, PublishedChainTerms)
     assert not terms.claim.refuted
@@ -68,7 +68,7 @@ def test_one_convex_model_with_a_public_schedule_and_a_small_ε_is_as_published(
         ({"model": "softmax"}, 10, {"epsilon": 20.0}, "above 9.75 is under-protected"),
     ],
 )
-def test_what_goes_beyond_the_theorem_is_refuted(
+def test_cases_beyond_the_theorem_are_refuted(
     learner: dict[str, Any], classes: int, privacy: dict[str, Any], words: str
 ) -> None:
     terms = _terms({"name": "without-replacement", "batch": 20, **learner}, classes, **privacy)
@@ -77,7 +77,7 @@ def test_what_goes_beyond_the_theorem_is_refuted(
     assert words in terms.claim.reason
 
 
-def test_with_replacement_a_record_is_charged_for_five_visits_and_refuted() -> None:
+def test_with_replacement_charges_five_visits_and_is_refuted() -> None:
     terms = _terms({"name": "with-replacement", "batch": 20, "model": "logistic"}, classes=2)
     assert isinstance(terms, PublishedTerms)
     assert terms.sigma == pytest.approx(2 / 20 * math.sqrt(2 * math.log(6.25 / _DELTA)) / (_EPSILON / 5))

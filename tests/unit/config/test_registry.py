@@ -1,4 +1,4 @@
-"""Single list of algorithms: its contents, additions of other packages, and that no other code has their names."""
+"""Single list of algorithms: its content, other packages' additions, and the absence of names elsewhere."""
 
 import ast
 from collections.abc import Iterator
@@ -18,15 +18,15 @@ from tests.support.sources import shown, sources
 
 GROUP = KINDS["learner"]
 FOLDERS = Path(algorithms.__file__).parent
-OTHERWISE_MEANT = {  # files in which a word is an algorithm's name, and means something else
-    "sottovoce/accounting/sampled.py": {"without-replacement"},  # how a batch is drawn
+OTHERWISE_MEANT = {  # files in which an algorithm's name has another meaning
+    "sottovoce/accounting/sampled.py": {"without-replacement"},  # a way to draw a batch
     "sottovoce/accounting/release_notation.py": {"without-replacement"},
-    "sottovoce_lab/simulator/mixing.py": {"push-sum"},  # whose weights
+    "sottovoce_lab/simulator/mixing.py": {"push-sum"},  # owner of the weights
     "sottovoce_lab/auditor/targets/__init__.py": {"adad2p"},  # a mechanism
     "sottovoce/registry.py": {DEFAULT},
-    # The vector engine has arithmetic of its own for two of them.
+    # the vector engine has its own arithmetic for two algorithms
     "sottovoce_lab/cli/simulate.py": {"golf", "gradient-walk"},
-    "sottovoce_lab/experiments/settings.py": {"golf", "gradient-walk", "push-sum"},  # the last as a way of mixing
+    "sottovoce_lab/experiments/settings.py": {"golf", "gradient-walk", "push-sum"},  # the last is a mixing rule
     "sottovoce_lab/experiments/report.py": {"gradient-walk"},
     "sottovoce_lab/experiments/statement.py": {"gradient-walk"},
     "sottovoce_lab/experiments/run.py": {"golf", "gradient-walk"},
@@ -36,19 +36,19 @@ OTHERWISE_MEANT = {  # files in which a word is an algorithm's name, and means s
 
 
 def named(file: Path) -> set[str]:
-    """The algorithms that a file names."""
+    """Return the algorithms that a file names."""
     tree = ast.parse(file.read_text(encoding="utf-8"))
     words = {node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)}
     return words & {name for name in ALGORITHMS if name in registry._built_in_algorithms()}
 
 
 def test_no_algorithm_is_named_outside_its_folder() -> None:
-    found = {shown(file): names for file in sources() if not file.is_relative_to(FOLDERS) and (names := named(file))}
-    assert found == OTHERWISE_MEANT
+    result = {shown(file): names for file in sources() if not file.is_relative_to(FOLDERS) and (names := named(file))}
+    assert result == OTHERWISE_MEANT
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)
-def test_each_is_found_by_its_own_name(name: str) -> None:
+def test_each_is_found_by_its_name(name: str) -> None:
     algorithm = ALGORITHMS[name]
     assert algorithm.name == name
     assert len(set(algorithm.own_keys)) == len(algorithm.own_keys)
@@ -58,8 +58,8 @@ def test_each_is_found_by_its_own_name(name: str) -> None:
 
 def brought(monkeypatch: pytest.MonkeyPatch, *points: EntryPoint) -> None:
     metadata = {"Name": "example"}
-    made = SimpleNamespace(metadata=metadata, version="1.0", requires=["sottovoce"], entry_points=points)
-    monkeypatch.setattr("importlib.metadata.distributions", lambda: [made])
+    created = SimpleNamespace(metadata=metadata, version="1.0", requires=["sottovoce"], entry_points=points)
+    monkeypatch.setattr("importlib.metadata.distributions", lambda: [created])
     monkeypatch.setattr("sottovoce.plugins.discovery._any_plugin_installed", lambda path: True)
 
 
@@ -85,9 +85,9 @@ EXAMPLE = Algorithm(settings=ExampleSettings, releases="", parts=lambda config, 
 MISNAMED = Algorithm(settings=AnotherSettings, releases="", parts=lambda config, public: None)
 
 
-def test_one_that_a_package_brings_is_one_like_any_other(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_package_s_algorithm_is_treated_like_any_other(monkeypatch: pytest.MonkeyPatch) -> None:
     brought(monkeypatch, EntryPoint("example", f"{__name__}:EXAMPLE", GROUP))
-    assert registry.payload_codec("e/1") is None, "no message loads what nobody asked for"
+    assert registry.payload_codec("e/1") is None, "a message does not load an unrequested package"
     assert ALGORITHMS["example"] is EXAMPLE
     assert "example" in ALGORITHMS
     assert list(ALGORITHMS)[-1] == "example"
@@ -106,20 +106,20 @@ def test_one_that_a_package_brings_is_one_like_any_other(monkeypatch: pytest.Mon
         (f"{__name__}:FOLDERS", "not Algorithm"),
     ],
 )
-def test_a_broken_one_is_named_with_its_package(monkeypatch: pytest.MonkeyPatch, value: str, words: str) -> None:
+def test_a_broken_package_is_named(monkeypatch: pytest.MonkeyPatch, value: str, words: str) -> None:
     brought(monkeypatch, EntryPoint("example", value, GROUP))
     with pytest.raises(PluginError, match=f"learner example of package example 1.0: .*{words}.*re"):
         ALGORITHMS["example"]
 
 
-def test_two_of_one_name_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_two_algorithms_with_one_name_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     points = [EntryPoint("example", f"{__name__}:{name}", GROUP) for name in ("EXAMPLE", "MISNAMED")]
     brought(monkeypatch, *points)
     with pytest.raises(PluginError, match="several packages provide this name"):
         ALGORITHMS["example"]
 
 
-def test_the_names_of_this_package_are_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_built_in_names_are_reserved(monkeypatch: pytest.MonkeyPatch) -> None:
     brought(monkeypatch, EntryPoint(DEFAULT, f"{__name__}:MISNAMED", GROUP))
     assert list(ALGORITHMS).count(DEFAULT) == 1
     with pytest.raises(PluginError, match="Sottovoce itself uses this name; rename the entry point"):
@@ -127,12 +127,12 @@ def test_the_names_of_this_package_are_taken(monkeypatch: pytest.MonkeyPatch) ->
     assert registry.loaded_algorithms()[DEFAULT].name == DEFAULT
 
 
-def test_there_is_no_other() -> None:
+def test_an_unknown_name_is_refused() -> None:
     assert "sgd" not in ALGORITHMS
     with pytest.raises(KeyError):
         ALGORITHMS["sgd"]
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)
-def test_each_says_what_one_dishonest_member_can_do(name: str) -> None:
+def test_each_states_what_one_dishonest_member_can_do(name: str) -> None:
     assert not ALGORITHMS[name].one_member.startswith("unknown")

@@ -43,7 +43,7 @@ def releases(found: Family) -> int:
         ({"name": "dp-net-fleet", "local_steps": 4}, 80),
     ],
 )
-def test_the_budget_is_spread_over_all_answers_of_the_run(settings: dict[str, Any], count: int) -> None:
+def test_the_budget_is_divided_among_all_answers_in_the_run(settings: dict[str, Any], count: int) -> None:
     assert releases(family(**settings)) == count
 
 
@@ -56,16 +56,16 @@ def test_the_budget_is_spread_over_all_answers_of_the_run(settings: dict[str, An
         ({"peers": 12}, "at most 11 neighbours"),
     ],
 )
-def test_what_cannot_learn_is_refused_where_it_is_made(settings: dict[str, Any], words: str) -> None:
+def test_impossible_settings_are_refused(settings: dict[str, Any], words: str) -> None:
     with pytest.raises(ConfigError, match=words):
         family(**settings).learner("me", Unsigned(), ())
 
 
-def test_weights_from_cosines_need_no_public_records() -> None:
+def test_cosine_weights_need_no_public_records() -> None:
     learner, _ = family(public=None, shapley="cosine", peers=12).learner("me", Unsigned(), ())
     assert learner.progress(learner.fresh()).steps == 20
 
 
-def test_acceleration_needs_the_gap() -> None:
+def test_acceleration_needs_the_spectral_gap() -> None:
     with pytest.raises(ConfigError, match="spectral_gap"):
         family(name="muffliato", chebyshev=True)

@@ -1,4 +1,4 @@
-"""`csv:FILE`: it reads files of spreadsheets and archives, and its errors never show a cell."""
+"""`csv:FILE`: it reads spreadsheet and archive files, and its errors never show a cell."""
 
 import gzip
 import traceback
@@ -17,13 +17,13 @@ def table(tmp_path: Path) -> Path:
     return tmp_path / "table.csv"
 
 
-def read(table: Path, text: str, options: str) -> DataSet:
+def load_csv(table: Path, text: str, options: str) -> DataSet:
     table.write_text(text, encoding="utf-8")
     return load(f"csv:{table}#{options}")
 
 
 def test_a_named_label_column_and_numeric_labels_sorted_as_numbers(table: Path) -> None:
-    data = read(table, "a,tariff,b\n1,10,2\n3,9,4.5\n-1e3,10.0, 6\n\n", "label=tariff")
+    data = load_csv(table, "a,tariff,b\n1,10,2\n3,9,4.5\n-1e3,10.0, 6\n\n", "label=tariff")
     assert data.records.features.tolist() == [[1, 2], [3, 4.5], [-1000, 6]]
     assert data.records.labels.tolist() == [1, 0, 1]
     assert data.classes == 2
@@ -33,48 +33,48 @@ def test_a_named_label_column_and_numeric_labels_sorted_as_numbers(table: Path) 
 
 
 def test_text_labels_are_sorted_as_text(table: Path) -> None:
-    data = read(table, "kind;x\nSKY;1\nPATH;2\n10;3\n", "label=kind&delimiter=;")
+    data = load_csv(table, "kind;x\nSKY;1\nPATH;2\n10;3\n", "label=kind&delimiter=;")
     assert data.records.labels.tolist() == [2, 1, 0]
 
 
 @pytest.mark.parametrize("label, labels", [("0", [0, 1]), ("-1", [1, 0]), ("2", [1, 0]), ("-3", [0, 1])])
 def test_an_index_counts_from_either_end(table: Path, label: str, labels: list[int]) -> None:
-    data = read(table, "1,5,9\n2,6,7\n", f"label={label}&header=no")
+    data = load_csv(table, "1,5,9\n2,6,7\n", f"label={label}&header=no")
     assert data.records.labels.tolist() == labels
     assert data.records.features.shape == (2, 2)
 
 
-def test_a_byte_order_mark_and_quotes_are_understood(table: Path) -> None:
-    data = read(table, '\ufeff"y","x"\r\n"a","1"\r\n"b","2"\r\n', "label=y")
+def test_a_byte_order_mark_and_quotes_are_accepted(table: Path) -> None:
+    data = load_csv(table, '\ufeff"y","x"\r\n"a","1"\r\n"b","2"\r\n', "label=y")
     assert data.records.features.tolist() == [[1], [2]]
 
 
-def test_declared_bounds_hold_for_every_feature(table: Path) -> None:
-    data = read(table, "y,a,b\n0,1,2\n1,3,4\n", "label=y&bounds=-5:1e3")
+def test_declared_bounds_apply_to_every_feature(table: Path) -> None:
+    data = load_csv(table, "y,a,b\n0,1,2\n1,3,4\n", "label=y&bounds=-5:1e3")
     assert data.bounds is not None
     assert [side.tolist() for side in data.bounds] == [[-5, -5], [1000, 1000]]
 
 
-def test_a_group_column_is_no_feature(table: Path) -> None:
-    data = read(table, "house,y,a\nelm,0,1\nash,1,3\nelm,1,5\n", "label=y&group=house")
+def test_a_group_column_is_not_a_feature(table: Path) -> None:
+    data = load_csv(table, "house,y,a\nelm,0,1\nash,1,3\nelm,1,5\n", "label=y&group=house")
     assert data.groups is not None
     assert data.groups.tolist() == [1, 0, 1]
     assert data.records.features.tolist() == [[1], [3], [5]]
     test = table.with_name("test.csv")
     test.write_text("oak,1,7\n")
-    data = read(table, "9,0,1\n10,1,3\n", "label=1&group=0&header=no&test=test.csv")
+    data = load_csv(table, "9,0,1\n10,1,3\n", "label=1&group=0&header=no&test=test.csv")
     assert data.groups is not None
     assert data.groups.tolist() == [0, 1]
     assert data.test is not None
     assert data.test.features.tolist() == [[7]]
 
 
-def test_gzip_is_read_and_damage_refused(tmp_path: Path) -> None:
+def test_gzip_is_read_and_corruption_refused(tmp_path: Path) -> None:
     path = tmp_path / "table.csv.gz"
-    whole = gzip.compress(b"y,x\n0,1\n1,2\n")
-    path.write_bytes(whole)
+    full = gzip.compress(b"y,x\n0,1\n1,2\n")
+    path.write_bytes(full)
     assert load(f"csv:{path}#label=y").records.features.tolist() == [[1], [2]]
-    path.write_bytes(whole[:-4])
+    path.write_bytes(full[:-4])
     with pytest.raises(DataError, match=r"table.csv.gz is corrupt or truncated"):
         load(f"csv:{path}#label=y")
 
@@ -120,15 +120,15 @@ def test_gzip_is_read_and_damage_refused(tmp_path: Path) -> None:
         ("y,x\n0,1\n1,2\n", "label=y&bounds=-1e308:1e308", "bounds must be finite"),
     ],
 )
-def test_a_bad_table_is_refused_without_showing_a_cell(table: Path, text: str, options: str, problem: str) -> None:
+def test_an_invalid_table_is_refused_without_showing_a_cell(table: Path, text: str, options: str, problem: str) -> None:
     with pytest.raises(DataError, match=problem) as caught:
-        read(table, text, options)
+        load_csv(table, text, options)
     assert str(table) in str(caught.value)
-    told = "".join(traceback.format_exception(caught.value)).replace("SECRETS", "")
-    assert "SECRET" not in told
+    message = "".join(traceback.format_exception(caught.value)).replace("SECRETS", "")
+    assert "SECRET" not in message
 
 
-def test_text_that_is_not_utf8_is_refused(table: Path) -> None:
+def test_non_utf8_text_is_refused(table: Path) -> None:
     table.write_bytes(b"y,x\n\xe9t\xe9,1\nhiver,2\n")
     with pytest.raises(DataError, match=r"is not UTF-8 text. Save it as UTF-8"):
         load(f"csv:{table}#label=y")
@@ -142,29 +142,29 @@ def test_spambase_has_its_published_counts() -> None:
 
 
 @pytest.mark.skipif(not DATA.is_dir(), reason=f"the shared data sets are not in {DATA}")
-def test_image_segmentation_has_thirty_records_a_class() -> None:
+def test_image_segmentation_has_thirty_records_per_class() -> None:
     data = load(f"csv:{DATA}/image_segmentation/segmentation.data#label=0&header=no")
     assert data.records.features.shape == (210, 19)
     assert np.bincount(data.records.labels).tolist() == [30] * 7
 
 
-def test_a_test_file_is_the_official_split_and_shares_the_numbering(table: Path) -> None:
+def test_a_test_file_is_the_official_split_with_the_same_numbering(table: Path) -> None:
     (table.parent / "later.csv").write_text("kind,x\nROCK,5\nSKY,6\n")
-    data = read(table, "kind,x\nSKY,1\nPATH,2\n", "label=kind&test=later.csv&bounds=0:9")
+    data = load_csv(table, "kind,x\nSKY,1\nPATH,2\n", "label=kind&test=later.csv&bounds=0:9")
     assert data.test is not None
     assert data.classes == 3
     assert data.records.labels.tolist() == [2, 0]
     assert data.test.labels.tolist() == [1, 2]
     assert data.test.features.tolist() == [[5], [6]]
     with pytest.raises(DataError, match=r"none\.csv does not exist"):
-        read(table, "kind,x\nSKY,1\nPATH,2\n", "label=kind&test=none.csv")
+        load_csv(table, "kind,x\nSKY,1\nPATH,2\n", "label=kind&test=none.csv")
     (table.parent / "later.csv").write_text("kind,x,y\nROCK,5,6\n")
     with pytest.raises(DataError, match="2 feature columns, but 1 are declared"):
-        read(table, "kind,x\nSKY,1\nPATH,2\n", "label=kind&test=later.csv")
+        load_csv(table, "kind,x\nSKY,1\nPATH,2\n", "label=kind&test=later.csv")
 
 
-def test_bounds_may_be_declared_feature_by_feature(table: Path) -> None:
-    data = read(table, "y,a,b,c\n0,1,2,3\n1,3,4,5\n", "label=y&bounds=0:1*2,-5:1e3")
+def test_bounds_can_be_declared_for_each_feature(table: Path) -> None:
+    data = load_csv(table, "y,a,b,c\n0,1,2,3\n1,3,4,5\n", "label=y&bounds=0:1*2,-5:1e3")
     assert data.bounds is not None
     assert [side.tolist() for side in data.bounds] == [[0, 0, -5], [1, 1, 1000]]
 
@@ -172,13 +172,13 @@ def test_bounds_may_be_declared_feature_by_feature(table: Path) -> None:
 @pytest.mark.parametrize(
     "bounds", ["0:1*2", "0:1,2:3", "0:1*4", "0:1*9999999", "0:1,,2:3", "0:1*0", "1:0,0:1,0:1", "a:b,0:1"]
 )
-def test_bounds_that_do_not_fit_the_features_are_refused(table: Path, bounds: str) -> None:
+def test_bounds_for_another_number_of_features_are_refused(table: Path, bounds: str) -> None:
     with pytest.raises(DataError, match="bounds"):
-        read(table, "y,a,b,c\n0,1,2,3\n1,3,4,5\n", f"label=y&bounds={bounds}")
+        load_csv(table, "y,a,b,c\n0,1,2,3\n1,3,4,5\n", f"label=y&bounds={bounds}")
 
 
 @pytest.mark.skipif(not DATA.is_dir(), reason="needs the shared data sets")
-def test_the_two_sets_of_the_paper_are_read() -> None:
+def test_the_paper_s_two_data_sets_are_read() -> None:
     spambase = load(f"csv:{DATA / 'spambase' / 'spambase.data'}#header=no&label=-1")
     assert spambase.records.features.shape == (4601, 57)
     assert np.bincount(spambase.records.labels).tolist() == [2788, 1813]

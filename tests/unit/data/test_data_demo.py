@@ -1,4 +1,4 @@
-"""Data sets that come with scikit-learn."""
+"""Data sets included in scikit-learn."""
 
 import sys
 from importlib.machinery import ModuleSpec
@@ -25,7 +25,7 @@ def test_the_declared_bounds_cover_the_published_records(name: str, records: int
     assert (data.records.features <= high).all()
 
 
-def test_breast_cancer_bounds_are_round_figures() -> None:
+def test_breast_cancer_bounds_are_round_numbers() -> None:
     pytest.importorskip("sklearn", reason="scikit-learn, the demo extra, is not installed")
     bounds = load("breast-cancer").bounds
     assert bounds is not None
@@ -35,7 +35,7 @@ def test_breast_cancer_bounds_are_round_figures() -> None:
 
 
 @pytest.mark.parametrize("name", ["digits", "breast-cancer"])
-def test_they_are_what_scikit_learn_loads(name: str) -> None:
+def test_they_equal_scikit_learn_s_data_sets(name: str) -> None:
     datasets = pytest.importorskip("sklearn.datasets", reason="scikit-learn, the demo extra, is not installed")
     loaded = load(name).records
     features, labels = getattr(datasets, f"load_{name.replace('-', '_')}")(return_X_y=True)
@@ -44,7 +44,7 @@ def test_they_are_what_scikit_learn_loads(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["digits", "breast-cancer"])
-def test_a_scikit_learn_without_them_is_named(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_scikit_learn_without_the_data_sets_is_named(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         "sottovoce.data.demo.find_spec", lambda _: ModuleSpec("sklearn", None, origin="/no/__init__.py")
     )

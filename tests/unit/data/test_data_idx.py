@@ -32,7 +32,7 @@ def write(directory: Path, part: str = "train", separator: str = "-", suffix: st
 
 @pytest.mark.parametrize("separator", ["-", "."])
 @pytest.mark.parametrize("suffix", ["", ".gz"])
-def test_every_spelling_of_the_file_names_is_read(tmp_path: Path, separator: str, suffix: str) -> None:
+def test_every_file_name_variant_is_read(tmp_path: Path, separator: str, suffix: str) -> None:
     write(tmp_path, separator=separator, suffix=suffix)
     data = load(f"idx:{tmp_path}")
     assert data.records.features.tolist() == IMAGES.reshape(3, 8).tolist()
@@ -66,14 +66,14 @@ def test_t10k_is_the_test_split(tmp_path: Path) -> None:
         (b"\0\0\x08\x03" + b"\xff" * 12, "but its header declares"),
     ],
 )
-def test_a_bad_image_file_is_refused(tmp_path: Path, content: bytes, problem: str) -> None:
+def test_an_invalid_image_file_is_refused(tmp_path: Path, content: bytes, problem: str) -> None:
     write(tmp_path)[0].write_bytes(content)
     with pytest.raises(DataError, match=problem) as caught:
         load(f"idx:{tmp_path}")
     assert str(tmp_path) in str(caught.value)
 
 
-def test_damaged_gzip_is_refused(tmp_path: Path) -> None:
+def test_corrupt_gzip_is_refused(tmp_path: Path) -> None:
     path = write(tmp_path, suffix=".gz")[1]
     whole = path.read_bytes()
     flipped = bytearray(whole)
@@ -97,7 +97,7 @@ def test_missing_files_are_named(tmp_path: Path) -> None:
         load(f"idx:{tmp_path}")
 
 
-def test_a_test_split_of_another_shape_is_refused(tmp_path: Path) -> None:
+def test_a_test_split_with_another_shape_is_refused(tmp_path: Path) -> None:
     write(tmp_path)
     write(tmp_path, "t10k")[0].write_bytes(encoded(np.zeros((3, 2, 2), dtype=np.uint8)))
     with pytest.raises(DataError, match=r"\(test split\): 4 feature columns, but 8 are declared"):

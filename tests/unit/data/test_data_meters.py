@@ -9,25 +9,25 @@ from sottovoce.data import load
 from sottovoce.errors import DataError
 
 
-def written(path: Path, **arrays: Any) -> str:
+def write_meters(path: Path, **arrays: Any) -> str:
     np.savez(path / "meters.npz", **arrays)
     return f"meters:{path / 'meters.npz'}"
 
 
-def test_a_profile_is_the_mean_over_days_of_what_was_read(tmp_path: Path) -> None:
+def test_a_profile_is_the_mean_over_days_with_readings(tmp_path: Path) -> None:
     wh = np.zeros((3, 2 * 48), dtype=np.int16)
     wh[0, 0], wh[0, 48] = 100, 300
     wh[1, 5], wh[1, 53] = 500, -1
     wh[2] = -1
-    found = load(written(tmp_path, wh=wh))
-    profiles = found.records.features
+    result = load(write_meters(tmp_path, wh=wh))
+    profiles = result.records.features
     assert profiles.shape == (3, 48)
     assert profiles[0, 0] == pytest.approx(0.2)
     assert profiles[1, 5] == pytest.approx(0.5), "a missing reading counts for nothing"
-    assert not profiles[2].any(), "what was never read is 0"
-    assert found.groups is not None
-    assert found.groups.tolist() == [0, 1, 2]
-    assert found.test is None
+    assert not profiles[2].any(), "values that were never read are 0"
+    assert result.groups is not None
+    assert result.groups.tolist() == [0, 1, 2]
+    assert result.test is None
 
 
 @pytest.mark.parametrize(
@@ -36,11 +36,11 @@ def test_a_profile_is_the_mean_over_days_of_what_was_read(tmp_path: Path) -> Non
      {"wh": np.zeros(48, dtype=np.int16)}, {"wh": np.zeros((2, 0), dtype=np.int16)}],
     ids=["no wh", "half a day", "floats", "one dimension", "no day"],
 )  # fmt: skip
-def test_what_is_no_meters_file_is_one_clear_error(tmp_path: Path, arrays: dict[str, Any]) -> None:
+def test_an_invalid_meters_file_is_one_clear_error(tmp_path: Path, arrays: dict[str, Any]) -> None:
     with pytest.raises(DataError, match="wh"):
-        load(written(tmp_path, **arrays))
+        load(write_meters(tmp_path, **arrays))
 
 
-def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+def test_a_missing_file_is_one_clear_error(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="does not exist"):
         load(f"meters:{tmp_path / 'none.npz'}")

@@ -1,4 +1,4 @@
-"""`npz:FILE`: it accepts what it documents, and unpickles nothing."""
+"""`npz:FILE`: it accepts exactly the documented arrays, and unpickles nothing."""
 
 import os
 import pickle
@@ -19,7 +19,7 @@ def archive(tmp_path: Path) -> Path:
     return tmp_path / "records.npz"
 
 
-def read(archive: Path, options: str = "", **arrays: Any) -> DataSet:
+def load_npz(archive: Path, options: str = "", **arrays: Any) -> DataSet:
     np.savez_compressed(archive, **arrays)
     return load(f"npz:{archive}{options}")
 
@@ -27,7 +27,7 @@ def read(archive: Path, options: str = "", **arrays: Any) -> DataSet:
 @pytest.mark.parametrize("names", [("X", "y"), ("features", "labels")])
 def test_records_of_any_shape_are_flattened(archive: Path, names: tuple[str, str]) -> None:
     arrays: dict[str, Any] = {names[0]: X, names[1]: Y}
-    data = read(archive, **arrays)
+    data = load_npz(archive, **arrays)
     assert data.records.features.tolist() == X.reshape(4, 6).tolist()
     assert data.records.labels.tolist() == Y.tolist()
     assert (data.classes, data.bounds, data.test) == (3, None, None)
@@ -35,59 +35,59 @@ def test_records_of_any_shape_are_flattened(archive: Path, names: tuple[str, str
 
 
 def test_declared_classes_may_exceed_the_labels_present(archive: Path) -> None:
-    assert read(archive, X=X, y=Y, classes=np.array(10)).classes == 10
-    assert read(archive, X=X, y=Y, classes=np.array(["cat", "dog", "frog", "ship"])).classes == 4
+    assert load_npz(archive, X=X, y=Y, classes=np.array(10)).classes == 10
+    assert load_npz(archive, X=X, y=Y, classes=np.array(["cat", "dog", "frog", "ship"])).classes == 4
 
 
-def test_an_empty_slice_with_declared_classes_is_legal(archive: Path) -> None:
-    data = read(archive, X=X[:0], y=Y[:0], classes=np.array(3))
+def test_an_empty_slice_with_declared_classes_is_allowed(archive: Path) -> None:
+    data = load_npz(archive, X=X[:0], y=Y[:0], classes=np.array(3))
     assert len(data.records) == 0
     assert data.records.features.shape == (0, 6)
     with pytest.raises(DataError, match=r"fewer than two classes.*declares the array `classes`"):
-        read(archive, X=X[:0], y=Y[:0])
+        load_npz(archive, X=X[:0], y=Y[:0])
 
 
 def test_a_mask_marks_the_test_split(archive: Path) -> None:
-    data = read(archive, X=X, y=Y, test=np.array([False, True, False, True]))
+    data = load_npz(archive, X=X, y=Y, test=np.array([False, True, False, True]))
     assert data.test is not None
     assert data.records.features.tolist() == X.reshape(4, 6)[[0, 2]].tolist()
     assert data.test.features.tolist() == X.reshape(4, 6)[[1, 3]].tolist()
     assert data.records.labels.tolist() == [0, 2]
 
 
-def test_a_test_split_may_come_apart_and_counts_for_the_classes(archive: Path) -> None:
-    data = read(archive, X=X[:2], y=Y[:2], X_test=X[2:], y_test=Y[2:])
+def test_a_test_split_may_be_separate_and_counts_for_the_classes(archive: Path) -> None:
+    data = load_npz(archive, X=X[:2], y=Y[:2], X_test=X[2:], y_test=Y[2:])
     assert data.test is not None
     assert len(data.test) == 2
     assert data.classes == 3
 
 
-def test_bounds_come_from_the_file_or_from_the_option_which_has_the_last_word(archive: Path) -> None:
+def test_bounds_come_from_the_file_or_from_the_option_which_takes_precedence(archive: Path) -> None:
     declared = np.array([[0] * 6, [9] * 6])
-    in_file = read(archive, X=X, y=Y, bounds=declared).bounds
-    in_spec = read(archive, "#bounds=-1:50", X=X, y=Y, bounds=declared).bounds
+    in_file = load_npz(archive, X=X, y=Y, bounds=declared).bounds
+    in_spec = load_npz(archive, "#bounds=-1:50", X=X, y=Y, bounds=declared).bounds
     assert in_file is not None
     assert in_spec is not None
     assert [side.tolist() for side in in_file] == declared.tolist()
     assert [side.tolist() for side in in_spec] == [[-1] * 6, [50] * 6]
 
 
-def test_records_know_their_windows(archive: Path) -> None:
+def test_records_have_their_windows(archive: Path) -> None:
     days = np.array([7, 7, 8, 9], dtype=np.uint16)
-    data = read(archive, X=X, y=Y, windows=days, test=np.array([False, True, False, False]))
+    data = load_npz(archive, X=X, y=Y, windows=days, test=np.array([False, True, False, False]))
     assert data.records.windows is not None
     assert data.records.windows.tolist() == [7, 8, 9]
     assert data.records.at(np.array([2, 0])).windows.tolist() == [9, 7]  # type: ignore[union-attr]
-    assert read(archive, X=X, y=Y).records.windows is None
+    assert load_npz(archive, X=X, y=Y).records.windows is None
 
 
-def test_groups_are_numbered_and_stay_outside_the_records(archive: Path) -> None:
+def test_groups_are_numbered_and_not_part_of_the_records(archive: Path) -> None:
     households = np.array([900, -4, 7, 900], dtype=np.int16)
-    data = read(archive, X=X, y=Y, groups=households, test=np.array([False, True, False, False]))
+    data = load_npz(archive, X=X, y=Y, groups=households, test=np.array([False, True, False, False]))
     assert data.groups is not None
     assert data.groups.tolist() == [1, 0, 1]
     assert data.records.features.shape == (3, 6)
-    assert read(archive, X=X, y=Y).groups is None
+    assert load_npz(archive, X=X, y=Y).groups is None
 
 
 @pytest.mark.parametrize(
@@ -124,14 +124,14 @@ def test_groups_are_numbered_and_stay_outside_the_records(archive: Path) -> None
         ({"X": np.full((4, 2), np.nan), "y": Y}, "row 0, column 0 is not a finite number"),
     ],
 )
-def test_arrays_that_do_not_fit_are_refused(archive: Path, arrays: dict[str, Any], problem: str) -> None:
+def test_mismatched_arrays_are_refused(archive: Path, arrays: dict[str, Any], problem: str) -> None:
     with pytest.raises(DataError, match=problem) as caught:
-        read(archive, **arrays)
+        load_npz(archive, **arrays)
     assert str(archive) in str(caught.value)
 
 
 class Trap:
-    """Unpickling it creates a directory."""
+    """Class whose unpickling creates a directory."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -140,17 +140,17 @@ class Trap:
         return os.mkdir, (str(self.directory),)
 
 
-def test_pickled_objects_are_refused_and_never_run(archive: Path, tmp_path: Path) -> None:
+def test_pickled_objects_are_refused_and_never_executed(archive: Path, tmp_path: Path) -> None:
     trap = np.array([Trap(tmp_path / "sprung")] * 4, dtype=object).reshape(4, 1)
     with pytest.raises(DataError, match="contains pickled objects, which are not accepted"):
-        read(archive, X=trap, y=Y)
+        load_npz(archive, X=trap, y=Y)
     archive.write_bytes(pickle.dumps(trap))
     with pytest.raises(DataError, match="contains pickled objects, which are not accepted"):
         load(f"npz:{archive}")
     assert not (tmp_path / "sprung").exists()
 
 
-def test_files_that_are_no_whole_archive_are_refused(archive: Path) -> None:
+def test_incomplete_archives_are_refused(archive: Path) -> None:
     np.savez_compressed(archive, X=X, y=Y)
     whole = archive.read_bytes()
     for content in (b"", b"PK", b"not an archive", whole[:-30], whole[: len(whole) // 2], whole[:60] + bytes(40)):

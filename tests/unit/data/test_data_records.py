@@ -20,14 +20,14 @@ def test_valid_arrays_become_float64_and_int64() -> None:
     assert records.features.tolist() == [[1, 2], [3, 4]]
 
 
-def test_arrays_already_in_form_are_not_copied() -> None:
+def test_arrays_in_the_right_form_are_not_copied() -> None:
     features, labels = np.zeros((3, 2)), np.zeros(3, dtype=np.int64)
     records = checked(features, labels, origin="x")
     assert np.shares_memory(records.features, features)
     assert np.shares_memory(records.labels, labels)
 
 
-def test_an_agent_may_hold_no_record() -> None:
+def test_an_agent_may_have_no_records() -> None:
     records = checked(np.empty((0, 5)), np.array([]), features_expected=5, classes=2, origin="x")
     assert len(records) == 0
     assert records.features.shape == (0, 5)
@@ -63,13 +63,13 @@ def test_malformed_arrays_are_refused(features: NDArray[Any], labels: NDArray[An
 
 
 @pytest.mark.parametrize("labels", [np.array([0, -1]), np.array([0, 2**63], dtype=np.uint64)])
-def test_labels_are_bounded_even_when_the_classes_are_not_declared(labels: NDArray[Any]) -> None:
+def test_labels_are_bounded_even_if_the_classes_are_not_declared(labels: NDArray[Any]) -> None:
     with pytest.raises(DataError, match=r"row 1 is out of range. Number the classes at least 0"):
         checked(np.zeros((2, 1)), labels, origin="x")
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
-def test_the_first_value_that_is_not_finite_is_located_but_no_value_shown(bad: float) -> None:
+def test_the_first_non_finite_value_is_located_but_not_shown(bad: float) -> None:
     features = np.full((4, 3), SECRET)
     features[2, 1] = bad
     features[3, 0] = np.nan

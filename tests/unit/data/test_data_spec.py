@@ -1,4 +1,4 @@
-"""Data SPECs: each is parsed whole, or refused with the nearest valid alternative."""
+"""Data SPECs: each is parsed completely, or refused with the nearest valid alternative."""
 
 import subprocess
 import sys
@@ -26,7 +26,7 @@ from sottovoce.errors import DataError
         ),
     ],
 )
-def test_a_spec_is_taken_apart(text: str, kind: str, path: Path | None, options: dict[str, str]) -> None:
+def test_a_spec_is_parsed(text: str, kind: str, path: Path | None, options: dict[str, str]) -> None:
     spec = parse(text)
     assert (spec.kind, spec.path, dict(spec.options)) == (kind, path, options)
 
@@ -81,7 +81,7 @@ def test_a_parsed_spec_loads_the_same_records_as_its_text(tmp_path: Path) -> Non
     assert np.array_equal(load(parse(text)).records.features, load(text).records.features)
 
 
-def test_the_room_imports_no_heavy_package() -> None:
+def test_the_data_package_imports_no_heavy_package() -> None:
     heavy = "{'sklearn', 'scipy', 'pandas', 'torch', 'grpc', 'pydantic', 'numpy.random'}"
     program = f"import sys, sottovoce.data; print(*({heavy} & sys.modules.keys()))"
     finished = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)

@@ -1,4 +1,4 @@
-"""Generated data: reproducible, balanced, and as hard as declared."""
+"""Generated data: reproducible, balanced, and as difficult as declared."""
 
 import numpy as np
 import pytest
@@ -7,7 +7,7 @@ from sottovoce.errors import DataError
 
 
 def accuracy(data: DataSet) -> float:
-    """Of the rule that knows the class means best: nearest mean."""
+    """Return the accuracy of the rule that knows the class means: nearest mean."""
     assert data.test is not None
     means = np.stack([data.records.features[data.records.labels == k].mean(axis=0) for k in range(data.classes)])
     distances = ((data.test.features[:, np.newaxis] - means) ** 2).sum(axis=2)
@@ -23,7 +23,7 @@ def test_synthetic_classes_are_balanced_and_learnable(features: int, classes: in
     assert accuracy(data) > (0.8 if features > 1 else 0.5)
 
 
-def test_the_two_gaussians_are_those_of_the_paper() -> None:
+def test_the_two_gaussians_match_the_paper() -> None:
     data = two_gaussians(4000, 1)
     for label, mean in enumerate([(0, 10), (10, 0)]):
         rows = data.records.features[data.records.labels == label]
@@ -32,13 +32,13 @@ def test_the_two_gaussians_are_those_of_the_paper() -> None:
     assert accuracy(data) == 1.0
 
 
-def test_the_same_seed_makes_the_same_data() -> None:
+def test_the_same_seed_yields_the_same_data() -> None:
     one, other, another = (synthetic(3, 2, 10, seed) for seed in (1, 1, 2))
     assert np.array_equal(one.records.features, other.records.features)
     assert not np.array_equal(one.records.features, another.records.features)
 
 
-def test_what_cannot_be_made_is_refused() -> None:
+def test_impossible_data_are_refused() -> None:
     for features, classes, count in ((0, 2, 1), (1, 1, 1), (1, 2, 0)):
         with pytest.raises(DataError, match="requires"):
             synthetic(features, classes, count, 0)
@@ -46,7 +46,7 @@ def test_what_cannot_be_made_is_refused() -> None:
         two_gaussians(0, 0)
 
 
-def test_one_record_each_is_what_the_partition_deals() -> None:
+def test_one_record_per_agent_is_the_partition() -> None:
     dealt = one_record(50, 20, 3)
     assert len(set(dealt.tolist())) == 20
     parts = partition("one-record", np.zeros(50, dtype=np.int64), 20, 3)

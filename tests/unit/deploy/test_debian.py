@@ -23,18 +23,18 @@ def requirements(*extras: str) -> dict[str, str]:
     done = subprocess.run(
         [sys.executable, str(DEBIAN / "requirements"), *extras], capture_output=True, text=True, check=True
     )
-    found = re.split(r"^(?=[a-z0-9])", done.stdout, flags=re.MULTILINE)[1:]
-    return {block.partition("==")[0]: block for block in found}
+    result = re.split(r"^(?=[a-z0-9])", done.stdout, flags=re.MULTILINE)[1:]
+    return {block.partition("==")[0]: block for block in result}
 
 
-def test_an_extra_brings_what_it_needs_and_everything_has_hashes() -> None:
+def test_an_extra_includes_its_requirements_and_everything_has_hashes() -> None:
     bare, more = requirements(), requirements("discovery")
     assert "grpcio" in bare
     assert set(more) - set(bare) == {"dnspython", "ifaddr", "zeroconf"}, "zeroconf needs ifaddr"
     assert all("--hash=sha256:" in block for block in more.values())
 
 
-def test_an_extra_that_is_not_locked_is_named() -> None:
+def test_an_unlocked_extra_is_named() -> None:
     done = subprocess.run(
         [sys.executable, str(DEBIAN / "requirements"), "torch"], capture_output=True, text=True, check=False
     )
@@ -43,26 +43,26 @@ def test_an_extra_that_is_not_locked_is_named() -> None:
 
 
 def test_a_device_runs_the_same_packages_on_every_python() -> None:
-    """Pip evaluates markers for the Python that builds, not for the one of the release."""
+    """Pip evaluates markers for the building Python, not for the release's."""
     markers = [block.partition("\n")[0] for block in requirements("discovery", "metrics", "onnx", "qr").values()]
     assert not [line for line in markers if re.search("python_(full_)?version", line)]
 
 
 def built_for() -> dict[str, tuple[str, str]]:
-    """Number and Python of each Debian release that can be built for."""
+    """Return the number and the Python version of each supported Debian release."""
     lines = re.findall(
         r"^(\w+)\) debian=(\d+) series=([\d.]+) glibc=\d+ ;;$", (DEBIAN / "build").read_text(), re.MULTILINE
     )
     return {release: (number, series) for release, number, series in lines}
 
 
-def test_the_packages_are_tested_on_every_release() -> None:
+def test_packages_are_tested_on_every_release() -> None:
     assert {release: series for release, (_, series) in built_for().items()} == RELEASES
     assert list(built_for()) == list(RELEASES), "oldest first"
 
 
 @needs_dpkg
-def test_upgrading_debian_upgrades_the_package_and_so_does_a_revision() -> None:
+def test_upgrading_debian_or_the_revision_upgrades_the_package() -> None:
     assert "-${REVISION:-1}~deb${debian}u1\n" in (DEBIAN / "build").read_text()
     first, second = (
         [f"{__version__}-{revision}~deb{number}u1" for number, _ in built_for().values()] for revision in (1, 2)

@@ -1,4 +1,4 @@
-"""Files of deploy/kubernetes, checked without a cluster: the parts fit one another, and the start script works."""
+"""Files in deploy/kubernetes, checked without a cluster: they fit together, and the start script works."""
 
 import os
 import re
@@ -29,9 +29,9 @@ def manifest(path: Path) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def objects() -> dict[str, dict[str, Any]]:
-    """By kind, as the base names its resources."""
-    found = [manifest(BASE / name) for name in manifest(BASE / "kustomization.yaml")["resources"]]
-    return {document["kind"]: document for document in found}
+    """Return objects by kind, with the base's resource names."""
+    results = [manifest(BASE / name) for name in manifest(BASE / "kustomization.yaml")["resources"]]
+    return {document["kind"]: document for document in results}
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +40,7 @@ def pod(objects: dict[str, dict[str, Any]]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("directory", [BASE, SITE], ids=["base", "site"])
-def test_everything_that_is_named_is_there_and_nothing_else(directory: Path) -> None:
+def test_every_referenced_object_exists_and_no_other(directory: Path) -> None:
     kustomization = manifest(directory / "kustomization.yaml")
     files = [name for generator in kustomization["configMapGenerator"] for name in generator["files"]]
     named = [*kustomization["resources"], *files]
@@ -50,13 +50,13 @@ def test_everything_that_is_named_is_there_and_nothing_else(directory: Path) -> 
     }
 
 
-def test_the_base_has_one_of_each(objects: dict[str, dict[str, Any]]) -> None:
+def test_the_base_has_one_object_of_each_kind(objects: dict[str, dict[str, Any]]) -> None:
     assert set(objects) == {"NetworkPolicy", "PodDisruptionBudget", "Service", "StatefulSet"}
     for document in objects.values():
         assert document["metadata"] == {"name": "sottovoce", "labels": LABELS}
 
 
-def test_all_of_them_mean_the_same_pods(objects: dict[str, dict[str, Any]]) -> None:
+def test_all_objects_select_the_same_pods(objects: dict[str, dict[str, Any]]) -> None:
     stateful = objects["StatefulSet"]["spec"]
     assert stateful["template"]["metadata"]["labels"] == stateful["selector"]["matchLabels"] == LABELS
     assert objects["Service"]["spec"]["selector"] == LABELS
@@ -64,7 +64,7 @@ def test_all_of_them_mean_the_same_pods(objects: dict[str, dict[str, Any]]) -> N
     assert objects["NetworkPolicy"]["spec"]["podSelector"]["matchLabels"] == LABELS
 
 
-def test_pods_have_names_that_stay(objects: dict[str, dict[str, Any]]) -> None:
+def test_pods_have_stable_names(objects: dict[str, dict[str, Any]]) -> None:
     service = objects["Service"]
     assert service["spec"]["clusterIP"] == "None"
     assert service["spec"]["publishNotReadyAddresses"] is True
@@ -73,12 +73,12 @@ def test_pods_have_names_that_stay(objects: dict[str, dict[str, Any]]) -> None:
     assert retention == {"whenDeleted": "Retain", "whenScaled": "Retain"}
 
 
-def test_pods_may_do_no_more_than_the_restricted_standard_allows(pod: dict[str, Any]) -> None:
+def test_pods_comply_with_the_restricted_standard(pod: dict[str, Any]) -> None:
     assert pod["automountServiceAccountToken"] is False
-    whole = pod["securityContext"]
-    assert whole["runAsNonRoot"] is True
-    assert whole["seccompProfile"] == {"type": "RuntimeDefault"}
-    assert whole["runAsUser"] == 10001
+    full = pod["securityContext"]
+    assert full["runAsNonRoot"] is True
+    assert full["seccompProfile"] == {"type": "RuntimeDefault"}
+    assert full["runAsUser"] == 10001
     for container in (*pod["initContainers"], *pod["containers"]):
         assert container["securityContext"] == {
             "allowPrivilegeEscalation": False,
@@ -92,7 +92,7 @@ def test_pods_may_do_no_more_than_the_restricted_standard_allows(pod: dict[str, 
     }
 
 
-def test_what_is_mounted_is_declared_and_keys_of_others_are_out_of_the_agents_reach(
+def test_mounts_are_declared_and_other_devices_keys_are_out_of_the_agent_s_reach(
     objects: dict[str, dict[str, Any]], pod: dict[str, Any]
 ) -> None:
     claims = [claim["metadata"]["name"] for claim in objects["StatefulSet"]["spec"]["volumeClaimTemplates"]]
@@ -106,7 +106,7 @@ def test_what_is_mounted_is_declared_and_keys_of_others_are_out_of_the_agents_re
         assert mounts[0][name] == mounts[1][name]
 
 
-def test_probes_policy_and_service_mean_the_ports_that_the_agent_listens_on(
+def test_probes_policy_and_service_use_the_agent_s_ports(
     objects: dict[str, dict[str, Any]], pod: dict[str, Any], tmp_path: Path
 ) -> None:
     (agent,) = pod["containers"]
@@ -122,13 +122,13 @@ def test_probes_policy_and_service_mean_the_ports_that_the_agent_listens_on(
     assert inward[0]["from"] == [{"podSelector": {"matchLabels": LABELS}}]
 
 
-def test_a_site_may_replace_the_configuration_and_nothing_secret_is_in_it() -> None:
+def test_a_site_may_replace_the_configuration_which_contains_no_secret() -> None:
     assert load(SITE / "agent.toml").data.features == 48
     (generator,) = manifest(SITE / "kustomization.yaml")["configMapGenerator"]
     assert generator["behavior"] == "merge"
 
 
-def test_what_the_page_shows_for_a_cluster_is_run() -> None:
+def test_the_page_s_cluster_commands_are_run() -> None:
     text = PAGE.read_text(encoding="utf-8")
     assert "\nkubernetes-test: " in (PROJECT / "Makefile").read_text()
     blocks = re.findall(r"(<!-- [^\n]*-->\n)?```(\w+)\n(.*?)```\n", text, re.DOTALL)
@@ -138,7 +138,7 @@ def test_what_the_page_shows_for_a_cluster_is_run() -> None:
     assert {before for before, _, script in blocks if "kubectl" not in script} == {""}
 
 
-def test_a_bundle_for_every_pod_of_the_site_and_a_seed_that_is_one_of_them(objects: dict[str, dict[str, Any]]) -> None:
+def test_every_pod_has_a_bundle_and_a_valid_seed(objects: dict[str, dict[str, Any]]) -> None:
     text = PAGE.read_text(encoding="utf-8")
     site, name = manifest(SITE / "kustomization.yaml"), objects["StatefulSet"]["metadata"]["name"]
     (later,) = re.findall(r"^for pod in ([\d ]+); do$", text, re.MULTILINE)
@@ -147,8 +147,8 @@ def test_a_bundle_for_every_pod_of_the_site_and_a_seed_that_is_one_of_them(objec
     assert f"$first@{name}-0.{service}.{site['namespace']}.svc.cluster.local:7400" in text
 
 
-def started(pod: dict[str, Any], root: Path, ordinal: int) -> subprocess.CompletedProcess[str]:
-    """The start script of a pod, with its directories below `root`."""
+def run_start_script(pod: dict[str, Any], root: Path, ordinal: int) -> subprocess.CompletedProcess[str]:
+    """Run a pod's start script, with its directories below `root`."""
     script = (BASE / "start.sh").read_text()
     script = re.sub(r'(?<=[ ="])/(?=(var/lib/sottovoce|bundles|config|run/sottovoce|tmp)/)', f"{root}/", script)
     variables = {entry["name"]: entry.get("value", "") for entry in pod["initContainers"][0]["env"]}
@@ -168,7 +168,7 @@ def fleet(tmp_path: Path) -> Fleet:
     return create_fleet(tmp_path / "fleet", "cluster")
 
 
-def test_a_pod_joins_from_its_own_bundle_and_keeps_its_identity(
+def test_a_pod_joins_with_its_own_bundle_and_keeps_its_identity(
     pod: dict[str, Any], fleet: Fleet, tmp_path: Path
 ) -> None:
     for directory in ("var/lib/sottovoce", "bundles", "config", "run/sottovoce", "tmp"):
@@ -178,9 +178,9 @@ def test_a_pod_joins_from_its_own_bundle_and_keeps_its_identity(
     for ordinal, bundle in enumerate(bundles):
         write_bundle(tmp_path / f"bundles/sottovoce-{ordinal}", bundle)
     state = tmp_path / "var/lib/sottovoce/device"
-    for _ in range(2):  # the second start finds the state, and needs no bundle
-        ended = started(pod, tmp_path, 1)
-        assert ended.returncode == 0, ended.stderr
+    for _ in range(2):  # the second start finds the state and needs no bundle
+        completed = run_start_script(pod, tmp_path, 1)
+        assert completed.returncode == 0, completed.stderr
         assert load_identity(state / "identity").node_id == bundles[1].id
         (tmp_path / "bundles/sottovoce-1").unlink(missing_ok=True)
     assert load(tmp_path / "run/sottovoce/agent.toml").transport.announce == (
@@ -192,6 +192,6 @@ def test_a_pod_joins_from_its_own_bundle_and_keeps_its_identity(
 def test_a_pod_without_a_bundle_does_not_start(pod: dict[str, Any], tmp_path: Path) -> None:
     for directory in ("var/lib/sottovoce", "bundles", "config", "run/sottovoce", "tmp"):
         (tmp_path / directory).mkdir(parents=True)
-    ended = started(pod, tmp_path, 0)
-    assert ended.returncode != 0
-    assert "sottovoce-0" in ended.stderr
+    completed = run_start_script(pod, tmp_path, 0)
+    assert completed.returncode != 0
+    assert "sottovoce-0" in completed.stderr

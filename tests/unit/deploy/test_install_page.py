@@ -1,22 +1,22 @@
-"""Page about installing: it shows what `make deb-test` runs, and a device takes five commands."""
+"""Page about installing: it shows the commands that `make deb-test` runs, and a device needs five commands."""
 
 from sottovoce.config import load
 
 from tests.packaging.page import PAGE, walk
 
 
-def test_a_device_joins_in_five_commands_from_nothing() -> None:
+def test_a_device_joins_in_five_commands() -> None:
     kitchen = next(block for block in walk() if block.machine == "kitchen")
     assert len(kitchen.commands) == 5
     assert kitchen.commands[0].startswith("apt-get install")
     assert kitchen.commands[-1] == "systemctl start sottovoce-agent"
 
 
-def test_every_machine_of_the_page_has_something_to_do() -> None:
+def test_every_machine_on_the_page_has_commands() -> None:
     assert {block.machine for block in walk()} == {"hub", "kitchen", "attic"}
 
 
-def test_the_configuration_of_the_package_is_correct_and_fits_the_units() -> None:
+def test_the_package_s_configuration_is_correct_and_fits_the_units() -> None:
     deploy = PAGE.parents[2] / "deploy"
     config = load(deploy / "debian" / "agent.toml")
     vault = (deploy / "systemd" / "sottovoce-vault.service").read_text()

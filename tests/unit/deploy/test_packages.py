@@ -1,4 +1,4 @@
-"""Two packages of one version: that of the device, and the lab, which imports it and is not imported by it."""
+"""Two packages with one version: the device's, and the lab, which imports it but not vice versa."""
 
 import subprocess
 import sys
@@ -8,7 +8,7 @@ import sottovoce
 
 from tests.support.sources import PACKAGES, ROOT
 
-# `sottovoce` where the lab is not installed.
+# `sottovoce` without the lab
 _WITHOUT_LAB = """
 import sys
 from importlib.machinery import PathFinder
@@ -30,7 +30,7 @@ def without_lab(*words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, "-c", _WITHOUT_LAB, *words], capture_output=True, text=True, check=False)
 
 
-def test_both_are_of_one_version() -> None:
+def test_both_have_the_same_version() -> None:
     lab = tomllib.loads((ROOT / "lab/pyproject.toml").read_text(encoding="utf-8"))["project"]
     device = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     assert lab["dependencies"] == [f"sottovoce[demo,experiments]=={sottovoce.__version__}"]
@@ -38,7 +38,7 @@ def test_both_are_of_one_version() -> None:
     assert everything[0] == f"sottovoce-lab=={sottovoce.__version__}"
     assert set(everything[1].removeprefix("sottovoce[").removesuffix("]").split(",")) == (
         set(device["optional-dependencies"]) - {"all", "dask", "dev", "onnx", "site", "torch"}
-    ), "everything that a workstation uses; models has what onnx has"
+    ), "everything that a workstation uses; models includes onnx"
 
 
 def test_all_packages_but_the_lab_are_in_the_wheel_of_a_device() -> None:
@@ -50,16 +50,16 @@ def test_all_packages_but_the_lab_are_in_the_wheel_of_a_device() -> None:
 def test_without_the_lab_its_commands_say_what_to_install() -> None:
     for words in (["testbed", "--agents", "3"], ["run", "x.toml"], ["simulate", "golf"], ["reproduce"],
                   ["privacy", "audit", "--learner", "golf"]):  # fmt: skip
-        ended = without_lab(*words)
-        assert ended.returncode == 2, ended.stderr
-        assert "pip install 'sottovoce[all]'" in ended.stderr
-        assert "Traceback" not in ended.stderr
+        completed = without_lab(*words)
+        assert completed.returncode == 2, completed.stderr
+        assert "pip install 'sottovoce[all]'" in completed.stderr
+        assert "Traceback" not in completed.stderr
 
 
-def test_without_the_lab_the_rest_is_there_and_the_lab_is_not_offered() -> None:
-    ended = without_lab("--help")
-    assert ended.returncode == 0, ended.stderr
-    assert all(name in ended.stdout for name in ("agent", "fleet", "doctor", "top"))
-    assert "simulate" not in ended.stdout
-    assert "testbed" not in ended.stdout.replace("a running testbed", "")
+def test_without_the_lab_all_other_commands_work_and_the_lab_s_are_not_offered() -> None:
+    completed = without_lab("--help")
+    assert completed.returncode == 0, completed.stderr
+    assert all(name in completed.stdout for name in ("agent", "fleet", "doctor", "top"))
+    assert "simulate" not in completed.stdout
+    assert "testbed" not in completed.stdout.replace("a running testbed", "")
     assert without_lab("privacy", "calibrate", "--epsilon", "1", "--mechanism", "laplace").returncode == 0

@@ -1,4 +1,4 @@
-"""Systemd units: their exposure by systemd's own measure, and their dependencies on one another."""
+"""Systemd units: their exposure as systemd rates it, and their dependencies on one another."""
 
 import configparser
 import shutil
@@ -9,30 +9,30 @@ import pytest
 
 UNITS = sorted((Path(__file__).parents[3] / "deploy" / "systemd").glob("*.service"))
 MAX_EXPOSED = 15  # tenths; 100 is a unit without any sandbox
-DURABLE = {"2", "3", "4", "5", "6", "9"}  # exit codes that come again after a restart
+DURABLE = {"2", "3", "4", "5", "6", "9"}  # exit codes that recur after a restart
 
 
 def section(unit: Path, name: str) -> dict[str, str]:
-    """A unit's section; of what is given several times, the last."""
+    """Return a unit's section; of repeated keys, the last value."""
     parser = configparser.RawConfigParser(strict=False, comment_prefixes="#")
     parser.optionxform = str  # type: ignore[assignment, method-assign]
     parser.read(unit)
     return dict(parser[name])
 
 
-def test_there_are_units() -> None:
+def test_units_exist() -> None:
     assert [unit.stem for unit in UNITS] == ["sottovoce-agent", "sottovoce-feed", "sottovoce-vault"]
 
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="needs systemd-analyze")
 @pytest.mark.parametrize("unit", UNITS, ids=lambda unit: unit.stem)
-def test_a_unit_leaves_little_open(unit: Path) -> None:
+def test_a_unit_s_exposure_is_low(unit: Path) -> None:
     command = ["systemd-analyze", "security", "--offline=true", f"--threshold={MAX_EXPOSED}", "--no-pager", str(unit)]
     judged = subprocess.run(command, capture_output=True, text=True, check=False)
     assert judged.returncode == 0, judged.stdout + judged.stderr
 
 
-def test_the_vault_has_no_network_and_a_user_of_its_own() -> None:
+def test_the_vault_has_no_network_and_its_own_user() -> None:
     agent, feed, vault = (section(unit, "Service") for unit in UNITS)
     assert (vault["PrivateNetwork"], vault["RestrictAddressFamilies"]) == ("yes", "AF_UNIX")
     assert agent["User"] != vault["User"] == feed["User"]
@@ -42,14 +42,14 @@ def test_the_vault_has_no_network_and_a_user_of_its_own() -> None:
 
 
 @pytest.mark.parametrize("unit", UNITS, ids=lambda unit: unit.stem)
-def test_what_would_fail_again_is_not_tried_again(unit: Path) -> None:
+def test_a_permanent_failure_is_not_restarted(unit: Path) -> None:
     service = section(unit, "Service")
     assert service["Restart"] == "on-failure"
     assert set(service["RestartPreventExitStatus"].split()) == DURABLE
 
 
 @pytest.mark.parametrize("unit", [UNITS[0], UNITS[2]], ids=lambda unit: unit.stem)
-def test_one_that_hangs_is_noticed_and_one_that_has_not_joined_is_not_started(unit: Path) -> None:
+def test_a_hanging_unit_is_detected_and_an_unjoined_one_is_not_started(unit: Path) -> None:
     service = section(unit, "Service")
     assert service["Type"] == "notify"
     assert int(service["WatchdogSec"]) > 0

@@ -1,4 +1,4 @@
-"""One device for all checks; who injures it makes one of their own."""
+"""One device for all checks; tests that damage a device create their own."""
 
 from pathlib import Path
 
@@ -16,6 +16,6 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Fleet:
 
 @pytest.fixture
 def device(fleet: Fleet, tmp_path: Path) -> Device:
-    made = new_device(fleet, tmp_path / "device").configure()
-    made.records.chmod(0o600)
-    return made
+    created = new_device(fleet, tmp_path / "device").configure()
+    created.records.chmod(0o600)
+    return created

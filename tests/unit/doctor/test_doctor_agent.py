@@ -1,4 +1,4 @@
-"""Complaints of a running agent."""
+"""Problems of a running agent."""
 
 from copy import deepcopy
 from typing import Any
@@ -9,7 +9,7 @@ from sottovoce.doctor.agent import agent
 from sottovoce.errors import ExitCode
 
 from tests.support.devices import Device
-from tests.support.patients import subject, worst
+from tests.support.patients import make_subject, worst_finding
 
 _WELL: dict[str, Any] = {
     "state": "learning",
@@ -23,8 +23,8 @@ _WELL: dict[str, Any] = {
 }
 
 
-def test_one_that_is_well(device: Device) -> None:
-    assert worst(agent(subject(device, status=_WELL))).level is Level.OK
+def test_a_healthy_agent(device: Device) -> None:
+    assert worst_finding(agent(make_subject(device, status=_WELL))).level is Level.OK
 
 
 @pytest.mark.parametrize(
@@ -43,14 +43,14 @@ def test_one_that_is_well(device: Device) -> None:
         ("waiting", [{"name": "vault", "reason": "the vault", "since_s": 900.0}], 0, "15 minutes"),
     ],
 )
-def test_one_that_complains(device: Device, part: str, change: Any, code: int, words: str) -> None:
+def test_an_agent_with_problems(device: Device, part: str, change: Any, code: int, words: str) -> None:
     status = deepcopy(_WELL)
     status[part] = {**status[part], **change} if isinstance(change, dict) else change
-    found = worst(agent(subject(device, status=status)))
-    assert (found.code, words in found.what) == (code, True)
+    finding = worst_finding(agent(make_subject(device, status=status)))
+    assert (finding.code, words in finding.what) == (code, True)
 
 
-def test_none_that_runs_and_one_that_was_killed(device: Device) -> None:
-    assert worst(agent(subject(device))).what == "none is running"
+def test_a_missing_agent_and_a_killed_one(device: Device) -> None:
+    assert worst_finding(agent(make_subject(device))).what == "none is running"
     (device.state / "agent.sock").touch()
-    assert "the agent's socket exists" in worst(agent(subject(device))).what
+    assert "the agent's socket exists" in worst_finding(agent(make_subject(device))).what

@@ -8,34 +8,34 @@ from sottovoce.doctor.cells import cells
 from sottovoce.errors import ConfigError, ExitCode
 from sottovoce.identity import Fleet
 
-from tests.support.command import here
+from tests.support.command import run_here
 from tests.support.devices import Device, new_device
-from tests.support.patients import subject, worst
+from tests.support.patients import make_subject, worst_finding
 
 
 def in_cells(device: Device, **tables: Any) -> Device:
     return device.configure(learner={"name": "group-sgd"}, **tables)
 
 
-def test_a_device_without_secure_sums_is_not_looked_at(device: Device) -> None:
-    assert list(cells(subject(device))) == []
+def test_a_device_without_secure_sums_is_not_checked(device: Device) -> None:
+    assert list(cells(make_subject(device))) == []
 
 
-def test_a_list_of_too_few_peers_is_what_the_agent_ends_with(fleet: Fleet, device: Device, tmp_path: Any) -> None:
+def test_too_few_listed_peers_are_the_agent_s_own_error(fleet: Fleet, device: Device, tmp_path: Any) -> None:
     other = new_device(fleet, tmp_path / "other")
     in_cells(device, membership={"sampling": "static"}, transport={"peers": [other.entry()]})
     with pytest.raises(ConfigError) as refused:
-        list(cells(subject(device)))
+        list(cells(make_subject(device)))
     assert "requires at least 8 devices, but this device and its transport.peers number only 2" in str(refused.value)
-    ended = here("agent", "run", "--config", device.config)
-    assert ended.code == ExitCode.CONFIGURATION
-    assert "a secure sum requires at least 8 devices" in ended.err
+    completed = run_here("agent", "run", "--config", device.config)
+    assert completed.code == ExitCode.CONFIGURATION
+    assert "a secure sum requires at least 8 devices" in completed.err
 
 
-def test_too_few_peers_and_a_liar_are_warned_of(device: Device) -> None:
+def test_too_few_peers_and_a_dishonest_one_cause_warnings(device: Device) -> None:
     in_cells(device, membership={"sampling": "newscast"})
-    assert worst(cells(subject(device))).level is Level.OK
-    alone = worst(cells(subject(device, status={"peers": []})))
+    assert worst_finding(cells(make_subject(device))).level is Level.OK
+    alone = worst_finding(cells(make_subject(device, status={"peers": []})))
     assert (alone.level, "knows 1 of the 8 devices" in alone.what) == (Level.WARNING, True)
-    lied = worst(cells(subject(device, status={"peers": [{}] * 7, "dishonest": "b3 lied (proved)"})))
+    lied = worst_finding(cells(make_subject(device, status={"peers": [{}] * 7, "dishonest": "b3 lied (proved)"})))
     assert (lied.level, "b3 lied (proved)" in lied.what) == (Level.WARNING, True)

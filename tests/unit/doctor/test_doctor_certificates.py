@@ -12,45 +12,45 @@ from sottovoce.identity import Fleet
 from sottovoce.identity.renewal import renewal_due
 
 from tests.support.devices import Device, identity_files, new_device
-from tests.support.fleets import ending_in
-from tests.support.patients import subject, worst
+from tests.support.fleets import validity_ending_in
+from tests.support.patients import make_subject, worst_finding
 
 
-def test_a_healthy_one_says_how_long_it_holds(device: Device) -> None:
-    found = list(certificates(subject(device)))
-    assert worst(found).level is Level.OK
-    assert any("89 days" in finding.what for finding in found)
+def test_a_valid_certificate_is_reported_with_its_remaining_days(device: Device) -> None:
+    result = list(certificates(make_subject(device)))
+    assert worst_finding(result).level is Level.OK
+    assert any("89 days" in finding.what for finding in result)
 
 
-def test_one_that_is_over(fleet: Fleet, tmp_path: Path) -> None:
-    over = new_device(fleet, tmp_path / "over", validity=ending_in(-60)).configure()
-    found = worst(certificates(subject(over)))
-    assert (found.code, "fleet renew" in found.remedy) == (ExitCode.IDENTITY, True)
+def test_an_expired_certificate(fleet: Fleet, tmp_path: Path) -> None:
+    over = new_device(fleet, tmp_path / "over", validity=validity_ending_in(-60)).configure()
+    finding = worst_finding(certificates(make_subject(over)))
+    assert (finding.code, "fleet renew" in finding.remedy) == (ExitCode.IDENTITY, True)
 
 
-def test_one_that_nobody_has_renewed(device: Device) -> None:
+def test_an_unrenewed_certificate(device: Device) -> None:
     late = renewal_due(device.identity) + timedelta(hours=1)
-    assert worst(certificates(subject(device, now=late))).level is Level.WARNING
+    assert worst_finding(certificates(make_subject(device, now=late))).level is Level.WARNING
 
 
-def test_a_key_that_others_can_read(device: Device) -> None:
+def test_a_key_readable_by_others(device: Device) -> None:
     (identity_files(device) / "device.key").chmod(0o644)
     with pytest.raises(IdentityError, match="chmod 600"):
-        list(certificates(subject(device)))
+        list(certificates(make_subject(device)))
 
 
-def test_a_directory_that_others_can_enter(device: Device) -> None:
+def test_a_directory_open_to_others(device: Device) -> None:
     identity_files(device).chmod(0o755)
-    assert worst(certificates(subject(device))).level is Level.WARNING
+    assert worst_finding(certificates(make_subject(device))).level is Level.WARNING
 
 
-def test_another_mode_than_it_joined_in(device: Device) -> None:
+def test_a_mode_other_than_the_joined_one(device: Device) -> None:
     device.configure(identity={"mode": "external"})
-    assert worst(certificates(subject(device))).code is ExitCode.CONFIGURATION
+    assert worst_finding(certificates(make_subject(device))).code is ExitCode.CONFIGURATION
 
 
-def test_a_device_that_is_revoked(fleet: Fleet, device: Device, tmp_path: Path) -> None:
+def test_a_revoked_device(fleet: Fleet, device: Device, tmp_path: Path) -> None:
     (tmp_path / "lists").mkdir()
     store_revocation_list(device.state, revoke(tmp_path / "lists", fleet, [device.id]), fleet.authority)
-    found = worst(certificates(subject(device)))
-    assert (found.code, "revoked" in found.what) == (ExitCode.IDENTITY, True)
+    finding = worst_finding(certificates(make_subject(device)))
+    assert (finding.code, "revoked" in finding.what) == (ExitCode.IDENTITY, True)

@@ -8,14 +8,14 @@ import pytest
 from sottovoce.doctor import Finding, examination
 from sottovoce.errors import DataError, ExitCode
 
-from tests.support.command import here
+from tests.support.command import run_here
 from tests.support.devices import Device
 
 
 def _documents(*arguments: object) -> dict[str, list[dict[str, object]]]:
-    ended = here("doctor", *arguments, "--json")
-    document = json.loads(ended.out)
-    assert (document["schema"], document["exit_code"]) == ("sottovoce.doctor/1", ended.code)
+    completed = run_here("doctor", *arguments, "--json")
+    document = json.loads(completed.out)
+    assert (document["schema"], document["exit_code"]) == ("sottovoce.doctor/1", completed.code)
     grouped: dict[str, list[dict[str, object]]] = {}
     for finding in document["findings"]:
         assert set(finding) == {"check", "level", "what", "remedy", "exit_code"}
@@ -28,45 +28,45 @@ def _elsewhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr("sottovoce.cli.doctor.INSTALLED", tmp_path / "no-such-file")
 
 
-def test_a_healthy_device_changes_in_nothing(device: Device) -> None:
+def test_a_healthy_device_is_not_changed(device: Device) -> None:
     before = sorted((path, path.stat().st_mtime_ns) for path in device.state.parent.rglob("*") if path.is_file())
-    ended = here("doctor", "--config", device.config)
-    assert ended.code == 0, ended.out
-    assert "problem" not in ended.out
+    completed = run_here("doctor", "--config", device.config)
+    assert completed.code == 0, completed.out
+    assert "problem" not in completed.out
     assert before == sorted(
         (path, path.stat().st_mtime_ns) for path in device.state.parent.rglob("*") if path.is_file()
     )
 
 
 def test_no_secret_is_shown(device: Device) -> None:
-    said = here("doctor", "--config", device.config, "--json").out
+    output = run_here("doctor", "--config", device.config, "--json").out
     keys = "".join((device.state / "identity" / name).read_text() for name in ("device.key", "tls.key"))
     for line in keys.splitlines():
-        assert line.strip("-") not in said
+        assert line.strip("-") not in output
 
 
 def test_a_machine_alone() -> None:
-    ended = here("doctor")
-    assert ended.code == 0
-    assert "Only this machine was checked" in ended.out
+    completed = run_here("doctor")
+    assert completed.code == 0
+    assert "Only this machine was checked" in completed.out
 
 
-def test_a_configuration_that_is_wrong_is_named_and_its_state_is_found_all_the_same(device: Device) -> None:
+def test_a_wrong_configuration_is_named_and_its_state_is_still_found(device: Device) -> None:
     device.config.write_text(device.config.read_text().replace("features = 4", "features = 0"))
-    found = _documents("--config", device.config)
-    assert found["configuration"][0]["exit_code"] == ExitCode.CONFIGURATION
-    assert "data.features" in str(found["configuration"][0]["what"])
-    assert found["ledger"][0]["level"] == "ok"
+    result = _documents("--config", device.config)
+    assert result["configuration"][0]["exit_code"] == ExitCode.CONFIGURATION
+    assert "data.features" in str(result["configuration"][0]["what"])
+    assert result["ledger"][0]["level"] == "ok"
 
 
 @pytest.mark.parametrize("content", [None, b"\xff\xfe", b"= [", b"agent = 3"])
-def test_a_configuration_that_says_nothing(tmp_path: Path, content: bytes | None) -> None:
+def test_an_empty_configuration(tmp_path: Path, content: bytes | None) -> None:
     path = tmp_path / "agent.toml"
     if content is not None:
         path.write_bytes(content)
-    found = _documents("--config", path)
-    assert found["configuration"][0]["exit_code"] == ExitCode.CONFIGURATION
-    assert "ledger" not in found
+    result = _documents("--config", path)
+    assert result["configuration"][0]["exit_code"] == ExitCode.CONFIGURATION
+    assert "ledger" not in result
 
 
 def test_a_state_directory_alone_and_none(device: Device, tmp_path: Path) -> None:
@@ -75,48 +75,44 @@ def test_a_state_directory_alone_and_none(device: Device, tmp_path: Path) -> Non
     assert missing["configuration"][0]["exit_code"] == ExitCode.IDENTITY
 
 
-def test_a_file_in_the_place_of_a_state_directory(tmp_path: Path) -> None:
+def test_a_file_in_place_of_a_state_directory(tmp_path: Path) -> None:
     (tmp_path / "state").touch()
-    (found,) = _documents("--state", tmp_path / "state")["configuration"]
-    assert (found["what"], found["exit_code"]) == (
+    (result,) = _documents("--state", tmp_path / "state")["configuration"]
+    assert (result["what"], result["exit_code"]) == (
         f"{tmp_path / 'state'}: the state directory does not exist; create it with `sottovoce fleet join`",
         ExitCode.IDENTITY,
     )
 
 
-def test_what_this_user_may_not_read_is_a_finding_with_a_remedy(
-    device: Device, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_unreadable_path_is_a_finding_with_a_remedy(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
     allowed = os.access
     monkeypatch.setattr(
         os, "access", lambda path, mode: not str(path).startswith(str(device.state)) and allowed(path, mode)
     )
-    (found,) = _documents("--state", device.state)["configuration"]
-    assert found["exit_code"] == ExitCode.USAGE
-    assert "run the doctor as the owner" in str(found["remedy"])
+    (result,) = _documents("--state", device.state)["configuration"]
+    assert result["exit_code"] == ExitCode.USAGE
+    assert "run the doctor as the owner" in str(result["remedy"])
 
 
-def test_the_first_problem_gives_the_exit_code(device: Device) -> None:
+def test_the_first_problem_determines_the_exit_code(device: Device) -> None:
     (device.state / "identity" / "tls.pem").unlink()
     device.ledger.unlink()
-    found = _documents("--config", device.config)
-    assert found["certificates"][0]["exit_code"] == ExitCode.IDENTITY
-    assert found["ledger"][0]["exit_code"] == ExitCode.PRIVACY
-    assert here("doctor", "--config", device.config).code == ExitCode.IDENTITY
+    result = _documents("--config", device.config)
+    assert result["certificates"][0]["exit_code"] == ExitCode.IDENTITY
+    assert result["ledger"][0]["exit_code"] == ExitCode.PRIVACY
+    assert run_here("doctor", "--config", device.config).code == ExitCode.IDENTITY
 
 
 @pytest.mark.parametrize("name", ["tls.pem", "tls.key", "device.key", "ca.pem"])
-def test_what_is_wrong_with_the_keys_is_said_once(device: Device, name: str) -> None:
+def test_a_key_problem_is_reported_once(device: Device, name: str) -> None:
     (device.state / "identity" / name).write_bytes(b"rubbish")
     device.configure([{"id": "a" * 32, "address": device.address}])
-    found = _documents("--config", device.config)
-    wrong = [check for check, ones in found.items() for one in ones if one["level"] == "problem"]
+    result = _documents("--config", device.config)
+    wrong = [check for check, ones in result.items() for item in ones if item["level"] == "problem"]
     assert wrong == ["certificates"]
 
 
-def test_a_check_that_cannot_look_does_not_keep_the_others_from_it(
-    device: Device, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_check_that_fails_does_not_stop_the_others(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
     def gone(_: object) -> list[Finding]:
         raise FileNotFoundError(2, "No such file or directory", "a-file")
 
@@ -125,13 +121,13 @@ def test_a_check_that_cannot_look_does_not_keep_the_others_from_it(
 
     monkeypatch.setitem(examination.CHECKS, "disk", gone)
     monkeypatch.setitem(examination.CHECKS, "feed", damaged)
-    found = _documents("--config", device.config)
-    assert "a-file" in str(found["disk"][0]["what"])
-    assert found["feed"][0]["exit_code"] == ExitCode.DATA
-    assert found["agent"]
+    result = _documents("--config", device.config)
+    assert "a-file" in str(result["disk"][0]["what"])
+    assert result["feed"][0]["exit_code"] == ExitCode.DATA
+    assert result["agent"]
 
 
-def test_records_that_others_can_read(device: Device) -> None:
+def test_records_readable_by_others(device: Device) -> None:
     device.records.chmod(0o644)
     assert _documents("--config", device.config)["records"][0]["level"] == "warning"
     device.records.unlink()

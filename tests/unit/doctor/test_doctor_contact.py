@@ -1,4 +1,4 @@
-"""Addresses without a device, with another device, and with the right device."""
+"""Addresses with no device, with another device, and with the right device."""
 
 import socket
 import ssl
@@ -18,13 +18,13 @@ from sottovoce.listening import split_address
 
 from tests.support.devices import Device, free_port, identity_files, new_device
 from tests.support.fleets import new_fleet
-from tests.support.patients import subject, worst
+from tests.support.patients import make_subject, worst_finding
 from tests.support.waiting import PATIENCE
 
 
 @contextmanager
 def _listening(context: ssl.SSLContext | None = None, says: bytes = b"hello", port: int = 0) -> Iterator[int]:
-    """A server for one connection after the other, with TLS if there is a context; yields its port."""
+    """Serve one connection after another, with TLS if there is a context; yield the port."""
     with socket.create_server(("127.0.0.1", port)) as server:
 
         def serve() -> None:
@@ -52,7 +52,7 @@ def _listening(context: ssl.SSLContext | None = None, says: bytes = b"hello", po
 
 
 def _server(device: Device) -> ssl.SSLContext:
-    """TLS as an agent serves it: anyone who comes shows a certificate of this fleet."""
+    """Return an agent's TLS context: every client presents a certificate from this fleet."""
     files = identity_files(device)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(files / "tls.pem", files / "tls.key")
@@ -61,55 +61,55 @@ def _server(device: Device) -> ssl.SSLContext:
     return context
 
 
-def test_addresses_are_split() -> None:
+def test_addresses_are_parsed() -> None:
     assert split_address("[2001:db8::9]:7400") == ("2001:db8::9", 7400)
     assert split_address("10.0.0.7:7400") == ("10.0.0.7", 7400)
 
 
-def test_nobody_listens_there() -> None:
+def test_an_address_without_a_listener() -> None:
     assert obstacle("127.0.0.1", free_port()) == "nothing listens there"
 
 
 @pytest.mark.parametrize("host", ["no-such-host.invalid", "a" * 70, "x..y"])
-def test_a_name_that_nobody_has(host: str) -> None:
+def test_an_unknown_host_name(host: str) -> None:
     assert obstacle(host, 7400) == "the host name cannot be resolved"
 
 
-def test_somebody_listens_there() -> None:
+def test_an_address_with_a_listener() -> None:
     with _listening() as port:
         assert obstacle("127.0.0.1", port) is None
 
 
-def test_what_speaks_no_tls(device: Device) -> None:
+def test_a_listener_without_tls(device: Device) -> None:
     _, tls = credentials(device.state, [])
     with _listening(says=b"HTTP/1.1 400 Bad Request\r\n\r\n") as port:
         assert obstacle("127.0.0.1", port, tls, "x.internal") == "the program that listens there does not use TLS"
 
 
-def test_a_name_server_that_hangs_is_not_waited_for() -> None:
+def test_a_hanging_name_server_is_not_waited_for() -> None:
     forever = threading.Event()
-    found = obstacles({"slow": lambda: str(forever.wait(PATIENCE)), "quick": lambda: None}, seconds=0.05)
+    result = obstacles({"slow": lambda: str(forever.wait(PATIENCE)), "quick": lambda: None}, seconds=0.05)
     forever.set()
-    assert found["quick"] is None
-    assert "no answer within" in str(found["slow"])
+    assert result["quick"] is None
+    assert "no answer within" in str(result["slow"])
 
 
-def test_a_peer_of_this_fleet_and_others(fleet: Fleet, device: Device, tmp_path: Path) -> None:
+def test_this_fleet_s_peer_and_others(fleet: Fleet, device: Device, tmp_path: Path) -> None:
     peer = new_device(fleet, tmp_path / "peer")
     stranger = new_device(new_fleet(tmp_path / "elsewhere", "elsewhere"), tmp_path / "stranger")
     with _listening(_server(peer), port=peer.port), _listening(_server(stranger), port=stranger.port):
         device.configure([peer.entry()])
-        assert worst(peers(subject(device))).level is Level.OK
+        assert worst_finding(peers(make_subject(device))).level is Level.OK
         device.configure([peer.entry(), stranger.entry()])
-        found = worst(peers(subject(device)))
-        assert (found.level, stranger.id in found.what) == (Level.WARNING, True)
-        assert "from another fleet" in found.what
+        finding = worst_finding(peers(make_subject(device)))
+        assert (finding.level, stranger.id in finding.what) == (Level.WARNING, True)
+        assert "from another fleet" in finding.what
         device.configure([peer.entry(address=stranger.address)])
-        found = worst(peers(subject(device)))
-        assert (found.level, found.code) == (Level.PROBLEM, ExitCode.NETWORK)
+        finding = worst_finding(peers(make_subject(device)))
+        assert (finding.level, finding.code) == (Level.PROBLEM, ExitCode.NETWORK)
 
 
-def test_a_peer_that_does_not_take_this_device(fleet: Fleet, device: Device, tmp_path: Path) -> None:
+def test_a_peer_that_rejects_this_device(fleet: Fleet, device: Device, tmp_path: Path) -> None:
     peer = new_device(fleet, tmp_path / "peer")
     elsewhere = new_fleet(tmp_path / "elsewhere", "elsewhere")
     (tmp_path / "other.pem").write_bytes(elsewhere.authority.roots)
@@ -120,19 +120,19 @@ def test_a_peer_that_does_not_take_this_device(fleet: Fleet, device: Device, tmp
     strict.verify_mode = ssl.CERT_REQUIRED
     device.configure([peer.entry()])
     with _listening(strict, port=peer.port):
-        assert "does not accept this device's certificate" in worst(peers(subject(device))).what
+        assert "does not accept this device's certificate" in worst_finding(peers(make_subject(device))).what
 
 
-def test_a_device_that_knows_nobody(device: Device) -> None:
-    assert worst(peers(subject(device))).level is Level.OK, "ledger.alone says that this is meant"
+def test_a_device_without_peers(device: Device) -> None:
+    assert worst_finding(peers(make_subject(device))).level is Level.OK, "ledger.alone states that this is intended"
     device.configure(ledger={"alone": False})
-    assert worst(peers(subject(device))).level is Level.WARNING
+    assert worst_finding(peers(make_subject(device))).level is Level.WARNING
 
 
 @pytest.mark.parametrize("there", [True, False])
-def test_the_broker_of_the_fleet(device: Device, there: bool) -> None:
+def test_the_fleet_s_broker(device: Device, there: bool) -> None:
     with _listening() as port:
         at = port if there else free_port()
         device.configure(transport={"use": ["mqtt"], "mqtt": {"url": f"mqtt://127.0.0.1:{at}"}})
-        found = worst(broker(subject(device)))
-        assert found.code == (0 if there else ExitCode.NETWORK)
+        finding = worst_finding(broker(make_subject(device)))
+        assert finding.code == (0 if there else ExitCode.NETWORK)

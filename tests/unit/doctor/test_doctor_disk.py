@@ -10,7 +10,7 @@ from sottovoce.doctor import Level, Subject
 from sottovoce.doctor.disk import disk, time_write
 from sottovoce.errors import ExitCode
 
-from tests.support.patients import worst
+from tests.support.patients import worst_finding
 
 _BLOCK = 4096
 
@@ -30,23 +30,23 @@ def _disk(free_mib: float = 1000, *, files: int = 100, flags: int = 0) -> Callab
         (_disk(flags=os.ST_RDONLY), Level.PROBLEM, ExitCode.PRIVACY, "read-only"),
     ],
 )
-def test_what_the_disk_says(
+def test_states_of_the_disk(
     tmp_path: Path, look: Callable[[Path], os.statvfs_result], level: Level, code: int, words: str
 ) -> None:
-    found = worst(disk(Subject(state=tmp_path), look))
-    assert (found.level, found.code) == (level, code)
-    assert level is Level.OK or words in found.what
+    finding = worst_finding(disk(Subject(state=tmp_path), look))
+    assert (finding.level, finding.code) == (level, code)
+    assert level is Level.OK or words in finding.what
 
 
-def test_a_write_that_fails_and_one_that_takes_long(tmp_path: Path) -> None:
+def test_a_failing_write_and_a_slow_one(tmp_path: Path) -> None:
     def full(_: Path) -> float:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    found = worst(disk(Subject(state=tmp_path), _disk(), full))
-    assert (found.level, found.code) == (Level.PROBLEM, ExitCode.DATA)
-    assert worst(disk(Subject(state=tmp_path), _disk(), lambda _: 3.0)).level is Level.WARNING
+    finding = worst_finding(disk(Subject(state=tmp_path), _disk(), full))
+    assert (finding.level, finding.code) == (Level.PROBLEM, ExitCode.DATA)
+    assert worst_finding(disk(Subject(state=tmp_path), _disk(), lambda _: 3.0)).level is Level.WARNING
 
 
-def test_what_is_written_is_gone_at_once(tmp_path: Path) -> None:
+def test_the_test_file_is_removed_at_once(tmp_path: Path) -> None:
     assert time_write(tmp_path) >= 0
     assert list(tmp_path.iterdir()) == []

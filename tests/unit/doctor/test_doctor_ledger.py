@@ -1,4 +1,4 @@
-"""Ledger: gone, damaged, another device's, of another budget, spent; and left unchanged."""
+"""Ledger: missing, corrupt, from another device, for another budget, or spent; and left unchanged."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -14,65 +14,65 @@ from sottovoce.identity import Fleet
 from sottovoce.vault import Budget, Ledger
 
 from tests.support.devices import Device, new_device
-from tests.support.patients import subject, worst
+from tests.support.patients import make_subject, worst_finding
 
 
 def _files(directory: Path) -> dict[str, bytes]:
     return {str(file.relative_to(directory)): file.read_bytes() for file in directory.rglob("*") if file.is_file()}
 
 
-def test_a_whole_one_and_what_is_left_of_it(device: Device) -> None:
+def test_an_intact_ledger_with_its_remaining_budget(device: Device) -> None:
     before = _files(device.state)
-    found = list(ledger(subject(device)))
-    assert worst(found).level is Level.OK
-    assert any("ε = 2.000 of 2 left" in finding.what for finding in found)
+    result = list(ledger(make_subject(device)))
+    assert worst_finding(result).level is Level.OK
+    assert any("ε = 2.000 of 2 left" in finding.what for finding in result)
     assert _files(device.state) == before, "SQLite leaves files where it reads"
 
 
-def test_one_that_is_gone(device: Device) -> None:
+def test_a_missing_ledger(device: Device) -> None:
     device.ledger.unlink()
     with pytest.raises(LedgerError, match="the privacy ledger is missing"):
-        list(ledger(subject(device)))
+        list(ledger(make_subject(device)))
 
 
-def test_one_that_is_damaged_is_named_and_not_its_copy(device: Device) -> None:
+def test_a_corrupt_ledger_is_named_and_not_its_copy(device: Device) -> None:
     content = bytearray(device.ledger.read_bytes())
     content[100:200] = bytes(100)
     device.ledger.write_bytes(content)
     with pytest.raises(LedgerError, match=str(device.ledger)):
-        list(ledger(subject(device)))
+        list(ledger(make_subject(device)))
 
 
-def test_one_for_another_budget(device: Device) -> None:
+def test_a_ledger_for_another_budget(device: Device) -> None:
     for epsilon, remedy in ((3.0, "[privacy]"), (1.0, "--epsilon 1 ")):
         device.configure(privacy={"epsilon": epsilon})
-        found = worst(ledger(subject(device)))
-        assert (found.code, remedy in found.what) == (ExitCode.PRIVACY, True)
+        finding = worst_finding(ledger(make_subject(device)))
+        assert (finding.code, remedy in finding.what) == (ExitCode.PRIVACY, True)
 
 
-def test_one_of_another_device(fleet: Fleet, device: Device, tmp_path: Path) -> None:
+def test_another_device_s_ledger(fleet: Fleet, device: Device, tmp_path: Path) -> None:
     other = new_device(fleet, tmp_path / "other")
     device.ledger.write_bytes(other.ledger.read_bytes())
-    found = worst(ledger(subject(device)))
-    assert (found.code, other.id in found.what) == (ExitCode.PRIVACY, True)
+    finding = worst_finding(ledger(make_subject(device)))
+    assert (finding.code, other.id in finding.what) == (ExitCode.PRIVACY, True)
 
 
-def test_one_that_is_spent_is_no_problem(fleet: Fleet, tmp_path: Path) -> None:
+def test_a_spent_ledger_is_not_a_problem(fleet: Fleet, tmp_path: Path) -> None:
     device = new_device(fleet, tmp_path / "spent").configure(privacy={"epsilon": 2.0})
     opened = Ledger.open(device.ledger, device.id, budget_of(load(device.config)))
     try:
         assert opened.charge(b"q", PureRelease("laplace", 1, 4, 1995, 1000, 1.995))
     finally:
         opened.close()
-    found = worst(ledger(subject(device)))
-    assert (found.level, "is spent" in found.what) == (Level.WARNING, True)
+    finding = worst_finding(ledger(make_subject(device)))
+    assert (finding.level, "is spent" in finding.what) == (Level.WARNING, True)
 
 
-def test_one_without_a_promise(device: Device) -> None:
+def test_a_ledger_without_a_guarantee(device: Device) -> None:
     device.ledger.unlink()
     Ledger.create(device.ledger, device.id, Budget(None, 1e-5, "record", "add-remove"))
-    found = worst(ledger(subject(device, config=None)))
-    assert (found.level, "nothing is promised" in found.what) == (Level.WARNING, True)
+    finding = worst_finding(ledger(make_subject(device, config=None)))
+    assert (finding.level, "nothing is promised" in finding.what) == (Level.WARNING, True)
 
 
 def test_two_ledgers_are_one_too_many(device: Device, tmp_path: Path) -> None:
@@ -80,9 +80,9 @@ def test_two_ledgers_are_one_too_many(device: Device, tmp_path: Path) -> None:
     device.configure(vault=vault)
     (tmp_path / "vault").mkdir()
     (tmp_path / "vault" / device.ledger.name).write_bytes(device.ledger.read_bytes())
-    found = worst(ledger(subject(device)))
-    assert (found.code, "there must be only one" in found.what) == (ExitCode.PRIVACY, True)
+    finding = worst_finding(ledger(make_subject(device)))
+    assert (finding.code, "there must be only one" in finding.what) == (ExitCode.PRIVACY, True)
     device.ledger.unlink()
-    found = worst(ledger(subject(device)))
-    assert (found.level, "no separate vault is running" in found.what) == (Level.WARNING, True)
-    assert replace(subject(device), status={}).is_readable
+    finding = worst_finding(ledger(make_subject(device)))
+    assert (finding.level, "no separate vault is running" in finding.what) == (Level.WARNING, True)
+    assert replace(make_subject(device), status={}).is_readable

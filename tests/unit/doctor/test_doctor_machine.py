@@ -7,7 +7,7 @@ from sottovoce.doctor.packages import CORE, EXTRAS, is_installed, packages
 from sottovoce.errors import ExitCode
 
 from tests.support.devices import Device
-from tests.support.patients import subject, worst
+from tests.support.patients import make_subject, worst_finding
 
 
 @pytest.mark.parametrize(
@@ -15,18 +15,18 @@ from tests.support.patients import subject, worst
     [("x86_64", True, Level.OK), ("aarch64", True, Level.OK), ("armv7l", False, Level.WARNING),
      ("riscv64", True, Level.WARNING)],
 )  # fmt: skip
-def test_processors(processor: str, wide: bool, level: Level) -> None:
-    assert worst(machine(Subject(), processor, wide)).level is level
+def test_supported_processors(processor: str, wide: bool, level: Level) -> None:
+    assert worst_finding(machine(Subject(), processor, wide)).level is level
 
 
-def test_everything_that_is_always_needed_is_installed_here() -> None:
-    assert worst(packages(Subject())).level is Level.OK
+def test_all_required_packages_are_installed_here() -> None:
+    assert worst_finding(packages(Subject())).level is Level.OK
     assert not is_installed("sottovoce_nowhere.inside")
 
 
-def test_a_damaged_installation() -> None:
-    found = worst(packages(Subject(), lambda name: name != "grpc"))
-    assert (found.code, "grpc" in found.what) == (ExitCode.CONFIGURATION, True)
+def test_a_corrupt_installation() -> None:
+    finding = worst_finding(packages(Subject(), lambda name: name != "grpc"))
+    assert (finding.code, "grpc" in finding.what) == (ExitCode.CONFIGURATION, True)
 
 
 @pytest.mark.parametrize(
@@ -39,15 +39,15 @@ def test_a_damaged_installation() -> None:
         ("prometheus_client", "observe", {"metrics": "127.0.0.1:9464"}),
     ],
 )
-def test_what_a_configuration_needs_and_no_other(
+def test_only_the_configuration_s_packages_are_required(
     device: Device, module: str, table: str, values: dict[str, str]
 ) -> None:
     def without(name: str) -> bool:
         return name != module
 
-    assert worst(packages(subject(device), without)).level is Level.OK
+    assert worst_finding(packages(make_subject(device), without)).level is Level.OK
     device.configure(**{table: values})
-    found = worst(packages(subject(device), without))
+    finding = worst_finding(packages(make_subject(device), without))
     (extra,) = [extra for extra in EXTRAS if extra.module == module]
-    assert found.remedy == f"pip install 'sottovoce[{extra.extra}]'"
+    assert finding.remedy == f"pip install 'sottovoce[{extra.extra}]'"
     assert module not in CORE

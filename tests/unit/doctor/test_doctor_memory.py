@@ -6,7 +6,7 @@ import pytest
 from sottovoce.doctor import Level, Subject
 from sottovoce.doctor.memory import allowed_memory, memory
 
-from tests.support.patients import worst
+from tests.support.patients import worst_finding
 
 _MIB = 2**20
 
@@ -23,18 +23,18 @@ def _machine(root: Path, available: int, groups: str = "", files: dict[str, str]
 
 
 @pytest.mark.parametrize("available, level", [(40, Level.PROBLEM), (120, Level.WARNING), (900, Level.OK)])
-def test_little_memory_is_found(tmp_path: Path, available: int, level: Level) -> None:
-    found = worst(memory(Subject(), _machine(tmp_path, available)))
-    assert found.level is level
-    assert f"{available} MiB of the machine" in found.what
+def test_low_memory_is_reported(tmp_path: Path, available: int, level: Level) -> None:
+    finding = worst_finding(memory(Subject(), _machine(tmp_path, available)))
+    assert finding.level is level
+    assert f"{available} MiB of the machine" in finding.what
 
 
-def test_an_agent_that_runs_has_its_memory_already(tmp_path: Path) -> None:
+def test_a_running_agent_already_has_its_memory(tmp_path: Path) -> None:
     subject = Subject(status={"resources": {"rss_mib": 79.0}})
-    assert worst(memory(subject, _machine(tmp_path, 40))).level is Level.OK
+    assert worst_finding(memory(subject, _machine(tmp_path, 40))).level is Level.OK
 
 
-def test_the_tightest_control_group_counts_even_one_further_out(tmp_path: Path) -> None:
+def test_the_tightest_control_group_counts_even_if_it_is_an_outer_one(tmp_path: Path) -> None:
     files = {
         "a/memory.max": f"{64 * _MIB}\n",
         "a/memory.current": f"{14 * _MIB}\n",
@@ -43,14 +43,14 @@ def test_the_tightest_control_group_counts_even_one_further_out(tmp_path: Path) 
     }
     root = _machine(tmp_path, 4000, "0::/a/b\n", files)
     assert allowed_memory(root) == 50 * _MIB
-    found = worst(memory(Subject(), root))
-    assert (found.level, "50 MiB of this control group" in found.what) == (Level.PROBLEM, True)
+    finding = worst_finding(memory(Subject(), root))
+    assert (finding.level, "50 MiB of this control group" in finding.what) == (Level.PROBLEM, True)
 
 
-def test_version_1_of_control_groups(tmp_path: Path) -> None:
+def test_control_groups_version_1(tmp_path: Path) -> None:
     files = {"memory/x/memory.limit_in_bytes": f"{128 * _MIB}", "memory/x/memory.usage_in_bytes": "0"}
     assert allowed_memory(_machine(tmp_path, 4000, "3:cpu:/x\n2:memory:/x\n", files)) == 128 * _MIB
 
 
-def test_a_system_that_does_not_tell_is_no_problem(tmp_path: Path) -> None:
-    assert worst(memory(Subject(), tmp_path)).level is Level.OK
+def test_a_system_without_this_information_is_not_a_problem(tmp_path: Path) -> None:
+    assert worst_finding(memory(Subject(), tmp_path)).level is Level.OK

@@ -1,4 +1,4 @@
-"""Task to learn, as examined by the doctor before an agent starts."""
+"""Task, as examined by the doctor before an agent starts."""
 
 from pathlib import Path
 from typing import Any
@@ -10,14 +10,14 @@ from sottovoce.doctor.model import model
 from sottovoce.errors import ConfigError, ExitCode, SottovoceError
 from sottovoce.identity import Fleet
 
-from tests.support.command import here
+from tests.support.command import run_here
 from tests.support.devices import Device, new_device
-from tests.support.patients import subject, worst
+from tests.support.patients import make_subject, worst_finding
 
 
 def test_a_model_that_runs_here(device: Device) -> None:
-    found = worst(model(subject(device)))
-    assert (found.level, "softmax with clipd2p" in found.what) == (Level.OK, True)
+    finding = worst_finding(model(make_subject(device)))
+    assert (finding.level, "softmax with clipd2p" in finding.what) == (Level.OK, True)
 
 
 @pytest.mark.parametrize(
@@ -28,22 +28,22 @@ def test_a_model_that_runs_here(device: Device) -> None:
         ({"data": {"transform": "squish"}}, "data.transform: There is no transform step 'squish'"),
     ],
 )
-def test_what_an_agent_would_end_with(device: Device, tables: dict[str, dict[str, Any]], words: str) -> None:
+def test_errors_that_would_end_an_agent(device: Device, tables: dict[str, dict[str, Any]], words: str) -> None:
     device.configure(**tables)
     with pytest.raises(SottovoceError) as refused:
-        worst(model(subject(device)))
+        worst_finding(model(make_subject(device)))
     assert words in str(refused.value)
-    ended = here("agent", "run", "--config", device.config)
-    assert (ended.code, words in ended.err) == (refused.value.exit_code, True), ended.err
-    assert ended.code == ExitCode.CONFIGURATION
+    completed = run_here("agent", "run", "--config", device.config)
+    assert (completed.code, words in completed.err) == (refused.value.exit_code, True), completed.err
+    assert completed.code == ExitCode.CONFIGURATION
 
 
-def test_a_path_that_is_too_long_for_a_socket(fleet: Fleet, tmp_path: Path) -> None:
+def test_a_path_too_long_for_a_socket(fleet: Fleet, tmp_path: Path) -> None:
     deep = tmp_path / ("x" * 100)
     deep.mkdir()
     device = new_device(fleet, deep / "device").configure()
     with pytest.raises(ConfigError, match="too long for a local socket"):
-        worst(agent(subject(device)))
+        worst_finding(agent(make_subject(device)))
 
 
 @pytest.mark.parametrize(
@@ -54,14 +54,14 @@ def test_a_path_that_is_too_long_for_a_socket(fleet: Fleet, tmp_path: Path) -> N
         ({"epsilon": 2.0, "unit": "device"}, {"step_size": 0.1}, "This is negligible"),
     ],
 )
-def test_what_cannot_be_heard_is_said_before_anything_is_learnt(
+def test_noise_that_hides_the_signal_is_reported_before_learning(
     device: Device, privacy: dict[str, Any], learner: dict[str, Any], words: str | None
 ) -> None:
     device.configure(privacy=privacy, learner=learner)
-    found = worst(model(subject(device)))
+    finding = worst_finding(model(make_subject(device)))
     if words is None:
-        assert found.level == Level.OK
+        assert finding.level == Level.OK
     else:
-        assert found.level == Level.WARNING
-        assert found.what.startswith("inert: ")
-        assert words in found.what
+        assert finding.level == Level.WARNING
+        assert finding.what.startswith("inert: ")
+        assert words in finding.what

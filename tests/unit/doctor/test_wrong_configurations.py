@@ -1,4 +1,4 @@
-"""Causes that stop `agent run`, named in equal words by `config check` and `doctor`: wrong configurations."""
+"""Wrong configurations that stop `agent run`, named in equal words by `config check` and `doctor`."""
 
 import json
 import socket
@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from sottovoce.identity import Fleet
 
-from tests.support.command import here
+from tests.support.command import run_here
 from tests.support.devices import Device, new_device
 
 Tables = dict[str, dict[str, Any]]
@@ -19,7 +19,7 @@ Tables = dict[str, dict[str, Any]]
 
 @dataclass(frozen=True, slots=True)
 class Wrong:
-    """A configuration, or a device, with something wrong.
+    """A wrong configuration, or a damaged device.
 
     Attributes:
         tables: take the place of keys of the device's configuration.
@@ -154,7 +154,7 @@ def device(fleet: Fleet, tmp_path: Path) -> Device:
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_what_stops_an_agent_is_found_before_and_in_the_same_words(device: Device, name: str) -> None:
+def test_an_error_that_stops_an_agent_is_reported_before_in_the_same_words(device: Device, name: str) -> None:
     wrong = WRONG[name]
     device.configure(**(wrong.tables or {}))
     if wrong.text.startswith("="):
@@ -162,31 +162,31 @@ def test_what_stops_an_agent_is_found_before_and_in_the_same_words(device: Devic
     elif wrong.text:
         device.config.write_text(device.config.read_text() + wrong.text)
     wrong.act(device)
-    run = here("agent", "run", "--config", device.config)
+    run = run_here("agent", "run", "--config", device.config)
     assert run.code in (2, 3, 4, 5, 6, 7), run
     assert "Traceback" not in run.err
     reasons = [_flat(line.removeprefix("sottovoce: ")) for line in run.err.splitlines() if " WARNING " not in line]
     reasons = [reason for reason in reasons if " INFO " not in reason]
     assert reasons
-    checked = here("config", "check", device.config)
+    checked = run_here("config", "check", device.config)
     assert all(reason in _flat(checked.err) for reason in reasons), f"run: {run.err}\ncheck: {checked.err}"
     assert checked.code == (0 if wrong.elsewhere else run.code)
-    examined = json.loads(here("doctor", "--config", device.config, "--json").out)
-    problems = [_flat(one["what"]) for one in examined["findings"] if one["level"] == "problem"]
+    examined = json.loads(run_here("doctor", "--config", device.config, "--json").out)
+    problems = [_flat(item["what"]) for item in examined["findings"] if item["level"] == "problem"]
     assert all(any(reason in problem for problem in problems) for reason in reasons), f"run: {run.err}\n{problems}"
     assert examined["exit_code"] == run.code
 
 
-def test_an_address_that_something_else_uses(device: Device) -> None:
+def test_an_address_used_by_another_program(device: Device) -> None:
     with socket.create_server(("127.0.0.1", device.port)):
         device.configure()
-        run = here("agent", "run", "--config", device.config)
+        run = run_here("agent", "run", "--config", device.config)
         assert run.code == 7
         assert "address already in use" in run.err
         reason = run.err.splitlines()[-1].removeprefix("sottovoce: ")
-        checked = here("config", "check", device.config)
+        checked = run_here("config", "check", device.config)
         assert (checked.code, reason in checked.err) == (7, True)
-        assert reason in here("doctor", "--config", device.config).out
+        assert reason in run_here("doctor", "--config", device.config).out
 
 
 @pytest.mark.parametrize(
@@ -201,21 +201,21 @@ def test_an_address_that_something_else_uses(device: Device) -> None:
         ),
     ],
 )
-def test_what_only_the_owner_may_know_is_a_warning(
+def test_facts_that_only_the_owner_may_know_are_warnings(
     device: Device, tables: Tables, act: Callable[[Device], object], words: str
 ) -> None:
     device.configure(**tables)
     act(device)
-    checked = here("config", "check", device.config)
+    checked = run_here("config", "check", device.config)
     assert (checked.code, words in checked.err) == (0, True), checked.err
-    examined = json.loads(here("doctor", "--config", device.config, "--json").out)
-    assert [one["level"] for one in examined["findings"] if words in one["what"]] == ["warning"]
+    examined = json.loads(run_here("doctor", "--config", device.config, "--json").out)
+    assert [item["level"] for item in examined["findings"] if words in item["what"]] == ["warning"]
 
 
-def test_a_correct_configuration_is_correct(device: Device) -> None:
+def test_a_correct_configuration_is_reported_as_correct(device: Device) -> None:
     device.configure()
-    assert here("config", "check", device.config).code == 0
-    assert json.loads(here("doctor", "--config", device.config, "--json").out)["exit_code"] == 0
+    assert run_here("config", "check", device.config).code == 0
+    assert json.loads(run_here("doctor", "--config", device.config, "--json").out)["exit_code"] == 0
 
 
 def _flat(text: str) -> str:

@@ -1,4 +1,4 @@
-"""Fleet before a run: holders of records, bounds, the default transform, and the possible promises."""
+"""Fleet before a run: records per device, bounds, the default transform, and the possible guarantees."""
 
 from pathlib import Path
 from typing import Any
@@ -18,17 +18,17 @@ def fleet(**values: Any) -> Fleet:
 
 @pytest.fixture
 def table(tmp_path: Path) -> str:
-    """50 records of three classes, 9 features."""
+    """Return 50 records of three classes with 9 features."""
     generator = np.random.default_rng(0)
     labels = np.arange(50) % 3
     np.savez(tmp_path / "t.npz", X=generator.normal(size=(50, 9)) + labels[:, np.newaxis], y=labels, classes=3)
     return f"npz:{tmp_path / 't.npz'}"
 
 
-def test_what_no_device_gets_is_the_test_set(table: str) -> None:
+def test_unassigned_records_form_the_test_set(table: str) -> None:
     for agents, size in ((10, 10), (49, 49), (None, 45)):
-        made = fleet(data=table, agents=agents)
-        assert (len(made.records), len(made.test)) == (size, 50 - size)
+        created = fleet(data=table, agents=agents)
+        assert (len(created.records), len(created.test)) == (size, 50 - size)
     with pytest.raises(UsageError, match="agents = 50: with one of the 50 records for each agent"):
         fleet(data=table, agents=50)
 
@@ -41,46 +41,46 @@ def test_an_official_test_split_is_used(tmp_path: Path) -> None:
         fleet(data=f"npz:{tmp_path / 't.npz'}", agents=21)
 
 
-def test_the_same_seed_deals_the_same_records_and_noise(table: str) -> None:
+def test_the_same_seed_yields_the_same_records_and_noise(table: str) -> None:
     one, other, another = (fleet(data=table, seed=seed) for seed in (3, 3, 4))
     assert np.array_equal(one.perturbed_records(), other.perturbed_records())
     assert np.array_equal(one.released_values(), other.released_values())
     assert not np.array_equal(one.records.features, another.records.features)
 
 
-def test_both_variants_hold_the_same_records_at_the_same_seed(table: str) -> None:
+def test_both_variants_have_the_same_records_with_the_same_seed(table: str) -> None:
     sound, paper = fleet(data=table, seed=5), fleet(data=table, seed=5, fidelity="paper")
     assert np.array_equal(sound.records.labels, paper.records.labels)
     assert np.array_equal(sound.test.labels, paper.test.labels)
 
 
-def test_what_travels_is_what_was_released(table: str) -> None:
-    made = fleet(data=table, epsilon=2.0)
-    np.testing.assert_allclose(made.perturbed_records(), made.scheme.decode(made.released_values()), rtol=1e-6)
+def test_devices_send_the_released_records(table: str) -> None:
+    created = fleet(data=table, epsilon=2.0)
+    np.testing.assert_allclose(created.perturbed_records(), created.scheme.decode(created.released_values()), rtol=1e-6)
 
 
 @pytest.mark.parametrize("fidelity, norm", [("sound", 2), ("paper", 1)])
-def test_without_noise_records_have_length_one_in_the_norm_of_the_variant(table: str, fidelity: str, norm: int) -> None:
+def test_without_noise_records_have_length_one_in_the_variant_s_norm(table: str, fidelity: str, norm: int) -> None:
     q = fleet(data=table, epsilon=float("inf"), fidelity=fidelity).perturbed_records()
     np.testing.assert_allclose(np.linalg.norm(q, ord=norm, axis=2), 1, rtol=1e-5)
     assert q.shape == (45, 3, 9 if fidelity == "paper" else 10)
 
 
-def test_to_the_letter_ranges_are_those_of_the_training_set(table: str) -> None:
-    made = fleet(data=table, fidelity="paper", epsilon=float("inf"))
-    assert made.training_bounds
-    np.testing.assert_array_equal(made.records.features.min(axis=0), 0)
-    np.testing.assert_array_equal(made.records.features.max(axis=0), 1)
-    assert made.test.features.min() >= 0
-    assert made.test.features.max() <= 1
-    assert made.scheme.name == "exact"
+def test_paper_fidelity_uses_the_training_set_s_ranges(table: str) -> None:
+    created = fleet(data=table, fidelity="paper", epsilon=float("inf"))
+    assert created.training_bounds
+    np.testing.assert_array_equal(created.records.features.min(axis=0), 0)
+    np.testing.assert_array_equal(created.records.features.max(axis=0), 1)
+    assert created.test.features.min() >= 0
+    assert created.test.features.max() <= 1
+    assert created.scheme.name == "exact"
     assert fleet(data=table, fidelity="paper").scheme.name == "laplace-copies"
 
 
-def test_declared_ranges_take_their_place(table: str) -> None:
-    made = fleet(data=table, fidelity="paper", data__bounds=(-10.0, 10.0))
-    assert not made.training_bounds
-    assert statement_of(made).status is Status.PROVED
+def test_declared_ranges_replace_them(table: str) -> None:
+    created = fleet(data=table, fidelity="paper", data__bounds=(-10.0, 10.0))
+    assert not created.training_bounds
+    assert statement_of(created).status is Status.PROVED
     chosen = fleet(data=table, data__transform="squash(1)", data__bounds=(-10.0, 10.0))
     assert (np.abs(chosen.records.features - 0.5) < 0.5).all()
 
@@ -92,7 +92,7 @@ def test_the_default_transform_follows_the_declarations(tmp_path: Path, table: s
     assert fleet(data="two-gaussians").transform == "squash(1),subtract(0.5),bias(0.3)"
 
 
-def test_the_model_is_ridge_unless_it_cannot_be(table: str) -> None:
+def test_the_model_is_ridge_if_possible(table: str) -> None:
     assert fleet(data=table).model == "ridge"
     assert fleet(data=table, fidelity="paper").model == "pegasos"
     assert fleet(data=table, learner="gradient-walk").model == "pegasos"
@@ -100,7 +100,7 @@ def test_the_model_is_ridge_unless_it_cannot_be(table: str) -> None:
     assert fleet(agents=100_001, data__features=1).model == "pegasos"
 
 
-def test_what_is_promised_is_what_holds(table: str) -> None:
+def test_the_guarantee_is_the_one_that_holds(table: str) -> None:
     sound = statement_of(fleet(data=table, epsilon=3.0))
     assert (sound.status, sound.epsilon, sound.delta, sound.neighbouring) == (Status.PROVED, 3.0, 0.0, "replace-one")
     none = statement_of(fleet(data=table, epsilon=float("inf"), fidelity="paper"))

@@ -1,4 +1,4 @@
-"""Settings from files and assignments: the accepted forms, and the refusals of others."""
+"""Settings from files and assignments: the accepted forms, and the refusals."""
 
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ def assigned(*assignments: str) -> Any:
     return settings(from_assignments(assignments), "--set")
 
 
-def test_assignments_are_toml_or_else_words() -> None:
+def test_assignments_are_toml_or_words() -> None:
     chosen = assigned(
         "agents=7", "epsilon=inf", "data=synthetic", "data.features=3", "learner.model=pegasos", "faults.delay=[1, 10]",
         "faults.churn=lognormal(0, 1)", "faults.online=0.8", "data.bounds=[-1, 2.5]", 'topology="ring"',
@@ -26,7 +26,7 @@ def test_assignments_are_toml_or_else_words() -> None:
     assert chosen.topology == "ring"
 
 
-def test_defaults_are_sound_private_and_undisturbed() -> None:
+def test_defaults_are_sound_private_and_fault_free() -> None:
     chosen = assigned()
     assert (chosen.fidelity, chosen.noiseless) == ("sound", False)
     assert (chosen.faults.network, chosen.faults.sessions) == (Network(), LogNormal())
@@ -47,7 +47,7 @@ def test_an_unknown_key_is_refused_with_the_nearest(key: str, meant: str, tmp_pa
         from_file(file)
 
 
-def test_a_key_like_no_other_is_refused_with_all_there_are() -> None:
+def test_an_unrecognisable_key_is_refused_with_the_full_list() -> None:
     with pytest.raises(UsageError, match="The known keys are agents, cycles"):
         from_assignments(["xyzzy=1"])
     with pytest.raises(UsageError, match="use --set KEY=VALUE"):
@@ -79,17 +79,17 @@ def test_an_impossible_value_is_refused_by_its_key(assignment: str, problem: str
         assigned(assignment)
 
 
-def test_a_budget_can_be_halved_only_so_often() -> None:
+def test_a_budget_can_be_halved_a_limited_number_of_times() -> None:
     with pytest.raises(ConfigError, match=r"learner\.visits: halving must have at most 500 visits"):
         assigned("learner=gradient-walk", "learner.budget=halving", "learner.visits=501")
 
 
-def test_a_walk_has_no_ridge() -> None:
+def test_a_walk_does_not_support_ridge() -> None:
     with pytest.raises(ConfigError, match="models pegasos and logistic"):
         assigned("learner=gradient-walk", "learner.model=ridge")
 
 
-def test_a_file_may_use_tables_and_names_data_beside_itself(tmp_path: Path) -> None:
+def test_a_file_may_use_tables_and_relative_paths(tmp_path: Path) -> None:
     file = tmp_path / "own.toml"
     file.write_text(
         'agents = 5\n[data]\nsource = "npz:records.npz#bounds=0:1"\n[learner]\nname = "golf"\nmodel = "logistic"\n'
@@ -105,7 +105,7 @@ def test_a_file_may_use_tables_and_names_data_beside_itself(tmp_path: Path) -> N
     assert settings(from_file(file), str(file)).learner.name == "gradient-walk"
 
 
-def test_a_file_that_is_none_is_refused(tmp_path: Path) -> None:
+def test_an_invalid_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "broken.toml").write_text("agents = = 3")
     (tmp_path / "binary.toml").write_bytes(b"\xff\xfe")
     for name, problem in (("none", "cannot be read"), ("broken", "not valid TOML"), ("binary", "not UTF-8")):

@@ -1,4 +1,4 @@
-"""Built-in formats with messages as each tool publishes them, and the way in which the tool misleads."""
+"""Built-in formats with messages as each tool publishes them, and each tool's pitfalls."""
 
 import json
 
@@ -7,8 +7,8 @@ import pytest
 from tests.support.feeds import NOON, Home, home
 
 
-def counted(home: Home, topic: str, first: float, step: float, form: str = "{:.3f}") -> Home:
-    """Half an hour of readings of a counter, one a minute and a little past the hour."""
+def publish_readings(home: Home, topic: str, first: float, step: float, form: str = "{:.3f}") -> Home:
+    """Return half an hour of counter readings, one per minute and slightly past the hour."""
     for minute in range(31):
         home.say(topic, form.format(first + step * minute), after=60)
     return home
@@ -17,7 +17,7 @@ def counted(home: Home, topic: str, first: float, step: float, form: str = "{:.3
 class TestDsmrReader:
     LOW, HIGH = "dsmr/reading/electricity_delivered_1", "dsmr/reading/electricity_delivered_2"
 
-    def test_two_tariffs_are_summed_from_the_first_time_that_both_are_known(self) -> None:
+    def test_two_tariffs_are_summed_once_both_are_known(self) -> None:
         house = home("dsmr-reader")
         house.say(self.HIGH, "2001.120", after=0)
         for minute in range(32):
@@ -26,19 +26,19 @@ class TestDsmrReader:
         assert house.windows == [(0, 305)]
         assert not house.refused
 
-    def test_a_tariff_that_is_never_heard_leaves_everything_missing(self) -> None:
-        assert not counted(home("dsmr-reader"), self.LOW, 1050.0, 0.01).windows
+    def test_a_missing_tariff_leaves_every_window_missing(self) -> None:
+        assert not publish_readings(home("dsmr-reader"), self.LOW, 1050.0, 0.01).windows
 
-    def test_a_tariff_that_was_never_used_is_0_and_not_a_count_that_is_lost(self) -> None:
+    def test_an_unused_tariff_counts_as_0(self) -> None:
         house = home("dsmr-reader")
         for minute in range(31):
             house.say(self.LOW, f"{1050.390 + 0.010 * minute:.3f}", after=0)
             house.say(self.HIGH, "0.000", after=60)
         assert house.windows == [(0, 300)]
 
-    def test_what_is_retained_of_one_tariff_is_not_summed_with_what_is_new_of_the_other(self) -> None:
+    def test_a_retained_tariff_is_not_summed_with_a_new_one(self) -> None:
         house = home("dsmr-reader").say(self.HIGH, "1990.000", retained=True)
-        counted(house, self.LOW, 1050.0, 0.01)
+        publish_readings(house, self.LOW, 1050.0, 0.01)
         assert (house.windows, house.refused) == ([], ["retained"])
 
 
@@ -72,7 +72,7 @@ class TestGlow:
     def house(self) -> Home:
         return home("glow", names={"device": "C8C9A3000000"})
 
-    def test_the_time_of_measurement_counts_and_not_when_it_arrived(self) -> None:
+    def test_the_measurement_time_counts_and_not_the_arrival_time(self) -> None:
         house = self.house()
         for minute in range(30):
             house.now = NOON + 60 * minute + 7  # the display is slow
@@ -83,11 +83,11 @@ class TestGlow:
         assert house.windows[0][0] == 0
         assert house.windows[0][1] in (300, 301)
 
-    def test_the_same_measurement_again_changes_nothing(self) -> None:
+    def test_a_repeated_measurement_changes_nothing(self) -> None:
         house = self.house().say(self.TOPIC, self.message(4595.563)).say(self.TOPIC, self.message(4595.563))
         assert house.refused == ["not-newer"]
 
-    def test_the_gas_meter_is_on_another_topic_and_is_not_heard(self) -> None:
+    def test_the_gas_meter_has_another_topic_and_is_ignored(self) -> None:
         assert not self.house().meter.hears("glow/C8C9A3000000/SENSOR/gasmeter")
         assert not self.house().meter.hears("glow/C8C9A3000000/STATE")
         assert not self.house().meter.hears("glow/AAAAAA000000/SENSOR/electricitymeter"), "the neighbour's display"
@@ -99,32 +99,34 @@ class TestGlow:
         assert house.refused == ["retained"]
         house.now = NOON + 120
         house.say(self.TOPIC, self.message(4595.5, 60), retained=True)
-        assert house.refused == ["retained"], "a minute old is as good as live"
+        assert house.refused == ["retained"], "a minute-old message counts as live"
         assert house.meter.accepted == 1
 
-    def test_newer_firmware_says_the_same_elsewhere(self) -> None:
+    def test_newer_firmware_publishes_the_same_values_elsewhere(self) -> None:
         house = home("glow-energy", names={"serial": "C8C9A3000000"})
         house.say("energy/C8C9A3000000/SENSOR/electricitymeter", self.message(4595.5))
         assert house.meter.accepted == 1
 
-    def test_nothing_but_the_declared_values_is_held(self) -> None:
+    def test_only_the_declared_values_are_stored(self) -> None:
         house = self.house().say(self.TOPIC, self.message(4595.5)).say(self.TOPIC, "{" + self.message(1.0))
-        held = repr(_everything(house.meter, set()))
-        assert "4595" in held, "the search finds what is held"
-        assert "1900009999999" not in held
-        assert "Octopus" not in held
+        stored = repr(_everything(house.meter, set()))
+        assert "4595" in stored, "the search finds stored values"
+        assert "1900009999999" not in stored
+        assert "Octopus" not in stored
 
 
 class TestVzlogger:
     def test_raw_values_are_energies_in_wh(self) -> None:
-        house = counted(home("vzlogger", names={"channel": "chn0"}), "vzlogger/chn0/raw", 7_654_321.0, 10.0, "{:f}")
+        house = publish_readings(
+            home("vzlogger", names={"channel": "chn0"}), "vzlogger/chn0/raw", 7_654_321.0, 10.0, "{:f}"
+        )
         assert house.windows == [(0, 300)]
 
-    def test_a_d0_meter_counts_in_kwh(self) -> None:
+    def test_a_d0_meter_counts_kwh(self) -> None:
         house = home("vzlogger", names={"channel": "chn1"}, scale=1000)
-        assert counted(house, "vzlogger/chn1/raw", 7654.3, 0.01, "{:f}").windows == [(0, 300)]
+        assert publish_readings(house, "vzlogger/chn1/raw", 7654.3, 0.01, "{:f}").windows == [(0, 300)]
 
-    def test_the_aggregated_duplicate_is_not_heard(self) -> None:
+    def test_the_aggregated_duplicate_is_ignored(self) -> None:
         house = home("vzlogger", names={"channel": "chn0"})
         assert not house.meter.hears("vzlogger/chn0/agg")
         assert not house.meter.hears("vzlogger/chn0/uuid")
@@ -161,7 +163,7 @@ class TestTasmota:
             }
         )
 
-    def test_a_plug_that_says_0_after_its_start_gives_no_energy(self) -> None:
+    def test_a_plug_that_reports_0_after_its_start_yields_no_energy(self) -> None:
         house = home("tasmota", names={"device": "tasmota_4F2A1C"})
         for total in (0.0, 0.0, 0.9, 0.9, 0.9, 0.9, 0.9, 0.9, 0.9, 1.0):
             house.say(self.TOPIC, self.plug(total), after=300)
@@ -171,19 +173,19 @@ class TestTasmota:
             house.say(self.TOPIC, self.plug(1.1), after=300)
         assert house.windows == [(1, 200)]
 
-    def test_a_0_in_the_middle_is_a_start_of_the_device_and_no_consumption(self) -> None:
+    def test_an_intermediate_0_is_a_restart_and_no_consumption(self) -> None:
         house = home("tasmota", names={"device": "tasmota_4F2A1C"})
         for total in (3.7, 3.7, 0.0, 0.0, 3.8, 3.8, 3.8):
             house.say(self.TOPIC, self.plug(total), after=300)
         assert house.refused == ["fell", "fell"]
         assert house.windows == [(0, 100)]
 
-    def test_other_sensors_on_the_topic_are_no_values(self) -> None:
+    def test_other_sensors_on_the_topic_are_ignored(self) -> None:
         house = home("tasmota", names={"device": "tasmota_4F2A1C"})
         house.say(self.TOPIC, '{"Time":"2026-05-28T22:57:38","DS18B20":{"Temperature":21.5},"TempUnit":"C"}')
         assert house.refused == ["no-value"]
 
-    def test_the_smart_meter_script_is_found_under_its_name(self) -> None:
+    def test_the_smart_meter_script_is_found_by_its_name(self) -> None:
         house = home("tasmota-sml", names={"device": "tasmota_4F2A1C", "sensor": "MT175"})
         for minute in range(31):
             total = round(8234.5678 + 0.01 * minute, 4)
@@ -207,7 +209,7 @@ class TestZigbee2mqtt:
         assert house.windows == [(0, 100)]
         assert not house.refused
 
-    def test_what_the_broker_retained_may_be_weeks_old(self) -> None:
+    def test_a_retained_message_may_be_weeks_old(self) -> None:
         house = home("zigbee2mqtt", names={"device": "washing machine"})
         house.say(self.TOPIC, '{"energy":11.02,"power":0}', retained=True).say(self.TOPIC, '{"energy":12.34}')
         assert house.refused == ["retained"]
@@ -218,13 +220,13 @@ class TestZigbee2mqtt:
         house.say(self.TOPIC, '{"energy":null,"power":null}')
         assert house.refused == ["not-a-number"]
 
-    def test_a_clamp_that_measures_power_is_integrated(self) -> None:
+    def test_a_power_clamp_is_integrated(self) -> None:
         house = home("zigbee2mqtt-power", names={"device": "clamp"})
         for _ in range(31):
             house.say("zigbee2mqtt/clamp", '{"power":600,"voltage":231}', after=60)
         assert house.windows == [(0, 300)]
 
-    def test_a_clamp_the_wrong_way_round_gives_nothing(self) -> None:
+    def test_a_reversed_clamp_yields_nothing(self) -> None:
         house = home("zigbee2mqtt-power", names={"device": "clamp"})
         for _ in range(31):
             house.say("zigbee2mqtt/clamp", '{"power":-600}', after=60)
@@ -248,7 +250,7 @@ class TestRtl433:
             }
         )
 
-    def test_the_neighbours_meters_are_counted_and_change_nothing(self) -> None:
+    def test_neighbours_meters_are_counted_and_change_nothing(self) -> None:
         house = home("rtl-433", names={"host": "raspberrypi"}, id="41520733")
         for minute in range(31):
             house.say(self.TOPIC, self.heard(41520733, 273_562 + minute), after=10)
@@ -256,20 +258,20 @@ class TestRtl433:
         assert house.windows == [(0, 300)]
         assert house.meter.refused == {"another-meter": 31}
 
-    def test_a_thermometer_on_the_topic_is_no_meter(self) -> None:
+    def test_a_thermometer_on_the_topic_is_not_a_meter(self) -> None:
         house = home("rtl-433", names={"host": "raspberrypi"}, id="41520733")
         house.say(
             self.TOPIC, '{"time":"2026-05-28 22:30:00","model":"Acurite-Tower","channel":"A","temperature_C":4.2}'
         )
         assert house.refused == ["no-value"]
 
-    def test_without_its_number_it_is_not_configured(self) -> None:
+    def test_a_meter_without_its_number_is_refused(self) -> None:
         with pytest.raises(Exception, match="also receives neighbours' meters"):
             home("rtl-433", names={"host": "raspberrypi"})
 
 
 class TestDeclared:
-    """What is declared in the configuration is as good as what is built in."""
+    """Formats declared in the configuration are equivalent to built-in ones."""
 
     SHELLY = {  # noqa: RUF012
         "name": "shelly-3em",
@@ -296,7 +298,7 @@ class TestDeclared:
             house.say("tele/em/SENSOR", '{"ENERGY":{"Power":[0.2,0.4,99]}}', after=60)
         assert house.windows == [(0, 300)]
 
-    def test_a_filter_over_several_meters_is_one_meters(self) -> None:
+    def test_a_filter_that_matches_several_meters_uses_one(self) -> None:
         house = home("vzlogger", names={"channel": "+"})
         house.say("vzlogger/chn0/raw", "7654321").say("vzlogger/chn1/raw", "7654400").say(
             "vzlogger/chn0/raw", "7654322"
@@ -306,7 +308,7 @@ class TestDeclared:
 
 
 def _everything(thing: object, seen: set[int]) -> list[object]:
-    """All that an object holds, however deep."""
+    """Return everything that an object contains, at any depth."""
     if id(thing) in seen:
         return []
     seen.add(id(thing))
@@ -321,4 +323,4 @@ def _everything(thing: object, seen: set[int]) -> list[object]:
         slots = [name for kind in type(thing).__mro__ for name in getattr(kind, "__slots__", ())]
         inner = [*vars(thing).values()] if hasattr(thing, "__dict__") else []
         inner += [getattr(thing, name) for name in slots if hasattr(thing, name)]
-    return [found for one in inner for found in _everything(one, seen)]
+    return [found for item in inner for found in _everything(item, seen)]

@@ -1,4 +1,4 @@
-"""Real meters over days: no reading is misread silently, and no meter is lost for longer than a day."""
+"""Real meters over days: no reading is silently misread, and no meter is lost for longer than a day."""
 
 import json
 from collections.abc import Iterable
@@ -19,28 +19,28 @@ PLAIN = Source(meter="house", counter=True, json=False, factor=1000.0, values=(V
 STAMPED = replace(PLAIN, json=True, values=(Value("t", ("kwh",)),), time_path=("at",))
 
 
-def kept(
+def run_meter(
     source: Source, readings: Iterable[tuple[float, bytes]], later: float = 0.0
 ) -> tuple[Meter, dict[str, dict[int, int]]]:
-    """The meter, and Wh by number of the window, of each of its series. Readings arrive `later` than they are of."""
-    meter, found = Meter(source, SECONDS), dict[str, dict[int, int]]()
+    """Return the meter, and Wh by window number, for each of its series; readings arrive `later` than measured."""
+    meter, result = Meter(source, SECONDS), dict[str, dict[int, int]]()
     for at, payload in readings:
         try:
             windows = meter.take(Arrival("t", payload, False, at, at + later))
         except MessageRefused:
             continue
         for window in windows:
-            found.setdefault(window.meter, {})[window.number] = window.wh
-    return meter, found
+            result.setdefault(window.meter, {})[window.number] = window.wh
+    return meter, result
 
 
 def times(days: float) -> list[float]:
-    """Of readings, every ten minutes."""
+    """Return times of readings, every ten minutes."""
     return [BEGIN + n * STEP for n in range(round(days * 86_400 / STEP) + 1)]
 
 
 def kwh(at: float) -> float:
-    """What the home has taken since the beginning."""
+    """Return the home's consumption since the beginning."""
     return (at - BEGIN) / 3600 * WATTS / 1000
 
 
@@ -56,76 +56,76 @@ def plain(value: float) -> bytes:
         pytest.param(lambda at: 0.0 if at < BEGIN + 1.1 * 86_400 else kwh(at), id="says 0 for a while"),
     ],
 )
-def test_a_meter_that_is_replaced_loses_an_hour_and_no_window_is_wrong(after: object) -> None:
+def test_a_replaced_meter_loses_an_hour_and_no_window_is_wrong(after: object) -> None:
     change = BEGIN + 1.04 * 86_400
     assert callable(after)
-    meter, found = kept(PLAIN, ((at, plain(9_000 + kwh(at) if at < change else after(at))) for at in times(3)))
-    assert set(found["house"].values()) == {EACH}
-    assert len(found["house"]) >= 3 * 48 - 8
+    meter, result = run_meter(PLAIN, ((at, plain(9_000 + kwh(at) if at < change else after(at))) for at in times(3)))
+    assert set(result["house"].values()) == {EACH}
+    assert len(result["house"]) >= 3 * 48 - 8
     assert meter.restarts == 1
 
 
-def test_a_register_that_overflows_is_a_new_count() -> None:
-    meter, found = kept(PLAIN, ((at, plain((99_990 + kwh(at)) % 100_000)) for at in times(3)))
-    assert set(found["house"].values()) == {EACH}
-    assert (len(found["house"]) >= 3 * 48 - 4, meter.restarts) == (True, 1)
+def test_an_overflowing_register_begins_a_new_count() -> None:
+    meter, result = run_meter(PLAIN, ((at, plain((99_990 + kwh(at)) % 100_000)) for at in times(3)))
+    assert set(result["house"].values()) == {EACH}
+    assert (len(result["house"]) >= 3 * 48 - 4, meter.restarts) == (True, 1)
 
 
-def test_a_net_count_keeps_what_is_fed_in_as_a_series_of_its_own() -> None:
+def test_a_net_count_stores_fed_in_energy_as_a_separate_series() -> None:
     def net(at: float) -> float:
-        """By day 300 W more are fed in than taken."""
+        """By day, 300 W more are fed in than consumed."""
         days, rest = divmod(at - BEGIN, 86_400)
         sunny = min(max(rest - 8 * 3600, 0), 8 * 3600) + days * 8 * 3600
         return kwh(at) - 0.8 * sunny / 3600
 
-    _, found = kept(replace(PLAIN, net=True), ((at, plain(net(at))) for at in times(3)))
-    assert set(found) == {"house", "house-export"}
-    assert [len(series) for series in found.values()] == [3 * 48] * 2
-    by_day = [number for number in found["house"] if 16 <= number % 48 < 32]
-    assert {found["house"][number] for number in by_day} == {0}
-    assert {found["house-export"][number] for number in by_day} == {150}
-    assert {wh for number, wh in found["house"].items() if number not in by_day} == {EACH}
+    _, result = run_meter(replace(PLAIN, net=True), ((at, plain(net(at))) for at in times(3)))
+    assert set(result) == {"house", "house-export"}
+    assert [len(series) for series in result.values()] == [3 * 48] * 2
+    by_day = [number for number in result["house"] if 16 <= number % 48 < 32]
+    assert {result["house"][number] for number in by_day} == {0}
+    assert {result["house-export"][number] for number in by_day} == {150}
+    assert {wh for number, wh in result["house"].items() if number not in by_day} == {EACH}
 
 
 def test_a_net_power_may_be_below_0() -> None:
     source = replace(PLAIN, counter=False, factor=1.0, net=True)
-    _, found = kept(source, ((at, b"-400") for at in times(0.5)))
-    assert (set(found["house"].values()), set(found["house-export"].values())) == ({0}, {200})
+    _, result = run_meter(source, ((at, b"-400") for at in times(0.5)))
+    assert (set(result["house"].values()), set(result["house-export"].values())) == ({0}, {200})
 
 
 @pytest.mark.parametrize("replay", [False, True])
 @pytest.mark.parametrize("night", [datetime(2026, 10, 24, 12, tzinfo=UTC), datetime(2026, 3, 28, 12, tzinfo=UTC)])
-def test_a_declared_zone_is_right_on_the_nights_when_clocks_change(night: datetime, replay: bool) -> None:
+def test_a_declared_zone_is_right_on_nights_when_clocks_change(night: datetime, replay: bool) -> None:
     begin = night.timestamp()
 
     def reading(at: float) -> bytes:
-        shown = datetime.fromtimestamp(at, BERLIN).replace(tzinfo=None).isoformat()
-        return json.dumps({"at": shown, "kwh": (at - begin) / 3600 * WATTS / 1000 + 1}).encode()
+        output = datetime.fromtimestamp(at, BERLIN).replace(tzinfo=None).isoformat()
+        return json.dumps({"at": output, "kwh": (at - begin) / 3600 * WATTS / 1000 + 1}).encode()
 
     source = replace(STAMPED, time_zone="Europe/Berlin", replay=replay)
-    _, found = kept(source, ((begin + n * STEP, reading(begin + n * STEP)) for n in range(6 * 24 + 1)))
-    assert found["house"] == {int(begin) // SECONDS + n: EACH for n in range(48)}
+    _, result = run_meter(source, ((begin + n * STEP, reading(begin + n * STEP)) for n in range(6 * 24 + 1)))
+    assert result["house"] == {int(begin) // SECONDS + n: EACH for n in range(48)}
 
 
 @pytest.mark.parametrize("night", [datetime(2026, 10, 24, 12, tzinfo=UTC), datetime(2026, 3, 28, 12, tzinfo=UTC)])
-def test_times_that_are_wrongly_said_to_be_of_utc_give_no_wrong_energy(night: datetime) -> None:
+def test_local_times_mislabelled_as_utc_yield_no_wrong_energy(night: datetime) -> None:
     begin = night.timestamp()
 
     def reading(at: float) -> bytes:
-        shown = datetime.fromtimestamp(at, BERLIN).replace(tzinfo=UTC).isoformat()
-        return json.dumps({"at": shown, "kwh": (at - begin) / 3600 * WATTS / 1000 + 1}).encode()
+        output = datetime.fromtimestamp(at, BERLIN).replace(tzinfo=UTC).isoformat()
+        return json.dumps({"at": output, "kwh": (at - begin) / 3600 * WATTS / 1000 + 1}).encode()
 
-    meter, found = kept(
+    meter, result = run_meter(
         replace(STAMPED, replay=True),
         ((begin + n * STEP, reading(begin + n * STEP)) for n in range(6 * 24 + 1)),
         later=86_400.0,
     )
     if night.month == 10:
         assert meter.refused["clock-back"]
-    assert set(found.get("house", {}).values()) <= {EACH}
+    assert set(result.get("house", {}).values()) <= {EACH}
 
 
-def test_gaps_duplicates_and_months_off_leave_nothing_wrong() -> None:
+def test_gaps_duplicates_and_months_offline_leave_nothing_wrong() -> None:
     def readings() -> Iterable[tuple[float, bytes]]:
         for n, at in enumerate(times(2)):
             if n % 7 != 3:
@@ -136,6 +136,6 @@ def test_gaps_duplicates_and_months_off_leave_nothing_wrong() -> None:
             later = at + 150 * 86_400
             yield later, plain(9_000 + kwh(later))
 
-    _, found = kept(replace(PLAIN, longest_gap=1300.0), readings())
-    assert max(abs(wh - EACH) for wh in found["house"].values()) <= 1
-    assert len(found["house"]) >= 4 * 48 - 4
+    _, result = run_meter(replace(PLAIN, longest_gap=1300.0), readings())
+    assert max(abs(wh - EACH) for wh in result["house"].values()) <= 1
+    assert len(result["house"]) >= 4 * 48 - 4

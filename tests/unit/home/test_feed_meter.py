@@ -1,4 +1,4 @@
-"""Whole meter: the moments from which earlier readings can no longer be compared with later ones."""
+"""Complete meter: the moments after which earlier readings can no longer be compared with later ones."""
 
 from sottovoce.data.feed import Window
 from sottovoce.errors import MessageRefused
@@ -14,35 +14,35 @@ def meter() -> Meter:
 
 
 def read(meter: Meter, monotonic: float, wh: float, *, clock: float = NOON) -> list[Window]:
-    """A reading this many seconds after NOON by the monotonic clock; the wall clock then began at `clock`."""
+    """Take a reading this many seconds after NOON by the monotonic clock; the wall clock then began at `clock`."""
     try:
         return meter.take(Arrival(TOPIC, str(wh).encode(), False, monotonic, clock + monotonic))
     except MessageRefused:
         return []
 
 
-def test_a_clock_that_is_set_leaves_the_window_missing() -> None:
+def test_a_clock_change_leaves_the_window_missing() -> None:
     house = meter()
     assert not read(house, 0, 1000)
     assert not read(house, 300, 1100)
-    assert not read(house, 310, 1100, clock=NOON + 1500), "what lies between is of no known window"
+    assert not read(house, 310, 1100, clock=NOON + 1500), "the energy in between belongs to no known window"
     assert read(house, 2110, 1400, clock=NOON + 1500) == []
     for n in range(1, 7):
-        found = read(house, 2110 + 300 * n, 1400 + 50 * n, clock=NOON + 1500)
-        assert [window.number for window in found] in ([], [FIRST + 2])
+        result = read(house, 2110 + 300 * n, 1400 + 50 * n, clock=NOON + 1500)
+        assert [window.number for window in result] in ([], [FIRST + 2])
 
 
-def test_after_a_clock_is_set_back_windows_are_whole_ones_again() -> None:
+def test_after_a_clock_is_set_back_windows_are_complete_again() -> None:
     house = meter()
-    found = [window for n in range(13) for window in read(house, 300 * n, 1000 + 50 * n)]
-    assert [window.number for window in found] == [FIRST, FIRST + 1]
+    results = [window for n in range(13) for window in read(house, 300 * n, 1000 + 50 * n)]
+    assert [window.number for window in results] == [FIRST, FIRST + 1]
     back = [window for n in range(13, 25) for window in read(house, 300 * n, 1000 + 50 * n, clock=NOON - 3600)]
-    assert back == [Window("house", FIRST + 1, 300)], "the store keeps the one that it has"
+    assert back == [Window("house", FIRST + 1, 300)], "the store keeps its existing window"
 
 
-def test_after_a_jump_what_lies_between_is_missing() -> None:
+def test_after_a_jump_the_skipped_windows_are_missing() -> None:
     house = meter()
     assert not read(house, 0, 1000)
-    found = [window for n in range(1, 13) for window in read(house, 300 * n, 9_000_000 + 50 * n)]
+    results = [window for n in range(1, 13) for window in read(house, 300 * n, 9_000_000 + 50 * n)]
     assert house.refused == {"jumped": 2}
-    assert found == [Window("house", FIRST + 1, 300)], "the jump is no consumption"
+    assert results == [Window("house", FIRST + 1, 300)], "the jump is not consumption"

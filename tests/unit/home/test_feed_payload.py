@@ -21,7 +21,7 @@ from sottovoce_home.meters.source import covers
         (b'"' + b"a" * LARGEST + b'"', True, "too-large"),
     ],
 )
-def test_what_is_no_payload_is_refused(payload: bytes, json: bool, reason: str) -> None:
+def test_invalid_payloads_are_refused(payload: bytes, json: bool, reason: str) -> None:
     with pytest.raises(MessageRefused) as refusal:
         parse_payload(payload, json)
     assert refusal.value.reason == reason
@@ -41,19 +41,19 @@ def test_a_plain_payload_is_a_number(payload: bytes, value: float) -> None:
         None, [1], {"value": 1}, float("nan"), float("inf"), 10**400, 1e14, -1e14,
     ],
 )  # fmt: skip
-def test_what_is_no_number_is_refused(value: object) -> None:
+def test_invalid_numbers_are_refused(value: object) -> None:
     with pytest.raises(MessageRefused) as refusal:
         parse_number(value)
     assert refusal.value.reason == "not-a-number"
 
 
-def test_a_path_goes_through_objects_and_lists() -> None:
-    found = parse_payload(b'{"a":{"b":[10,{"c":11}]}}', json=True)
-    assert value_at(found, ("a", "b", "1", "c")) == 11
-    assert value_at(found, ()) == found
+def test_a_path_follows_objects_and_lists() -> None:
+    result = parse_payload(b'{"a":{"b":[10,{"c":11}]}}', json=True)
+    assert value_at(result, ("a", "b", "1", "c")) == 11
+    assert value_at(result, ()) == result
     for path in (("b",), ("a", "b", "2"), ("a", "b", "-1"), ("a", "b", "1", "c", "d"), ("0",)):
         with pytest.raises(MessageRefused) as refusal:
-            value_at(found, path)
+            value_at(result, path)
         assert refusal.value.reason == "no-value"
 
 
@@ -67,13 +67,13 @@ def test_a_time_is_one_instant_in_all_forms(value: object, form: str) -> None:
 
 
 @pytest.mark.parametrize("value", ["2026-05-28T20:30:00", "28.05.2026 20:30", "", 1_780_000_200, None, "Z" * 50])
-def test_a_time_without_a_zone_is_none(value: object) -> None:
+def test_a_time_without_a_zone_is_refused(value: object) -> None:
     with pytest.raises(MessageRefused) as refusal:
         possible_times(value, "iso8601")
     assert refusal.value.reason == "no-time"
 
 
-def test_a_time_without_a_zone_is_of_the_declared_one() -> None:
+def test_a_time_without_a_zone_uses_the_declared_one() -> None:
     assert possible_times("2026-05-28T22:30:00", "iso8601", "Europe/Berlin") == [1_780_000_200.0]
     twice = possible_times("2026-10-25T02:30:00", "iso8601", "Europe/Berlin")
     assert [later - twice[0] for later in twice] == [0.0, 3600.0]
@@ -90,5 +90,5 @@ def test_a_time_without_a_zone_is_of_the_declared_one() -> None:
         ("a/#", "b/a", False), ("+/+", "a/b", True), ("a", "A", False), ("a/b/#", "a", False),
     ],
 )  # fmt: skip
-def test_filters_cover_topics_as_mqtt_says(topic_filter: str, topic: str, covered: bool) -> None:
+def test_filters_match_topics_as_mqtt_specifies(topic_filter: str, topic: str, covered: bool) -> None:
     assert covers(topic_filter, topic) is covered

@@ -1,4 +1,4 @@
-"""Description of the device, in the form of Home Assistant's documentation."""
+"""The device's description, in Home Assistant's documented form."""
 
 import json
 import re
@@ -18,10 +18,10 @@ def test_one_message_describes_the_device() -> None:
     assert json.loads(json.dumps(message)) == message
 
 
-def test_every_component_is_a_sensor_with_a_name_of_its_own() -> None:
+def test_every_component_is_a_sensor_with_a_unique_name() -> None:
     components = discovery(TOPICS, "x", 180)["components"]
     assert tuple(components) == KEYS
-    assert len({one["unique_id"] for one in components.values()}) == len(KEYS)
+    assert len({item["unique_id"] for item in components.values()}) == len(KEYS)
     for key, component in components.items():
         assert component["platform"] == ("binary_sensor" if key == "needs_a_person" else "sensor")
         assert component["value_template"] == f"{{{{ value_json.{key} }}}}"
@@ -29,7 +29,7 @@ def test_every_component_is_a_sensor_with_a_name_of_its_own() -> None:
         assert re.fullmatch(r"[a-zA-Z0-9_-]+", component["unique_id"])
 
 
-def test_the_fleet_s_task_has_a_switch_of_its_own() -> None:
+def test_the_fleet_s_task_has_a_switch() -> None:
     assert "takes_part" not in discovery(TOPICS, "x", 180, 0)["components"], "there is no task yet"
     components = discovery(TOPICS, "x", 180, 7)["components"]
     assert tuple(components) == (*KEYS, *TASK_KEYS)
@@ -39,9 +39,9 @@ def test_the_fleet_s_task_has_a_switch_of_its_own() -> None:
     assert components["task"]["platform"] == "sensor"
 
 
-def test_the_prediction_is_an_energy_and_everything_else_diagnostic() -> None:
+def test_the_prediction_is_an_energy_and_all_others_are_diagnostic() -> None:
     components = discovery(TOPICS, "x", 180)["components"]
     prediction = components.pop("prediction")
     assert (prediction["device_class"], prediction["unit_of_measurement"]) == ("energy", "Wh")
-    assert "state_class" not in prediction, "an energy that is expected is no count: Home Assistant would add it up"
-    assert {one["entity_category"] for one in components.values()} == {"diagnostic"}
+    assert "state_class" not in prediction, "an expected energy is not a counter: Home Assistant would add it up"
+    assert {component["entity_category"] for component in components.values()} == {"diagnostic"}

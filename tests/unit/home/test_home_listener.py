@@ -1,4 +1,4 @@
-"""Conversion of messages to windows on the disk and counts in the log; readings are stored in neither."""
+"""Conversion of messages to windows on disk and counts in the log; readings are stored in neither."""
 
 import asyncio
 import logging
@@ -47,15 +47,15 @@ def listener(clock: Time, store: WindowStore) -> Listener:
     return Listener([Meter(source, 1800)], store)
 
 
-def heard(listener: Listener, clock: Time, count: int) -> None:
-    """A reading every ten minutes, of 100 Wh more each."""
+def publish_readings(listener: Listener, clock: Time, count: int) -> None:
+    """Publish a reading every ten minutes, each 100 Wh higher."""
     for n in range(count):
         listener.receive(TOPIC, str(4595 + 100 * n).encode(), retained=False)
         clock.now += 600
 
 
 def test_windows_are_written_when_there_is_time(listener: Listener, clock: Time, tmp_path: Path) -> None:
-    heard(listener, clock, 4)
+    publish_readings(listener, clock, 4)
     assert not listener.save_if_due(idle=False)
     assert read_windows(tmp_path / "w.db").wh.size == 0
     assert listener.save_if_due(idle=True)
@@ -63,10 +63,10 @@ def test_windows_are_written_when_there_is_time(listener: Listener, clock: Time,
     assert not listener.save_if_due(idle=True), "there is nothing new"
 
 
-def test_under_load_they_are_written_together(listener: Listener, clock: Time, tmp_path: Path) -> None:
+def test_under_load_windows_are_written_together(listener: Listener, clock: Time, tmp_path: Path) -> None:
     written = 0
     for _ in range(300):
-        heard(listener, clock, 0)
+        publish_readings(listener, clock, 0)
         clock.now += 0
     for n in range(3 * 300 + 1):
         listener.receive(TOPIC, str(4595 + 100 * n).encode(), retained=False)
@@ -76,31 +76,31 @@ def test_under_load_they_are_written_together(listener: Listener, clock: Time, t
     assert read_windows(tmp_path / "w.db").wh.shape == (1, 256)
 
 
-def test_the_first_refusal_of_its_kind_is_logged_and_all_are_counted(
+def test_the_first_refusal_of_each_kind_is_logged_and_all_are_counted(
     listener: Listener, clock: Time, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG, "sottovoce")
-    heard(listener, clock, 2)
+    publish_readings(listener, clock, 2)
     for n in range(5):
         listener.receive(TOPIC, f"{4321 - n}.5".encode(), retained=False)
         listener.save_if_due(idle=True)
     assert [record.levelname for record in caplog.records] == ["WARNING"]
     assert "meter=house reason=fell" in caplog.text
     assert "4321" not in caplog.text
-    assert summary(tmp_path / "w.db").refused == {("house", "fell"): 1}, "the first at once"
+    assert summary(tmp_path / "w.db").refused == {("house", "fell"): 1}, "the first refusal at once"
     clock.now += 601
     listener.save_if_due(idle=True)
-    assert summary(tmp_path / "w.db").refused == {("house", "fell"): 5}, "the others now and then"
+    assert summary(tmp_path / "w.db").refused == {("house", "fell"): 5}, "the others from time to time"
 
 
-def test_a_meter_that_is_silent_is_said_once(listener: Listener, clock: Time, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_silent_meter_is_reported_once(listener: Listener, clock: Time, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "sottovoce")
     listener.log_silent_meters()
     clock.now += 601
     listener.log_silent_meters()
     listener.log_silent_meters()
     assert caplog.text.count("meter-silent meter=house for_s=601 refused=nothing") == 1
-    heard(listener, clock, 1)
+    publish_readings(listener, clock, 1)
     assert "meter-heard meter=house" in caplog.text
     clock.now += 601
     listener.receive(TOPIC, b"nonsense", retained=False)
@@ -108,7 +108,7 @@ def test_a_meter_that_is_silent_is_said_once(listener: Listener, clock: Time, ca
     assert "refused=not-a-number" in caplog.text
 
 
-async def test_when_too_many_wait_the_oldest_go() -> None:
+async def test_when_the_queue_is_full_the_oldest_messages_are_dropped() -> None:
     dropped: list[None] = []
     queue = _dropping_queue_type(lambda: dropped.append(None))(maxsize=3)
     for n in range(5):
@@ -119,7 +119,7 @@ async def test_when_too_many_wait_the_oldest_go() -> None:
         queue.get_nowait()
 
 
-def test_pauses_grow_to_two_minutes_and_are_drawn() -> None:
+def test_pauses_grow_to_two_minutes_with_jitter() -> None:
     pauses = Pauses()
     first = [pauses.next() for _ in range(10)]
     assert all(SHORTEST <= pause <= LONGEST for pause in first)
@@ -131,19 +131,19 @@ def test_pauses_grow_to_two_minutes_and_are_drawn() -> None:
     assert pauses.next() <= 2 * SHORTEST
 
 
-def test_a_new_count_is_logged_and_stored_with_when_the_meter_was_heard(
+def test_a_new_count_is_logged_and_stored_with_the_meter_s_last_times(
     listener: Listener, clock: Time, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.WARNING, "sottovoce")
-    heard(listener, clock, 2)
+    publish_readings(listener, clock, 2)
     for n in range(3):
         listener.receive(TOPIC, str(10 + n).encode(), retained=False)
         listener.save_if_due(idle=True)
     assert "meter-count-restarted meter=house" in caplog.text
-    (found,) = summary(tmp_path / "w.db").heard.values()
-    assert (found.counts, found.refused, found.came == found.kept > 0) == (1, "", True)
+    (result,) = summary(tmp_path / "w.db").heard.values()
+    assert (result.counts, result.refused, result.came == result.kept > 0) == (1, "", True)
     listener.receive(TOPIC, b"9", retained=False)
     clock.now += 601
     listener.save_if_due(idle=True)
-    (found,) = summary(tmp_path / "w.db").heard.values()
-    assert (found.counts, found.refused, found.came > 0) == (1, "fell", True)
+    (result,) = summary(tmp_path / "w.db").heard.values()
+    assert (result.counts, result.refused, result.came > 0) == (1, "fell", True)

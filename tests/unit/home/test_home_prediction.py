@@ -13,7 +13,7 @@ from sottovoce_home.blend import Blend, by_day
 from sottovoce_home.prediction import Predictor
 from sottovoce_home.store import WindowStore
 
-from tests.support.loads import half_hours
+from tests.support.loads import draw_half_hours
 
 HALF_HOUR = 988_889
 NOW = HALF_HOUR * 1800 + 900.0
@@ -28,7 +28,7 @@ ZEROS = answer(np.zeros(FEATURES - 1))
 
 
 def predictor(directory: Path, energies: dict[int, int], *, seconds: int = 1800) -> Predictor:
-    """Make a predictor from windows of this many seconds, numbered back from the beginning of the current half hour."""
+    """Make a predictor from windows of this many seconds, numbered back from the current half hour's beginning."""
     store = WindowStore(directory / "windows.db", seconds, 400)
     begin = HALF_HOUR * 1800 // seconds
     store.write([Window("house", begin + number, wh) for number, wh in energies.items()], {})
@@ -43,26 +43,26 @@ def predictor(directory: Path, energies: dict[int, int], *, seconds: int = 1800)
     return Predictor(load(path))
 
 
-def test_a_model_of_zeros_says_as_in_the_last_half_hour(tmp_path: Path) -> None:
-    found = predictor(tmp_path, {-n: 100 * n for n in range(1, LAGS + 1)})
-    assert found.predict(ZEROS, NOW) == pytest.approx(100.0, abs=0.1)
+def test_a_zero_model_predicts_the_last_half_hour(tmp_path: Path) -> None:
+    result = predictor(tmp_path, {-n: 100 * n for n in range(1, LAGS + 1)})
+    assert result.predict(ZEROS, NOW) == pytest.approx(100.0, abs=0.1)
 
 
-def test_weights_change_it(tmp_path: Path) -> None:
-    found = predictor(tmp_path, {-n: 100 for n in range(1, LAGS + 1)})
+def test_weights_change_the_prediction(tmp_path: Path) -> None:
+    result = predictor(tmp_path, {-n: 100 for n in range(1, LAGS + 1)})
     weights = np.zeros(FEATURES - 1)
     weights[-1] = 1.0
-    more = found.predict(answer(weights), NOW)
+    more = result.predict(answer(weights), NOW)
     assert more is not None
     assert more > 101.0
 
 
-def test_shorter_windows_are_added_up(tmp_path: Path) -> None:
-    found = predictor(tmp_path, {-n: 10 for n in range(1, 6 * LAGS + 1)}, seconds=300)
-    assert found.predict(ZEROS, NOW) == pytest.approx(60.0, abs=0.1)
+def test_shorter_windows_are_summed(tmp_path: Path) -> None:
+    result = predictor(tmp_path, {-n: 10 for n in range(1, 6 * LAGS + 1)}, seconds=300)
+    assert result.predict(ZEROS, NOW) == pytest.approx(60.0, abs=0.1)
 
 
-def test_what_is_missing_is_not_guessed(tmp_path: Path) -> None:
+def test_missing_values_are_not_guessed(tmp_path: Path) -> None:
     energies = {-n: 100 for n in range(1, LAGS + 1)}
     for n in energies:
         directory = tmp_path / str(-n)
@@ -71,22 +71,24 @@ def test_what_is_missing_is_not_guessed(tmp_path: Path) -> None:
     assert predictor(tmp_path, energies).predict(ZEROS, NOW + 1800) is None, "the last half hour is not known yet"
 
 
-def test_without_a_fitting_model_nothing_is_said(tmp_path: Path) -> None:
+def test_without_a_fitting_model_there_is_no_prediction(tmp_path: Path) -> None:
     energies = {-n: 100 for n in range(1, LAGS + 1)}
-    found = predictor(tmp_path, energies)
-    assert found.predict(answer(None), NOW) is None
-    assert found.predict(answer(np.zeros(FEATURES)), NOW) is None
+    result = predictor(tmp_path, energies)
+    assert result.predict(answer(None), NOW) is None
+    assert result.predict(answer(np.zeros(FEATURES)), NOW) is None
 
 
-def test_before_the_first_window_nothing_is_said(tmp_path: Path) -> None:
-    found = predictor(tmp_path, {})
-    assert found.predict(ZEROS, NOW) is None
+def test_before_the_first_window_there_is_no_prediction(tmp_path: Path) -> None:
+    result = predictor(tmp_path, {})
+    assert result.predict(ZEROS, NOW) is None
     (tmp_path / "windows.db").unlink()
-    assert found.predict(ZEROS, NOW) is None
+    assert result.predict(ZEROS, NOW) is None
 
 
 def days_of(seed: int, count: int) -> dict[int, np.ndarray[Any, np.dtype[np.float64]]]:
-    return by_day(forecast_dataset(half_hours(1, count, seed), 0, 1800, name="home", origin="test", share=0.0).records)
+    return by_day(
+        forecast_dataset(draw_half_hours(1, count, seed), 0, 1800, name="home", origin="test", share=0.0).records
+    )
 
 
 def blend_of(days: dict[int, np.ndarray[Any, np.dtype[np.float64]]]) -> Blend:
@@ -100,7 +102,7 @@ def error(rows: np.ndarray[Any, np.dtype[np.float64]], weights: np.ndarray[Any, 
     return float(np.abs(energy_kwh(rows, rows[:, :-1] @ weights) - energy_kwh(rows, rows[:, -1])).mean())
 
 
-def test_the_home_goes_by_the_model_that_was_better_of_late() -> None:
+def test_the_home_uses_the_recently_better_model() -> None:
     days = days_of(1, 60)
     blend = blend_of({day: rows for day, rows in days.items() if day < 50})
     later = np.vstack([rows for day, rows in days.items() if day >= 50])
@@ -113,30 +115,30 @@ def test_the_home_goes_by_the_model_that_was_better_of_late() -> None:
     assert error(later, blend.weights(shaken)) < error(later, shaken)
 
 
-def test_a_home_without_days_goes_by_the_fleet_and_one_with_few_mostly() -> None:
+def test_a_home_without_days_uses_the_fleet_s_model_and_one_with_few_mostly() -> None:
     fleet = blend_of(days_of(1, 60)).own
     assert (Blend().weights(fleet) == fleet).all()
     rows, *_ = days_of(3, 10).values()
     blend = Blend().learn(rows)
-    assert blend.share(fleet) <= 0.5, "on its first day its own model was none"
+    assert blend.share(fleet) <= 0.5, "on the first day it had no own model"
 
 
-def test_its_own_model_is_judged_by_days_that_it_has_not_seen() -> None:
+def test_a_home_s_own_model_is_judged_on_unseen_days() -> None:
     days, last = days_of(4, 12), 11
-    other = {**days, last: days[last] * np.append(np.ones(FEATURES - 1), -1.0)}  # a day that goes the other way
+    other = {**days, last: days[last] * np.append(np.ones(FEATURES - 1), -1.0)}  # a day with the opposite pattern
     one, two = blend_of(days), blend_of(other)
     assert (one.own != two.own).any()
-    assert (one._recent[-1][1] == two._recent[-1][1]).all(), "what it said of that day"
+    assert (one._recent[-1][1] == two._recent[-1][1]).all(), "its prediction for that day"
 
 
-def test_what_the_home_shows_follows_its_own_days(tmp_path: Path) -> None:
-    """The home's own days correct a fleet's model that is far off, from the next day on."""
-    wh, today = half_hours(1, 40, 5, missing=0.0)[0], HALF_HOUR // 48
+def test_the_displayed_prediction_follows_the_home_s_own_days(tmp_path: Path) -> None:
+    """From the next day on, the home's own days correct a fleet model that is far off."""
+    wh, today = draw_half_hours(1, 40, 5, missing=0.0)[0], HALF_HOUR // 48
     first = (today - 39) * 48 - HALF_HOUR
-    found = predictor(tmp_path, {first + n: int(value) for n, value in enumerate(wh) if first + n < 0})
+    result = predictor(tmp_path, {first + n: int(value) for n, value in enumerate(wh) if first + n < 0})
     far = answer(np.full(FEATURES - 1, 1.5))
-    shown = found.predict(far, NOW)
-    own = found.predict(ZEROS, NOW)
-    assert shown is not None
+    output = result.predict(far, NOW)
+    own = result.predict(ZEROS, NOW)
+    assert output is not None
     assert own is not None
-    assert shown == pytest.approx(own, rel=0.5), "where the last half hour alone would be far away"
+    assert output == pytest.approx(own, rel=0.5), "where persistence alone would be far off"

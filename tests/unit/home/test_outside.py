@@ -1,4 +1,4 @@
-"""Meter source from another package: read again after an outage, with its defects reported as that package's."""
+"""Meter source from another package: read again after an outage, with its defects attributed to that package."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -15,7 +15,7 @@ _PLUGIN = Plugin(METER_SOURCE, "serial", "elsewhere:SOURCE", "elsewhere 1")
 
 
 class _EnoughError(KeyboardInterrupt):
-    """Ends the reader, which has no end of its own."""
+    """Ends the reader, which would otherwise never end."""
 
 
 @pytest.fixture
@@ -33,7 +33,7 @@ def source(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[Mapping[str, 
     return made
 
 
-async def test_what_it_yields_is_handed_over_and_it_is_read_again_after_its_end(
+async def test_yielded_messages_are_handed_over_and_the_source_is_read_again_after_its_end(
     source: Callable[..., Outside], caplog: pytest.LogCaptureFixture
 ) -> None:
     calls, received = [], []
@@ -56,7 +56,7 @@ async def test_what_it_yields_is_handed_over_and_it_is_read_again_after_its_end(
 
 
 @pytest.mark.parametrize("message", [None, b"abc", ("topic", "text"), (b"topic", b"payload"), ("topic", b"payload", 1)])
-async def test_a_message_of_another_shape_is_a_defect(source: Callable[..., Outside], message: object) -> None:
+async def test_a_message_with_another_shape_is_a_defect(source: Callable[..., Outside], message: object) -> None:
     async def messages(settings: Mapping[str, Any]) -> AsyncIterator[object]:
         yield message
 
@@ -64,12 +64,12 @@ async def test_a_message_of_another_shape_is_a_defect(source: Callable[..., Outs
         await source(messages).serve(lambda topic, payload: None)
 
 
-async def test_a_result_that_is_no_iterator_is_a_defect(source: Callable[..., Outside]) -> None:
+async def test_a_result_that_is_not_an_iterator_is_a_defect(source: Callable[..., Outside]) -> None:
     with pytest.raises(PluginError, match="returned list, not an asynchronous iterator"):
         await source(lambda settings: [("topic", b"payload")]).serve(lambda topic, payload: None)
 
 
-async def test_an_error_of_its_own_is_a_defect_whose_words_are_not_printed(source: Callable[..., Outside]) -> None:
+async def test_the_source_s_own_error_is_a_defect_whose_text_is_not_printed(source: Callable[..., Outside]) -> None:
     async def messages(settings: Mapping[str, Any]) -> AsyncIterator[tuple[str, bytes]]:
         yield "topic", b"payload"
         raise ValueError("reading 1234.5 is odd")
@@ -79,6 +79,6 @@ async def test_an_error_of_its_own_is_a_defect_whose_words_are_not_printed(sourc
     assert "1234.5" not in str(caught.value)
 
 
-def test_a_source_that_no_package_brings_is_an_error_of_the_configuration() -> None:
+def test_an_unknown_source_is_a_configuration_error() -> None:
     with pytest.raises(ConfigError, match=r"feed\.source: no installed package provides a meter source named serial"):
         Outside("serial", {})

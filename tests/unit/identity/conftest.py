@@ -1,4 +1,4 @@
-"""A fleet, two of its devices, and certificates that do not hold."""
+"""A fleet, two of its devices, and invalid certificates."""
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -17,7 +17,7 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Fleet:
 
 @pytest.fixture(scope="session")
 def namesake(tmp_path_factory: pytest.TempPathFactory) -> Fleet:
-    """Another fleet that someone gave the same name."""
+    """Another fleet with the same name."""
     return create_fleet(tmp_path_factory.mktemp("namesake") / "authority", "lorawan-7", validity=LONG)
 
 

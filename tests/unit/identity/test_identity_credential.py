@@ -7,7 +7,7 @@ from sottovoce.errors import IdentityError
 from sottovoce.identity import Fleet, Identity, enrol, verify_credential
 
 
-def test_a_credential_says_whose_it_is_and_when_it_holds(device: Identity) -> None:
+def test_a_credential_states_its_owner_and_validity(device: Identity) -> None:
     subject = verify_credential(device.certificate_der, device.authority, datetime.now(UTC))
     assert (subject.node_id, subject.fleet, subject.public_key) == (device.node_id, device.fleet, device.public_key)
     assert subject.not_before < datetime.now(UTC) < subject.not_after == device.not_after
@@ -15,7 +15,7 @@ def test_a_credential_says_whose_it_is_and_when_it_holds(device: Identity) -> No
     assert pem == device.tls_cert_pem
 
 
-def test_credentials_that_do_not_hold(
+def test_invalid_credentials_are_refused(
     device: Identity, expired: Identity, namesake: Fleet, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     outsider = enrol(namesake, tmp_path_factory.mktemp("outsider") / "device")
@@ -31,14 +31,14 @@ def test_credentials_that_do_not_hold(
     assert verify_credential(expired.certificate_der, device.authority).node_id == expired.node_id
 
 
-@pytest.mark.filterwarnings("ignore:Parsed")  # the library says what it will refuse itself in a later version
-def test_every_altered_credential_is_refused_in_words(device: Identity) -> None:
-    """This includes credentials whose version, key, algorithm or extensions no library knows."""
-    whole = device.certificate_der
-    signature = x509.load_der_x509_certificate(whole).signature
-    unused_bits = len(whole) - len(signature) - 1  # what this octet counts, no bit of the signature is
-    for at in {*range(len(whole))} - {unused_bits}:
+@pytest.mark.filterwarnings("ignore:Parsed")  # the library announces what a later version will refuse
+def test_every_altered_credential_is_refused_with_a_reason(device: Identity) -> None:
+    """This includes credentials whose version, key, algorithm or extensions are unknown to the library."""
+    full = device.certificate_der
+    signature = x509.load_der_x509_certificate(full).signature
+    unused_bits = len(full) - len(signature) - 1  # no bit of the signature depends on this octet
+    for at in {*range(len(full))} - {unused_bits}:
         for bit in (1, 128):
-            altered = whole[:at] + bytes([whole[at] ^ bit]) + whole[at + 1 :]
+            altered = full[:at] + bytes([full[at] ^ bit]) + full[at + 1 :]
             with pytest.raises(IdentityError):
                 verify_credential(altered, device.authority)

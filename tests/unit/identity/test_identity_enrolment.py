@@ -21,25 +21,25 @@ def test_node_id_is_the_documented_function_of_the_public_key() -> None:
 
 
 @pytest.mark.parametrize("name", ["a", "7", "a-b", "fleet-of-2026", "a" * 40, "a" + "-" * 38 + "b"])
-def test_fleet_names_that_hold(name: str, tmp_path: Path) -> None:
+def test_valid_fleet_names(name: str, tmp_path: Path) -> None:
     assert create_fleet(tmp_path / "f", name).name == open_fleet(tmp_path / "f").name == name
 
 
 @pytest.mark.parametrize("name", ["", "-a", "a-", "A", "a.b", "a_b", "a" * 41, "a\n", "é", "a/b"])
-def test_fleet_names_that_do_not_hold_write_nothing(name: str, tmp_path: Path) -> None:
+def test_invalid_fleet_names_write_nothing(name: str, tmp_path: Path) -> None:
     with pytest.raises(IdentityError, match="is not a valid fleet name"):
         create_fleet(tmp_path / "f", name)
     assert not (tmp_path / "f").exists()
 
 
-def test_an_enrolled_device_loads_as_itself(device: Identity, device_directory: Path) -> None:
-    again = load(device_directory)
-    assert (again.node_id, again.fleet, again.public_key) == (device.node_id, "lorawan-7", device.public_key)
-    assert again.dns_name == peer_dns_name(device.node_id, "lorawan-7") == f"{device.node_id}.lorawan-7.internal"
-    Ed25519PublicKey.from_public_bytes(device.public_key).verify(again.sign(b"a message"), b"a message")
+def test_an_enrolled_device_loads_its_own_identity(device: Identity, device_directory: Path) -> None:
+    repeated = load(device_directory)
+    assert (repeated.node_id, repeated.fleet, repeated.public_key) == (device.node_id, "lorawan-7", device.public_key)
+    assert repeated.dns_name == peer_dns_name(device.node_id, "lorawan-7") == f"{device.node_id}.lorawan-7.internal"
+    Ed25519PublicKey.from_public_bytes(device.public_key).verify(repeated.sign(b"a message"), b"a message")
 
 
-def test_private_files_are_for_their_owner_alone(device: Identity, device_directory: Path, tmp_path: Path) -> None:
+def test_private_files_are_only_for_their_owner(device: Identity, device_directory: Path, tmp_path: Path) -> None:
     create_fleet(tmp_path / "f", "f")
     assert stat.S_IMODE(device_directory.stat().st_mode) == stat.S_IMODE((tmp_path / "f").stat().st_mode) == 0o700
     for key in (device_directory / "device.key", device_directory / "tls.key", tmp_path / "f" / "ca.key"):
@@ -65,12 +65,12 @@ def test_the_certificate_names_the_device_for_tls_and_spiffe(device: Identity) -
     assert timedelta(days=89, hours=23) < remaining <= timedelta(days=90)
 
 
-def test_an_identity_holds_no_longer_than_its_fleet(tmp_path: Path) -> None:
+def test_an_identity_is_valid_no_longer_than_its_fleet(tmp_path: Path) -> None:
     fleet = create_fleet(tmp_path / "f", "f", validity=Validity.from_now(3))
     assert enrol(fleet, tmp_path / "d").not_after == fleet.certificate.not_valid_after_utc
 
 
-def test_every_device_is_another(fleet: Fleet, tmp_path: Path) -> None:
+def test_every_device_has_a_different_id(fleet: Fleet, tmp_path: Path) -> None:
     assert len({enrol(fleet, tmp_path / str(number)).node_id for number in range(5)}) == 5
 
 
@@ -105,13 +105,13 @@ def test_a_directory_open_to_others_is_refused(fleet: Fleet, tmp_path: Path) -> 
     assert not list(tmp_path.iterdir())
 
 
-def test_a_directory_that_cannot_be_made_is_explained(fleet: Fleet, tmp_path: Path) -> None:
+def test_a_directory_that_cannot_be_created_is_explained(fleet: Fleet, tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
     with pytest.raises(IdentityError, match="cannot be created"):
         enrol(fleet, tmp_path / "file")
 
 
-def test_a_fleet_opens_only_whole(tmp_path: Path) -> None:
+def test_a_fleet_opens_only_if_complete(tmp_path: Path) -> None:
     one, two = tmp_path / "one", tmp_path / "two"
     create_fleet(one, "one")
     create_fleet(two, "two")

@@ -15,7 +15,7 @@ def _names(directory: Path) -> list[str]:
     return sorted(path.name for path in directory.iterdir())
 
 
-def test_writers_of_one_file_do_not_take_each_other_s_draft(tmp_path: Path) -> None:
+def test_concurrent_writers_do_not_remove_each_other_s_draft(tmp_path: Path) -> None:
     """An agent and `fleet revoke --install` both write keys.json."""
     path = tmp_path / "keys.json"
     contents = [bytes([number]) * 100_000 for number in range(WRITERS)]
@@ -32,7 +32,7 @@ def test_writers_of_one_file_do_not_take_each_other_s_draft(tmp_path: Path) -> N
     assert _names(tmp_path) == ["keys.json"]
 
 
-def test_writers_of_a_directory_leave_the_files_of_one_of_them(tmp_path: Path) -> None:
+def test_concurrent_writers_of_a_directory_leave_one_writer_s_files(tmp_path: Path) -> None:
     def write(number: int) -> None:
         for _ in range(10):
             move_in(tmp_path, {"a": b"%d" % number, "b": b"%d" % number})
@@ -43,7 +43,7 @@ def test_writers_of_a_directory_leave_the_files_of_one_of_them(tmp_path: Path) -
     assert _names(tmp_path) == ["a", "b"]
 
 
-def test_a_directory_that_stays_locked_is_an_error_that_changes_nothing(
+def test_a_permanently_locked_directory_is_an_error_that_changes_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     replace(tmp_path / "keys.json", b"before")
@@ -59,7 +59,7 @@ def test_a_directory_that_stays_locked_is_an_error_that_changes_nothing(
     assert _names(tmp_path) == ["keys.json"]
 
 
-def test_a_draft_of_a_writer_that_was_killed_is_replaced(tmp_path: Path) -> None:
+def test_a_killed_writer_s_draft_is_replaced(tmp_path: Path) -> None:
     (tmp_path / ".keys.json.new").write_bytes(b"half")
     replace(tmp_path / "keys.json", b"whole")
     assert (tmp_path / "keys.json").read_bytes() == b"whole"

@@ -33,13 +33,17 @@ def bundle(fleet: Fleet) -> Bundle:
 
 
 @pytest.mark.parametrize("address", ["192.168.1.5:7443", "gateway.local:1", "[fd00::1]:65535"])
-def test_a_token_survives_how_people_type_it(address: str) -> None:
+def test_a_token_survives_typing_variations(address: str) -> None:
     token = Token.draw(address, b"certificate")
     text = str(token)
     assert len(text) <= len(address) + 64
     for typed in (text, f"  {text}\n", text.upper(), f"{text[:30]} {text[30:]}"):
-        again = Token.decode(typed)
-        assert (again.address.lower(), again.secret, again.fingerprint) == (address, token.secret, token.fingerprint)
+        decoded = Token.decode(typed)
+        assert (decoded.address.lower(), decoded.secret, decoded.fingerprint) == (
+            address,
+            token.secret,
+            token.fingerprint,
+        )
     assert token.admits(token.secret.hex())
     assert not token.admits(bytes(16).hex())
     assert not token.admits("no hexadecimal")
@@ -51,19 +55,19 @@ def test_a_token_survives_how_people_type_it(address: str) -> None:
 @pytest.mark.parametrize(
     "change", [lambda t: t[:-1], lambda t: t + "a", lambda t: t[1:], lambda t: t[:-1] + "1", lambda t: ""]
 )
-def test_what_is_no_whole_token_is_refused(change: object) -> None:
+def test_incomplete_tokens_are_refused(change: object) -> None:
     text = change(str(Token.draw("a:1", b"c")))  # type: ignore[operator]
     with pytest.raises(IdentityError, match="the token is incomplete"):
         Token.decode(text)
 
 
-def test_a_bundle_is_read_as_it_was_written_until_it_is_used(bundle: Bundle, tmp_path: Path) -> None:
+def test_a_bundle_is_read_as_written_until_it_is_used(bundle: Bundle, tmp_path: Path) -> None:
     path = tmp_path / "b"
     write_bundle(path, bundle)
-    again = read_bundle(path)
-    assert again == bundle
-    assert again.keys.node_id == bundle.id
-    assert "PRIVATE" not in repr(again)
+    repeated = read_bundle(path)
+    assert repeated == bundle
+    assert repeated.keys.node_id == bundle.id
+    assert "PRIVATE" not in repr(repeated)
     with pytest.raises(IdentityError, match="will not be overwritten"):
         write_bundle(path, bundle)
     use_bundle(path, bundle)
@@ -72,10 +76,10 @@ def test_a_bundle_is_read_as_it_was_written_until_it_is_used(bundle: Bundle, tmp
     assert bundle.tls_key not in path.read_text()
 
 
-def test_a_damaged_bundle_is_refused(bundle: Bundle, tmp_path: Path) -> None:
+def test_a_corrupt_bundle_is_refused(bundle: Bundle, tmp_path: Path) -> None:
     path = tmp_path / "b"
-    whole = msgspec.json.encode(bundle)
-    for content in (b"", b"{}", whole[:-1], whole.replace(b"bundle/1", b"bundle/2"), b"[" * 10, b" " * 2**17):
+    full = msgspec.json.encode(bundle)
+    for content in (b"", b"{}", full[:-1], full.replace(b"bundle/1", b"bundle/2"), b"[" * 10, b" " * 2**17):
         path.write_bytes(content)
         with pytest.raises(IdentityError, match="is incomplete or not a bundle"):
             read_bundle(path)
@@ -83,13 +87,13 @@ def test_a_damaged_bundle_is_refused(bundle: Bundle, tmp_path: Path) -> None:
         read_bundle(tmp_path / "none")
 
 
-def test_a_bundle_that_cannot_be_marked_says_what_to_do(bundle: Bundle, tmp_path: Path) -> None:
+def test_a_bundle_that_cannot_be_marked_states_the_remedy(bundle: Bundle, tmp_path: Path) -> None:
     (tmp_path / ".b.new").mkdir()
     with pytest.raises(IdentityError, match="must be in a writable directory, where it can be marked as used"):
         use_bundle(tmp_path / "b", bundle)
 
 
-def test_seeds_are_kept_in_the_state_directory(tmp_path: Path) -> None:
+def test_seeds_are_stored_in_the_state_directory(tmp_path: Path) -> None:
     assert read_seeds(tmp_path) == Seeds()
     write_seeds(tmp_path, SOME)
     assert read_seeds(tmp_path) == SOME

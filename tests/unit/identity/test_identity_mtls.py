@@ -15,7 +15,7 @@ WRONG_NAME = "Hostname Verification Check failed"
 
 
 class Server:
-    """Echoes requests over mutual TLS and counts handshakes begun and calls served."""
+    """Server that echoes requests over mutual TLS, and counts handshakes begun and calls served."""
 
     def __init__(self, identity: Identity) -> None:
         self.identity = identity
@@ -56,7 +56,7 @@ async def _call(port: int, name: str, ca: bytes, client: Identity | None) -> byt
         return bytes(await channel.unary_unary(METHOD)(b"hush", timeout=60))
 
 
-def test_devices_of_one_fleet_meet(fleet: Fleet, device: Identity, tmp_path: Path) -> None:
+def test_devices_in_one_fleet_connect(fleet: Fleet, device: Identity, tmp_path: Path) -> None:
     client = enrol(fleet, tmp_path / "client")
     server = Server(device)
 
@@ -67,7 +67,7 @@ def test_devices_of_one_fleet_meet(fleet: Fleet, device: Identity, tmp_path: Pat
     assert (server.callers, server.handshakes) == ([client.node_id], 1)
 
 
-def test_a_server_keeps_strangers_out(
+def test_a_server_refuses_strangers(
     fleet: Fleet, namesake: Fleet, device: Identity, expired: Identity, early: Identity, tmp_path: Path
 ) -> None:
     stranger = enrol(namesake, tmp_path / "stranger")
@@ -92,7 +92,7 @@ def test_a_server_keeps_strangers_out(
         ("another", WRONG_NAME),
     ],
 )
-def test_a_client_turns_impostors_away(
+def test_a_client_refuses_impostors(
     who: str,
     explanation: str,
     fleet: Fleet,

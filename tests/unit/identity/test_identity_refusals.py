@@ -17,7 +17,7 @@ from sottovoce.identity.keys import encode_private_key
 FILES = ("device.key", "tls.key", "tls.pem", "ca.pem")
 
 
-def _refused(directory: Path, file: str, explanation: str) -> None:
+def _assert_refused(directory: Path, file: str, explanation: str) -> None:
     with pytest.raises(IdentityError, match=explanation) as refusal:
         load(directory)
     assert file in str(refusal.value)
@@ -25,9 +25,9 @@ def _refused(directory: Path, file: str, explanation: str) -> None:
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_every_file_is_needed(name: str, device: Identity, device_directory: Path) -> None:
+def test_every_file_is_required(name: str, device: Identity, device_directory: Path) -> None:
     (device_directory / name).unlink()
-    _refused(device_directory, name, "is missing: restore it, or enrol")
+    _assert_refused(device_directory, name, "is missing: restore it, or enrol")
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -36,28 +36,28 @@ def test_every_file_is_needed(name: str, device: Identity, device_directory: Pat
 )
 def test_every_file_must_be_readable(name: str, content: bytes, device: Identity, device_directory: Path) -> None:
     (device_directory / name).write_bytes(content)
-    _refused(device_directory, name, "is not")
+    _assert_refused(device_directory, name, "is not")
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_a_file_cut_short_is_refused(name: str, device: Identity, device_directory: Path) -> None:
+def test_a_truncated_file_is_refused(name: str, device: Identity, device_directory: Path) -> None:
     content = (device_directory / name).read_bytes()
     (device_directory / name).write_bytes(content[: len(content) // 3])
-    _refused(device_directory, name, "is not")
+    _assert_refused(device_directory, name, "is not")
 
 
 @pytest.mark.parametrize("name", FILES)
 def test_a_directory_in_place_of_a_file_is_refused(name: str, device: Identity, device_directory: Path) -> None:
     (device_directory / name).unlink()
     (device_directory / name).mkdir()
-    _refused(device_directory, name, "cannot be read")
+    _assert_refused(device_directory, name, "cannot be read")
 
 
 @pytest.mark.parametrize("name", ["device.key", "tls.key"])
 @pytest.mark.parametrize("mode", [0o640, 0o604, 0o620, 0o602, 0o601])
 def test_a_key_open_to_others_is_refused(name: str, mode: int, device: Identity, device_directory: Path) -> None:
     (device_directory / name).chmod(mode)
-    _refused(device_directory, name, "chmod 600")
+    _assert_refused(device_directory, name, "chmod 600")
 
 
 @pytest.mark.parametrize("name", ["device.key", "tls.key"])
@@ -66,59 +66,59 @@ def test_an_encrypted_key_is_refused(name: str, device: Identity, device_directo
     encryption = serialization.BestAvailableEncryption(b"secret")
     pem = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, encryption)
     (device_directory / name).write_bytes(pem)
-    _refused(device_directory, name, "unencrypted")
+    _assert_refused(device_directory, name, "unencrypted")
 
 
-def test_keys_in_one_anothers_place_are_refused(device: Identity, device_directory: Path) -> None:
+def test_swapped_keys_are_refused(device: Identity, device_directory: Path) -> None:
     device_key, tls_key = device_directory / "device.key", device_directory / "tls.key"
     first, second = device_key.read_bytes(), tls_key.read_bytes()
     device_key.write_bytes(second)
-    _refused(device_directory, "device.key", "does not contain an Ed25519 key")
+    _assert_refused(device_directory, "device.key", "does not contain an Ed25519 key")
     device_key.write_bytes(first)
     tls_key.write_bytes(first)
-    _refused(device_directory, "tls.key", "does not contain an ECDSA P-256 key")
+    _assert_refused(device_directory, "tls.key", "does not contain an ECDSA P-256 key")
 
 
 @pytest.mark.parametrize("name", ["device.key", "tls.key", "tls.pem"])
-def test_a_file_of_another_device_is_refused(
+def test_another_device_s_file_is_refused(
     name: str, fleet: Fleet, device: Identity, device_directory: Path, tmp_path: Path
 ) -> None:
     enrol(fleet, tmp_path / "another")
     (device_directory / name).write_bytes((tmp_path / "another" / name).read_bytes())
-    _refused(device_directory, name, "restore both")
+    _assert_refused(device_directory, name, "restore both")
 
 
-def test_a_certificate_of_a_namesake_fleet_is_refused(
+def test_a_namesake_fleet_s_certificate_is_refused(
     namesake: Fleet, device: Identity, device_directory: Path, tmp_path: Path
 ) -> None:
     stranger = enrol(namesake, tmp_path / "stranger")
     (device_directory / "ca.pem").write_bytes(stranger.ca_pem)
-    _refused(device_directory, "tls.pem", "was not issued by fleet 'lorawan-7'")
+    _assert_refused(device_directory, "tls.pem", "was not issued by fleet 'lorawan-7'")
     with pytest.raises(IdentityError, match="was not issued by"):
         verify_peer_certificate(stranger.tls_cert_pem, device)
 
 
-def test_a_device_certificate_is_no_fleet_certificate(device: Identity, device_directory: Path) -> None:
+def test_a_device_certificate_is_not_a_fleet_certificate(device: Identity, device_directory: Path) -> None:
     (device_directory / "ca.pem").write_bytes(device.tls_cert_pem)
-    _refused(device_directory, "ca.pem", "is not a fleet certificate")
+    _assert_refused(device_directory, "ca.pem", "is not a fleet certificate")
 
 
-def test_a_self_signed_certificate_without_authority_is_no_fleet_certificate(
+def test_a_self_signed_certificate_without_authority_is_not_a_fleet_certificate(
     device: Identity, device_directory: Path
 ) -> None:
     key, name, validity = generate_private_key(SECP256R1()), common_name("lorawan-7"), Validity.from_now(1)
     builder = x509.CertificateBuilder(name, name, key.public_key(), 1, validity.not_before, validity.not_after)
     plain = builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True).sign(key, SHA256())
     (device_directory / "ca.pem").write_bytes(plain.public_bytes(serialization.Encoding.PEM))
-    _refused(device_directory, "ca.pem", "is a device certificate, not a fleet certificate")
+    _assert_refused(device_directory, "ca.pem", "is a device certificate, not a fleet certificate")
 
 
 def test_two_certificates_in_one_file_are_refused(device: Identity, device_directory: Path) -> None:
     (device_directory / "tls.pem").write_bytes(device.tls_cert_pem + device.ca_pem)
-    _refused(device_directory, "tls.pem", "is not a single PEM certificate")
+    _assert_refused(device_directory, "tls.pem", "is not a single PEM certificate")
 
 
-def test_certificates_hold_from_their_first_second_to_their_last(device: Identity, device_directory: Path) -> None:
+def test_certificates_are_valid_from_their_first_second_to_their_last(device: Identity, device_directory: Path) -> None:
     begin = x509.load_pem_x509_certificate(device.tls_cert_pem).not_valid_before_utc
     tick = timedelta(microseconds=1)
     assert load(device_directory, begin).node_id == load(device_directory, device.not_after).node_id == device.node_id
@@ -128,14 +128,14 @@ def test_certificates_hold_from_their_first_second_to_their_last(device: Identit
         load(device_directory, device.not_after + tick)
 
 
-def test_an_expired_fleet_ends_its_devices(fleet: Fleet, device_directory: Path) -> None:
+def test_an_expired_fleet_invalidates_its_devices(fleet: Fleet, device_directory: Path) -> None:
     end = fleet.certificate.not_valid_after_utc
     enrol(fleet, device_directory, validity=Validity(datetime.now(UTC), end + timedelta(days=9)))
     with pytest.raises(IdentityError, match="the certificate of fleet 'lorawan-7' expired"):
         load(device_directory, end + timedelta(days=1))
 
 
-def test_peers_are_told_apart_by_their_certificates(
+def test_peers_are_distinguished_by_their_certificates(
     device: Identity, fleet: Fleet, expired: Identity, early: Identity, tmp_path: Path
 ) -> None:
     peer = enrol(fleet, tmp_path / "peer")
@@ -153,7 +153,7 @@ def test_peers_are_told_apart_by_their_certificates(
 
 @pytest.fixture
 def forge(fleet: Fleet) -> Callable[..., bytes]:
-    """Certificates that the fleet's key signed although something in them is wrong."""
+    """Make certificates that the fleet's key signed although they contain an error."""
 
     def build(binding: bytes | None, name: str, names: x509.SubjectAlternativeName, tls_public: object) -> bytes:
         validity = Validity.from_now(1)
@@ -174,9 +174,7 @@ def forge(fleet: Fleet) -> Callable[..., bytes]:
     return build
 
 
-def test_a_binding_that_does_not_hold_is_refused(
-    forge: Callable[..., bytes], device: Identity, device_directory: Path
-) -> None:
+def test_an_invalid_binding_is_refused(forge: Callable[..., bytes], device: Identity, device_directory: Path) -> None:
     tls_key = generate_private_key(SECP256R1())
     key = serialization.load_pem_private_key((device_directory / "device.key").read_bytes(), None)
     assert isinstance(key, Ed25519PrivateKey)
@@ -187,7 +185,7 @@ def test_a_binding_that_does_not_hold_is_refused(
         return verify_peer_certificate(forge(binding, name, names, tls_key.public_key()), device).node_id
 
     assert attempt(good) == device.node_id
-    altered = [good[:place] + bytes([good[place] ^ 1]) + good[place + 1 :] for place in range(len(good))]
+    altered = [good[:index] + bytes([good[index] ^ 1]) + good[index + 1 :] for index in range(len(good))]
     of_another_tls_key = bind(key, generate_private_key(SECP256R1()).public_key())
     for binding in (None, b"", good[:-1], good + b"\0", of_another_tls_key, *altered):
         with pytest.raises(IdentityError, match="does not bind its TLS key to a device key"):
@@ -206,7 +204,7 @@ def test_a_binding_that_does_not_hold_is_refused(
         (device_directory / "tls.key").write_bytes(encode_private_key(tls_key))
         (device_directory / "tls.pem").write_bytes(forge(binding, device.node_id, names, tls_key.public_key()))
         if explanation:
-            _refused(device_directory, "tls.pem", explanation)
+            _assert_refused(device_directory, "tls.pem", explanation)
         else:
             assert load(device_directory).node_id == device.node_id
 

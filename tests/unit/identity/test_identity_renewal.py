@@ -30,7 +30,7 @@ def test_renewal_is_due_between_two_thirds_and_three_quarters_of_the_lifetime(fl
     assert len(shares) == 8, "not all at once"
 
 
-def test_a_request_says_who_made_it_and_cannot_be_altered(
+def test_a_request_identifies_its_device_and_cannot_be_altered(
     fleet: Fleet, device: Identity, device_directory: Path, tmp_path: Path
 ) -> None:
     pem = renewal_request(device_directory)
@@ -48,7 +48,7 @@ def test_a_request_says_who_made_it_and_cannot_be_altered(
             read_request(nonsense, "r")
 
 
-def test_only_devices_of_the_fleet_are_renewed(
+def test_only_the_fleet_s_devices_are_renewed(
     fleet: Fleet, namesake: Fleet, device_directory: Path, device: Identity, expired: Identity, tmp_path: Path
 ) -> None:
     own = read_request(renewal_request(device_directory), "r")
@@ -66,7 +66,7 @@ def test_only_devices_of_the_fleet_are_renewed(
     assert load(tmp_path / "expired").node_id == expired.node_id
 
 
-def test_a_renewed_certificate_takes_the_place_of_the_old_in_one_step(
+def test_a_renewed_certificate_replaces_the_old_one_atomically(
     fleet: Fleet, device: Identity, device_directory: Path, tmp_path: Path
 ) -> None:
     other = enrol(fleet, tmp_path / "other")
@@ -83,30 +83,30 @@ def test_a_renewed_certificate_takes_the_place_of_the_old_in_one_step(
         assert load(device_directory).tls_cert_pem == device.tls_cert_pem
     renewed = fleet.renew(request, (), Validity.from_now(120))
     ends = install_certificate(device_directory, renewed, "c")
-    again = load(device_directory)
-    assert (again.tls_cert_pem, again.not_after, again.node_id) == (renewed, ends, device.node_id)
-    assert again.tls_key_pem == device.tls_key_pem
+    repeated = load(device_directory)
+    assert (repeated.tls_cert_pem, repeated.not_after, repeated.node_id) == (renewed, ends, device.node_id)
+    assert repeated.tls_key_pem == device.tls_key_pem
 
 
-def test_a_trust_tells_who_subscribed_and_keeps_to_its_device(fleet: Fleet, device: Identity, tmp_path: Path) -> None:
+def test_a_trust_notifies_subscribers_and_keeps_its_device(fleet: Fleet, device: Identity, tmp_path: Path) -> None:
     other = enrol(fleet, tmp_path / "other")
-    trust, told = Trust(device), []
-    trust.subscribe(lambda: told.append(trust.revoked))
+    trust, reported = Trust(device), []
+    trust.subscribe(lambda: reported.append(trust.revoked))
     assert trust.verify(other.certificate_der).node_id == other.node_id
     trust.revoke([other.node_id])
     assert trust.refuses(other.node_id)
     with pytest.raises(IdentityError, match="is revoked by its fleet"):
         trust.verify(other.certificate_der)
-    assert trust.authenticate(other.tls_cert_pem) == other.node_id, "so that it can be told why"
+    assert trust.authenticate(other.tls_cert_pem) == other.node_id, "so it can receive the reason"
     with pytest.raises(IdentityError, match="restart the agent if this is intended"):
         trust.renew(other)
     assert trust.identity is device
     trust.renew(device)
     trust.revoke([])
-    assert told == [{other.node_id}, {other.node_id}, frozenset()]
+    assert reported == [{other.node_id}, {other.node_id}, frozenset()]
 
 
-def test_a_certificate_is_verified_once_and_held_against_the_clock_at_every_call(
+def test_a_certificate_is_verified_once_and_compared_with_the_clock_at_every_call(
     fleet: Fleet, device: Identity, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     other, verified = enrol(fleet, tmp_path / "other"), []
@@ -123,7 +123,7 @@ def test_a_certificate_is_verified_once_and_held_against_the_clock_at_every_call
     assert len(verified) == 1
     trust.renew(device)
     assert trust.authenticate(other.tls_cert_pem) == other.node_id
-    assert len(verified) == 2, "whom this device trusts may have changed"
+    assert len(verified) == 2, "the trusted issuer may have changed"
     with pytest.raises(IdentityError):
         trust.authenticate(other.tls_cert_pem.replace(b"A", b"B", 1))
     beyond = {"expired": other.not_after + timedelta(seconds=1), "before": datetime(2020, 1, 1, tzinfo=UTC)}
@@ -133,9 +133,7 @@ def test_a_certificate_is_verified_once_and_held_against_the_clock_at_every_call
             trust.authenticate(other.tls_cert_pem)
 
 
-def test_only_the_newest_certificates_are_remembered(
-    fleet: Fleet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_only_the_newest_certificates_are_cached(fleet: Fleet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(trust_module, "_MAX_VERIFIED", 2)
     devices = [enrol(fleet, tmp_path / str(i)) for i in range(4)]
     trust = Trust(devices[0])
@@ -144,13 +142,15 @@ def test_only_the_newest_certificates_are_remembered(
     assert len(trust._verified) == 2
 
 
-def test_who_trusts_nobody_has_no_trust(tmp_path: Path) -> None:
+def test_without_trusted_ids_there_is_no_trust(tmp_path: Path) -> None:
     enrol_pinned(tmp_path / "a", "home")
     with pytest.raises(IdentityError, match="is pinned but does not trust any device"):
         Trust(load(tmp_path / "a"))
 
 
-def test_another_user_is_not_told_to_remove_the_clock_s_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_user_is_not_advised_to_remove_the_clock_s_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def refused(path: Path, encoding: str) -> str:
         raise PermissionError(13, "Permission denied", str(path))
 
@@ -162,7 +162,7 @@ def test_another_user_is_not_told_to_remove_the_clock_s_file(tmp_path: Path, mon
 
 
 class Machine:
-    """A machine whose clock is synchronised by no one, unless it says so."""
+    """A machine whose clock is not synchronised unless stated otherwise."""
 
     def __init__(self, path: Path) -> None:
         self.path, self.boots, self.synchronised = path / "clock", 0, False
@@ -173,7 +173,7 @@ class Machine:
         return ClockFloor(self.path, lambda: self.synchronised, lambda: boot)
 
 
-def test_a_clock_behind_what_two_boots_have_seen_is_refused(tmp_path: Path) -> None:
+def test_a_clock_earlier_than_two_boots_have_shown_is_refused(tmp_path: Path) -> None:
     machine = Machine(tmp_path)
     first = machine.booted()
     first.check(datetime(1970, 1, 1, tzinfo=UTC))
@@ -193,7 +193,7 @@ def test_a_clock_behind_what_two_boots_have_seen_is_refused(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("starts", [1, 3])
-def test_a_clock_that_was_ahead_for_one_boot_is_taken_back(
+def test_a_clock_that_was_ahead_during_one_boot_is_corrected(
     tmp_path: Path, starts: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     machine = Machine(tmp_path)
@@ -213,7 +213,7 @@ def test_a_clock_that_was_ahead_for_one_boot_is_taken_back(
         machine.booted().check(NOW + timedelta(hours=3))
 
 
-def test_what_a_synchronised_clock_says_is_certain_at_once(tmp_path: Path) -> None:
+def test_a_synchronised_clock_is_accepted_at_once(tmp_path: Path) -> None:
     machine = Machine(tmp_path)
     machine.synchronised = True
     machine.booted().note(NOW)
@@ -222,7 +222,7 @@ def test_what_a_synchronised_clock_says_is_certain_at_once(tmp_path: Path) -> No
         machine.booted().check(NOW - timedelta(hours=1))
 
 
-def test_the_file_of_an_earlier_release_is_read(tmp_path: Path) -> None:
+def test_an_earlier_release_s_file_is_read(tmp_path: Path) -> None:
     machine = Machine(tmp_path)
     machine.path.write_text(f"{NOW.isoformat()}\n")
     floor = machine.booted()

@@ -1,4 +1,4 @@
-"""Steps of Algorithm 1 against the published vectors and a gradient by differences, and Lemma 4 on real chains."""
+"""Steps in Algorithm 1 against the published vectors and a gradient by differences, and Lemma 4 on real chains."""
 
 import math
 
@@ -21,14 +21,14 @@ def loss(w: Array, features: Array = FEATURES, labels: Array = LABELS) -> float:
 
 
 def slope(w: Array, features: Array = FEATURES, labels: Array = LABELS) -> Array:
-    """The gradient of the loss, by central differences."""
+    """Return the loss gradient by central differences."""
     h = 1e-6
     return np.array(
         [(loss(w + h * e, features, labels) - loss(w - h * e, features, labels)) / (2 * h) for e in np.eye(len(w))]
     )
 
 
-def test_the_published_vectors() -> None:
+def test_the_published_vectors_are_reproduced() -> None:
     assert loss(LOCAL) == pytest.approx(0.8249445708, rel=1e-9)
     after = chain_steps.local_step(LOCAL, slope(LOCAL), 0.1)
     np.testing.assert_allclose(after, [0.4777704015, -0.1739501995], rtol=1e-8)
@@ -36,15 +36,15 @@ def test_the_published_vectors() -> None:
     np.testing.assert_allclose(after, [0.2637565696, 0.0175088706], rtol=1e-8)
 
 
-def test_without_noise_a_global_step_is_the_mean_and_half_a_local_step() -> None:
+def test_without_noise_a_global_step_averages_and_takes_half_a_local_step() -> None:
     gradient = np.array([[1.0, -2.0], [0.5, 4.0]])
     both = chain_steps.global_step(gradient, gradient, gradient, np.zeros((2, 2)), 0.1)
     np.testing.assert_allclose(both, (gradient + chain_steps.local_step(gradient, gradient, 0.1)) / 2)
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_one_record_moves_a_chain_by_no_more_than_lemma_4(seed: int) -> None:
-    """Δ₂ = 2ηL/b, with L = 1 and η ≤ 1/(2μ), however many local steps come between the record and the release."""
+def test_one_record_moves_a_chain_by_at_most_lemma_4_s_bound(seed: int) -> None:
+    """Δ₂ = 2ηL/b, with L = 1 and η ≤ 1/(2μ), however many local steps lie between the record and the release."""
     generator = np.random.default_rng(seed)
     features = generator.normal(size=(12, 4, 3))
     features /= np.linalg.norm(features, axis=2, keepdims=True)
@@ -78,7 +78,7 @@ def test_schedules() -> None:
 
 
 @given(st.integers(1, 10**6), st.integers(1, 10**6))
-def test_no_schedule_ever_grows(earlier: int, later: int) -> None:
+def test_schedules_never_grow(earlier: int, later: int) -> None:
     earlier, later = sorted((earlier, later))
     for schedule in (
         chain_steps.constant(0.1),
@@ -90,7 +90,7 @@ def test_no_schedule_ever_grows(earlier: int, later: int) -> None:
 
 
 @given(st.integers(1, 5), st.floats(0.1, 10), st.floats(0.01, 100), st.integers(0, 2**32))
-def test_projection_is_the_nearest_point_and_brings_nothing_apart(
+def test_projection_yields_the_nearest_point_and_increases_no_distance(
     size: int, radius: float, spread: float, seed: int
 ) -> None:
     generator = np.random.default_rng(seed)
@@ -104,7 +104,7 @@ def test_projection_is_the_nearest_point_and_brings_nothing_apart(
     assert apart <= np.linalg.norm(one - other) * (1 + 1e-12)
 
 
-def test_settings_that_cannot_be() -> None:
+def test_invalid_settings_are_refused() -> None:
     with pytest.raises(ConfigError, match="step size must be a positive number, not 0"):
         chain_steps.constant(0.0)
     with pytest.raises(ConfigError, match="strong convexity"):

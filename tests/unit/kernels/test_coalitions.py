@@ -1,4 +1,4 @@
-"""Values of coalitions: the accuracy of the mean of their candidates, by any computation."""
+"""Coalitions' values: the accuracy of their candidates' mean, by any computation."""
 
 import numpy as np
 import pytest
@@ -8,7 +8,9 @@ from sottovoce.kernels.decentralised.coalitions import AccuracyGame
 MODELS = [("softmax", 3), ("mlp", 4), ("logistic", 2)]
 
 
-def drawn(name: str, classes: int) -> tuple[Kernel, AccuracyGame, np.ndarray[tuple[int, int], np.dtype[np.float64]]]:
+def draw_game(
+    name: str, classes: int
+) -> tuple[Kernel, AccuracyGame, np.ndarray[tuple[int, int], np.dtype[np.float64]]]:
     rng = np.random.default_rng(3)
     kernel = kernel_named(name, 5, classes, 6)
     game = AccuracyGame(kernel, rng.normal(size=(211, 5)), rng.integers(0, classes, 211))
@@ -16,8 +18,8 @@ def drawn(name: str, classes: int) -> tuple[Kernel, AccuracyGame, np.ndarray[tup
 
 
 @pytest.mark.parametrize("name, classes", MODELS)
-def test_worth_is_the_accuracy_of_the_mean(name: str, classes: int) -> None:
-    kernel, game, candidates = drawn(name, classes)
+def test_the_value_is_the_mean_s_accuracy(name: str, classes: int) -> None:
+    kernel, game, candidates = draw_game(name, classes)
     values = game.worth(candidates)(np.arange(64))
     assert values[0] == 0.0
     for mask in range(1, 64):
@@ -28,8 +30,8 @@ def test_worth_is_the_accuracy_of_the_mean(name: str, classes: int) -> None:
 
 
 @pytest.mark.parametrize("name, classes", MODELS)
-def test_a_chunk_changes_nothing(name: str, classes: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    _, game, candidates = drawn(name, classes)
-    whole = game.worth(candidates)(np.arange(64))
+def test_chunk_size_has_no_effect(name: str, classes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    _, game, candidates = draw_game(name, classes)
+    full = game.worth(candidates)(np.arange(64))
     monkeypatch.setattr("sottovoce.kernels.decentralised.coalitions._CHUNK", 1)
-    assert game.worth(candidates)(np.arange(64)).tolist() == whole.tolist()
+    assert game.worth(candidates)(np.arange(64)).tolist() == full.tolist()

@@ -1,4 +1,4 @@
-"""Algorithm 2, decision by decision and step by step, against loops over its listing."""
+"""Algorithm 2, decision by decision and step by step, against loops that follow its listing."""
 
 import numpy as np
 import pytest
@@ -18,29 +18,29 @@ def some_transitions(count: int, seed: int = 0) -> list[Transition]:
     ]
 
 
-def fed(transitions: list[Transition], terms: Terms | None = None, seed: int = 1) -> Controller:
+def make_controller(transitions: list[Transition], terms: Terms | None = None, seed: int = 1) -> Controller:
     controller = Controller.new(terms or Terms(3, 10, hidden=8), np.random.default_rng(seed))
     for transition in transitions:
         controller.observe(*transition)
     return controller
 
 
-def test_the_papers_constants() -> None:
+def test_the_paper_s_constants() -> None:
     terms = Terms(51, 60)
     assert (terms.hidden, terms.rate, terms.memory, terms.batch, terms.min_exploration) == (128, 0.01, 20, 10, 0.1)
 
 
-def test_exploration_falls_linearly() -> None:
-    controller, generator = fed([]), np.random.default_rng(0)
-    seen = [controller.exploration]
+def test_exploration_decreases_linearly() -> None:
+    controller, generator = make_controller([]), np.random.default_rng(0)
+    observed = [controller.exploration]
     for _ in range(14):
         controller.decide(np.zeros(3), generator)
-        seen.append(controller.exploration)
-    np.testing.assert_allclose(seen, [*np.linspace(1, 0.1, 11), *[0.1] * 4])
+        observed.append(controller.exploration)
+    np.testing.assert_allclose(observed, [*np.linspace(1, 0.1, 11), *[0.1] * 4])
 
 
-def test_decisions_are_random_first_and_then_mostly_the_larger_value() -> None:
-    controller, generator = fed([], Terms(3, 1000, hidden=8)), np.random.default_rng(0)
+def test_decisions_are_random_first_and_later_mostly_the_larger_value() -> None:
+    controller, generator = make_controller([], Terms(3, 1000, hidden=8)), np.random.default_rng(0)
     early = [controller.decide(np.ones(3), generator) for _ in range(100)]
     assert 30 < sum(early) < 70
     controller.decisions = 1000
@@ -50,13 +50,13 @@ def test_decisions_are_random_first_and_then_mostly_the_larger_value() -> None:
 
 
 def test_equal_values_choose_local() -> None:
-    controller = fed([], Terms(3, 1, min_exploration=0.0))
+    controller = make_controller([], Terms(3, 1, min_exploration=0.0))
     controller.decisions = 1
     assert controller.decide(np.zeros(3), np.random.default_rng(0)) == LOCAL != GLOBAL
 
 
-def test_the_memory_forgets_the_oldest() -> None:
-    controller = fed(some_transitions(33))
+def test_the_memory_drops_the_oldest() -> None:
+    controller = make_controller(some_transitions(33))
     sampled: set[int] = set()
     for seed in range(40):
         step = controller.learn(np.random.default_rng(seed))
@@ -66,18 +66,18 @@ def test_the_memory_forgets_the_oldest() -> None:
     assert sampled == set(range(13, 33)), "the last 20 of 33"
 
 
-def test_nothing_is_learnt_before_there_is_a_batch() -> None:
-    controller = fed(some_transitions(9))
+def test_nothing_is_learnt_before_a_batch_is_complete() -> None:
+    controller = make_controller(some_transitions(9))
     assert controller.learn(np.random.default_rng(0)) is None
     assert controller.optimiser.steps == 0
     controller.observe(*some_transitions(1)[0])
     assert controller.learn(np.random.default_rng(0)) is not None
 
 
-def test_a_step_by_the_listing() -> None:
+def test_a_step_follows_the_listing() -> None:
     transitions = some_transitions(25)
     controller, generator = (
-        fed(transitions, Terms(3, 10, hidden=8, copy_every=3, discount=0.7)),
+        make_controller(transitions, Terms(3, 10, hidden=8, copy_every=3, discount=0.7)),
         np.random.default_rng(2),
     )
     target = controller.target
@@ -87,13 +87,13 @@ def test_a_step_by_the_listing() -> None:
         step = controller.learn(generator)
         assert isinstance(step, TargetStep)
         losses = []
-        for place, j in enumerate(step.transitions.tolist()):
+        for index, j in enumerate(step.transitions.tolist()):
             state, action, reward, following = transitions[j]
             later = 0.0 if following is None else float(max(target.values(following[np.newaxis])[0]))
-            assert step.targets[place] == pytest.approx(reward + 0.7 * later, rel=1e-12)
+            assert step.targets[index] == pytest.approx(reward + 0.7 * later, rel=1e-12)
             predicted = float(network.values(state[np.newaxis])[0, action])
-            assert step.predictions[place] == pytest.approx(predicted, rel=1e-12)
-            losses.append((step.targets[place] - predicted) ** 2)
+            assert step.predictions[index] == pytest.approx(predicted, rel=1e-12)
+            losses.append((step.targets[index] - predicted) ** 2)
         assert step.loss == pytest.approx(sum(losses) / 10, rel=1e-12)
         assert step.copied == (number % 3 == 0)
         assert controller.network is not network
@@ -102,7 +102,7 @@ def test_a_step_by_the_listing() -> None:
 
 
 def test_it_learns_which_action_is_rewarded() -> None:
-    """Reward 1 for GLOBAL where the first number is positive, and for LOCAL where it is negative."""
+    """Reward 1 for GLOBAL if the first number is positive, and for LOCAL if it is negative."""
     generator = np.random.default_rng(3)
     controller = Controller.new(Terms(2, 200, discount=0.0, memory=200), generator)
     for _ in range(400):
@@ -114,10 +114,10 @@ def test_it_learns_which_action_is_rewarded() -> None:
     assert values.argmax(axis=1).tolist() == [GLOBAL, LOCAL]
 
 
-def test_what_is_observed_is_copied() -> None:
+def test_observations_are_copied() -> None:
     state = np.ones(3)
-    controller = fed([(state, LOCAL, 0.0, state)] * 10)
-    twin = fed([(np.ones(3), LOCAL, 0.0, np.ones(3))] * 10)
+    controller = make_controller([(state, LOCAL, 0.0, state)] * 10)
+    twin = make_controller([(np.ones(3), LOCAL, 0.0, np.ones(3))] * 10)
     state[:] = 7
     one, other = controller.learn(np.random.default_rng(0)), twin.learn(np.random.default_rng(0))
     assert isinstance(one, TargetStep)
@@ -128,7 +128,7 @@ def test_what_is_observed_is_copied() -> None:
 
 def test_the_generators_determine_everything() -> None:
     def run() -> tuple[list[int], NDArray[np.float64]]:
-        controller, generator = fed([]), np.random.default_rng(4)
+        controller, generator = make_controller([]), np.random.default_rng(4)
         actions = []
         for state, _, reward, following in some_transitions(40):
             actions.append(controller.decide(state, generator))
@@ -136,15 +136,15 @@ def test_the_generators_determine_everything() -> None:
             controller.learn(generator)
         return actions, controller.network.hidden_weights
 
-    (actions, weights), (others, again) = run(), run()
+    (actions, weights), (others, repeated) = run(), run()
     assert actions == others
-    assert np.array_equal(weights, again)
+    assert np.array_equal(weights, repeated)
 
 
 @pytest.mark.parametrize(
     "changed",
     [{"batch": 21}, {"batch": 0}, {"copy_every": 0}, {"discount": 1.5}, {"rate": 0.0}, {"min_exploration": -0.1}],
 )
-def test_terms_that_cannot_be(changed: dict[str, float]) -> None:
+def test_invalid_terms_are_refused(changed: dict[str, float]) -> None:
     with pytest.raises(ConfigError, match="correct"):
         Terms(3, 10, **changed)  # type: ignore[arg-type]

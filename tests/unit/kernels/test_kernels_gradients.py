@@ -1,4 +1,4 @@
-"""Kernel gradients: those of the loss, each example's dependent on that example alone."""
+"""Kernel gradients: equal to the loss's gradients, each example's dependent on that example alone."""
 
 import subprocess
 import sys
@@ -30,7 +30,7 @@ def problem(
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("classes", [2, 3])
-def test_gradients_are_the_slopes_of_the_loss(name: str, classes: int) -> None:
+def test_gradients_match_the_loss_s_slopes(name: str, classes: int) -> None:
     kernel = kernel_named(name, 4, classes, 5)
     parameters, features, labels = problem(kernel, 4, classes, 6)
     gradients = kernel.gradients(parameters, features[np.newaxis], labels[np.newaxis])
@@ -45,31 +45,31 @@ def test_gradients_are_the_slopes_of_the_loss(name: str, classes: int) -> None:
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("features", [1, 2, 7, 9, 31, 64, 130, 785, 4097, 9000])
 @pytest.mark.parametrize("classes, hidden", [(2, 1), (3, 7), (10, 33)])
-def test_an_examples_gradient_is_the_same_to_the_last_bit_in_any_company(
+def test_an_example_s_gradient_does_not_depend_on_other_examples(
     name: str, features: int, classes: int, hidden: int
 ) -> None:
-    """Otherwise removing a record would change the other terms of the sum, and with them its sensitivity."""
+    """Otherwise, removing a record would change the sum's other terms, and with them its sensitivity."""
     kernel = kernel_named(name, features, classes, hidden if features < 1000 else 2)
     count = 8
     parameters, x, y = problem(kernel, features, classes, count, seed=features * 100 + classes)
     x[3] *= 1e3
     x[5] *= 1e200
-    whole = kernel.gradients(parameters, x[np.newaxis], y[np.newaxis])[0]
+    full = kernel.gradients(parameters, x[np.newaxis], y[np.newaxis])[0]
     order = np.random.default_rng(2).permutation(count)
     assert (
-        kernel.gradients(parameters, x[order][np.newaxis], y[order][np.newaxis])[0].tobytes() == whole[order].tobytes()
+        kernel.gradients(parameters, x[order][np.newaxis], y[order][np.newaxis])[0].tobytes() == full[order].tobytes()
     )
-    assert kernel.gradients(parameters, np.asfortranarray(x)[np.newaxis], y[np.newaxis])[0].tobytes() == whole.tobytes()
+    assert kernel.gradients(parameters, np.asfortranarray(x)[np.newaxis], y[np.newaxis])[0].tobytes() == full.tobytes()
     for size in (1, 3):
         parts = [
             kernel.gradients(parameters, x[np.newaxis, start : start + size], y[np.newaxis, start : start + size])[0]
             for start in range(0, count, size)
         ]
-        assert np.concatenate(parts).tobytes() == whole.tobytes()
+        assert np.concatenate(parts).tobytes() == full.tobytes()
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_arrays_address_does_not_matter(name: str) -> None:
+def test_the_array_s_address_has_no_effect(name: str) -> None:
     kernel = kernel_named(name, 65, 10, 9)
     parameters, x, y = problem(kernel, 65, 10, 9)
     expected = kernel.gradients(parameters, x[np.newaxis], y[np.newaxis]).tobytes()
@@ -95,7 +95,7 @@ def test_each_node_has_its_own_model(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_no_example_raises_or_warns_and_none_is_no_error(name: str) -> None:
+def test_no_example_raises_or_warns_and_no_examples_are_no_error(name: str) -> None:
     """Warnings are errors here, because a warning would reveal something about a record."""
     kernel = kernel_named(name, 3, 4, 2)
     x = np.array([[[1e308, -1e308, 1e308], [0.0, 0.0, 0.0], [1e-320, 5e-324, 0.0], [800.0, -800.0, 1e5]]])
@@ -107,7 +107,7 @@ def test_no_example_raises_or_warns_and_none_is_no_error(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_nothing_is_changed_in_place(name: str) -> None:
+def test_arguments_are_not_modified(name: str) -> None:
     kernel = kernel_named(name, 3, 4, 2)
     parameters, x, y = problem(kernel, 3, 4, 5)
     for array in (parameters, x, y):
@@ -118,7 +118,7 @@ def test_nothing_is_changed_in_place(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_descending_from_the_public_start_learns(name: str) -> None:
+def test_descent_from_the_public_start_learns(name: str) -> None:
     kernel = kernel_named(name, 3, 3, 6)
     rng = np.random.default_rng(3)
     y = rng.integers(0, 3, 200)
@@ -136,7 +136,7 @@ def test_linear_models_start_at_zero(name: str) -> None:
 
 
 def test_linear_models_never_load_the_random_number_generators() -> None:
-    """The generators take 7 MiB, and modules of other kernels would be loaded for nothing."""
+    """The generators take 7 MiB, and other kernels' modules would be loaded for nothing."""
     code = (
         "import sys, numpy as np; from sottovoce.kernels import kernel_named\n"
         f"for name in {LINEAR}:\n"
@@ -149,7 +149,7 @@ def test_linear_models_never_load_the_random_number_generators() -> None:
     assert not {"numpy.random", "sottovoce.kernels.mlp"} & set(names)
 
 
-def test_an_unknown_kernel() -> None:
+def test_an_unknown_kernel_is_refused() -> None:
     with pytest.raises(
         ConfigError,
         match=r"no gradient-trained model is called 'svm'.*choose one of softmax, logistic, pegasos, ridge, mlp",

@@ -9,7 +9,7 @@ from sottovoce.kernels.least_squares import LeastSquares
 NONE = np.zeros(8, dtype=np.int64)
 
 
-def test_it_is_ridge_where_there_are_no_classes_to_tell_apart() -> None:
+def test_without_classes_ridge_is_a_regression() -> None:
     assert kernel_named("ridge", 5, 1, 0) == LeastSquares(5)
     assert kernel_named("ridge", 5, 2, 0) != LeastSquares(5)
     with pytest.raises(ConfigError, match=r"softmax does not support: choose ridge"):
@@ -18,7 +18,7 @@ def test_it_is_ridge_where_there_are_no_classes_to_tell_apart() -> None:
         kernel_named("ridge", 1, 1, 0)
 
 
-def test_gradients_are_the_slopes_of_the_loss() -> None:
+def test_gradients_match_the_loss_s_slopes() -> None:
     kernel, random = LeastSquares(5), np.random.default_rng(0)
     parameters, x = random.normal(size=(1, 4)), random.normal(size=(8, 5))
     gradients = kernel.gradients(parameters, x[np.newaxis], NONE[np.newaxis])
@@ -31,21 +31,21 @@ def test_gradients_are_the_slopes_of_the_loss() -> None:
 
 
 @pytest.mark.parametrize("features", [2, 3, 10, 65, 130, 4098])
-def test_an_examples_gradient_is_the_same_to_the_last_bit_in_any_company(features: int) -> None:
+def test_an_example_s_gradient_does_not_depend_on_other_examples(features: int) -> None:
     kernel, random = LeastSquares(features), np.random.default_rng(features)
     parameters, x = random.normal(size=(1, kernel.size)), random.normal(size=(8, features))
     x[3] *= 1e3
     x[5] *= 1e200
-    whole = kernel.gradients(parameters, x[np.newaxis], NONE[np.newaxis])[0]
+    full = kernel.gradients(parameters, x[np.newaxis], NONE[np.newaxis])[0]
     order = random.permutation(8)
-    assert kernel.gradients(parameters, x[order][np.newaxis], NONE[np.newaxis])[0].tobytes() == whole[order].tobytes()
+    assert kernel.gradients(parameters, x[order][np.newaxis], NONE[np.newaxis])[0].tobytes() == full[order].tobytes()
     by_column = np.asfortranarray(x)[np.newaxis]
-    assert kernel.gradients(parameters, by_column, NONE[np.newaxis])[0].tobytes() == whole.tobytes()
+    assert kernel.gradients(parameters, by_column, NONE[np.newaxis])[0].tobytes() == full.tobytes()
     parts = [kernel.gradients(parameters, x[np.newaxis, i : i + 1], NONE[np.newaxis, :1])[0] for i in range(8)]
-    assert np.concatenate(parts).tobytes() == whole.tobytes()
+    assert np.concatenate(parts).tobytes() == full.tobytes()
 
 
-def test_no_example_raises_or_warns_and_none_is_no_error() -> None:
+def test_no_example_raises_or_warns_and_no_examples_are_no_error() -> None:
     """Warnings are errors here, because a warning would reveal something about a record."""
     kernel: Kernel = LeastSquares(3)
     x = np.array([[[1e308, -1e308, 1e308], [0.0, 0.0, 0.0], [1e-320, 5e-324, 0.0], [8e2, -8e2, 1e5]]])
@@ -54,7 +54,7 @@ def test_no_example_raises_or_warns_and_none_is_no_error() -> None:
     assert kernel.gradients(parameters, x[:, :0], NONE[np.newaxis, :0]).shape == (1, 0, 2)
 
 
-def test_descending_from_zero_finds_the_weights() -> None:
+def test_descent_from_zero_finds_the_weights() -> None:
     kernel, random = LeastSquares(4), np.random.default_rng(1)
     x = random.normal(size=(400, 3))
     records = np.column_stack([x, x @ [1.0, -2.0, 0.5]])

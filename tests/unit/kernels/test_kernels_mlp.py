@@ -1,13 +1,13 @@
-"""Perceptron: its layout, and the initial parameters that a seed determines."""
+"""Perceptron: its layout, and the seeded initial parameters."""
 
 import numpy as np
 import pytest
 from sottovoce.kernels.mlp import Perceptron
 
 
-def test_an_example_by_hand() -> None:
+def test_an_example_matches_hand_computation() -> None:
     kernel = Perceptron(2, 2, 1)
-    # U = (1, -1), a = 0.5, V = (2; -2), b = (0.25, -0.25): hidden tanh(x₁ - x₂ + 0.5), logits ±(2 tanh + 0.25).
+    # U = (1, -1), a = 0.5, V = (2; -2), b = (0.25, -0.25): hidden tanh(x₁ - x₂ + 0.5), logits ±(2 tanh + 0.25)
     parameters = np.array([[1.0, -1.0, 0.5, 2.0, -2.0, 0.25, -0.25]])
     x = np.array([[0.5, 0.25], [-1.0, 0.5]])
     logits = 2 * np.tanh(x[:, 0] - x[:, 1] + 0.5) + 0.25
@@ -17,8 +17,8 @@ def test_an_example_by_hand() -> None:
     assert kernel.loss(parameters, x, np.array([0, 0]))[0] == pytest.approx(expected, rel=1e-14)
 
 
-def test_the_public_start_is_the_same_everywhere() -> None:
-    """Devices of one fleet may hold different versions of numpy: these numbers must never change."""
+def test_the_public_start_is_equal_everywhere() -> None:
+    """A fleet's devices may have different NumPy versions: these numbers must never change."""
     kernel = Perceptron(3, 2, 2)
     start = kernel.initial(42)
     layers = start[:6] / np.sqrt(6 / 5), start[6:8], start[8:12] / np.sqrt(6 / 4), start[12:]
@@ -31,7 +31,7 @@ def test_the_public_start_is_the_same_everywhere() -> None:
     assert not layers[3].any()
 
 
-def test_the_start_is_glorots_uniform() -> None:
+def test_the_start_is_glorot_uniform() -> None:
     kernel = Perceptron(100, 10, 50)
     start = kernel.initial(1)
     U, V = start[:5000], start[5050:5550]

@@ -1,4 +1,4 @@
-"""Softmax regression: its gradients are those of its loss, each example's dependent on that example alone."""
+"""Softmax regression: its gradients match its loss, each example's dependent on that example alone."""
 
 import numpy as np
 import pytest
@@ -19,7 +19,7 @@ def problem(features: int, classes: int, examples: int, seed: int = 0) -> tuple[
     )
 
 
-def test_gradients_are_the_slopes_of_the_loss() -> None:
+def test_gradients_match_the_loss_s_slopes() -> None:
     kernel = Softmax(4, 3)
     parameters, features, labels = problem(4, 3, 6)
     gradients = kernel.gradients(parameters, features[np.newaxis], labels[np.newaxis])
@@ -35,7 +35,7 @@ def test_gradients_are_the_slopes_of_the_loss() -> None:
             assert gradients[0, i, j] == pytest.approx(slope, abs=1e-8)
 
 
-def test_the_loss_is_the_usual_one() -> None:
+def test_the_loss_is_the_cross_entropy() -> None:
     metrics = pytest.importorskip("sklearn.metrics")
     kernel = Softmax(5, 4)
     parameters, features, labels = problem(5, 4, 50)
@@ -61,31 +61,31 @@ def test_each_node_has_its_own_model() -> None:
 
 @pytest.mark.parametrize("features", [1, 2, 3, 7, 8, 9, 16, 31, 33, 64, 65, 127, 130, 300, 785])
 @pytest.mark.parametrize("classes", [2, 3, 7, 8, 9, 10, 17, 26])
-def test_an_examples_gradient_is_the_same_to_the_last_bit_in_any_company(features: int, classes: int) -> None:
-    """Otherwise removing a record would change the other terms of the sum, and with them its sensitivity."""
+def test_an_example_s_gradient_does_not_depend_on_other_examples(features: int, classes: int) -> None:
+    """Otherwise, removing a record would change the sum's other terms, and with them its sensitivity."""
     kernel = Softmax(features, classes)
     count = 24
     parameters, x, y = problem(features, classes, count, seed=features * 100 + classes)
     x[3] *= 1e3
     x[5] *= 1e200
-    whole = kernel.gradients(parameters, x[np.newaxis], y[np.newaxis])[0]
+    full = kernel.gradients(parameters, x[np.newaxis], y[np.newaxis])[0]
     order = np.random.default_rng(2).permutation(count)
     shuffled = kernel.gradients(parameters, x[order][np.newaxis], y[order][np.newaxis])[0]
-    assert shuffled.tobytes() == whole[order].tobytes()
+    assert shuffled.tobytes() == full[order].tobytes()
     transposed = kernel.gradients(parameters, np.asfortranarray(x)[np.newaxis], y[np.newaxis])[0]
-    assert transposed.tobytes() == whole.tobytes()
+    assert transposed.tobytes() == full.tobytes()
     for i in range(count):
         alone = kernel.gradients(parameters, x[np.newaxis, i : i + 1], y[np.newaxis, i : i + 1])[0]
-        assert alone.tobytes() == whole[i : i + 1].tobytes()
+        assert alone.tobytes() == full[i : i + 1].tobytes()
     for size in (2, 3, 7, 11):
         parts = [
             kernel.gradients(parameters, x[np.newaxis, start : start + size], y[np.newaxis, start : start + size])[0]
             for start in range(0, count, size)
         ]
-        assert np.concatenate(parts).tobytes() == whole.tobytes()
+        assert np.concatenate(parts).tobytes() == full.tobytes()
 
 
-def test_the_arrays_address_does_not_matter() -> None:
+def test_the_array_s_address_has_no_effect() -> None:
     kernel = Softmax(65, 10)
     parameters, x, y = problem(65, 10, 9)
     expected = kernel.gradients(parameters, x[np.newaxis], y[np.newaxis]).tobytes()
@@ -107,7 +107,7 @@ def test_no_example_raises_or_warns() -> None:
     assert np.isfinite(gradients[0, 1:]).all()
 
 
-def test_nothing_is_changed_in_place() -> None:
+def test_arguments_are_not_modified() -> None:
     kernel = Softmax(3, 4)
     parameters, x, y = problem(3, 4, 5)
     for array in (parameters, x, y):

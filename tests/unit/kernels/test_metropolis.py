@@ -30,7 +30,7 @@ def test_a_path_of_three() -> None:
 
 
 @given(st.integers(1, 9).flatmap(lambda n: st.tuples(st.just(n), st.sets(st.tuples(*[st.integers(0, n - 1)] * 2)))))
-def test_symmetric_and_doubly_stochastic_on_any_graph(graph: tuple[int, set[tuple[int, int]]]) -> None:
+def test_weights_are_symmetric_and_doubly_stochastic_on_any_graph(graph: tuple[int, set[tuple[int, int]]]) -> None:
     agents, pairs = graph
     W = matrix({(a, b) for a, b in pairs if a != b}, agents)
     assert np.array_equal(W, W.T)
@@ -42,7 +42,7 @@ def test_symmetric_and_doubly_stochastic_on_any_graph(graph: tuple[int, set[tupl
 
 
 @given(st.lists(st.integers(1, 10**6), min_size=1, max_size=40), st.integers(0, 100))
-def test_a_row_sums_to_one_as_nearly_as_floats_can(degrees: list[int], absent: int) -> None:
+def test_a_row_sums_to_one_within_floating_point_accuracy(degrees: list[int], absent: int) -> None:
     own, others = metropolis.weights(len(degrees) + absent, dict(enumerate(degrees)))
     exact = sum(map(Fraction, others.values()), Fraction(own))
     assert abs(exact - 1) <= Fraction(1, 2**54)
@@ -50,7 +50,7 @@ def test_a_row_sums_to_one_as_nearly_as_floats_can(degrees: list[int], absent: i
     assert own > 0
 
 
-def test_who_is_not_there_leaves_its_weight() -> None:
+def test_an_absent_neighbour_leaves_its_weight() -> None:
     own, others = metropolis.weights(3, {"b": 2, "c": 5, "d": 3})
     alone, there = metropolis.weights(3, {"b": 2, "d": 3})
     assert there == {"b": others["b"], "d": others["d"]}
@@ -59,11 +59,11 @@ def test_who_is_not_there_leaves_its_weight() -> None:
     assert metropolis.weights(0, {}) == (1.0, {})
 
 
-def test_both_ends_compute_the_same() -> None:
+def test_both_ends_compute_the_same_weight() -> None:
     assert metropolis.weight(4, 9) == metropolis.weight(9, 4) == 0.1
 
 
-def test_degrees_that_cannot_be() -> None:
+def test_invalid_degrees_are_refused() -> None:
     with pytest.raises(ConfigError, match="there are 2 neighbours, but the degree is 1"):
         metropolis.weights(1, {"a": 1, "b": 1})
     with pytest.raises(ConfigError, match="degree of at least 1"):

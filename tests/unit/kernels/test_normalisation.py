@@ -20,21 +20,21 @@ def rows(seed: int, scale: float, count: int = 5) -> np.ndarray:
 def test_no_row_is_longer_than_one_whatever_the_threshold(
     rule: Rule, threshold: float, seed: int, scale: float
 ) -> None:
-    found = normalised(rows(seed, scale), rule, threshold)
-    assert found.shape == (5, row_length(rule, 7))
-    assert (np.linalg.norm(found, axis=1) <= 1 + 1e-12).all()
+    result = normalised(rows(seed, scale), rule, threshold)
+    assert result.shape == (5, row_length(rule, 7))
+    assert (np.linalg.norm(result, axis=1) <= 1 + 1e-12).all()
 
 
 @given(st.sampled_from(RULES), st.integers(0, 99))
-def test_a_row_depends_on_itself_alone_to_the_last_bit(rule: Rule, seed: int) -> None:
+def test_a_row_does_not_depend_on_other_rows(rule: Rule, seed: int) -> None:
     gradients = rows(seed, 3.0, 40)
-    whole = normalised(gradients, rule, 0.7)
-    for place in (0, 17, 39):
-        np.testing.assert_array_equal(whole[place], normalised(gradients[place : place + 1], rule, 0.7)[0])
+    full = normalised(gradients, rule, 0.7)
+    for index in (0, 17, 39):
+        np.testing.assert_array_equal(full[index], normalised(gradients[index : index + 1], rule, 0.7)[0])
 
 
-def test_clipped_gradients_and_bits_are_read_back() -> None:
-    """3-4-5: clipped at 2, one gradient of length 5 counts 2; one of length 1 stays, and says so."""
+def test_clipped_gradients_and_bits_are_decoded() -> None:
+    """3-4-5: clipped at 2, a gradient of length 5 counts 2; one of length 1 is unchanged, and its bit shows it."""
     gradients = np.array([[3.0, 4.0], [0.6, 0.8]])
     clipped = np.array([1.2 + 0.6, 1.6 + 0.8])
     decay = undo_normalisation(normalised(gradients, "decay", 2.0).sum(axis=0), "decay", 2.0)
@@ -49,19 +49,19 @@ def test_clipped_gradients_and_bits_are_read_back() -> None:
     np.testing.assert_allclose(both.gradient, gradients.sum(axis=0), rtol=1e-14)
 
 
-def test_automatic_divides_by_the_length() -> None:
-    found = normalised(np.array([[3.0, 4.0], [0.0, 0.0]]), "automatic", 1.0)
-    np.testing.assert_allclose(found, [[3 / 5.01, 4 / 5.01], [0.0, 0.0]], rtol=1e-14)
+def test_automatic_clipping_divides_by_the_length() -> None:
+    result = normalised(np.array([[3.0, 4.0], [0.0, 0.0]]), "automatic", 1.0)
+    np.testing.assert_allclose(result, [[3 / 5.01, 4 / 5.01], [0.0, 0.0]], rtol=1e-14)
 
 
-def test_gradient_and_bit_share_the_length_of_one() -> None:
+def test_gradient_and_bit_share_a_length_of_one() -> None:
     row = normalised(np.array([[30.0, 40.0]]), "quantile", 1.0)[0]
     assert abs(row[-1]) == BIT_SHARE
     assert np.linalg.norm(row[:-1]) == pytest.approx(math.sqrt(1 - BIT_SHARE**2))
 
 
-def test_what_is_not_finite_stays_recognisable() -> None:
-    """The mechanism counts a row that is not finite as zero."""
-    found = normalised(np.array([[np.nan, 1.0], [1e200, 1e200]]), "decay", 1.0)
-    assert np.isnan(found[0]).any()
-    assert np.isfinite(found[1]).all()
+def test_non_finite_rows_stay_recognisable() -> None:
+    """The mechanism counts a non-finite row as zero."""
+    result = normalised(np.array([[np.nan, 1.0], [1e200, 1e200]]), "decay", 1.0)
+    assert np.isnan(result[0]).any()
+    assert np.isfinite(result[1]).all()

@@ -5,7 +5,7 @@ import pytest
 from sottovoce.kernels.one_vs_all import copies, predict, targets
 
 
-def test_two_classes_are_one_model() -> None:
+def test_two_classes_form_one_model() -> None:
     assert copies(2) == 1
     assert targets(np.array([0, 1, 1]), 2).tolist() == [[-1.0], [1.0], [1.0]]
     weights = np.array([[[1.0, -1.0]], [[-1.0, 1.0]]])
@@ -13,7 +13,7 @@ def test_two_classes_are_one_model() -> None:
     assert predict(weights, features).tolist() == [[1, 0, 0], [0, 1, 0]]
 
 
-def test_more_classes_have_a_model_each_and_the_largest_score_wins() -> None:
+def test_more_classes_have_one_model_each_and_the_largest_score_wins() -> None:
     assert copies(3) == 3
     assert targets(np.array([2, 0]), 3).tolist() == [[-1.0, -1.0, 1.0], [1.0, -1.0, -1.0]]
     weights = np.array([np.eye(3), np.roll(np.eye(3), 1, axis=0)])
@@ -21,7 +21,7 @@ def test_more_classes_have_a_model_each_and_the_largest_score_wins() -> None:
 
 
 @pytest.mark.parametrize("classes", [2, 4])
-def test_what_signs_say_is_what_a_perfect_model_predicts(classes: int) -> None:
+def test_a_perfect_model_predicts_the_labels_signs(classes: int) -> None:
     labels = np.arange(20) % classes
     features = np.eye(classes)[labels]
     weights = (features.T @ targets(labels, classes)).T[np.newaxis]

@@ -1,4 +1,4 @@
-"""Graphs that a vault loads: those of the package and those that its owner lists, and no others."""
+"""Graphs that a vault loads: the package's and its owner's listed ones, and no others."""
 
 import hashlib
 import os
@@ -22,17 +22,17 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
-def test_the_package_carries_the_hash_of_each_of_its_graphs() -> None:
-    """The file of hashes is made by `sha256sum *.onnx > SHA256SUMS` in the directory of the graphs."""
-    found = {path.stem: hashlib.sha256(path.read_bytes()).hexdigest() for path in STOCK.glob("*.onnx")}
-    assert found
-    assert stock_hashes() == found
-    assert set(found) == set(GRAPH_MODELS), "the configuration knows them"
-    for name, digest in found.items():
+def test_the_package_contains_each_graph_s_hash() -> None:
+    """`sha256sum *.onnx > SHA256SUMS` in the graphs' directory writes the file with the hashes."""
+    result = {path.stem: hashlib.sha256(path.read_bytes()).hexdigest() for path in STOCK.glob("*.onnx")}
+    assert result
+    assert stock_hashes() == result
+    assert set(result) == set(GRAPH_MODELS), "the configuration accepts them"
+    for name, digest in result.items():
         assert allowed_graph(name, ()).digest == digest
 
 
-def test_a_graph_of_the_package_that_was_changed_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_altered_built_in_graph_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shutil.copytree(STOCK, tmp_path / "stock")
     monkeypatch.setattr(allowed, "STOCK", tmp_path / "stock")
     changed = tmp_path / "stock" / "mnist-mlp.onnx"
@@ -41,7 +41,7 @@ def test_a_graph_of_the_package_that_was_changed_is_refused(tmp_path: Path, monk
         allowed_graph("mnist-mlp", ())
 
 
-def test_a_file_is_refused_with_the_line_that_would_allow_it(file: Path) -> None:
+def test_an_unlisted_file_is_refused_with_the_line_that_would_allow_it(file: Path) -> None:
     digest = f"sha256:{hashlib.sha256(file.read_bytes()).hexdigest()}"
     assert digest_of(str(file)) == digest
     for listed in ((), ("sha256:" + "0" * 64,), (digest[:-1],)):
@@ -52,14 +52,14 @@ def test_a_file_is_refused_with_the_line_that_would_allow_it(file: Path) -> None
     assert allowed_graph(str(file), ("sha256:" + "0" * 64, digest)).model == file.read_bytes()
 
 
-def test_a_file_with_the_name_of_a_graph_of_the_package_is_just_a_file(file: Path) -> None:
+def test_a_file_with_a_built_in_graph_s_name_is_just_a_file(file: Path) -> None:
     other = file.with_name("mnist-mlp.onnx")
     other.write_bytes(file.read_bytes())
     with pytest.raises(ConfigError, match="not on the list"):
         allowed_graph(str(other), ())
 
 
-def test_what_cannot_be_a_graph_is_refused_before_it_is_read(tmp_path: Path) -> None:
+def test_an_impossible_graph_is_refused_before_it_is_read(tmp_path: Path) -> None:
     large, pipe, directory = tmp_path / "large.onnx", tmp_path / "pipe.onnx", tmp_path / "directory.onnx"
     with large.open("wb") as sparse:
         sparse.truncate(MAX_BYTES + 1)
@@ -76,14 +76,14 @@ def test_what_cannot_be_a_graph_is_refused_before_it_is_read(tmp_path: Path) -> 
             allowed_graph(str(path), ())
 
 
-def test_what_is_a_graph() -> None:
+def test_graph_names_are_recognised() -> None:
     assert is_graph("mnist-mlp")
     assert is_graph("/somewhere/else.onnx")
     assert not is_graph("mlp")
     assert not is_graph("../mnist-mlp")
 
 
-def test_a_kernel_is_of_the_data_that_it_takes(file: Path) -> None:
+def test_a_kernel_checks_its_data(file: Path) -> None:
     listed = (digest_of(str(file)),)
     kernel = kernel_named(str(file), 3, 2, 0, graphs=listed)
     assert (kernel.size, kernel.predict(kernel.initial(0)[None], kernel.initial(0)[None, :3]).shape) == (8, (1, 1))
@@ -95,6 +95,6 @@ def test_a_kernel_is_of_the_data_that_it_takes(file: Path) -> None:
             kernel_named(str(file), features, classes, 0, graphs=listed)
 
 
-def test_a_model_that_there_is_not_is_refused_with_those_that_there_are() -> None:
+def test_an_unknown_model_is_refused_with_the_list() -> None:
     with pytest.raises(ConfigError, match=r"softmax, .*mnist-mlp.*, or a file that ends in \.onnx"):
         kernel_named("mnist", 784, 10, 0)

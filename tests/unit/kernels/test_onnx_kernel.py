@@ -12,18 +12,18 @@ from sottovoce.kernels.onnx.kernel import OnnxKernel
 from sottovoce.kernels.onnx.session import GraphSession
 from sottovoce.kernels.softmax import Softmax
 
-from tests.support.graphs import checked, graph
+from tests.support.graphs import checked_file, graph
 
 Floats = NDArray[np.float64]
 CHUNK = 8
 
 
 def kernel_of(features: int = 3, classes: int = 2) -> OnnxKernel:
-    return OnnxKernel(GraphSession(checked(graph(features, classes)), "tiny"), CHUNK)
+    return OnnxKernel(GraphSession(checked_file(graph(features, classes)), "tiny"), CHUNK)
 
 
 def examples(kernel: OnnxKernel, count: int) -> tuple[Floats, Floats, NDArray[np.int64]]:
-    """A point, features and labels."""
+    """Return a point, features and labels."""
     random = np.random.default_rng(count)
     features = random.normal(size=(count, kernel.features))
     return random.normal(size=kernel.size), features, random.integers(0, max(2, kernel.classes), count)
@@ -38,7 +38,7 @@ def clipped(gradients: Floats, clip: float) -> Floats:
 @pytest.mark.parametrize("count", [0, 1, 7, 8, 9, 24])
 @pytest.mark.parametrize("classes", [1, 2, 5])
 @pytest.mark.parametrize("clip", [0.1, np.inf])
-def test_a_sum_is_that_of_the_clipped_gradients(classes: int, count: int, clip: float) -> None:
+def test_a_sum_equals_the_clipped_gradients_sum(classes: int, count: int, clip: float) -> None:
     kernel = kernel_of(classes=classes)
     point, features, labels = examples(kernel, count)
     gradients = kernel.gradients(point[np.newaxis], features[np.newaxis], labels[np.newaxis])
@@ -48,22 +48,22 @@ def test_a_sum_is_that_of_the_clipped_gradients(classes: int, count: int, clip: 
     )
 
 
-def test_it_is_the_model_written_in_numpy() -> None:
-    """The model in NumPy has a column of ones in place of the graph's bias."""
+def test_it_equals_the_numpy_model() -> None:
+    """The NumPy model has a column of ones in place of the graph's bias."""
     kernel, numpy = kernel_of(3, 5), Softmax(4, 5)
     point, features, labels = examples(kernel, 20)
     points = np.stack([point, -point])
-    same = np.stack([np.vstack([one[:15].reshape(5, 3).T, one[15:]]).ravel() for one in points])
+    same = np.stack([np.vstack([item[:15].reshape(5, 3).T, item[15:]]).ravel() for item in points])
     ones = np.hstack([features, np.ones((20, 1))])
     np.testing.assert_allclose(kernel.loss(points, features, labels), numpy.loss(same, ones, labels), rtol=1e-5)
     np.testing.assert_array_equal(kernel.predict(points, features), numpy.predict(same, ones))
     expected = numpy.gradients(same, np.stack([ones, ones]), np.stack([labels, labels])).reshape(2, 20, 4, 5)
-    found = kernel.gradients(points, np.stack([features, features]), np.stack([labels, labels]))
-    np.testing.assert_allclose(found[:, :, :15].reshape(2, 20, 5, 3), expected[:, :, :3].swapaxes(2, 3), atol=1e-6)
-    np.testing.assert_allclose(found[:, :, 15:], expected[:, :, 3], atol=1e-6)
+    result = kernel.gradients(points, np.stack([features, features]), np.stack([labels, labels]))
+    np.testing.assert_allclose(result[:, :, :15].reshape(2, 20, 5, 3), expected[:, :, :3].swapaxes(2, 3), atol=1e-6)
+    np.testing.assert_allclose(result[:, :, 15:], expected[:, :, 3], atol=1e-6)
 
 
-def test_a_regression_carries_its_target() -> None:
+def test_a_regression_includes_its_target() -> None:
     kernel, numpy = kernel_of(3, 1), LeastSquares(5)
     point, features, labels = examples(kernel, 11)
     ones = np.hstack([features[:, :3], np.ones((11, 1)), features[:, 3:]])
@@ -76,41 +76,41 @@ def test_a_regression_carries_its_target() -> None:
     assert kernel.values(point[None], features).dtype == np.float64
 
 
-def test_one_example_less_is_one_contribution_less() -> None:
-    """The example may be at any place: all that come after it move up, into other places of other chunks."""
+def test_removing_an_example_removes_one_contribution() -> None:
+    """The example may be anywhere: all later ones move up, into other positions in other chunks."""
     kernel, clip = kernel_of(), 0.3
     point, features, labels = examples(kernel, 20)
-    whole = kernel.clipped_gradient_sum(point, features, labels, clip)
+    full = kernel.clipped_gradient_sum(point, features, labels, clip)
     for gone in (0, 7, 8, 19):
         rest = np.delete(np.arange(20), gone)
-        moved = whole - kernel.clipped_gradient_sum(point, features[rest], labels[rest], clip)
+        moved = full - kernel.clipped_gradient_sum(point, features[rest], labels[rest], clip)
         alone = kernel.clipped_gradient_sum(point, features[[gone]], labels[[gone]], clip)
         np.testing.assert_allclose(moved, alone, atol=1e-13)
         assert np.linalg.norm(moved) <= clip
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 1e300, -1e39])
-def test_what_is_not_finite_adds_nothing_and_is_not_spoken_of(value: float) -> None:
+def test_a_non_finite_example_adds_nothing_and_is_not_mentioned(value: float) -> None:
     kernel = kernel_of()
     point, features, labels = examples(kernel, 10)
     without = kernel.clipped_gradient_sum(point, features[1:], labels[1:], 0.3)
     features[0, 1] = value
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        found = kernel.clipped_gradient_sum(point, features, labels, 0.3)
+        result = kernel.clipped_gradient_sum(point, features, labels, 0.3)
         kernel.predict(point[np.newaxis], features)
         kernel.loss(point[np.newaxis], features, labels)
-    np.testing.assert_allclose(found, without, atol=1e-13)
+    np.testing.assert_allclose(result, without, atol=1e-13)
 
 
-def test_a_huge_example_adds_the_clip_and_no_more() -> None:
+def test_a_huge_example_adds_at_most_the_clip() -> None:
     kernel = kernel_of()
     point, features, labels = examples(kernel, 1)
     for scale in (1e3, 1e15, 1e30):
         assert np.linalg.norm(kernel.clipped_gradient_sum(point, features * scale, labels, 0.3)) <= 0.3
 
 
-def test_what_a_vault_cannot_vouch_for_is_refused() -> None:
+def test_a_graph_that_a_vault_cannot_verify_is_refused() -> None:
     kernel = kernel_of()
     point, features, labels = examples(kernel, 3)
     for clip in (0.0, -1.0, np.nan):
@@ -124,8 +124,8 @@ def test_what_a_vault_cannot_vouch_for_is_refused() -> None:
         kernel.clipped_gradient_sum(point, np.broadcast_to(features[0], (len(many), 3)), many, 1.0)
 
 
-def test_the_public_start_is_the_same_everywhere() -> None:
-    """Devices of one fleet may hold different versions of numpy: these numbers must never change."""
+def test_the_public_start_is_equal_everywhere() -> None:
+    """A fleet's devices may have different NumPy versions: these numbers must never change."""
     kernel = kernel_of(3, 2)
     start = kernel.initial(42)
     words = np.random.PCG64(42).random_raw(8)
@@ -135,7 +135,7 @@ def test_the_public_start_is_the_same_everywhere() -> None:
     assert start.tobytes() == kernel.initial(42).tobytes() != kernel.initial(43).tobytes()
 
 
-def test_it_says_what_it_is() -> None:
+def test_it_describes_itself() -> None:
     kernel: Kernel = kernel_of(3, 2)
     assert kernel.shapes == {"dense1.weight": (2, 3), "dense1.bias": (2,)}
     assert kernel.size == 8

@@ -15,7 +15,7 @@ from sottovoce.kernels.onnx.allowed import Graph
 from sottovoce.kernels.onnx.probe import probe_graph
 from sottovoce.kernels.onnx.runtime import onnxruntime
 
-from tests.support.graphs import Flaw, checked, facts_of, graph
+from tests.support.graphs import Flaw, checked_file, facts_of, graph
 from tests.support.sources import sources
 
 
@@ -29,14 +29,14 @@ def of(model: bytes) -> Graph:
 
 
 def interpreter(path: Path, script: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Put a program in the place of the Python interpreter."""
+    """Replace the Python interpreter with a program."""
     path.write_text(f"#!/bin/sh\n{script}\n")
     path.chmod(0o700)
     monkeypatch.setattr(sys, "executable", str(path))
 
 
-def test_a_sound_graph_takes_as_many_examples_as_it_says_and_is_tried_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    sound = of(checked(graph()))
+def test_a_sound_graph_accepts_its_stated_batch_size_and_is_tried_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    sound = of(checked_file(graph()))
     assert probe_graph(sound) == 8
     monkeypatch.setattr(subprocess, "run", None)
     assert probe_graph(sound) == 8
@@ -54,13 +54,13 @@ def test_chunks_of_any_size_are_tried(classes: int, chunk: int) -> None:
         ("draws", "two identical calls give different results"),
     ],
 )
-def test_arithmetic_for_which_no_epsilon_holds_is_refused(flaw: Flaw, why: str) -> None:
+def test_arithmetic_without_a_valid_epsilon_is_refused(flaw: Flaw, why: str) -> None:
     with pytest.raises(ConfigError, match=rf"mine\.onnx: on this machine {why}, so no ε can be guaranteed"):
-        probe_graph(of(checked(graph(flaw=flaw))))
+        probe_graph(of(checked_file(graph(flaw=flaw))))
 
 
-def test_where_a_place_changes_bits_examples_go_one_by_one(caplog: pytest.LogCaptureFixture) -> None:
-    assert probe_graph(of(checked(graph(flaw="goes by place")))) == 1
+def test_if_position_changes_bits_examples_run_one_by_one(caplog: pytest.LogCaptureFixture) -> None:
+    assert probe_graph(of(checked_file(graph(flaw="goes by place")))) == 1
     assert [record.getMessage().split()[0] for record in caplog.records] == ["graph-one-by-one"]
 
 
@@ -69,7 +69,7 @@ def test_a_graph_that_does_not_clip_is_refused() -> None:
         probe_graph(of(graph(flaw="does not clip")))
 
 
-def test_a_graph_that_cannot_be_loaded_is_refused_in_its_own_name() -> None:
+def test_an_unloadable_graph_is_refused_by_name() -> None:
     with pytest.raises(ConfigError, match=r"mine\.onnx: the file has no description"):
         probe_graph(of(graph(facts="")))
 
@@ -88,13 +88,13 @@ def test_a_crash_is_one_clear_error(script: str, why: str, tmp_path: Path, monke
         probe_graph(of(graph()))
 
 
-def test_a_runtime_that_hangs_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_hanging_runtime_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     interpreter(tmp_path / "python", "exec sleep 60", monkeypatch)
     with pytest.raises(ConfigError, match=r"did not finish a first call within 0\.2 s"):
         probe_graph(of(graph()), deadline=0.2)
 
 
-def test_without_the_runtime_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_runtime_is_an_error_with_the_installation_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
     with pytest.raises(ConfigError, match=r"missing or cannot be loaded .* install sottovoce\[onnx\]"):
         onnxruntime()
@@ -109,8 +109,8 @@ def test_an_old_runtime_is_refused(version: str, monkeypatch: pytest.MonkeyPatch
         onnxruntime()
 
 
-def test_the_runtime_tells_its_maker_nothing(tmp_path: Path) -> None:
-    """By default, the runtime writes an identifier of the device and a queue of events below the home directory."""
+def test_the_runtime_sends_no_telemetry(tmp_path: Path) -> None:
+    """By default, the runtime writes a device identifier and an event queue below the home directory."""
     program = """
         import sys
         from sottovoce.kernels.onnx.session import GraphSession
@@ -127,8 +127,10 @@ def test_the_runtime_tells_its_maker_nothing(tmp_path: Path) -> None:
     assert list(tmp_path.rglob("*")) == []
 
 
-def test_nothing_else_imports_the_runtime() -> None:
+def test_no_other_module_imports_the_runtime() -> None:
     """The first import of the runtime decides whether it sends telemetry."""
-    found = {path for path in sources() if "import onnxruntime" in path.read_text()}
-    assert found
-    assert found == {path for path in found if "sottovoce.kernels.onnx.runtime import onnxruntime" in path.read_text()}
+    result = {path for path in sources() if "import onnxruntime" in path.read_text()}
+    assert result
+    assert result == {
+        path for path in result if "sottovoce.kernels.onnx.runtime import onnxruntime" in path.read_text()
+    }

@@ -10,7 +10,7 @@ from sottovoce.errors import ConfigError, InternalError
 from sottovoce.kernels.onnx.forward import prune_to_outputs
 from sottovoce.kernels.onnx.session import Chunk, GraphSession
 
-from tests.support.graphs import checked, facts_of, graph
+from tests.support.graphs import checked_file, facts_of, graph
 
 REMEDY = "build it with `sottovoce model build`"
 
@@ -32,7 +32,7 @@ REMEDY = "build it with `sottovoce model build`"
         (graph(3, 2, facts=facts_of(3, 1)), r"the input parameters is float\[8\], not float\[4\]"),
     ],
 )
-def test_a_file_of_another_kind_is_refused(model: bytes, why: str, capfd: pytest.CaptureFixture[str]) -> None:
+def test_another_kind_of_file_is_refused(model: bytes, why: str, capfd: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(ConfigError, match=why) as refused:
         GraphSession(model, "theirs.onnx")
     assert str(refused.value).endswith(REMEDY)
@@ -41,7 +41,7 @@ def test_a_file_of_another_kind_is_refused(model: bytes, why: str, capfd: pytest
     assert capfd.readouterr() == ("", ""), "nor does the runtime print anything"
 
 
-def test_inputs_and_outputs_are_no_more_than_those(tmp_path: Path) -> None:
+def test_only_the_expected_inputs_and_outputs_are_allowed(tmp_path: Path) -> None:
     model = onnx.load_model_from_string(graph())
     model.graph.output.append(helper.make_tensor_value_info("slopes", TensorProto.FLOAT, ["B", 2]))
     with pytest.raises(ConfigError, match=r"the output slopes is float\[any, 2\], not missing"):
@@ -49,7 +49,9 @@ def test_inputs_and_outputs_are_no_more_than_those(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("where", ["weights.bin", "{}/weights.bin", "../{0.name}/weights.bin"])
-def test_numbers_in_another_file_are_out_of_reach(where: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_numbers_in_another_file_are_not_accessible(
+    where: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     np.zeros(1, dtype=np.float32).tofile(tmp_path / "weights.bin")
     model = onnx.load_model_from_string(graph(3, 1))
@@ -61,7 +63,7 @@ def test_numbers_in_another_file_are_out_of_reach(where: str, tmp_path: Path, mo
         GraphSession(model.SerializeToString(), "theirs.onnx")
 
 
-def test_what_fails_while_it_runs_says_nothing_of_a_record(capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_runtime_failure_reveals_nothing_about_a_record(capfd: pytest.CaptureFixture[str]) -> None:
     """The runtime's own message contains the value that is out of bounds."""
     gather = [
         helper.make_node("Gather", ["parameters", "labels"], ["picked_out"]),
@@ -72,7 +74,7 @@ def test_what_fails_while_it_runs_says_nothing_of_a_record(capfd: pytest.Capture
     model = onnx.load_model_from_string(graph())
     model.graph.node[-1].output[0] = "gradient_sum_"
     model.graph.node.extend(gather)
-    session = GraphSession(checked(model.SerializeToString()), "theirs.onnx")
+    session = GraphSession(checked_file(model.SerializeToString()), "theirs.onnx")
     rows, mask = np.zeros((2, 3), dtype=np.float32), np.ones(2, dtype=np.bool_)
     with pytest.raises(InternalError) as failed:
         session.gradient_sum(np.zeros(8, dtype=np.float32), Chunk(rows, np.array([0, 7351]), mask), 1.0)
@@ -81,16 +83,16 @@ def test_what_fails_while_it_runs_says_nothing_of_a_record(capfd: pytest.Capture
     assert capfd.readouterr() == ("", "")
 
 
-def test_the_forward_part_has_no_gradient_in_it() -> None:
-    whole = checked(graph())
-    part = onnx.load_model_from_string(checked(prune_to_outputs(whole, ("loss", "predictions"))))
+def test_the_forward_part_contains_no_gradient() -> None:
+    full = checked_file(graph())
+    part = onnx.load_model_from_string(checked_file(prune_to_outputs(full, ("loss", "predictions"))))
     assert {output.name for output in part.graph.output} == {"loss", "predictions"}
     assert {"cD", "norms", "gradient_sum"}.isdisjoint(name for node in part.graph.node for name in node.output)
-    assert prune_to_outputs(whole, ("loss", "predictions", "gradient_sum")) == whole
+    assert prune_to_outputs(full, ("loss", "predictions", "gradient_sum")) == full
 
 
-def test_a_part_with_an_inner_graph_stays_whole() -> None:
-    """The names that an inner graph reads appear nowhere outside it."""
+def test_a_part_with_an_inner_graph_stays_complete() -> None:
+    """An inner graph's inputs do not appear outside it."""
     inner = helper.make_graph(
         [helper.make_node("Identity", ["predictions_"], ["chosen"])],
         "inner",
@@ -106,11 +108,13 @@ def test_a_part_with_an_inner_graph_stays_whole() -> None:
             helper.make_node("If", ["always"], ["predictions"], then_branch=inner, else_branch=inner),
         ]
     )
-    part = onnx.load_model_from_string(checked(prune_to_outputs(checked(model.SerializeToString()), ("predictions",))))
+    part = onnx.load_model_from_string(
+        checked_file(prune_to_outputs(checked_file(model.SerializeToString()), ("predictions",)))
+    )
     assert len(part.graph.node) == len(model.graph.node)
 
 
 @pytest.mark.parametrize("bytes_", [b"\x3a\x7f\x00", b"\x3b", b"\xff" * 11, b"\x39\x00"])
-def test_what_cannot_be_taken_apart_is_refused(bytes_: bytes) -> None:
+def test_an_inseparable_graph_is_refused(bytes_: bytes) -> None:
     with pytest.raises(ConfigError, match="cannot be parsed"):
         prune_to_outputs(bytes_, ("loss",))

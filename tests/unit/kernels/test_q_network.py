@@ -21,19 +21,19 @@ def by_loops(network: QNetwork, state: NDArray[np.float64], action: int) -> floa
     return float(sum(hidden[h] * B[h, action] for h in range(len(a))) + b[action])
 
 
-def test_values_unit_by_unit() -> None:
+def test_values_match_unit_by_unit() -> None:
     network, states = some_network(), np.random.default_rng(1).normal(size=(4, 3))
-    wanted = [[by_loops(network, state, action) for action in range(2)] for state in states]
-    np.testing.assert_allclose(network.values(states), wanted, rtol=1e-12)
+    expected = [[by_loops(network, state, action) for action in range(2)] for state in states]
+    np.testing.assert_allclose(network.values(states), expected, rtol=1e-12)
 
 
-def test_no_activation_so_values_are_affine() -> None:
+def test_without_activation_values_are_affine() -> None:
     network = some_network()
     s, t = np.random.default_rng(2).normal(size=(2, 6, 3)) * 100
     np.testing.assert_allclose(network.values((s + t) / 2), (network.values(s) + network.values(t)) / 2, rtol=1e-9)
 
 
-def test_the_gradient_by_differences() -> None:
+def test_the_gradient_matches_differences() -> None:
     network, generator = some_network(), np.random.default_rng(3)
     states, actions, targets = generator.normal(size=(7, 3)), generator.integers(0, 2, 7), generator.normal(size=7)
 
@@ -44,17 +44,17 @@ def test_the_gradient_by_differences() -> None:
     gradient = network.gradient(states, actions, targets)
     for array, slopes in zip(network.arrays, gradient.arrays, strict=True):
         assert array.shape == slopes.shape
-        for place in np.ndindex(array.shape):
-            kept, h = array[place], 1e-5
-            array[place] = kept + h
+        for index in np.ndindex(array.shape):
+            stored, h = array[index], 1e-5
+            array[index] = stored + h
             above = loss()
-            array[place] = kept - h
+            array[index] = stored - h
             below = loss()
-            array[place] = kept
-            assert slopes[place] == pytest.approx((above - below) / (2 * h), rel=1e-5, abs=1e-7)
+            array[index] = stored
+            assert slopes[index] == pytest.approx((above - below) / (2 * h), rel=1e-5, abs=1e-7)
 
 
-def test_only_the_action_that_was_taken_learns() -> None:
+def test_only_the_chosen_action_learns() -> None:
     states = np.random.default_rng(4).normal(size=(3, 3))
     gradient = some_network().gradient(states, np.array([1, 1, 1]), np.zeros(3))
     assert not gradient.output_weights[:, 0].any()
@@ -62,7 +62,7 @@ def test_only_the_action_that_was_taken_learns() -> None:
     assert gradient.output_biases[0] == 0
 
 
-def test_xavier() -> None:
+def test_xavier_initialisation() -> None:
     network = QNetwork.xavier(52, 128, np.random.default_rng(5))
     assert [array.shape for array in network.arrays] == [(52, 128), (128,), (128, 2), (2,)]
     assert all(array.dtype == np.float64 for array in network.arrays)
@@ -76,7 +76,7 @@ def test_xavier() -> None:
         QNetwork.xavier(0, 128, np.random.default_rng(0))
 
 
-def test_adam_by_the_book() -> None:
+def test_adam_follows_the_listing() -> None:
     network = some_network(6, 1, 1)
     memory = Adam.new(network)
     theta, m, v = float(network.hidden_weights[0, 0]), 0.0, 0.0
@@ -90,7 +90,7 @@ def test_adam_by_the_book() -> None:
     assert memory.steps == 29
 
 
-def test_a_step_changes_nothing_in_place() -> None:
+def test_a_step_modifies_nothing_in_place() -> None:
     network, gradient = some_network(7), some_network(8)
     memory = Adam.new(network)
     before = [array.copy() for array in (*network.arrays, *memory.first, *memory.second)]

@@ -1,4 +1,4 @@
-"""Ridge regression on moments: exact without noise, and neither biased nor broken by noise."""
+"""Ridge regression on moments: exact without noise, and neither biased nor unstable under noise."""
 
 import numpy as np
 import pytest
@@ -23,19 +23,19 @@ def moments_of(rows: Rows, labels: NDArray[np.int64], classes: int) -> Moments:
 
 
 @pytest.mark.parametrize("classes", [2, 5])
-def test_without_noise_it_is_ridge_regression(classes: int) -> None:
+def test_without_noise_it_equals_ridge_regression(classes: int) -> None:
     rows, labels = some_records(300, 6, classes)
     signs = targets(labels, classes)
-    penalty = 1 / 300 * 300  # trace/n of n records of length 1, on sums
-    wanted = np.linalg.solve(rows.T @ rows + penalty * np.eye(6), rows.T @ signs).T
-    np.testing.assert_allclose(ridge(moments_of(rows, labels, classes)), wanted, rtol=1e-9)
+    penalty = 1 / 300 * 300  # trace/n for n records of length 1, on sums
+    expected = np.linalg.solve(rows.T @ rows + penalty * np.eye(6), rows.T @ signs).T
+    np.testing.assert_allclose(ridge(moments_of(rows, labels, classes)), expected, rtol=1e-9)
     exact = scheme("exact", 6, classes, None)
     released = simulate(exact, rows, labels, np.random.default_rng(0))
-    np.testing.assert_allclose(ridge(exact.moments(released)), wanted, rtol=1e-6)
+    np.testing.assert_allclose(ridge(exact.moments(released)), expected, rtol=1e-6)
 
 
 @pytest.mark.parametrize("classes", [2, 4])
-def test_with_more_and_more_noisy_records_it_comes_to_the_same(classes: int) -> None:
+def test_with_more_noisy_records_it_converges_to_the_same_model(classes: int) -> None:
     errors = []
     perturbed = scheme("privunit", 4, classes, 10.0)
     for count in (500, 8000, 128_000):
@@ -47,7 +47,7 @@ def test_with_more_and_more_noisy_records_it_comes_to_the_same(classes: int) -> 
     assert errors[2] < 0.1
 
 
-def test_an_indefinite_second_moment_gives_a_tame_model() -> None:
+def test_an_indefinite_second_moment_yields_a_bounded_model() -> None:
     rows, labels = some_records(2000, 30, 2)
     perturbed = scheme("privunit", 30, 2, 1.0)
     moments = perturbed.moments(simulate(perturbed, rows, labels, np.random.default_rng(2)))
@@ -59,12 +59,12 @@ def test_an_indefinite_second_moment_gives_a_tame_model() -> None:
 
 
 @pytest.mark.parametrize("second", [np.zeros((3, 3)), -np.eye(3)])
-def test_where_nothing_is_known_nothing_is_made_up(second: Rows) -> None:
+def test_without_information_the_model_is_zero(second: Rows) -> None:
     assert not ridge(Moments(np.zeros((2, 3)), second, 4)).any()
     assert np.isfinite(ridge(Moments(np.ones((2, 3)), second, 4))).all()
 
 
-def test_one_record_alone_is_enough() -> None:
+def test_a_single_record_suffices() -> None:
     rows, labels = some_records(1, 5, 2)
     weights = ridge(moments_of(rows, labels, 2))
     assert predict(weights[np.newaxis], rows)[0, 0] == labels[0]

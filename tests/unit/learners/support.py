@@ -17,7 +17,7 @@ TICK = Timer("cycle")
 
 
 class Stamp:
-    """A provenance that signs with one fixed word and accepts only that. A device named `revoked` is revoked."""
+    """Provenance that signs with one fixed word and accepts only that. A device named `revoked` is revoked."""
 
     def signed(self, own: S) -> S:
         return cast(S, replace(cast(Any, own), signature=b"mine"))
@@ -35,7 +35,7 @@ class Stamp:
 
 @dataclass(frozen=True, slots=True)
 class FakeRelease:
-    """A release as a vault would answer it."""
+    """A release as a vault would return it."""
 
     query_id: bytes
     value: NDArray[np.int64]
@@ -70,7 +70,7 @@ def schedule(
 
 
 class Acquainted(PushSum):
-    """A learner that holds the peers to which its driver will introduce it."""
+    """A learner with the peers to which its driver will introduce it."""
 
     def __init__(self, schedule: Schedule, peers: tuple[str, ...]) -> None:
         super().__init__(schedule)
@@ -78,25 +78,25 @@ class Acquainted(PushSum):
 
 
 def push_sum(*peers: str, **how: float) -> Acquainted:
-    """A learner that is to be introduced to `peers`."""
+    """Make a learner that is to be introduced to `peers`."""
     return Acquainted(schedule(**how), peers)  # type: ignore[arg-type]
 
 
 def state(*numerators: float, weight: float = 1.0) -> PushSumState:
-    """A state of x and w given in whole numbers."""
+    """Make a state from x and w as whole numbers."""
     return PushSumState(
         np.array([int(number * WEIGHT_ONE) for number in numerators], dtype=np.int64), int(weight * WEIGHT_ONE)
     )
 
 
 def release(slot: int, *values: int, simulated: bool = False) -> FakeRelease:
-    """The answer to the query of a slot, in units of 2^-40."""
+    """Make the answer to a slot's query, in units of 2^-40."""
     query = Query("clipd2p", "gradient", slot, np.zeros(len(values)))
     return FakeRelease(query.id, np.array(values, dtype=np.int64), simulated=simulated)
 
 
 class Hand:
-    """A learner, the state it is in, and the effects of the last event."""
+    """A learner, its state, and the last event's effects."""
 
     def __init__(self, learner: PushSum, state: PushSumState) -> None:
         self.learner = learner
@@ -117,15 +117,15 @@ class Hand:
 
     @property
     def slots(self) -> list[int]:
-        """The slots asked for by the last event."""
+        """Slots that the last event queried."""
         return [ask.query.slot for ask in self.all(Ask)]
 
     @property
     def timers(self) -> list[float]:
-        """When the timers set by the last event are due."""
+        """Due times of the timers that the last event set."""
         return [timer.at for timer in self.all(SetTimer)]
 
     @property
     def recipients(self) -> list[str]:
-        """The recipients of the messages sent by the last event."""
+        """Recipients of the last event's messages."""
         return [send.recipient for send in self.all(Send)]

@@ -1,4 +1,4 @@
-"""Member that sends made-up results and answers: no device accepts any of them."""
+"""Member that sends forged results and answers: no device accepts any of them."""
 
 import contextlib
 import random
@@ -16,28 +16,28 @@ from tests.cells.liars import Forger
 from tests.cells.world import World
 
 
-def _told(cells: Cells, state: CellState, liar: str, said: AnyContent) -> CellState:
+def _deliver(cells: Cells, state: CellState, liar: str, said: AnyContent) -> CellState:
     """Hand a message to the learner, and return the state after it."""
     with contextlib.suppress(MessageRefused):
         state, _ = cells.on(state, Received(liar, CellMessage(said)), 0.0)
     return state
 
 
-def test_no_forged_result_is_believed() -> None:
+def test_a_forged_result_is_never_accepted() -> None:
     world = World(count=20)
     cells = world.devices[0].learner
     assert isinstance(cells, Cells)
     forger, rng = Forger("member-07", world.names, world.size, seed=1), random.Random(1)
     waiting = world.state_in_a_round("member-00")
     for _ in range(10_000):
-        said = forger.forged(rng.choice(("result", "known")))
-        assert isinstance(said, Result | Known)
-        after = _told(cells, waiting, "member-07", said)
+        forgery = forger.forged(rng.choice(("result", "known")))
+        assert isinstance(forgery, Result | Known)
+        after = _deliver(cells, waiting, "member-07", forgery)
         assert after.slot == 0
         assert after.numerator is None
 
 
-def test_one_member_s_answers_count_once_however_many_it_sends() -> None:
+def test_a_member_s_answers_count_once_however_many_it_sends() -> None:
     world = World(count=20)
     cells, forger = world.devices[0].learner, Forger("member-07", world.names, world.size, seed=2)
     assert isinstance(cells, Cells)
@@ -45,7 +45,7 @@ def test_one_member_s_answers_count_once_however_many_it_sends() -> None:
     state, _ = cells.on(state, PeersChanged(tuple(world.names[1:])), 0.0)
     answer = forger.known(np.zeros(world.size, dtype=np.int64))
     for _ in range(40):
-        state = _told(cells, state, "member-07", answer)
+        state = _deliver(cells, state, "member-07", answer)
     assert state.slot == 0
 
 

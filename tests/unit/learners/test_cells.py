@@ -93,7 +93,7 @@ def run(devices: list[Device], seconds: float, faults: Faults | None = None) -> 
     return simulation
 
 
-def test_all_know_the_mean_and_one_round_was_paid_for() -> None:
+def test_all_devices_know_the_mean_and_one_round_is_charged() -> None:
     devices = meters()
     run(devices, 12)
     for device in devices:
@@ -102,7 +102,7 @@ def test_all_know_the_mean_and_one_round_was_paid_for() -> None:
         assert (device.vault.spending().charges, device.vault.spending().releases) == (1, 1)
 
 
-def test_noise_is_of_the_cell_and_both_numbers_are_in_the_ledger() -> None:
+def test_noise_is_shared_by_the_cell_and_the_ledger_has_both_epsilons() -> None:
     devices = meters(1.0)
     run(devices, 12)
     spending, statement = devices[0].vault.spending(), devices[0].vault.statement
@@ -113,7 +113,7 @@ def test_noise_is_of_the_cell_and_both_numbers_are_in_the_ledger() -> None:
     assert "If all others collude" in statement.threat_model
 
 
-def test_who_was_away_is_told_by_the_others() -> None:
+def test_the_others_inform_a_returning_device() -> None:
     devices = meters()
     simulation = Simulation(devices, faults=Faults(), period=1.0, seed=3)
     simulation.start()
@@ -123,11 +123,11 @@ def test_who_was_away_is_told_by_the_others() -> None:
     simulation.run_until(60)
     assert devices[2].model is not None
     np.testing.assert_array_equal(devices[2].model, devices[0].model)
-    assert devices[2].vault.spending().charges == 0, "it took part in nothing"
+    assert devices[2].vault.spending().charges == 0, "it took part in no round"
 
 
 @pytest.mark.parametrize("gone", [1, 2])
-def test_a_leader_that_dies_is_followed_by_its_deputies(gone: int) -> None:
+def test_deputies_replace_a_dead_leader(gone: int) -> None:
     devices = meters()
     faults = Faults(delay=0.2, delay_spread=0.1)
     simulation = Simulation(devices, faults=faults, period=1.0, seed=3)
@@ -149,7 +149,7 @@ def test_a_leader_that_dies_is_followed_by_its_deputies(gone: int) -> None:
 
 
 class Expired(Unsigned):
-    """Provenance that rejects the statements of one device."""
+    """Provenance that rejects one device's statements."""
 
     def __init__(self, owner: str) -> None:
         self._owner = owner
@@ -159,7 +159,7 @@ class Expired(Unsigned):
             raise MessageRefused("certificate", "expired")
 
 
-def test_a_leader_whose_certificate_has_expired_takes_no_part_and_stays_up() -> None:
+def test_a_leader_with_an_expired_certificate_takes_no_part_and_keeps_running() -> None:
     devices = meters()
     leader = _leader_order(names(), 0)[0]
     for device in devices:
@@ -179,14 +179,14 @@ def test_a_leader_whose_certificate_has_expired_takes_no_part_and_stays_up() -> 
     assert simulation.devices[leader].vault.spending().charges == 0
 
 
-def test_descent_in_a_cell_is_that_over_all_records() -> None:
+def test_group_sgd_equals_descent_over_all_records() -> None:
     steps = 6
     devices = learners(steps)
     run(devices, 40)
     model = np.zeros(KERNEL.size)
     for slot in range(steps):
         gradients = np.concatenate(
-            [row for one in ROWS for row in gradients_at(KERNEL, model, one.features, one.labels)]
+            [row for item in ROWS for row in gradients_at(KERNEL, model, item.features, item.labels)]
         )
         lengths = np.sqrt((gradients**2).sum(axis=1, keepdims=True))
         total = (gradients * np.minimum(1, 0.5 / np.maximum(lengths, 0.5))).sum(axis=0)
@@ -198,7 +198,7 @@ def test_descent_in_a_cell_is_that_over_all_records() -> None:
         np.testing.assert_array_equal(device.model, devices[0].model)
 
 
-def test_descent_goes_on_where_a_device_comes_back_later() -> None:
+def test_group_sgd_continues_when_a_device_returns_later() -> None:
     devices = learners(12)
     simulation = Simulation(devices, faults=Faults(delay=0.1, delay_spread=0.1, loss=0.1), period=1.0, seed=3)
     simulation.start()
@@ -219,14 +219,14 @@ def _cells(owner: str = "agent-0", size: int = SIZE) -> Cells:
     return Cells("average", owner=owner, course=course, period=1.0, cell=CELL, provenance=Unsigned())
 
 
-def test_one_message_at_a_time_goes_to_a_peer() -> None:
+def test_a_peer_receives_one_message_at_a_time() -> None:
     cells = _cells()
     state, _ = cells.on(replace(cells.fresh(), exhausted=True), PeersChanged(("agent-1",)), 0.0)
     sent = []
     for beat in range(3):
         state, effects = cells.on(state, Timer("cycle"), float(beat))
         sent += [effect for effect in effects if isinstance(effect, Send)]
-    assert len(sent) == 1, "what it asks for is on its way"
+    assert len(sent) == 1, "the requested message is in transit"
     assert state.pending == {"agent-1"}
     for left in (1, 1, 0):
         state, effects = cells.on(state, Delivered("agent-1"), 3.0)
@@ -234,7 +234,7 @@ def test_one_message_at_a_time_goes_to_a_peer() -> None:
     assert not state.pending
 
 
-def test_whoever_asks_is_told_and_who_is_told_nonsense_refuses() -> None:
+def test_requests_are_answered_and_invalid_answers_refused() -> None:
     cells, knower = _cells(), _cells("agent-1")
     state = replace(knower.fresh(), slot=1, numerator=np.arange(SIZE), members=3)
     _, effects = knower.on(state, Received("agent-0", CellMessage(Seek(0))), 0.0)
@@ -253,7 +253,7 @@ def test_whoever_asks_is_told_and_who_is_told_nonsense_refuses() -> None:
         )
 
 
-def test_what_enough_devices_know_alike_is_believed() -> None:
+def test_a_result_known_to_enough_devices_is_accepted() -> None:
     cells = _cells()
     state, _ = cells.on(cells.fresh(), PeersChanged(tuple(names()[1:])), 0.0)
     votes = [("agent-1", 9), *((f"agent-{i}", 7) for i in range(2, 2 + CELL.opens_at(CELL.least)))]
@@ -261,8 +261,8 @@ def test_what_enough_devices_know_alike_is_believed() -> None:
         assert state.numerator is None
         state, effects = cells.on(state, Received(name, CellMessage(_known(name, number))), 0.0)
         if name == "agent-1":
-            asked = [effect.recipient for effect in effects if isinstance(effect, Send)]
-            assert asked == names()[2:], "the others are asked, once"
+            requested = [effect.recipient for effect in effects if isinstance(effect, Send)]
+            assert requested == names()[2:], "the others are asked, once"
     np.testing.assert_array_equal(state.numerator, np.full(SIZE, 7))
     assert (state.slot, state.members, state.votes) == (1, 3, {})
 
@@ -277,7 +277,7 @@ def _known(name: str, number: int) -> Known:
     return reply.message.said
 
 
-def test_an_opened_sum_is_fetched_from_whoever_has_it() -> None:
+def test_an_opened_sum_is_fetched_from_any_device_that_has_it() -> None:
     devices = meters()
     simulation = run(devices, 12)
     states = [device.core.state for device in simulation.devices.values() if device.core]
@@ -292,7 +292,7 @@ def test_an_opened_sum_is_fetched_from_whoever_has_it() -> None:
     np.testing.assert_array_equal(state.numerator, states[1].numerator)
 
 
-def test_vectors_that_nobody_sends_are_asked_for_again_and_given_up() -> None:
+def test_missing_vectors_are_requested_again_and_then_given_up() -> None:
     devices = meters()
     simulation = run(devices, 12)
     opened = simulation.devices["agent-1"].core.state.opened  # type: ignore[union-attr]
@@ -300,16 +300,16 @@ def test_vectors_that_nobody_sends_are_asked_for_again_and_given_up() -> None:
     state = replace(cells.fresh(), exhausted=True)
     for peer in ("agent-1", "agent-2"):
         state, _ = cells.on(state, Received(peer, CellMessage(Result(opened.verified.opening))), 0.0)
-    asked = []
+    requested = []
     for beat in range(60):
         state, effects = cells.on(state, Timer("cycle"), float(beat))
-        asked += [effect.recipient for effect in effects if isinstance(effect, Send)]
+        requested += [effect.recipient for effect in effects if isinstance(effect, Send)]
         state = replace(state, queued={})
-    assert {"agent-1", "agent-2"} <= set(asked)
+    assert {"agent-1", "agent-2"} <= set(requested)
     assert state.opening is None
 
 
-def test_states_and_messages_come_back_from_their_bytes() -> None:
+def test_states_and_messages_survive_encoding() -> None:
     cells = _cells()
     codec = CellCodec(cells)
     state = replace(cells.fresh(), slot=1, numerator=np.arange(SIZE), members=3)

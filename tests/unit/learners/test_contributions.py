@@ -1,4 +1,4 @@
-"""Contributions by hand: those signed, sent, accepted, held and discarded, one event at a time."""
+"""Contributions by hand: which are signed, sent, accepted, stored and discarded, one event at a time."""
 
 from dataclasses import replace
 from typing import Any, TypeVar
@@ -37,7 +37,7 @@ START = np.array([10.0, 0.0])
 
 
 class Hand:
-    """A device called `me`, its state, and the effects of the last event."""
+    """A device called `me`, its state, and the last event's effects."""
 
     def __init__(
         self, *peers: str, steps: int = 3, capacity: int = 8, fanout: int = 1, dishonest: float = 0.25
@@ -58,14 +58,14 @@ class Hand:
         return [effect for effect in self.effects if isinstance(effect, kind)]
 
     def step(self, *values: int) -> "Hand":
-        """A beat, and the vault's answer to it; in units of 2^-40."""
+        """Run a beat with the vault's answer, in units of 2^-40."""
         self.on(TICK)
         (ask,) = self.all(Ask)
         return self.on(FakeRelease(ask.query.id, np.array(values, dtype=np.int64)))
 
     @property
     def model(self) -> object:
-        """What the last beat published."""
+        """Model that the last beat published."""
         (published,) = self.all(PublishModel)
         return published.parameters.tolist()
 
@@ -94,46 +94,46 @@ def test_it_begins_at_the_start_and_tells_its_peers_that_it_has_nothing() -> Non
     assert ask.query.point.tolist() == START.tolist()
 
 
-def test_what_it_puts_in_is_signed_after_every_second_step_and_after_the_last() -> None:
+def test_its_contribution_is_signed_after_every_second_step_and_after_the_last() -> None:
     hand = Hand("a").step(3 * ONE, -ONE)
-    assert not hand.effects, "an answer says nothing to anybody: only a beat does"
-    asked = hand.on(Delivered("a")).on(TICK).all(Ask)[0].query.id
+    assert not hand.effects, "an answer sends nothing; only a beat does"
+    requested = hand.on(Delivered("a")).on(TICK).all(Ask)[0].query.id
     assert not hand.all(Send), "one step is not sent"
-    assert hand.model == [7.0, 1.0], "but counts at home"
-    hand.on(FakeRelease(asked, np.array([ONE, 0], dtype=np.int64))).on(TICK)
+    assert hand.model == [7.0, 1.0], "but counts locally"
+    hand.on(FakeRelease(requested, np.array([ONE, 0], dtype=np.int64))).on(TICK)
     (send,) = hand.all(Send)
     (own,) = send.message.contributions  # type: ignore[attr-defined]
     assert (own.owner, own.steps, own.signature) == ("me", 2, b"mine")
     assert own.numerator.tolist() == [4 * ONE, -ONE]
-    asked = hand.all(Ask)[0].query.id
-    hand.on(Delivered("a")).on(FakeRelease(asked, np.array([ONE, 0], dtype=np.int64))).on(TICK)
-    assert hand.all(Send)[0].message.contributions[0].steps == 3, "the last of three"  # type: ignore[attr-defined]
+    requested = hand.all(Ask)[0].query.id
+    hand.on(Delivered("a")).on(FakeRelease(requested, np.array([ONE, 0], dtype=np.int64))).on(TICK)
+    assert hand.all(Send)[0].message.contributions[0].steps == 3, "the last of three steps"  # type: ignore[attr-defined]
 
 
-def test_it_adds_up_all_that_was_released_and_the_newest_sum_replaces_the_others() -> None:
+def test_it_sums_all_releases_and_the_newest_sum_replaces_the_others() -> None:
     hand = Hand("a").step(3 * ONE, 0).step(2 * ONE, ONE).on(TICK)
     assert hand.state.held[rank("me")].steps == 2
     assert hand.model == [5.0, -1.0]
 
 
-def test_its_sum_is_rounded_for_its_way_but_not_in_itself() -> None:
+def test_only_the_sent_sum_is_rounded() -> None:
     hand = Hand("a").step(2**23 + 1, 0).step(2**23 + 1, 0).on(TICK)
     assert hand.state.numerator.tolist() == [2**24 + 2, 0]
     assert hand.state.held[rank("me")].numerator.tolist() == [2**24, 0]
 
 
-def test_a_model_is_the_start_less_the_mean_of_what_it_holds() -> None:
+def test_the_model_is_the_start_minus_the_mean_contribution() -> None:
     hand = Hand("a").on(Received("a", message(contribution("b", 3.0, 4.0), contribution("c", 5.0, 0.0)))).on(TICK)
     assert hand.model == [10.0 - 4.0, -2.0]
 
 
-def test_who_has_taken_fewer_steps_counts_for_so_many_and_holds_nobody_back() -> None:
+def test_a_device_with_fewer_steps_counts_proportionally_and_delays_no_other() -> None:
     two = [contribution(owner, 4.0, 0.0, steps=2) for owner in "bd"]
     hand = Hand("a").on(Received("a", message(*two, contribution("c", 0.0, 2.0))))
     assert hand.on(TICK).model == pytest.approx([10.0 - 8.0 / 2.5, -2.0 / 2.5]), "one step is half of two"
 
 
-def test_it_asks_where_the_others_will_be_whose_steps_are_on_their_way() -> None:
+def test_it_queries_at_a_point_advanced_by_the_others_missing_steps() -> None:
     hand = Hand("a", steps=9).on(Received("a", message(contribution("b", 1.0, 0.0), contribution("c", 1.0, 0.0))))
     for _ in range(3):
         hand.step(ONE, 0)
@@ -143,41 +143,41 @@ def test_it_asks_where_the_others_will_be_whose_steps_are_on_their_way() -> None
 
 
 @pytest.mark.parametrize("count", [2, 3])
-def test_among_two_or_three_nobody_is_believed_about_the_steps_that_others_lack(count: int) -> None:
+def test_among_two_or_three_devices_no_claim_about_missing_steps_is_accepted(count: int) -> None:
     honest = [contribution(f"d{i}", 1.0, 0.0) for i in range(count - 1)]
     hand = Hand("a").on(Received("a", message(*honest, contribution("b", -100.0, 0.0, steps=9))))
     assert 9.0 <= hand.on(TICK).model[0] <= 11.0, "no more than the length of another, twice, on either side"  # type: ignore[index]
 
 
 @pytest.mark.parametrize("dishonest", [0.0, 0.25])
-def test_none_counts_for_more_than_a_multiple_of_the_median_length(dishonest: float) -> None:
+def test_no_contribution_counts_for_more_than_a_multiple_of_the_median_length(dishonest: float) -> None:
     some = [contribution(f"d{i}", *((0.0, 100.0) if i == 0 else (1.0, 0.0))) for i in range(8)]
     hand = Hand("a", dishonest=dishonest).on(Received("a", message(*some))).on(TICK)
     assert hand.model == pytest.approx([10.0 - 7 / 8, -LONGEST / 8] if dishonest == 0 else [9.0, 0.0])
 
 
 @pytest.mark.parametrize("dishonest", [0.0, 0.25])
-def test_a_quarter_is_not_believed_about_how_many_steps_have_been_taken(dishonest: float) -> None:
+def test_a_quarter_of_the_devices_cannot_inflate_the_step_count(dishonest: float) -> None:
     honest = [contribution(f"d{i}", 2.0, 0.0, steps=1) for i in range(6)]
     lies = [contribution(f"l{i}", 2.0, 0.0, steps=9) for i in range(2)]
     hand = Hand("a", dishonest=dishonest).on(Received("a", message(*honest, *lies)))
     assert hand.on(TICK).model == pytest.approx([8.0, 0.0])
 
 
-def test_a_newer_contribution_differs_by_no_more_than_its_further_steps_account_for() -> None:
+def test_a_newer_contribution_differs_by_at_most_its_further_steps() -> None:
     some = [contribution(f"d{i}", 4.0, 0.0, steps=8) for i in range(3)]
     hand = Hand("a").on(Received("a", message(*some)))
     accepted, declined = (share * hand.learner.acceptance.reach(8, 9, 4.0) for share in (0.99, 1.01))
     hand.on(Received("a", message(contribution("d0", 4.0, declined, steps=9), d0=9)))
-    assert hand.state.held[rank("d0")].steps == 8, "the one before stays"
-    assert hand.state.known["a"][rank("d0")] == 8, "and it is not asked for again"
+    assert hand.state.held[rank("d0")].steps == 8, "the previous one stays"
+    assert hand.state.known["a"][rank("d0")] == 8, "it is not requested again"
     assert hand.learner.progress(hand.state).details["contributions_declined"] == 1
     hand.on(Received("a", message(contribution("d0", 4.0, accepted, steps=9))))
     assert hand.state.held[rank("d0")].steps == 9
     assert hand.learner.acceptance.reach(0, 9, 4.0) == 8.0, "further steps allow more"
 
 
-def test_a_newer_contribution_may_be_longer_by_steps_of_full_length() -> None:
+def test_a_newer_contribution_may_be_longer_by_full_length_steps() -> None:
     plan = schedule(size=2, steps=9)
     how = {"owner": "me", "provenance": Stamp(), "capacity": 8, "max_steps": 9, "dishonest": 0.0}
     learner = Mixer(plan, START, **how, reach=3.0 * plan.step_size)  # type: ignore[arg-type]
@@ -185,7 +185,7 @@ def test_a_newer_contribution_may_be_longer_by_steps_of_full_length() -> None:
     assert learner.acceptance.reach(2, 4, 1e6) == Mixer(plan, START, **how).acceptance.reach(2, 4, 1e6)  # type: ignore[arg-type]
 
 
-def test_the_order_in_which_contributions_come_makes_no_difference_to_the_last_bit() -> None:
+def test_the_order_of_arrival_does_not_change_a_single_bit() -> None:
     random = np.random.default_rng(5)
     some = [contribution(f"d{i}", *random.normal(size=2)) for i in range(9)]
     models = []
@@ -197,7 +197,7 @@ def test_the_order_in_which_contributions_come_makes_no_difference_to_the_last_b
     assert models[0] == models[1] == models[2]
 
 
-def test_of_one_owner_the_one_of_most_steps_counts_and_a_repetition_changes_nothing() -> None:
+def test_an_owner_s_contribution_with_the_most_steps_counts_and_repetitions_change_nothing() -> None:
     hand = Hand("a").on(Received("a", message(contribution("b", 2.0, 0.0, steps=2))))
     once = hand.state.held
     hand.on(Received("a", message(contribution("b", 9.0, 9.0, steps=1))))
@@ -207,40 +207,40 @@ def test_of_one_owner_the_one_of_most_steps_counts_and_a_repetition_changes_noth
     assert hand.on(Received("a", both)).on(TICK).model == [6.0, 0.0]
 
 
-def test_a_peer_that_says_nothing_itself_is_sent_what_it_lacks_once_the_furthest_behind_first() -> None:
+def test_a_silent_peer_is_sent_its_missing_contributions_once_the_furthest_behind_first() -> None:
     hand = Hand("a", steps=9)
     hand.on(Received("z", message(contribution("b", 1.0, 0.0, steps=5), contribution("c", 1.0, 0.0, steps=9))))
     hand.on(TICK).on(Delivered("a", message(b=4)))
     (send,) = hand.on(TICK).all(Send)
-    assert [one.owner for one in send.message.contributions] == ["c", "b"]  # type: ignore[attr-defined]
+    assert [item.owner for item in send.message.contributions] == ["c", "b"]  # type: ignore[attr-defined]
     assert send.message.steps == {rank("b"): 5, rank("c"): 9}  # type: ignore[attr-defined]
     assert not hand.on(Delivered("a", message(b=5, c=9))).on(TICK).all(Send)
 
 
-def test_a_peer_that_sends_is_replied_what_it_lacks_and_told_no_more_than_its_own() -> None:
+def test_a_sending_peer_gets_its_missing_contributions_in_replies_and_no_others() -> None:
     hand = Hand("a", steps=9)
     hand.on(Received("z", message(contribution("b", 1.0, 0.0, steps=5), contribution("c", 1.0, 0.0, steps=9))))
     (reply,) = hand.on(Received("a", message(contribution("d", 1.0, 0.0), b=4, d=1))).all(Reply)
-    assert [one.owner for one in reply.message.contributions] == ["c", "b"]  # type: ignore[attr-defined]
+    assert [item.owner for item in reply.message.contributions] == ["c", "b"]  # type: ignore[attr-defined]
     assert reply.message.steps == {rank("b"): 5, rank("c"): 9, rank("d"): 1}  # type: ignore[attr-defined]
-    assert not hand.on(TICK).all(Send), "what it was replied it has"
+    assert not hand.on(TICK).all(Send), "it has the replied contributions"
     hand.on(Received("z", message(contribution("e", 1.0, 0.0))))
     (send,) = hand.on(TICK).all(Send)
-    assert send.message.contributions == (), "it asks for that itself"  # type: ignore[attr-defined]
+    assert send.message.contributions == (), "it requests that itself"  # type: ignore[attr-defined]
 
 
-def test_a_peer_that_sends_nothing_is_sent_what_it_still_lacks_a_turn_after_it_was_listed() -> None:
+def test_a_silent_peer_is_sent_its_missing_contributions_a_turn_after_they_were_listed() -> None:
     b, c = contribution("b", 1.0, 0.0), contribution("c", 2.0, 0.0)
     hand = Hand("a").on(Received("other", message(b))).on(TICK)
     hand.on(Received("other", message(c))).on(Delivered("a", message(b=0))).on(TICK)
     assert hand.all(Send)[0].message.contributions == (b,), "c is on its list for the first time"  # type: ignore[attr-defined]
     hand.on(Delivered("a", message(b=1, c=1))).on(TICK)
-    assert not hand.all(Send), "it has got c elsewhere"
+    assert not hand.all(Send), "it has received c from another peer"
     hand.on(Delivered("a", message(b=1))).on(TICK)
     assert hand.all(Send)[0].message.contributions == (c,)  # type: ignore[attr-defined]
 
 
-def test_a_peer_that_holds_more_is_asked_for_it_and_its_reply_is_taken_in() -> None:
+def test_a_peer_with_more_contributions_is_asked_and_its_reply_is_accepted() -> None:
     hand = Hand("a", steps=0).on(TICK).on(Delivered("a", message(b=2)))
     (send,) = hand.on(TICK).all(Send)
     assert send.message == message()
@@ -260,37 +260,37 @@ def test_a_model_too_large_for_a_reply_is_sent_in_messages() -> None:
     state, effects = learner.on(state, Received("a", message()), 0.0)
     assert effects == [Reply(message(b=1))]
     _, effects = learner.on(state, TICK, 0.0)
-    assert [len(one.message.contributions) for one in effects if isinstance(one, Send)] == [1]  # type: ignore[attr-defined]
+    assert [len(effect.message.contributions) for effect in effects if isinstance(effect, Send)] == [1]  # type: ignore[attr-defined]
 
 
-def test_who_lacks_nothing_is_passed_over_and_so_is_who_has_not_confirmed() -> None:
-    hand = Hand("a", "b", "c", steps=0)  # of its own
+def test_complete_peers_and_unconfirmed_peers_are_skipped() -> None:
+    hand = Hand("a", "b", "c", steps=0)  # its own contribution
     hand.on(Received("c", message(contribution("d", 1.0, 0.0), d=1))).on(Received("a", message(d=1)))
     assert [send.recipient for send in hand.on(TICK).all(Send)] == ["b"]
     assert hand.on(TICK).all(Send) == []
     hand.on(Delivered("b"))
-    assert [send.recipient for send in hand.on(TICK).all(Send)] == ["b"], "whose first message told it apart"
+    assert [send.recipient for send in hand.on(TICK).all(Send)] == ["b"], "whose first message identified it"
     hand.on(Returned("b", message()))
-    assert [send.recipient for send in hand.on(TICK).all(Send)] == ["b"], "it never had that"
+    assert [send.recipient for send in hand.on(TICK).all(Send)] == ["b"], "it never had that contribution"
 
 
-def test_a_peer_that_leaves_is_forgotten_with_what_was_on_its_way() -> None:
+def test_a_departed_peer_is_forgotten_with_its_pending_messages() -> None:
     hand = Hand("a").on(TICK)
     assert hand.on(PeersChanged(("b",))).all(Forget) == [Forget("a")]
     assert not hand.state.known
     assert not hand.state.pending
 
 
-def test_nothing_is_held_of_a_device_that_is_revoked() -> None:
+def test_nothing_from_a_revoked_device_is_stored() -> None:
     hand = Hand("a").on(Received("a", message(contribution("revoked", 1.0, 1.0), contribution("b", 2.0, 0.0))))
-    assert [one.owner for one in hand.state.held.values()] == ["b"]
+    assert [item.owner for item in hand.state.held.values()] == ["b"]
     earlier = replace(hand.state, held={rank("revoked"): contribution("revoked", 9.0, 9.0)})
     hand.state = earlier
     resumed = hand.learner.resumed(earlier, frozenset())
-    assert (resumed.held, [one.owner for one in resumed.kept.values()]) == ({}, ["revoked"])
+    assert (resumed.held, [item.owner for item in resumed.kept.values()]) == ({}, ["revoked"])
 
 
-def test_what_came_of_a_revoked_device_since_the_last_gradient_leaves_and_what_came_before_stays(
+def test_after_a_revocation_only_contributions_since_the_last_gradient_are_removed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     hand, revoked = Hand("a", dishonest=0.0).step(4 * ONE, 0), set[str]()
@@ -298,31 +298,31 @@ def test_what_came_of_a_revoked_device_since_the_last_gradient_leaves_and_what_c
     news = Received("a", message(contribution("b", 3.0, 0.0)))
     hand.on(news)
     revoked.add("b")
-    assert hand.on(TICK).model == [6.0, 0.0], "no gradient was taken around it"
+    assert hand.on(TICK).model == [6.0, 0.0], "no gradient has used it"
     (ask,) = hand.all(Ask)
     hand.on(FakeRelease(ask.query.id, np.zeros(2, dtype=np.int64)))
     revoked.clear()
     with_it = hand.on(news).step(0, 0).on(TICK).model
     assert with_it != [6.0, 0.0]
     revoked.add("b")
-    assert hand.on(TICK).model == with_it, "one was"
+    assert hand.on(TICK).model == with_it, "one gradient has used it"
     assert rank("b") not in hand.state.held
     hand.on(Received("a", message(contribution("b", 3.1, 0.0, steps=2))))
-    assert hand.on(TICK).model == with_it, "and nothing newer is believed"
+    assert hand.on(TICK).model == with_it, "nothing newer is accepted"
 
 
-def test_it_holds_those_of_the_lowest_ranks_and_always_its_own() -> None:
+def test_it_stores_the_lowest_ranks_and_always_its_own() -> None:
     owners = sorted((f"d{i}" for i in range(20)), key=rank)
     hand = Hand("a", capacity=5).step(ONE, 0).step(ONE, 0)
     for owner in reversed(owners):
         hand.on(Received("a", message(contribution(owner, 1.0, 0.0))))
     hand.on(TICK)
-    assert {one.owner for one in hand.state.held.values()} == {"me", *owners[:5]}
+    assert {item.owner for item in hand.state.held.values()} == {"me", *owners[:5]}
     hand.on(Received("a", message(**dict.fromkeys(owners, 1))))
     assert hand.learner.progress(hand.state).details["contributions_left_out"] == 15
 
 
-def test_what_nobody_can_have_contributed_is_refused_of_its_maker_and_passed_over_of_others() -> None:
+def test_impossible_contributions_are_refused_from_their_author_and_skipped_from_others() -> None:
     hand = Hand("a")
     assert hand.refuses(PushSumShare(np.zeros(2, dtype=np.int64), 1)) == "learner"
     impossible = {
@@ -330,28 +330,28 @@ def test_what_nobody_can_have_contributed_is_refused_of_its_maker_and_passed_ove
         "range": contribution("a", 1.0, 1.0, steps=10),
         "provenance": contribution("a", 1.0, 1.0, signature=b"forged"),
     }
-    for reason, one in impossible.items():
-        assert hand.refuses(message(one)) == reason
-        hand.on(Received("a", message(replace(one, owner="b"), contribution("c", 2.0, 0.0))))
-        assert [held.owner for held in hand.state.held.values()] == ["c"], "what came with it is taken"
+    for reason, item in impossible.items():
+        assert hand.refuses(message(item)) == reason
+        hand.on(Received("a", message(replace(item, owner="b"), contribution("c", 2.0, 0.0))))
+        assert [held.owner for held in hand.state.held.values()] == ["c"], "the rest of the message is accepted"
     hand.on(Received("a", message(contribution("me", 9.0, 9.0, steps=3))))
-    assert len(hand.state.held) == 1, "what itself has put in it knows best"
+    assert len(hand.state.held) == 1, "its own contribution takes precedence"
 
 
-def test_a_fleet_larger_than_it_holds_falls_silent() -> None:
+def test_a_fleet_larger_than_the_storage_becomes_silent() -> None:
     owners = sorted((f"d{i}" for i in range(8)), key=rank)
     hand = Hand("a", steps=1, capacity=5)
     hand.on(TICK).on(Refused(hand.all(Ask)[0].query.id, "budget", "spent"))
     hand.on(Delivered("a")).on(Received("a", message(*(contribution(owner, 1.0, 0.0) for owner in owners))))
     assert len(hand.state.held) == 5
     hand.on(Received("a", message(contribution(owners[7], 1.0, 0.0, steps=2), **dict.fromkeys(owners[:5], 1))))
-    assert len(hand.state.held) == 5, "one of a high rank is not even looked at"
-    assert not hand.on(TICK).all(Send), "it has all that matters"
+    assert len(hand.state.held) == 5, "a contribution with a high rank is not examined"
+    assert not hand.on(TICK).all(Send), "it has everything relevant"
     hand.state = replace(hand.state, held={rank(owners[6]): contribution(owners[6], 1.0, 0.0), **hand.state.held})
-    assert not hand.on(TICK).all(Send), "what the other would drop it is not sent"
+    assert not hand.on(TICK).all(Send), "contributions that the peer would drop are not sent"
 
 
-def test_who_cannot_say_what_it_holds_is_told_anew_from_time_to_time() -> None:
+def test_a_peer_that_cannot_list_its_contributions_is_sent_everything_again_periodically() -> None:
     hand = Hand("a", steps=0)
     hand.on(Received("z", message(contribution("b", 1.0, 0.0))))
     sent = []
@@ -363,7 +363,7 @@ def test_who_cannot_say_what_it_holds_is_told_anew_from_time_to_time() -> None:
     assert not [cycle for cycle in range(200) if said.on(TICK).all(Send)]
 
 
-def test_a_task_that_allows_fewer_steps_begins_anew_from_the_ledger() -> None:
+def test_a_task_with_fewer_steps_starts_again_from_the_ledger() -> None:
     hand = Hand("a", steps=9)
     for _ in range(5):
         hand.step(ONE, 0)
@@ -375,7 +375,7 @@ def test_a_task_that_allows_fewer_steps_begins_anew_from_the_ledger() -> None:
     assert fewer.on(state, TICK, 0.0)[0].asked is not None
 
 
-def test_a_device_that_leaves_tells_its_last_step() -> None:
+def test_a_leaving_device_sends_its_last_step() -> None:
     hand = Hand("a", "b")
     assert not hand.learner.holds(hand.state)
     hand.step(ONE, 0)
@@ -388,7 +388,7 @@ def test_a_device_that_leaves_tells_its_last_step() -> None:
     assert hand.learner.hand_off(state, "b") == (state, [])
 
 
-def test_a_vault_that_refuses_for_good_ends_its_learning_and_nothing_else() -> None:
+def test_a_permanent_refusal_ends_only_the_learning() -> None:
     hand = Hand("a").on(TICK)
     hand.on(Refused(hand.all(Ask)[0].query.id, "budget", "spent")).on(Delivered("a"))
     hand.on(Received("a", message(contribution("b", 2.0, 0.0)))).on(TICK)
@@ -401,15 +401,15 @@ def test_a_beat_does_not_wait_for_the_vault() -> None:
     hand = Hand("a", "b").on(TICK, 100.0)
     query = hand.all(Ask)[0].query
     hand.on(Received("a", message(contribution("c", 1.0, 0.0)))).on(TICK, 110.0)
-    assert hand.all(Ask) == [], "one question at a time"
+    assert hand.all(Ask) == [], "one query at a time"
     assert hand.all(SetTimer) == [SetTimer("cycle", 120.0)]
-    assert [send.recipient for send in hand.all(Send)] == ["b"], "what others have put in goes on"
+    assert [send.recipient for send in hand.all(Send)] == ["b"], "others' contributions are passed on"
     assert hand.on(FakeRelease(query.id, np.zeros(2, dtype=np.int64)), 113.0).effects == []
     assert [ask.query.slot for ask in hand.on(TICK, 120.0).all(Ask)] == [1]
     assert hand.on(FakeRelease(Query("other", "gradient", 0, START).id, np.zeros(2, dtype=np.int64))).effects == []
 
 
-def test_a_lost_state_is_learnt_again_from_the_ledger() -> None:
+def test_a_lost_state_is_rebuilt_from_the_ledger() -> None:
     hand = Hand("a")
     hand.state = hand.learner.without_state(2)
     assert hand.step(ONE, 0).state.step == 1

@@ -1,4 +1,4 @@
-"""Followed records: half of a window's releases at once, then one for each window that ends."""
+"""Followed records: half of a window's releases at once, then one for each completed window."""
 
 import math
 from dataclasses import replace
@@ -32,7 +32,7 @@ SCHEDULE = Schedule(
 
 
 class Beats:
-    """A device that is alone with its vault, beat by beat.
+    """A device alone with its vault, beat by beat.
 
     Attributes:
         slots: that were asked for, in order.
@@ -70,7 +70,7 @@ class Beats:
 
     def over(self, window: int) -> "Beats":
         self.state, effects = self.learner.over(self.state, window, self.now)
-        assert effects == [SetTimer("cycle", self.now + PERIOD)], "a day that is over is learnt from within a period"
+        assert effects == [SetTimer("cycle", self.now + PERIOD)], "a completed day is learnt within a period"
         return self
 
 
@@ -85,25 +85,25 @@ def ahead(device: Beats) -> bool:
     return bool(device.learner.progress(device.state).phase == "learning")
 
 
-def test_nothing_is_asked_before_a_window_is_over(device: Beats) -> None:
+def test_nothing_is_queried_before_a_window_is_complete(device: Beats) -> None:
     assert device.beat(5).slots == []
-    assert device.learner.belief(device.state) is not None, "so it may be silent"
+    assert device.learner.belief(device.state) is not None, "so it may become silent"
 
 
-def test_half_of_the_releases_are_taken_at_once_and_then_one_a_window(device: Beats) -> None:
+def test_half_of_the_releases_are_made_at_once_and_then_one_per_window(device: Beats) -> None:
     device.over(100)
     assert ahead(device)
     assert device.beat(20).slots == [0, 1, 2], "half of five, rounded up"
     assert not ahead(device)
     assert device.over(101).beat(5).slots == [0, 1, 2, 3]
-    assert device.over(101).beat(5).slots == [0, 1, 2, 3], "a window ends once"
+    assert device.over(101).beat(5).slots == [0, 1, 2, 3], "each window ends once"
     for window in range(102, 110):
         device.over(window).beat(3)
-    assert device.slots == list(range(12)), "it goes on for ever"
+    assert device.slots == list(range(12)), "it continues indefinitely"
     assert device.learner.progress(device.state).steps is None
 
 
-def test_a_device_that_was_off_takes_one_step_for_all_windows_that_it_missed(device: Beats) -> None:
+def test_a_device_that_was_off_takes_one_step_for_all_missed_windows(device: Beats) -> None:
     device.over(100).beat(20).over(130).beat(20)
     assert device.slots == [0, 1, 2, 3]
 
@@ -116,19 +116,19 @@ def test_a_refusal_waits_for_the_next_window(device: Beats) -> None:
     assert device.over(101).beat(20).slots == [0, 0, 1, 2]
 
 
-def test_a_clock_that_is_set_back_costs_one_step_and_stops_nothing(device: Beats) -> None:
+def test_a_clock_set_back_costs_one_step_and_stops_nothing(device: Beats) -> None:
     device.over(100).beat(20).over(500).beat(9).over(101).beat(9).over(102).beat(9)
     assert device.slots == [0, 1, 2, 3, 4, 5]
 
 
-def test_a_restart_asks_nothing_anew(device: Beats) -> None:
+def test_a_restart_repeats_no_query(device: Beats) -> None:
     device.over(100).beat(20)
     device.restart()
     assert device.over(100).beat(9).slots == [0, 1, 2]
     assert device.over(101).beat(9).slots == [0, 1, 2, 3]
 
 
-def test_a_question_whose_answer_a_stop_overtook_is_asked_again_on_the_same_day(device: Beats) -> None:
+def test_a_query_interrupted_by_a_stop_is_repeated_on_the_same_day(device: Beats) -> None:
     device.over(100).beat(20).over(101).beat(answered=False)
     assert device.query.slot == 3
     device.restart().over(101).beat(9)
@@ -137,7 +137,7 @@ def test_a_question_whose_answer_a_stop_overtook_is_asked_again_on_the_same_day(
 
 
 @pytest.mark.parametrize("refusing", [True, False])
-def test_a_day_that_ends_while_a_question_is_answered_is_learnt_from_too(device: Beats, refusing: bool) -> None:
+def test_a_day_that_ends_during_a_query_is_also_learnt(device: Beats, refusing: bool) -> None:
     device.over(100).beat(20).over(101).beat(answered=False)
     device.over(102).refusing = refusing
     device.answer(device.query)
@@ -147,41 +147,43 @@ def test_a_day_that_ends_while_a_question_is_answered_is_learnt_from_too(device:
     assert not ahead(device)
 
 
-def test_a_release_of_more_windows_is_divided_by_more_and_one_of_few_moves_no_farther_than_noise_may() -> None:
+def test_a_release_is_divided_by_its_windows_and_moves_at_most_as_far_as_noise_may() -> None:
     def pace(units: int) -> float:
         return rate(SCHEDULE, 0, units) / expected_batch(SCHEDULE, units)
 
     assert pace(48) == pytest.approx(4.0 / (44 * 48))
     assert pace(10) == pytest.approx(4.0 / 440)
     assert pace(1) == pytest.approx(0.01)
-    assert rate(SCHEDULE, 10_000, 48) == rate(SCHEDULE, 3, 48) > 0, "it falls no further when all at once are taken"
+    assert rate(SCHEDULE, 10_000, 48) == rate(SCHEDULE, 3, 48) > 0, (
+        "it decreases no further once the initial steps are complete"
+    )
 
 
 @pytest.fixture(params=["pairwise", "push-sum"])
-def whole(request: pytest.FixtureRequest) -> Beats:
-    """A device that pays as a whole: five steps, one in three windows."""
+def whole_device(request: pytest.FixtureRequest) -> Beats:
+    """A device with the whole device as its unit: five steps, one in three windows."""
     schedule, start = replace(SCHEDULE, follows=False, every=3, longest=math.inf), np.zeros(1)
     pairs = request.param == "pairwise"
     return Beats(Pairwise(schedule, start, reach=1.0, max_steps=5) if pairs else PushSum(schedule, start))
 
 
-def test_a_device_that_pays_as_a_whole_takes_a_step_in_so_many_windows_until_all_are_taken(whole: Beats) -> None:
-    whole.over(100).beat(5)
+def test_a_whole_device_unit_takes_evenly_spaced_steps_until_all_are_taken(whole_device: Beats) -> None:
+    whole_device.over(100).beat(5)
     taken = []
     for window in range(101, 130):
-        whole.over(window).beat(3)
-        taken.append(len(whole.slots))
-    assert whole.slots == [0, 1, 2, 3, 4]
+        whole_device.over(window).beat(3)
+        taken.append(len(whole_device.slots))
+    assert whole_device.slots == [0, 1, 2, 3, 4]
     assert taken[:9] == [1, 1, 2, 2, 2, 3, 3, 3, 4]
-    assert whole.learner.progress(whole.state).steps == 5
+    assert whole_device.learner.progress(whole_device.state).steps == 5
 
 
-def test_a_clock_that_jumps_costs_such_a_device_one_step(whole: Beats) -> None:
-    whole.over(100).beat(3).over(500).beat(3).over(101).beat(3).over(502).beat(3)
-    assert whole.slots == [0, 1]
+def test_a_clock_jump_costs_such_a_device_one_step(whole_device: Beats) -> None:
+    whole_device.over(100).beat(3).over(500).beat(3).over(101).beat(3).over(502).beat(3)
+    assert whole_device.slots == [0, 1]
 
 
-def test_such_a_device_takes_a_refusal_by_its_budget_for_the_end(whole: Beats) -> None:
-    whole.refusing = True
-    whole.over(100).beat(3)
-    assert whole.state.exhausted
+def test_such_a_device_ends_when_its_budget_is_refused(whole_device: Beats) -> None:
+    whole_device.refusing = True
+    whole_device.over(100).beat(3)
+    assert whole_device.state.exhausted

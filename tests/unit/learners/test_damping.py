@@ -1,4 +1,4 @@
-"""Damping: steps shrink while gradients vary, neither by noise nor by gradients that stay as they are."""
+"""Damping: steps shrink while gradients oscillate, but not under noise or constant gradients."""
 
 from dataclasses import replace
 from itertools import pairwise
@@ -16,7 +16,7 @@ ONE = 2**40
 
 
 def test_noise_alone_shortens_hardly_any_step() -> None:
-    """48 releases of nothing but noise, by 300 devices: one in 700 is beyond three standard deviations at its end."""
+    """48 pure-noise releases on 300 devices: one in 700 ends beyond three standard deviations."""
     rule, size, steps = Damping(longest=60.0, noise=13.0), 650, 48
     draw = np.random.default_rng(1)
     factors, variations = [], []
@@ -33,7 +33,7 @@ def test_noise_alone_shortens_hardly_any_step() -> None:
     assert 1 / (1 + np.mean(variations) / 3) < 0.01, "the factor without the subtraction"
 
 
-def test_gradients_that_swing_from_side_to_side_shorten_the_steps_and_those_that_stay_do_not() -> None:
+def test_oscillating_gradients_shorten_the_steps_and_constant_ones_do_not() -> None:
     rule, swinging, staying = Damping(longest=8.0, noise=0.0), 0.0, 0.0
     side = np.array([8.0, 0.0])
     for swings in range(1, 10):
@@ -43,7 +43,7 @@ def test_gradients_that_swing_from_side_to_side_shorten_the_steps_and_those_that
         assert rule.factor(staying, swings, 2) == 1.0
 
 
-def test_a_device_shortens_its_own_steps_and_keeps_the_variation() -> None:
+def test_a_device_shortens_its_own_steps_and_stores_the_variation() -> None:
     plan = replace(schedule(size=2, steps=9), damping=Damping(longest=1.0, noise=0.0))
     learner = Mixer(plan, np.zeros(2), owner="me", provenance=Stamp(), capacity=8, max_steps=9, dishonest=0.0)
     state, total = learner.fresh(), 0.0
@@ -54,11 +54,11 @@ def test_a_device_shortens_its_own_steps_and_keeps_the_variation() -> None:
         total += value / ONE * factor
         assert state.numerator[0] / ONE == pytest.approx(total, abs=1e-9)
         assert state.variation == variation
-    again = replace(state, last=None)  # after a restart one difference is not known
-    assert damped_contribution(plan, again, np.array([ONE, 0]), 2.0**-40)[1] == state.variation
+    repeated = replace(state, last=None)  # after a restart, one difference is unknown
+    assert damped_contribution(plan, repeated, np.array([ONE, 0]), 2.0**-40)[1] == state.variation
 
 
-def test_a_schedule_without_the_rule_leaves_a_contribution_as_it_is() -> None:
+def test_a_schedule_without_the_rule_leaves_a_contribution_unchanged() -> None:
     learner = Mixer(
         schedule(size=1, steps=3), np.zeros(1), owner="me", provenance=Stamp(), capacity=8, max_steps=3, dishonest=0.0
     )

@@ -1,4 +1,4 @@
-"""Mean load profile of a month, from the feeds of forty homes, by one secure sum; and nothing before the month ends."""
+"""Mean load profile for a month, from forty homes' feeds, by one secure sum; and nothing before the month ends."""
 
 from pathlib import Path
 
@@ -23,7 +23,7 @@ from sottovoce_lab.simulator.simulation import Simulation
 from sottovoce_lab.testbed.memory_store import MemoryStore
 from sottovoce_lab.testbed.unsigned import Unsigned
 
-from tests.support.loads import half_hours
+from tests.support.loads import draw_half_hours
 
 HOMES, DAYS = 40, 34
 FIRST = int(NOT_BEFORE // DAY) + 2
@@ -52,8 +52,8 @@ def config(directory: Path, epsilon: float = 1.0, noise: str = "cell", **learner
     )
 
 
-def fed(directory: Path, wh: NDArray[np.int16]) -> Path:
-    """A home whose feed has kept these half hours, from two days before the month to two after it."""
+def make_home(directory: Path, wh: NDArray[np.int16]) -> Path:
+    """Make a home whose feed has these half hours, from two days before the month to two days after it."""
     directory.mkdir()
     store = WindowStore(directory / "windows.db", 1800, keep_days=400)
     begin = (FIRST - 2) * 48
@@ -63,7 +63,7 @@ def fed(directory: Path, wh: NDArray[np.int16]) -> Path:
 
 
 def profile(wh: NDArray[np.int16]) -> NDArray[np.float64]:
-    """The true profile of the month in kWh, which no one may see."""
+    """Return the month's true profile in kWh, which no party may see."""
     days = wh[2 * 48 : 32 * 48].reshape(30, 48).astype(float) / 1000
     mean: NDArray[np.float64] = np.nanmean(np.where(days < 0, np.nan, days), axis=0)
     return mean
@@ -74,13 +74,13 @@ def error(found: NDArray[np.float64], true: NDArray[np.float64]) -> float:
 
 
 @pytest.mark.timeout(200)
-def test_forty_homes_learn_the_profile_of_a_month_far_better_than_by_noise_of_their_own(tmp_path: Path) -> None:
-    wh = half_hours(HOMES, DAYS, 3)
+def test_forty_homes_learn_a_month_s_profile_far_better_than_with_local_noise(tmp_path: Path) -> None:
+    wh = draw_half_hours(HOMES, DAYS, 3)
     true = np.mean([profile(row) for row in wh], axis=0)
     names = [f"home{i:02}" for i in range(HOMES)]
     devices = []
     for i, name in enumerate(names):
-        own = config(fed(tmp_path / name, wh[i]), prior=PRIOR, harmonics=3, shape_clip=0.7)
+        own = config(make_home(tmp_path / name, wh[i]), prior=PRIOR, harmonics=3, shape_clip=0.7)
         family, ledger = family_of(own), Ledger.in_memory(name, budget_of(own))
         vault = make_vault(
             own,
@@ -111,10 +111,10 @@ def test_forty_homes_learn_the_profile_of_a_month_far_better_than_by_noise_of_th
 
 @pytest.mark.parametrize("noise", ["local", "cell"])
 @pytest.mark.parametrize("own", ["window", "device"])
-def test_nothing_is_released_before_the_month_is_over_and_no_later_day_pays(
+def test_nothing_is_released_before_the_month_ends_and_no_later_day_is_charged(
     tmp_path: Path, noise: str, own: str
 ) -> None:
-    settings = config(fed(tmp_path / "home", half_hours(1, DAYS, 4)[0]), noise=noise)
+    settings = config(make_home(tmp_path / "home", draw_half_hours(1, DAYS, 4)[0]), noise=noise)
     ledger = Ledger.in_memory("home", Budget(1.0, 1e-5, "device", "add-remove"))
     if own == "window":
         from sottovoce.vault import Mandate
@@ -142,16 +142,16 @@ def test_nothing_is_released_before_the_month_is_over_and_no_later_day_pays(
         assert (ledger.epsilon_spent(Units(((last + 1, last + 4000),))) == 0) == (own == "window")
 
 
-def test_the_loads_are_of_the_declared_days_and_what_was_not_read_counts_as_usual(tmp_path: Path) -> None:
-    wh = half_hours(1, DAYS, 5, missing=0.1)[0]
-    records = load_configured_records(config(fed(tmp_path / "home", wh), noise="local").data)
+def test_loads_cover_the_declared_days_and_missing_half_hours_count_as_average(tmp_path: Path) -> None:
+    wh = draw_half_hours(1, DAYS, 5, missing=0.1)[0]
+    records = load_configured_records(config(make_home(tmp_path / "home", wh), noise="local").data)
     assert records.features.shape == (30, 48)
     np.testing.assert_allclose(records.features.mean(axis=0), profile(wh), rtol=0.02)
-    empty = config(fed(tmp_path / "new", wh[:0]), noise="local")
+    empty = config(make_home(tmp_path / "new", wh[:0]), noise="local")
     assert len(load_configured_records(empty.data)) == 0
 
 
-def test_other_shapes_and_other_learners_are_refused_with_what_to_write(tmp_path: Path) -> None:
+def test_other_shapes_and_learners_are_refused_with_a_remedy(tmp_path: Path) -> None:
     tables = {
         "agent": {"state": "state"},
         "data": {"source": "feed:mqtt://h", "features": 10, "classes": 2, "expected_records": 1, "windows": [0, 9]},

@@ -39,12 +39,12 @@ E = TypeVar("E", Send, Ask, PublishModel, SetTimer, Forget, Shelve)
 TICK = Timer("cycle")
 SCHEME = scheme("exact", 2, 2, None)
 HOW = Perturbation("exact", 2, 2, None)
-ONE = 2**30  # 1.0 on the grid of exact records
+ONE = 2**30  # 1.0 on the exact records' grid
 LAMBDA = 1e-4
 
 
 class Hand:
-    """A golf learner, its state, and the effects of the last event."""
+    """A golf learner, its state, and the last event's effects."""
 
     def __init__(
         self,
@@ -104,7 +104,7 @@ def with_records(hand: Hand, *records: tuple[int, float, float]) -> Hand:
     return hand.on(Refused(query_id(len(records)), "record", "there is no such record"))
 
 
-def by_hand(weights: NDArray[np.float64], t: int, records: list[NDArray[np.float64]]) -> NDArray[np.float64]:
+def reference_update(weights: NDArray[np.float64], t: int, records: list[NDArray[np.float64]]) -> NDArray[np.float64]:
     """Update by rule (14), written from the paper."""
     for q in records:
         t += 1
@@ -112,7 +112,7 @@ def by_hand(weights: NDArray[np.float64], t: int, records: list[NDArray[np.float
     return weights
 
 
-def test_it_asks_for_its_records_one_after_another_until_there_is_none() -> None:
+def test_it_requests_its_records_one_after_another_until_none_is_left() -> None:
     hand = Hand()
     hand.start()
     assert [ask.query.slot for ask in hand.all(Ask)] == [0]
@@ -123,10 +123,10 @@ def test_it_asks_for_its_records_one_after_another_until_there_is_none() -> None
     progress = hand.learner.progress(hand.state)
     assert (progress.phase, progress.steps_done, progress.exhausted) == ("mixing", 1, False)
     hand.on(release(1, 0, 1.0, 0.0))
-    assert len(hand.state.own) == 2, "an answer to what was asked is taken whenever it comes"
+    assert len(hand.state.own) == 2, "an expected answer is accepted whenever it arrives"
 
 
-def test_it_publishes_as_many_records_as_one_device_may() -> None:
+def test_it_publishes_at_most_as_many_records_as_one_device_may() -> None:
     hand = Hand(each=2).start()
     hand.on(release(0, 1, 0.6, 0.8))
     assert [ask.query.slot for ask in hand.all(Ask)] == [1]
@@ -136,8 +136,8 @@ def test_it_publishes_as_many_records_as_one_device_may() -> None:
     assert (progress.phase, progress.steps_done, progress.exhausted) == ("mixing", 2, False)
 
 
-def test_records_beyond_what_one_device_may_publish_are_dropped_and_counted() -> None:
-    """4,096 slots chosen for their low ranks push no one off the shelf."""
+def test_excess_records_are_dropped_and_counted() -> None:
+    """4,096 slots chosen for their low ranks displace no other owner's record."""
     hand = Hand("ridge", "b", each=2, capacity=4)
     hand.on(Received("b", replace(model(), records=tuple(published("honest", slot=slot) for slot in range(2)))))
     flood = tuple(published("liar", 0, slot=slot) for slot in range(4096))
@@ -148,18 +148,18 @@ def test_records_beyond_what_one_device_may_publish_are_dropped_and_counted() ->
     assert hand.learner.progress(hand.state).details["records_dropped"] == 4094
 
 
-def test_a_spent_budget_is_said() -> None:
+def test_a_spent_budget_is_reported() -> None:
     hand = Hand().on(Refused(query_id(0), "budget", "the privacy budget is spent"))
     assert hand.learner.progress(hand.state).exhausted
 
 
-def test_an_answer_to_another_question_changes_nothing() -> None:
+def test_an_answer_to_another_query_changes_nothing() -> None:
     hand = Hand()
     before = hand.state
     assert hand.on(release(3, 1, 0.6, 0.8)).state is before
 
 
-def test_a_release_is_published_signed_and_kept() -> None:
+def test_a_release_is_published_signed_and_stored() -> None:
     hand = Hand().on(release(0, 1, 0.6, 0.8))
     (shelve,) = hand.all(Shelve)
     (record,) = shelve.new
@@ -172,17 +172,17 @@ def test_a_release_is_published_signed_and_kept() -> None:
 
 
 @pytest.mark.parametrize("age", [0, 7])
-def test_a_model_that_arrives_is_updated_by_every_record_then_averaged(age: int) -> None:
+def test_an_arriving_model_is_updated_by_every_record_and_then_averaged(age: int) -> None:
     hand = with_records(Hand("pegasos", "a"), (1, 0.6, 0.8), (0, 0.8, -0.6))
     mine = np.array([4.0, -2.0])
     hand.state = replace(hand.state, parameters=mine[np.newaxis], age=3)
     hand.on(Received("a", model(3.0, 5.0, age=age)))
-    walked = by_hand(np.array([3.0, 5.0]), age, [np.array([0.6, 0.8]), np.array([-0.8, 0.6])])
+    walked = reference_update(np.array([3.0, 5.0]), age, [np.array([0.6, 0.8]), np.array([-0.8, 0.6])])
     assert hand.state.parameters[0] == pytest.approx((walked + mine) / 2, rel=1e-6)
-    assert hand.state.age == max(age + 2, 3), "the larger step counter travels on"
+    assert hand.state.age == max(age + 2, 3), "the larger step counter is passed on"
 
 
-def test_a_ridge_device_sends_no_model_and_fits_one_from_the_records_it_holds() -> None:
+def test_a_ridge_device_sends_no_model_and_fits_one_from_its_stored_records() -> None:
     hand = with_records(Hand("ridge", "a"), (1, 0.6, 0.8))
     assert hand.on(TICK).message.parameters.size == 0
     first = hand.all(PublishModel)[0].parameters
@@ -210,20 +210,20 @@ def test_a_ridge_device_fits_again_only_after_a_new_record() -> None:
     assert fitted == [1, 2]
 
 
-def test_a_ridge_device_without_any_record_publishes_no_model() -> None:
+def test_a_ridge_device_without_records_publishes_no_model() -> None:
     assert Hand("ridge", "a").on(TICK).all(PublishModel) == []
 
 
-def test_one_message_a_cycle_to_the_next_free_peer() -> None:
+def test_each_cycle_sends_one_message_to_the_next_free_peer() -> None:
     hand = Hand("pegasos", "a", "b")
     assert [send.recipient for send in hand.on(TICK, 5.0).all(Send)] == ["a"]
     assert [timer.at for timer in hand.all(SetTimer)] == [15.0]
     assert [send.recipient for send in hand.on(TICK).all(Send)] == ["b"]
-    assert hand.on(TICK).all(Send) == [], "nobody is free"
+    assert hand.on(TICK).all(Send) == [], "no peer is free"
     assert [send.recipient for send in hand.on(Delivered("b")).on(TICK).all(Send)] == ["b"]
 
 
-def test_records_are_sent_until_both_hold_the_same() -> None:
+def test_records_are_sent_until_both_devices_have_the_same() -> None:
     hand = Hand("pegasos", "a", batch=2)
     for slot, x in enumerate((0.1, 0.2, 0.3)):
         hand.on(release(slot, 1, x, 0.5))
@@ -232,20 +232,20 @@ def test_records_are_sent_until_both_hold_the_same() -> None:
         sent += [record.slot for record in hand.on(TICK).message.records]
         hand.on(Delivered("a"))
     assert set(sent[:3]) == {0, 1, 2}
-    assert len(sent) == 6, "two in each message, round and round"
+    assert len(sent) == 6, "two in each message, in rotation"
     hand.on(Received("a", replace(model(0, 0), holding=hand.state.shelf.holding)))
-    assert hand.on(TICK).message.records == (), "the peer holds the same"
+    assert hand.on(TICK).message.records == (), "the peer has the same records"
     hand.on(Delivered("a")).on(release(3, 0, 0.3, 0.3))
     assert len(hand.on(TICK).message.records) == 2, "now it does not"
 
 
-def test_records_travel_on() -> None:
+def test_records_are_passed_on() -> None:
     hand = Hand("pegasos", "a")
     hand.on(Received("a", replace(model(0, 0), records=(published("c"),))))
     assert [record.owner for record in hand.on(TICK).message.records] == ["c"]
 
 
-def test_what_is_on_its_way_to_a_peer_that_left_is_forgotten() -> None:
+def test_pending_messages_to_a_departed_peer_are_forgotten() -> None:
     hand = Hand("pegasos", "a", "b").on(TICK)
     hand.on(PeersChanged(("b", "c")))
     assert hand.all(Forget) == [Forget("a")]
@@ -253,22 +253,22 @@ def test_what_is_on_its_way_to_a_peer_that_left_is_forgotten() -> None:
     assert set(hand.state.known) <= {"b", "c"}
 
 
-def test_a_restart_asks_again_and_keeps_model_and_records() -> None:
+def test_a_restart_repeats_the_query_and_keeps_model_and_records() -> None:
     first = with_records(Hand("pegasos", "a"), (1, 0.6, 0.8))
     first.on(Received("a", model(1.0, 2.0, age=4)))
-    kept = tuple(first.state.shelf.records())
-    again = Golf(first.learner.schedule, RULES["pegasos"], None, "me", Stamp(), kept)
-    saved = replace(again.fresh(), parameters=first.state.parameters, age=first.state.age)
-    state, effects = again.start(again.resumed(saved, frozenset({"a"})), 0.0)
+    stored = tuple(first.state.shelf.records())
+    repeated = Golf(first.learner.schedule, RULES["pegasos"], None, "me", Stamp(), stored)
+    saved = replace(repeated.fresh(), parameters=first.state.parameters, age=first.state.age)
+    state, effects = repeated.start(repeated.resumed(saved, frozenset({"a"})), 0.0)
     assert [effect.query.slot for effect in effects if isinstance(effect, Ask)] == [0]
-    state, effects = again.on(state, release(0, 1, 0.6, 0.8), 0.0)
-    assert not [effect for effect in effects if isinstance(effect, Shelve)], "it is kept already"
+    state, effects = repeated.on(state, release(0, 1, 0.6, 0.8), 0.0)
+    assert not [effect for effect in effects if isinstance(effect, Shelve)], "it is already stored"
     assert state.shelf.holding == first.state.shelf.holding
     assert state.moments.count == 1
     assert state.pending == {"a"}
 
 
-def test_a_seeded_release_marks_everything_that_it_touches() -> None:
+def test_a_seeded_release_marks_everything_computed_from_it() -> None:
     hand = Hand("pegasos", "a").on(release(0, 1, 0.6, 0.8, simulated=True))
     assert hand.on(TICK).message.simulated
     other = Hand("pegasos", "a").on(Received("a", replace(model(0, 0), simulated=True)))
@@ -291,9 +291,7 @@ def test_a_seeded_release_marks_everything_that_it_touches() -> None:
         (replace(model(0, 0), records=(replace(published("b"), perturbation=replace(HOW, epsilon=1.0)),)), "range"),
     ],
 )
-def test_a_message_that_does_not_fit_is_refused_and_changes_nothing(
-    message: GolfMessage | PushSumShare, reason: str
-) -> None:
+def test_an_invalid_message_is_refused_and_changes_nothing(message: GolfMessage | PushSumShare, reason: str) -> None:
     hand = with_records(Hand("pegasos", "a"), (1, 0.6, 0.8))
     before = hand.state
     with pytest.raises(MessageRefused) as refusal:
@@ -302,15 +300,15 @@ def test_a_message_that_does_not_fit_is_refused_and_changes_nothing(
     assert hand.state is before
 
 
-def test_a_forged_record_that_is_held_already_costs_no_check() -> None:
-    """Anyone who repeats a key cannot replace what is kept under it."""
+def test_a_forged_copy_of_a_stored_record_costs_no_verification() -> None:
+    """Repeating a key cannot replace the stored record."""
     hand = Hand("pegasos", "a").on(Received("a", replace(model(0, 0), records=(published("b"),))))
     before = [record.values.tolist() for record in hand.state.shelf.records()]
     hand.on(Received("a", replace(model(0, 0), records=(published("b", 0, 1.0, 0.0, signature=b"forged"),))))
     assert [record.values.tolist() for record in hand.state.shelf.records()] == before
 
 
-def test_the_sums_follow_the_shelf_when_records_have_to_go() -> None:
+def test_the_sums_follow_the_shelf_when_records_are_evicted() -> None:
     hand = Hand("ridge", "a", capacity=5)
     for i in range(12):
         hand.on(Received("a", replace(model(), records=(published(f"device-{i}", i % 2, 0.1 * i, 1 - 0.1 * i),))))
@@ -322,26 +320,26 @@ def test_the_sums_follow_the_shelf_when_records_have_to_go() -> None:
 
 
 @pytest.mark.parametrize("model_name", ["ridge", "pegasos"])
-def test_it_believes_in_what_it_holds_and_has_told_once_its_records_are_out(model_name: str) -> None:
+def test_news_depends_on_stored_records_and_records_in_transit(model_name: str) -> None:
     hand = Hand(model_name, "a")
     belief = hand.learner.belief
     assert belief(hand.state) is None
     before = belief(with_records(hand, (1, 0.6, 0.8)).state)
     assert before is not None
     assert before.model.size == (0 if model_name == "ridge" else 2)
-    told = belief(hand.on(TICK).state)
-    assert told is not None
-    assert told.beside != before.beside, "a record on its way to a peer is news"
+    sent = belief(hand.on(TICK).state)
+    assert sent is not None
+    assert sent.beside != before.beside, "a record in transit to a peer is news"
     message = model(*[0.0] * before.model.size, holding=hand.state.shelf.holding)
     known = belief(hand.on(Received("a", message)).state)
     assert known is not None
-    assert known.beside == told.beside
+    assert known.beside == sent.beside
     came = belief(hand.on(Received("a", replace(message, records=(published("b"),)))).state)
     assert came is not None
-    assert came.beside != known.beside, "a record that has come is news"
+    assert came.beside != known.beside, "a received record is news"
 
 
-def test_a_record_that_its_perturbation_never_gives_is_refused() -> None:
+def test_a_record_that_its_perturbation_cannot_produce_is_refused() -> None:
     hand = with_records(Hand("ridge", "a"), (1, 0.6, 0.8))
     before = hand.state
     for values in ([1, 2**53, 0], [7, ONE, 0], [-1, ONE, 0]):
@@ -351,7 +349,7 @@ def test_a_record_that_its_perturbation_never_gives_is_refused() -> None:
         assert hand.state is before
 
 
-def test_a_record_in_so_much_noise_that_it_would_drown_the_others_is_refused() -> None:
+def test_a_record_noisy_enough_to_swamp_the_others_is_refused() -> None:
     hand = Hand("ridge", "a")
     for epsilon, taken in ((2.0, True), (2.0**-10, False)):
         how = scheme("privunit", 2, 2, epsilon)
@@ -365,11 +363,11 @@ def test_a_record_in_so_much_noise_that_it_would_drown_the_others_is_refused() -
     assert len(hand.state.shelf) == 1
 
 
-def test_what_a_revoked_device_has_published_leaves_with_it() -> None:
+def test_a_revoked_device_s_records_are_removed() -> None:
     hand = with_records(Hand("ridge", "a"), (1, 0.6, 0.8))
     alone = hand.state.moments
     hand.on(Received("a", replace(model(), records=(published("revoked"),))))
-    assert len(hand.state.shelf) == 1, "and is not taken any more"
+    assert len(hand.state.shelf) == 1, "it is no longer accepted"
     shelf, _, _ = hand.state.shelf.add([published("revoked", 1, 0.0, 1.0)])
     hand.state = replace(hand.state, shelf=shelf, moments=alone + SCHEME.moments(np.array([[1, 0, ONE]])))
     (shelved,) = hand.on(TICK).all(Shelve)

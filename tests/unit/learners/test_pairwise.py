@@ -30,7 +30,7 @@ from sottovoce.wire import encode
 from tests.unit.learners.support import TICK, release, schedule
 
 UNIT = 2**40
-GRID = 2**24  # units of what is sent
+GRID = 2**24  # units of a sent value
 
 
 def learner(size: int = 1, *, reach: float = math.inf, steps: int = 0, fanout: int = 1, max_steps: int = 4) -> Pairwise:
@@ -38,8 +38,8 @@ def learner(size: int = 1, *, reach: float = math.inf, steps: int = 0, fanout: i
     return Pairwise(plan, np.zeros(size), reach=reach, max_steps=max_steps)
 
 
-def at(machine: Pairwise, *model: float, peers: str = "") -> PairwiseState:
-    """A device that believes in this model, and has peers of one letter each."""
+def make_state(machine: Pairwise, *model: float, peers: str = "") -> PairwiseState:
+    """Make a device with this model, and with peers named by one letter each."""
     state, _ = machine.on(machine.fresh(), PeersChanged(tuple(peers)), 0.0)
     return replace(state, numerator=np.rint(np.array(model) * UNIT).astype(np.int64))
 
@@ -67,15 +67,15 @@ def proposal(*numbers: float, parts: int = 2, reach: float = math.inf) -> Propos
 
 
 def exchange(machine: Pairwise, one: PairwiseState, other: PairwiseState) -> tuple[PairwiseState, PairwiseState]:
-    """The one's beat, towards its only peer `b`."""
+    """Run a device's beat, towards its only peer `b`."""
     one, (sent,) = beat(machine, one)
     other, reply = met(machine, other, "a", sent.message)
     return machine.on(one, Delivered("b", reply), 0.0)[0], other
 
 
-def test_two_devices_meet_half_way() -> None:
+def test_two_devices_meet_halfway() -> None:
     machine = learner()
-    one, other = exchange(machine, at(machine, 1.0, peers="b"), at(machine, 3.0, peers="a"))
+    one, other = exchange(machine, make_state(machine, 1.0, peers="b"), make_state(machine, 3.0, peers="a"))
     assert (model(one), model(other)) == ([2.0], [2.0])
 
 
@@ -83,19 +83,19 @@ models = st.lists(st.integers(-(2**50), 2**50), min_size=3, max_size=3).map(lamb
 
 
 @given(models, models, st.floats(1e-3, 1e4))
-def test_the_sum_stays_to_the_last_bit_and_nobody_goes_farther_than_the_reach(
+def test_the_sum_is_conserved_and_no_device_moves_farther_than_the_reach(
     mine: NDArray[np.int64], its: NDArray[np.int64], reach: float
 ) -> None:
     machine = learner(3, reach=reach, max_steps=2**40)
-    one = replace(at(machine, 0, 0, 0, peers="b"), numerator=mine)
-    other = replace(at(machine, 0, 0, 0, peers="a"), numerator=its)
+    one = replace(make_state(machine, 0, 0, 0, peers="b"), numerator=mine)
+    other = replace(make_state(machine, 0, 0, 0, peers="a"), numerator=its)
     after, after_other = exchange(machine, one, other)
     assert (after.numerator + after_other.numerator).tolist() == (mine + its).tolist()
     assert length(after.numerator - mine) <= reach / 2 * (1 + 1e-9)
     assert length(after.numerator - after_other.numerator) <= length(mine - its) + 2.0**-15 * math.sqrt(3)
 
 
-def test_a_large_models_moves_fit_an_answer_and_bring_it_together_all_the_same() -> None:
+def test_a_large_model_s_moves_fit_into_an_answer_and_still_converge() -> None:
     size = 2**17
     rng = np.random.default_rng(1)
     mine, its = (np.rint(rng.normal(size=size) * UNIT).astype(np.int64) for _ in range(2))
@@ -108,8 +108,8 @@ def test_a_large_models_moves_fit_an_answer_and_bring_it_together_all_the_same()
     assert np.abs(mine - its).max() < 2.0**-14 * UNIT
 
 
-def pulled(machine: Pairwise, state: PairwiseState) -> PairwiseState:
-    """After twenty proposals of `a`, always as far off; `b` and `c` come in between, and want nothing."""
+def propose_repeatedly(machine: Pairwise, state: PairwiseState) -> PairwiseState:
+    """Make twenty proposals from `a`, always equally far away; `b` and `c` propose no move in between."""
     for _ in range(20):
         for sender, off in (("a", 2.0), ("b", 0.0), ("c", 0.0)):
             state, _ = met(machine, state, sender, proposal(model(state)[0] + off))
@@ -118,17 +118,19 @@ def pulled(machine: Pairwise, state: PairwiseState) -> PairwiseState:
 
 def test_all_moves_with_one_peer_are_bounded_and_end_with_the_schedule() -> None:
     machine = learner(reach=1.0, max_steps=6)
-    state = pulled(machine, replace(at(machine, 0.0, peers="abc"), cycle=3))
-    assert model(state) == pytest.approx([2.0]), "one reach, and one more for as many steps as there are peers"
+    state = propose_repeatedly(machine, replace(make_state(machine, 0.0, peers="abc"), cycle=3))
+    assert model(state) == pytest.approx([2.0]), "one reach, and one more per as many steps as peers"
     assert state.declined > 0
     state, (sent,) = beat(machine, state)
-    assert sent.recipient == "b", "and it is asked for nothing"
-    assert model(pulled(machine, replace(state, cycle=100))) == pytest.approx([3.0]), "of six steps, and no more"
+    assert sent.recipient == "b", "nothing is requested from it"
+    assert model(propose_repeatedly(machine, replace(state, cycle=100))) == pytest.approx([3.0]), (
+        "from six steps, and no more"
+    )
 
 
-def test_what_is_left_of_the_bound_is_told_and_an_answer_beyond_it_refused() -> None:
+def test_the_bound_s_remainder_is_sent_and_a_longer_answer_refused() -> None:
     machine = learner(reach=1.0)
-    state = replace(at(machine, 0.0, peers="b"), moved={"b": 0.75})
+    state = replace(make_state(machine, 0.0, peers="b"), moved={"b": 0.75})
     state, (sent,) = beat(machine, state)
     assert sent.message.reach == 0.5  # type: ignore[attr-defined]
     answer = Move(np.array([UNIT // 2], dtype=np.int64))
@@ -136,29 +138,29 @@ def test_what_is_left_of_the_bound_is_told_and_an_answer_beyond_it_refused() -> 
         machine.on(state, Delivered("b", answer), 0.0)
 
 
-def test_of_what_lies_between_them_no_more_counts_than_the_shorter_reach() -> None:
+def test_the_smaller_reach_limits_the_difference_that_counts() -> None:
     machine = learner(2, reach=4.0, max_steps=100)
-    here = at(machine, 0.0, 0.0, peers="abc")
+    here = make_state(machine, 0.0, 0.0, peers="abc")
     assert model(met(machine, here, "a", proposal(6.0, 8.0))[0]) == pytest.approx([1.2, 1.6], abs=1e-4)
     assert model(met(machine, here, "a", proposal(6.0, 8.0, reach=1.0))[0]) == pytest.approx([0.3, 0.4], abs=1e-4)
     assert model(met(machine, here, "a", proposal(6.0, 8.0, reach=99.0))[0]) == pytest.approx([1.2, 1.6], abs=1e-4)
 
 
-def test_nobody_goes_along_with_a_model_farther_away_than_a_lone_device_comes_and_says_how_often() -> None:
+def test_a_model_farther_than_a_lone_device_moves_is_declined_and_counted() -> None:
     machine = learner(reach=4.0, max_steps=9)
-    here = replace(at(machine, 1.0, peers="abc"), step=1)
+    here = replace(make_state(machine, 1.0, peers="abc"), step=1)
     there, reply = met(machine, here, "a", proposal(14.0))
     assert (model(there), reply, there.declined) == ([1.0], None, 1)
     assert machine.progress(there).details == {"proposals_declined": 1}
     assert reply_in(machine.on(here, Received("a", proposal(12.9)), 0.0)) is not None
     young = replace(here, step=0)
-    assert met(machine, young, "a", proposal(36.9))[1] is not None, "who has not learnt yet comes from farther"
+    assert met(machine, young, "a", proposal(36.9))[1] is not None, "a device without steps may move farther"
     assert met(machine, young, "a", proposal(37.1))[1] is None
 
 
-def test_who_has_come_waits_until_others_have_or_as_many_beats_have_passed() -> None:
+def test_an_answered_peer_waits_until_others_are_answered_or_enough_beats_pass() -> None:
     machine = learner()
-    here = at(machine, 0.0, peers="abcde")
+    here = make_state(machine, 0.0, peers="abcde")
     here, first = met(machine, here, "a", proposal(8.0))
     assert isinstance(first, Move)
     assert met(machine, here, "a", proposal(8.0)) == (here, None)
@@ -172,9 +174,9 @@ def test_who_has_come_waits_until_others_have_or_as_many_beats_have_passed() -> 
     assert met(machine, here, "a", proposal(8.0))[1] is not None
 
 
-def test_two_devices_alone_meet_once_a_beat_from_each_side() -> None:
+def test_two_devices_alone_meet_once_per_beat_from_each_side() -> None:
     machine = learner()
-    here = at(machine, 0.0, peers="a")
+    here = make_state(machine, 0.0, peers="a")
     for _ in range(3):
         here, reply = met(machine, here, "a", proposal(8.0))
         assert reply is not None
@@ -182,19 +184,19 @@ def test_two_devices_alone_meet_once_a_beat_from_each_side() -> None:
         here, _ = beat(machine, here)
 
 
-def test_the_more_is_on_its_way_the_smaller_a_part_is_offered() -> None:
+def test_more_pending_proposals_mean_smaller_offers() -> None:
     machine = learner()
-    here, offered = at(machine, 0.0, peers="abcd"), []
+    here, offered = make_state(machine, 0.0, peers="abcd"), []
     for _ in range(4):
         here, sent = beat(machine, here)
         offered += [message.parts for message in map(proposed, sent)]
-    assert offered == [2, 3, 3, 3], "what is older than two beats is not waited for while answers come at once"
-    assert beat(machine, here)[1] == [], "everybody has yet to answer"
+    assert offered == [2, 3, 3, 3], "proposals older than two beats are not waited for while answers are immediate"
+    assert beat(machine, here)[1] == [], "no peer has answered yet"
 
 
-def test_where_answers_take_long_all_that_is_on_its_way_counts() -> None:
+def test_if_answers_are_slow_all_pending_proposals_count() -> None:
     machine = learner()
-    here = at(machine, 0.0, peers="abcdefgh")
+    here = make_state(machine, 0.0, peers="abcdefgh")
     for _ in range(4):
         here, _ = beat(machine, here)
     here, _ = machine.on(here, Delivered("a"), 0.0)
@@ -207,23 +209,23 @@ def proposed(sent: Send) -> Proposal:
     return sent.message
 
 
-def test_a_beat_speaks_to_so_many_peers_and_offers_each_its_part() -> None:
+def test_a_beat_proposes_to_a_fixed_number_of_peers_with_equal_parts() -> None:
     machine = learner(fanout=3)
-    _, sent = beat(machine, at(machine, 5.0, peers="abcd"))
-    assert [(one.recipient, proposed(one).parts) for one in sent] == [("a", 4), ("b", 4), ("c", 4)]
+    _, sent = beat(machine, make_state(machine, 5.0, peers="abcd"))
+    assert [(message.recipient, proposed(message).parts) for message in sent] == [("a", 4), ("b", 4), ("c", 4)]
 
 
-def test_what_is_told_is_rounded_and_what_is_kept_is_not() -> None:
+def test_sent_values_are_rounded_and_stored_values_are_not() -> None:
     machine = learner()
-    here = replace(at(machine, 0.0, peers="a"), numerator=np.array([GRID // 2 + 1]))
+    here = replace(make_state(machine, 0.0, peers="a"), numerator=np.array([GRID // 2 + 1]))
     after, (sent,) = beat(machine, here)
     assert proposed(sent).numerator.tolist() == [GRID]
     assert after.numerator.tolist() == [GRID // 2 + 1]
 
 
-def test_nobody_answers_and_nothing_is_lost() -> None:
+def test_without_answers_nothing_is_lost() -> None:
     machine = learner()
-    here = at(machine, 7.0, peers="abc")
+    here = make_state(machine, 7.0, peers="abc")
     for _ in range(20):
         here, _ = beat(machine, here)
     assert model(here) == [7.0]
@@ -231,7 +233,7 @@ def test_nobody_answers_and_nothing_is_lost() -> None:
 
 def test_an_answer_that_is_too_long_or_of_another_kind_is_refused() -> None:
     machine = learner(reach=2.0)
-    here, _ = beat(machine, at(machine, 0.0, peers="a"))
+    here, _ = beat(machine, make_state(machine, 0.0, peers="a"))
     for reply, reason in (
         (Move(np.array([UNIT + 2 * GRID])), "range"),
         (Move(np.array([1, 2])), "shape"),
@@ -243,23 +245,23 @@ def test_an_answer_that_is_too_long_or_of_another_kind_is_refused() -> None:
     assert model(machine.on(here, Delivered("a", Move(np.array([UNIT]))), 0.0)[0]) == [-1.0]
 
 
-def test_an_answer_that_nobody_waits_for_changes_nothing() -> None:
+def test_an_unexpected_answer_changes_nothing() -> None:
     machine = learner()
-    here = at(machine, 1.0, peers="a")
+    here = make_state(machine, 1.0, peers="a")
     assert machine.on(here, Delivered("a", Move(np.array([UNIT]))), 0.0) == (here, [])
 
 
-def test_what_came_back_or_whose_recipient_left_is_not_waited_for() -> None:
+def test_returned_proposals_and_departed_peers_are_not_waited_for() -> None:
     machine = learner(fanout=2)
-    here, sent = beat(machine, at(machine, 1.0, peers="ab"))
+    here, sent = beat(machine, make_state(machine, 1.0, peers="ab"))
     assert here.pending == {"a", "b"}
     assert machine.on(here, Returned("a", sent[0].message), 0.0)[0].pending == {"b"}
-    left, effects = machine.on(here, PeersChanged(("b",)), 0.0)
-    assert (left.pending, effects) == (here.pending, []), "who has left may answer yet"
+    remaining, effects = machine.on(here, PeersChanged(("b",)), 0.0)
+    assert (remaining.pending, effects) == (here.pending, []), "a departed peer may still answer"
     for _ in range(17):
-        left, _ = beat(machine, left)
-    left, effects = machine.on(left, PeersChanged(("b",)), 0.0)
-    assert left.pending == {"b"}
+        remaining, _ = beat(machine, remaining)
+    remaining, effects = machine.on(remaining, PeersChanged(("b",)), 0.0)
+    assert remaining.pending == {"b"}
     assert effects == [Forget("a")]
 
 
@@ -267,14 +269,14 @@ def test_what_came_back_or_whose_recipient_left_is_not_waited_for() -> None:
     "message, reason",
     [(proposal(1.0, 2.0), "shape"), (PushSumShare(np.array([1]), 1), "learner"), (Move(np.array([1])), "learner")],
 )
-def test_what_is_no_proposal_for_this_model_is_refused(message: Message, reason: str) -> None:
+def test_an_invalid_proposal_is_refused(message: Message, reason: str) -> None:
     machine = learner()
     with pytest.raises(MessageRefused) as refused:
-        machine.on(at(machine, 1.0, peers="a"), Received("a", message), 0.0)
+        machine.on(make_state(machine, 1.0, peers="a"), Received("a", message), 0.0)
     assert refused.value.reason == reason
 
 
-def test_who_lost_its_state_says_nothing_and_takes_over_the_first_model_it_is_told() -> None:
+def test_a_device_without_state_proposes_nothing_and_adopts_the_first_model() -> None:
     machine = learner(steps=4, reach=4.0)
     blank, _ = machine.on(machine.without_state(3), PeersChanged(("a",)), 0.0)
     blank, effects = machine.on(blank, TICK, 0.0)
@@ -287,35 +289,35 @@ def test_who_lost_its_state_says_nothing_and_takes_over_the_first_model_it_is_to
     assert [effect.query.slot for effect in effects if isinstance(effect, Ask)] == [3]
 
 
-def test_beats_go_on_while_the_vault_is_away_and_its_answer_counts_when_it_comes() -> None:
+def test_beats_continue_while_the_vault_is_away_and_its_answer_counts_when_it_arrives() -> None:
     machine = learner(steps=2)
-    here, asked = at(machine, 0.0, peers="ab"), []
+    here, requested = make_state(machine, 0.0, peers="ab"), []
     for _ in range(3):
         here, effects = machine.on(here, TICK, 0.0)
-        asked += [effect.query.slot for effect in effects if isinstance(effect, Ask)]
-    assert (asked, here.beat) == ([0], 3)
-    assert here.cycle == 1, "a cycle is over when its step is"
+        requested += [effect.query.slot for effect in effects if isinstance(effect, Ask)]
+    assert (requested, here.beat) == ([0], 3)
+    assert here.cycle == 1, "a cycle ends with its step"
     here, _ = machine.on(here, release(0, 3 * UNIT), 0.0)
-    assert (model(here), here.step) == ([0.0], 0), "until the next beat nobody can tell whether the vault has answered"
+    assert (model(here), here.step) == ([0.0], 0), "until the next beat, the vault's answer is not visible"
     here, effects = machine.on(here, TICK, 0.0)
     assert (model(here), here.step) == ([-3.0], 1)
     assert [effect.query.slot for effect in effects if isinstance(effect, Ask)] == [1]
     assert machine.on(here, release(0, 3 * UNIT), 0.0) == (here, []), "an answer counts once"
 
 
-def test_after_a_restart_nobody_is_waited_for() -> None:
+def test_after_a_restart_no_peer_is_waited_for() -> None:
     machine = learner()
-    here, _ = beat(machine, at(machine, 1.0, peers="ab"))
-    again = machine.resumed(here, frozenset({"a"}))
-    assert (again.pending, again.met, model(again)) == (frozenset(), (), [1.0])
+    here, _ = beat(machine, make_state(machine, 1.0, peers="ab"))
+    restarted = machine.resumed(here, frozenset({"a"}))
+    assert (restarted.pending, restarted.met, model(restarted)) == (frozenset(), (), [1.0])
 
 
-def test_simulated_numbers_are_marked_wherever_they_go() -> None:
+def test_simulated_numbers_stay_marked() -> None:
     machine = learner()
-    here = replace(at(machine, 1.0, peers="a"), simulated=True)
+    here = replace(make_state(machine, 1.0, peers="a"), simulated=True)
     here, (sent,) = beat(machine, here)
     assert sent.message.simulated
-    other, reply = met(machine, at(machine, 0.0, peers="b"), "b", sent.message)
+    other, reply = met(machine, make_state(machine, 0.0, peers="b"), "b", sent.message)
     assert other.simulated
     assert reply is not None
     assert reply.simulated

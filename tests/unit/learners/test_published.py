@@ -19,49 +19,49 @@ def keys(shelf: Shelf) -> list[tuple[str, int]]:
 
 
 @given(st.permutations(range(12)), st.integers(1, 14))
-def test_the_same_records_are_kept_in_whatever_order_they_come(order: list[int], capacity: int) -> None:
+def test_the_same_records_are_stored_whatever_their_order(order: list[int], capacity: int) -> None:
     everything = [record(f"device-{i}") for i in range(12)]
     together, _, _ = Shelf(capacity).add(everything)
     one_by_one = Shelf(capacity)
     for i in order:
-        one_by_one, new, gone = one_by_one.add([everything[i]])
+        one_by_one, new, evicted = one_by_one.add([everything[i]])
         assert len(new) <= 1
-        assert len(gone) <= 1
+        assert len(evicted) <= 1
     assert keys(one_by_one) == keys(together)
     assert len(together) == min(capacity, 12)
     assert one_by_one.holding == together.holding
 
 
-def test_a_full_shelf_says_what_it_wants_and_what_had_to_go() -> None:
+def test_a_full_shelf_reports_what_it_accepts_and_what_it_evicted() -> None:
     everything = [record(f"device-{i}") for i in range(20)]
     shelf, _, _ = Shelf(10).add(everything[:10])
-    wanted = [one for one in everything[10:] if shelf.would_store(one.key)]
-    fuller, new, gone = shelf.add(everything[10:])
-    assert {one.key for one in new} <= {one.key for one in wanted}
-    assert {one.key for one in gone} == set(keys(shelf)) - set(keys(fuller))
-    assert len(new) == len(gone) > 0
-    assert not any(shelf.would_store(key) for key in keys(shelf)), "nothing is wanted twice"
+    accepted = [item for item in everything[10:] if shelf.would_store(item.key)]
+    fuller, new, evicted = shelf.add(everything[10:])
+    assert {item.key for item in new} <= {item.key for item in accepted}
+    assert {item.key for item in evicted} == set(keys(shelf)) - set(keys(fuller))
+    assert len(new) == len(evicted) > 0
+    assert not any(shelf.would_store(key) for key in keys(shelf)), "nothing is accepted twice"
 
 
-def test_the_first_of_two_records_of_one_slot_stays() -> None:
+def test_the_first_of_two_records_in_one_slot_stays() -> None:
     shelf, _, _ = Shelf(4).add([record("a")])
-    again, new, gone = shelf.add([replace(record("a"), values=np.arange(3) + 7)])
-    assert (again, new, gone) == (shelf, [], [])
+    repeated, new, evicted = shelf.add([replace(record("a"), values=np.arange(3) + 7)])
+    assert (repeated, new, evicted) == (shelf, [], [])
 
 
-def test_slots_of_one_owner_are_different_records() -> None:
+def test_an_owner_s_slots_are_different_records() -> None:
     shelf, new, _ = Shelf(4).add([record("a", 0), record("a", 1)])
     assert len(new) == len(shelf) == 2
 
 
-def test_batches_go_round_and_leave_nothing_out() -> None:
+def test_batches_rotate_and_skip_nothing() -> None:
     shelf, _, _ = Shelf(100).add(record(f"device-{i}") for i in range(10))
-    seen, cursor = [], 0
+    observed, cursor = [], 0
     for _ in range(5):
         batch, cursor = shelf.batch(cursor, 4)
-        seen += [one.key for one in batch]
-    assert sorted(seen[:10]) == sorted(keys(shelf))
-    assert seen[10:] == seen[:10]
+        observed += [item.key for item in batch]
+    assert sorted(observed[:10]) == sorted(keys(shelf))
+    assert observed[10:] == observed[:10]
 
 
 def test_a_batch_is_never_longer_than_the_shelf() -> None:

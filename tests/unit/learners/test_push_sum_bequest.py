@@ -29,62 +29,62 @@ def _core(state: PushSumState) -> Core:
     return Core(learner=PushSum(SCHEDULE), store=MemoryStore(state), seal=lambda to, sequence, message: message)
 
 
-def _sent(actions: Sequence[Action]) -> list[PushSumShare]:
+def _shares_in(actions: Sequence[Action]) -> list[PushSumShare]:
     parcels = (action.outgoing.parcel for action in actions if isinstance(action, Transmit))
     return [parcel for parcel in parcels if isinstance(parcel, PushSumShare)]
 
 
 @pytest.mark.parametrize("weight", [1, WEIGHT_ONE // 3, WEIGHT_ONE, MAX_WEIGHT, MAX_WEIGHT + 1, 37 * WEIGHT_ONE + 5])
-def test_everything_goes_and_adds_up_to_the_last_bit(weight: int) -> None:
-    state, numerator, given = _state(weight % 97, weight), np.zeros(SIZE, dtype=np.int64), 0
+def test_all_mass_is_handed_over_to_the_last_bit(weight: int) -> None:
+    state, numerator, inputs = _state(weight % 97, weight), np.zeros(SIZE, dtype=np.int64), 0
     core = _core(state)
     shares = 0
     while core.has_part_to_hand_off:
-        (share,) = _sent(core.hand_off("b"))
+        (share,) = _shares_in(core.hand_off("b"))
         assert 0 < share.weight <= MAX_WEIGHT
-        assert _sent(core.hand_off("b")) == [], "one share at a time is on its way to a peer"
-        numerator, given, shares = numerator + share.numerator, given + share.weight, shares + 1
+        assert _shares_in(core.hand_off("b")) == [], "one share at a time is in transit to a peer"
+        numerator, inputs, shares = numerator + share.numerator, inputs + share.weight, shares + 1
         core.confirm("b", shares, 0.0)
     assert shares == -(-weight // MAX_WEIGHT)
-    assert (given, numerator.tolist()) == (weight, state.numerator.tolist())
+    assert (inputs, numerator.tolist()) == (weight, state.numerator.tolist())
     assert (core.state.weight, core.state.numerator.tolist()) == (0, [0] * SIZE)
     assert core.outbox == ()
-    assert _sent(core.hand_off("b")) == []
+    assert _shares_in(core.hand_off("b")) == []
 
 
-def test_the_heir_holds_what_both_had_and_the_same_share_twice_changes_nothing() -> None:
+def test_the_heir_has_both_masses_and_a_repeated_share_changes_nothing() -> None:
     leaving, heir = _core(_state(1, WEIGHT_ONE)), _core(_state(2, 3 * WEIGHT_ONE))
     total = leaving.state.numerator + heir.state.numerator
-    (share,) = _sent(leaving.hand_off("b"))
+    (share,) = _shares_in(leaving.hand_off("b"))
     for duplicate in (False, True):
         assert heir.receive("a", 1, 1, share, 0.0)[0] is duplicate
     assert (heir.state.weight, heir.state.numerator.tolist()) == (4 * WEIGHT_ONE, total.tolist())
 
 
-def test_until_it_is_confirmed_the_share_outlives_a_crash_and_then_nothing_comes_back() -> None:
+def test_an_unconfirmed_share_survives_a_crash_and_a_confirmed_one_does_not_return() -> None:
     store = MemoryStore(_state(3, WEIGHT_ONE))
 
     def started() -> Core:
         return Core(learner=PushSum(SCHEDULE), store=store, seal=lambda to, sequence, message: message)
 
     core = started()
-    (share,) = _sent(core.hand_off("b"))
-    again = started()
-    assert not again.has_part_to_hand_off
-    assert _sent(again.start(("b",), 0.0)) == [share]
-    again.confirm("b", 1, 1.0)
-    again.flush()
+    (share,) = _shares_in(core.hand_off("b"))
+    restarted = started()
+    assert not restarted.has_part_to_hand_off
+    assert _shares_in(restarted.start(("b",), 0.0)) == [share]
+    restarted.confirm("b", 1, 1.0)
+    restarted.flush()
     back = started()
     assert back.outbox == ()
     assert back.state.weight == 0
 
 
-def test_a_device_that_comes_back_with_nothing_only_receives_until_it_has_weight() -> None:
+def test_a_device_that_returns_with_nothing_only_receives_until_it_has_weight() -> None:
     learner = PushSum(SCHEDULE)
     state, _ = learner.hand_off(_state(4, WEIGHT_ONE), "b")
     state, _ = learner.start(state, 0.0)
     state, effects = learner.on(state, Timer("cycle"), 0.0)
-    assert [type(effect) for effect in effects] == [SetTimer], "it sends nothing, and asks its vault nothing"
+    assert [type(effect) for effect in effects] == [SetTimer], "it sends nothing and does not query its vault"
     share = PushSumShare(np.full(SIZE, 7, dtype=np.int64), WEIGHT_ONE)
     state, _ = learner.on(state, Received("b", share), 0.5)
     _, effects = learner.on(state, Timer("cycle"), 1.0)
@@ -92,8 +92,8 @@ def test_a_device_that_comes_back_with_nothing_only_receives_until_it_has_weight
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_the_mass_of_those_who_stay_is_the_mass_of_all(seed: int) -> None:
-    """Ten devices, of whom nine leave one after the other, while the others continue."""
+def test_the_remaining_devices_have_the_entire_mass(seed: int) -> None:
+    """Nine of ten devices leave one after another, while the others continue."""
     fate, learner = random.Random(seed), PushSum(replace(SCHEDULE, steps=0))
     states = {f"d{i}": _state(i, WEIGHT_ONE) for i in range(10)}
     total = sum(state.numerator for state in states.values())
@@ -111,15 +111,15 @@ def test_the_mass_of_those_who_stay_is_the_mass_of_all(seed: int) -> None:
             states[name], effects = learner.on(states[name], Timer("cycle"), 0.0)
             carry(effects)
         leaver, heir = fate.sample(sorted(states), 2)
-        left = states.pop(leaver)
-        while learner.holds(left):
-            left, effects = learner.hand_off(left, heir)
+        remaining = states.pop(leaver)
+        while learner.holds(remaining):
+            remaining, effects = learner.hand_off(remaining, heir)
             carry(effects)
     (last,) = states.values()
     assert last.weight == 10 * WEIGHT_ONE
     assert last.numerator.tolist() == np.asarray(total).tolist()
 
 
-def test_only_learners_with_mass_hand_off() -> None:
+def test_only_learners_with_mass_hand_over() -> None:
     assert isinstance(PushSum(SCHEDULE), HandingOff)
     assert not issubclass(GradientWalk, HandingOff)

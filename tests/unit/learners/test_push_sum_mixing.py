@@ -1,4 +1,4 @@
-"""Splitting and receiving: the arithmetic of push-sum, and the care taken with weights."""
+"""Splitting and receiving: push-sum's arithmetic, and its limits on weights."""
 
 from fractions import Fraction
 
@@ -17,9 +17,9 @@ from tests.unit.learners.support import TICK, Hand, push_sum, state
 
 W_MIN = WEIGHT_ONE // 2**20
 FINEST = 40  # share_bits: one unit
-GRID = Fraction(4, 2**40)  # a few roundings
+GRID = Fraction(4, 2**40)  # a few rounding errors
 
-OUT_SETS = {"0": ("1",), "1": ("2", "3"), "2": ("3", "0"), "3": ("0",)}  # besides itself
+OUT_SETS = {"0": ("1",), "1": ("2", "3"), "2": ("3", "0"), "3": ("0",)}  # in addition to itself
 INITIAL = {"0": 4, "1": -2, "2": 10, "3": 0}
 STEP_ONE = {
     "0": (Fraction(16, 3), Fraction(4, 3), Fraction(4)),
@@ -30,7 +30,7 @@ STEP_ONE = {
 
 
 def _round(hands: dict[str, Hand]) -> None:
-    """Run one cycle on every device; then deliver and confirm everything that was sent."""
+    """Run one cycle on every device; then deliver and confirm all sent messages."""
     sent = [(node, send) for node, hand in hands.items() for send in hand.on(TICK).all(Send)]
     for node, send in sent:
         hands[send.recipient].on(Received(node, send.message))
@@ -44,7 +44,7 @@ def _vector_fleet() -> dict[str, Hand]:
     }
 
 
-def test_first_step_of_the_published_vector() -> None:
+def test_the_published_vector_s_first_step() -> None:
     """ALGORITHMS §7.1: out-sets 0:{0,1} 1:{1,2,3} 2:{2,3,0} 3:{3,0}, uniform columns, x = (4, -2, 10, 0), w = 1.
 
     As printed, x = (16/3, 4/3, 8/3, 8/3) and w = (4/3, 5/6, 2/3, 7/6).
@@ -61,7 +61,7 @@ def test_first_step_of_the_published_vector() -> None:
     assert sum(hand.state.weight for hand in hands.values()) == 4 * WEIGHT_ONE
 
 
-def test_limit_of_the_published_vector() -> None:
+def test_the_published_vector_s_limit() -> None:
     hands = _vector_fleet()
     for _ in range(60):
         _round(hands)
@@ -75,7 +75,9 @@ def test_limit_of_the_published_vector() -> None:
     peers=st.integers(1, 70),
     fanout=st.integers(1, 64),
 )
-def test_a_split_conserves_and_respects_every_limit(numerator: list[int], weight: int, peers: int, fanout: int) -> None:
+def test_a_split_conserves_mass_and_respects_every_limit(
+    numerator: list[int], weight: int, peers: int, fanout: int
+) -> None:
     names = [f"peer-{i}" for i in range(peers)]
     before = PushSumState(np.array(numerator, dtype=np.int64), weight)
     hand = Hand(push_sum(*names, size=len(numerator), fanout=fanout), before).on(TICK)
@@ -96,7 +98,7 @@ def test_a_split_conserves_and_respects_every_limit(numerator: list[int], weight
 
 
 @pytest.mark.parametrize("weight", [0, 1, W_MIN - 1])
-def test_nothing_is_published_or_sent_with_too_little_weight(weight: int) -> None:
+def test_with_too_little_weight_nothing_is_published_or_sent(weight: int) -> None:
     hand = Hand(push_sum("peer", steps=3), PushSumState(np.zeros(1, dtype=np.int64), weight))
     hand.start()
     assert not hand.all(PublishModel)
@@ -106,14 +108,14 @@ def test_nothing_is_published_or_sent_with_too_little_weight(weight: int) -> Non
     assert not hand.slots
 
 
-def test_below_twice_the_least_weight_a_device_keeps_what_it_has() -> None:
+def test_below_twice_the_minimum_weight_a_device_keeps_everything() -> None:
     learner = push_sum("peer")
     assert not Hand(learner, PushSumState(np.zeros(1, dtype=np.int64), 2 * W_MIN - 1)).on(TICK).recipients
     assert Hand(learner, PushSumState(np.zeros(1, dtype=np.int64), 2 * W_MIN)).on(TICK).recipients
 
 
-def test_a_share_keeps_the_estimate_of_a_heavy_hub() -> None:
-    """The hub of a star sends no more than the largest share, and its estimate goes with it."""
+def test_a_share_preserves_a_heavy_hub_s_estimate() -> None:
+    """A star's hub sends at most the largest share, with the hub's estimate."""
     hand = Hand(push_sum("a", "b", fanout=2, share_bits=FINEST), state(3000 * 0.7, weight=3000)).on(TICK)
     shares = [share_of(send.message) for send in hand.all(Send)]
     assert [share.weight for share in shares] == [MAX_WEIGHT, MAX_WEIGHT]
@@ -127,8 +129,8 @@ def test_a_share_keeps_the_estimate_of_a_heavy_hub() -> None:
     half=st.integers(W_MIN, 2**59),
     bits=st.integers(8, 40),
 )
-def test_a_share_is_rounded_and_the_rest_stays(numerator: list[int], half: int, bits: int) -> None:
-    """On its way every z is a multiple of a power of two, at most 2^-bits, times the weight; mass is exact."""
+def test_a_share_is_rounded_and_the_remainder_stays(numerator: list[int], half: int, bits: int) -> None:
+    """In transit, every z is a multiple of a power of two, at most 2^-bits, times the weight; mass is exact."""
     weight = 2 * half
     before = PushSumState(np.array(numerator), weight)
     hand = Hand(push_sum("a", size=len(numerator), share_bits=bits), before).on(TICK)
@@ -141,11 +143,11 @@ def test_a_share_is_rounded_and_the_rest_stays(numerator: list[int], half: int, 
     exact = [Fraction(number * share.weight, weight) for number in numerator]
     furthest = max(abs(int(sent) - true) for sent, true in zip(share.numerator, exact, strict=True))
     largest = max(map(abs, numerator))
-    cut = Fraction(largest, 2**50) if share.weight == MAX_WEIGHT else 0  # in floats
+    cut = Fraction(largest, 2**50) if share.weight == MAX_WEIGHT else 0  # in floating point
     assert furthest <= Fraction(grid, 2) + 1 + cut
 
 
-def test_a_device_without_state_comes_back_by_receiving() -> None:
+def test_a_device_without_state_recovers_by_receiving() -> None:
     learner = push_sum("peer", steps=5)
     hand = Hand(learner, learner.without_state(step=2)).start()
     for cycle in range(5):
@@ -156,7 +158,7 @@ def test_a_device_without_state_comes_back_by_receiving() -> None:
     hand.on(Received("peer", PushSumShare(np.array([3 * WEIGHT_ONE], dtype=np.int64), WEIGHT_ONE // 2)))
     hand.on(TICK)
     assert hand.recipients == ["peer"]
-    assert hand.slots == [2], "what its ledger holds already is not asked for, and applied, again"
+    assert hand.slots == [2], "releases in its ledger are not requested and applied again"
     assert [published.parameters.tolist() for published in hand.all(PublishModel)] == [[6.0]]
 
 
@@ -164,7 +166,7 @@ def test_a_device_without_state_comes_back_by_receiving() -> None:
     "numerator, held",
     [([1, 2], [0]), ([], [0]), ([[1]], [0]), ([MAX_NUMERATOR], [1]), ([-MAX_NUMERATOR], [-1])],
 )
-def test_a_share_that_does_not_fit_is_refused(numerator: list[int], held: list[int]) -> None:
+def test_a_mismatched_share_is_refused(numerator: list[int], held: list[int]) -> None:
     learner = push_sum("peer")
     before = PushSumState(np.array(held, dtype=np.int64), WEIGHT_ONE)
     with pytest.raises(MessageRefused) as refused:
@@ -173,7 +175,7 @@ def test_a_share_that_does_not_fit_is_refused(numerator: list[int], held: list[i
     assert before.numerator.tolist() == held
 
 
-def test_weight_that_somebody_makes_up_is_refused_before_it_overflows() -> None:
+def test_invented_weight_is_refused_before_it_overflows() -> None:
     learner = push_sum("peer")
     before = PushSumState(np.zeros(1, dtype=np.int64), 2**62 - 5)
     with pytest.raises(MessageRefused, match="overflow the weight") as refused:
@@ -183,7 +185,7 @@ def test_weight_that_somebody_makes_up_is_refused_before_it_overflows() -> None:
     assert after.weight == 2**62
 
 
-def test_peers_take_turns_and_one_that_has_not_confirmed_is_passed_over() -> None:
+def test_peers_take_turns_and_unconfirmed_ones_are_skipped() -> None:
     hand = Hand(push_sum("a", "b", "c"), state(0))
     order = []
     for _ in range(4):
@@ -197,15 +199,15 @@ def test_peers_take_turns_and_one_that_has_not_confirmed_is_passed_over() -> Non
     assert hand.on(TICK).recipients == ["b"]
 
 
-def test_nothing_is_split_off_for_nobody() -> None:
+def test_without_recipients_nothing_is_split_off() -> None:
     hand = Hand(push_sum("a"), state(1)).on(TICK)
     assert hand.recipients == ["a"]
-    held = hand.state.weight
+    stored = hand.state.weight
     assert hand.on(TICK).recipients == []
-    assert hand.state.weight == held
+    assert hand.state.weight == stored
 
 
-def test_a_mark_of_simulated_noise_spreads_with_the_mass() -> None:
+def test_a_simulated_noise_mark_spreads_with_the_mass() -> None:
     marked = PushSumShare(np.zeros(1, dtype=np.int64), WEIGHT_ONE, simulated=True)
     hand = Hand(push_sum("a"), state(0))
     assert not hand.on(TICK).all(Send)[0].message.simulated

@@ -1,4 +1,4 @@
-"""Timing of a push-sum device's messages, queries and publications, and the effect of the vault's answers."""
+"""When a push-sum device sends, queries and publishes, and what the vault's answers change."""
 
 from dataclasses import replace
 
@@ -16,7 +16,7 @@ from tests.support.messages import share_of
 from tests.unit.learners.support import TICK, Hand, push_sum, release, schedule, state
 
 
-def test_one_private_step_a_cycle_then_only_mixing() -> None:
+def test_each_cycle_has_one_private_step_and_later_ones_only_mix() -> None:
     hand = Hand(push_sum("a", steps=3), state(0)).start(now=7.0)
     assert hand.timers == [7.0]
     log = []
@@ -40,8 +40,8 @@ def test_a_device_starts_with_its_model() -> None:
 
 
 @given(answered=st.booleans(), value=st.integers(-(2**50), 2**50))
-def test_what_is_sent_in_a_cycle_was_settled_before_it(answered: bool, value: int) -> None:
-    """The first send cannot depend on the answer; the second does."""
+def test_a_cycle_s_messages_are_fixed_before_its_query(answered: bool, value: int) -> None:
+    """The first message cannot depend on the answer; the second does."""
     hand = Hand(push_sum("a", "b", steps=2, share_bits=40), state(1)).on(TICK, 0.0)
     kinds = [type(effect) for effect in hand.effects]
     assert kinds.index(Send) < kinds.index(Ask)
@@ -53,14 +53,14 @@ def test_what_is_sent_in_a_cycle_was_settled_before_it(answered: bool, value: in
         assert share_of(hand.on(TICK, 10.0).all(Send)[0].message).numerator.tolist() == [(WEIGHT_ONE // 2 - value) // 2]
 
 
-def test_the_question_is_asked_at_the_estimate_that_is_published() -> None:
+def test_the_query_uses_the_published_estimate() -> None:
     hand = Hand(push_sum("a", size=2, steps=1), state(1, -3)).on(TICK)
     assert hand.all(Ask)[0].query.point.tolist() == hand.all(PublishModel)[0].parameters.tolist() == [1.0, -3.0]
 
 
 @pytest.mark.parametrize("now, beat", [(10.0, 10.0), (10.1, 20.0), (19.9, 20.0), (20.0, 20.0), (47.0, 50.0)])
 def test_a_late_answer_waits_for_the_beat(now: float, beat: float) -> None:
-    """Sending at the moment of the answer would tell how long the records took; nor do two cycles run at once."""
+    """Sending as soon as the answer arrives would reveal the computation time; nor do two cycles run at once."""
     hand = Hand(push_sum("a", "b", steps=2), state(0)).on(TICK, 0.0).on(TICK, 10.0)
     assert hand.effects == []
     assert hand.state.cycle == 1
@@ -71,7 +71,7 @@ def test_a_late_answer_waits_for_the_beat(now: float, beat: float) -> None:
     assert (hand.state.cycle, hand.slots, hand.timers) == (2, [1], [beat + 10.0])
 
 
-def test_a_spent_budget_ends_the_questions_and_not_the_gossip() -> None:
+def test_a_spent_budget_ends_the_queries_but_not_the_gossip() -> None:
     hand = Hand(push_sum("a", steps=5), state(4)).on(TICK)
     before = hand.state.numerator
     hand.on(Refused(hand.all(Ask)[0].query.id, "budget", "the privacy budget is spent"))
@@ -86,14 +86,14 @@ def test_a_spent_budget_ends_the_questions_and_not_the_gossip() -> None:
     assert hand.state.estimate == pytest.approx([2.0])
 
 
-def test_a_late_refusal_waits_for_the_beat_too() -> None:
+def test_a_late_refusal_also_waits_for_the_beat() -> None:
     hand = Hand(push_sum("a", steps=5), state(4)).on(TICK, 0.0)
     refused = Refused(hand.all(Ask)[0].query.id, "budget", "the privacy budget is spent")
     assert hand.on(TICK, 10.0).on(refused, 13.0).timers == [20.0]
 
 
 @pytest.mark.parametrize("awaiting", [True, False])
-def test_answers_nobody_awaits_change_nothing(awaiting: bool) -> None:
+def test_unexpected_answers_change_nothing(awaiting: bool) -> None:
     hand = Hand(push_sum("a", steps=5), state(4))
     if awaiting:
         hand.on(TICK)
@@ -112,7 +112,7 @@ def test_an_answer_counts_once() -> None:
     assert hand.on(release(0, 7)).state is applied
 
 
-def test_a_question_open_at_a_crash_is_asked_again_for_the_same_slot() -> None:
+def test_a_pending_query_at_a_crash_is_repeated_for_the_same_slot() -> None:
     hand = Hand(push_sum("a", steps=5), state(4)).on(TICK, 0.0).on(TICK, 10.0)
     hand.start(now=20.0)
     assert hand.timers == [20.0]
@@ -125,7 +125,7 @@ def test_simulated_noise_marks_the_state() -> None:
     assert hand.state.simulated
 
 
-def test_step_sizes_fall_linearly_to_the_last_step() -> None:
+def test_step_sizes_decrease_linearly_to_the_last_step() -> None:
     """γ_t/B = 8/4 · (1 - 3/4 · t/4): 2, 1.625, 1.25, 0.875, 0.5."""
     plan = schedule(steps=5, step_size=8.0, step_decay=0.75, expected_records=4)
     value = np.array([3, -1000], dtype=np.int64)
@@ -133,13 +133,13 @@ def test_step_sizes_fall_linearly_to_the_last_step() -> None:
     assert moves == [[int(3 * 2**30 * rate), int(-1000 * 2**30 * rate)] for rate in (2, 1.625, 1.25, 0.875, 0.5)]
 
 
-def test_a_private_step_moves_against_the_gradient_and_is_rounded_to_the_grid() -> None:
+def test_a_private_step_opposes_the_gradient_and_is_rounded_to_the_grid() -> None:
     plan = schedule(steps=1, size=3, step_size=0.5, expected_records=3)
     hand = Hand(PushSum(plan), state(0, 0, 0)).on(TICK).on(release(0, 6, -6, 10))
     assert hand.state.numerator.tolist() == [-1, 1, -2]  # 10/6 rounds to 2
 
 
-def test_a_diverging_step_saturates() -> None:
+def test_a_divergent_step_saturates() -> None:
     plan = schedule(steps=2, step_size=1e30)
     hand = Hand(PushSum(plan), state(0)).on(TICK).on(release(0, 2**50))
     hand.on(TICK).on(release(1, 2**50))

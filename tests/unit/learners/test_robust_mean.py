@@ -1,4 +1,4 @@
-"""Robust mean: it stays with the honest vectors whatever a quarter are, and costs little if all are honest."""
+"""Robust mean: it stays near the honest vectors whatever a quarter of the vectors are, and costs little otherwise."""
 
 import numpy as np
 import pytest
@@ -15,7 +15,7 @@ def mean_of(vectors: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def honest(count: int, seed: int, signal: float = 1.0) -> NDArray[np.float64]:
-    """Noise of length 1 or so around one point."""
+    """Return noise of about length 1 around one point."""
     random = np.random.default_rng(seed)
     vectors: NDArray[np.float64] = random.normal(0, 1 / np.sqrt(SIZE), (count, SIZE))
     vectors[:, 0] += signal
@@ -23,17 +23,17 @@ def honest(count: int, seed: int, signal: float = 1.0) -> NDArray[np.float64]:
 
 
 @pytest.mark.parametrize("count, more", [(1, 1.0), (3, 1.0), (4, 1.5), (8, 1.15), (12, 1.1), (40, 1.05)])
-def test_where_nobody_attacks_it_is_all_but_the_mean(count: int, more: float) -> None:
-    """On average over draws of noise: its squared distance from the truth, and that of the mean."""
+def test_without_an_attack_it_nearly_equals_the_mean(count: int, more: float) -> None:
+    """Averaged over noise draws: its squared distance from the truth, compared with the mean's."""
     truth = np.eye(SIZE)[0]
     drawn = [honest(count, seed) for seed in range(200)]
-    found = sum(float(((mean_of(vectors) - truth) ** 2).sum()) for vectors in drawn)
+    result = sum(float(((mean_of(vectors) - truth) ** 2).sum()) for vectors in drawn)
     mean = sum(float(((vectors.mean(axis=0) - truth) ** 2).sum()) for vectors in drawn)
-    assert found <= more * mean * (1 + 1e-9)
+    assert result <= more * mean * (1 + 1e-9)
 
 
 @given(count=st.integers(4, 40), seed=st.integers(0, 99), size=st.floats(0, 12), alike=st.booleans(), data=st.data())
-def test_a_quarter_of_the_vectors_does_not_carry_it_away(
+def test_a_quarter_of_the_vectors_cannot_displace_it(
     count: int, seed: int, size: float, alike: bool, data: st.DataObject
 ) -> None:
     bad = data.draw(st.integers(1, count // 4))
@@ -41,31 +41,31 @@ def test_a_quarter_of_the_vectors_does_not_carry_it_away(
     direction = random.normal(size=(1 if alike else bad, SIZE))
     vectors[:bad] = 10.0**size * direction / np.linalg.norm(direction, axis=1, keepdims=True)
     mean = vectors[bad:].mean(axis=0)
-    assert np.linalg.norm(mean_of(vectors) - mean) <= 1.2, "the distance of an honest vector, and a little"
+    assert np.linalg.norm(mean_of(vectors) - mean) <= 1.2, "slightly more than an honest vector's distance"
 
 
 @given(count=st.integers(2, 3), seed=st.integers(0, 99), size=st.floats(1, 12))
-def test_among_two_or_three_one_is_bounded_by_the_others(count: int, seed: int, size: float) -> None:
+def test_among_two_or_three_vectors_the_others_bound_each_one(count: int, seed: int, size: float) -> None:
     vectors = honest(count, seed)
     vectors[0] *= 10.0**size
     assert np.linalg.norm(mean_of(vectors)) <= 2 * np.linalg.norm(vectors[1:], axis=1).max()
 
 
 @given(count=st.integers(1, 12), seed=st.integers(0, 99))
-def test_who_comes_first_makes_no_difference(count: int, seed: int) -> None:
+def test_order_has_no_effect(count: int, seed: int) -> None:
     vectors = honest(count, seed)
     shuffled = np.random.default_rng(seed).permutation(vectors)
     np.testing.assert_allclose(mean_of(shuffled), mean_of(vectors), atol=1e-12)
 
 
 @pytest.mark.parametrize("count", [1, 2, 4, 9])
-def test_what_all_say_is_what_it_is(count: int) -> None:
+def test_equal_vectors_are_their_own_mean(count: int) -> None:
     vectors = np.tile(honest(1, 3), (count, 1))
     np.testing.assert_allclose(mean_of(vectors), vectors[0], atol=1e-12)
     assert not mean_of(np.zeros((count, SIZE))).any()
 
 
-def test_what_is_far_out_counts_nothing_and_what_is_near_in_full() -> None:
+def test_distant_vectors_count_nothing_and_near_ones_in_full() -> None:
     vectors = honest(12, 1)
     vectors[:3] = 30 * np.eye(SIZE)[1]
     assert vector_weights(vectors, 3).tolist()[:3] == [0.0, 0.0, 0.0]

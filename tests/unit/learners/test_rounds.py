@@ -1,4 +1,4 @@
-"""Learner in rounds, driven by hand: the influence of neighbours, and the timing of its messages."""
+"""Learner in rounds, driven by hand: its neighbours' influence, and its messages' timing."""
 
 from dataclasses import replace
 from typing import Any, cast
@@ -40,7 +40,7 @@ def messages(effects: list[Effect]) -> list[RoundMessage]:
 
 
 class Hand:
-    """A device with neighbours, on its first beat; and the effects of the last event."""
+    """A device with neighbours, on its first beat, and the last event's effects."""
 
     def __init__(self, algorithm: Any = None, *, steps: int = 50, peers: tuple[str, ...] = PEERS) -> None:
         schedule = RoundsSchedule("pdsl", SIZE, 8.0, steps, 1.0, 0.0, 1.0, 3.0)
@@ -67,7 +67,7 @@ class Hand:
         return [effect.query for effect in self.effects if isinstance(effect, Ask)]
 
 
-def test_it_speaks_on_its_own_beat_alone() -> None:
+def test_it_sends_only_on_its_own_beat() -> None:
     hand = Hand().beat(0.0)
     assert set(hand.sends()) == set(PEERS)
     assert [query.slot for query in hand.asks()] == [0]
@@ -79,7 +79,7 @@ def test_it_speaks_on_its_own_beat_alone() -> None:
         quiet += hand.effects
         hand.on(Received(peer, message()))
         quiet += hand.effects
-    assert quiet == [], "neither the vault nor a neighbour makes it speak"
+    assert quiet == [], "neither the vault nor a neighbour makes it send"
     hand.beat(4.0)
     assert hand.state.work.round == 1
     assert hand.sends() == {}, "the next round is due at 8"
@@ -98,7 +98,7 @@ def test_a_slow_vault_costs_whole_beats() -> None:
     assert set(hand.beat(104.0).state.work.mixing.others) == set(PEERS)
 
 
-def test_a_missing_neighbours_weight_is_ones_own() -> None:
+def test_a_missing_neighbour_s_weight_goes_to_the_device_itself() -> None:
     hand = Hand().beat(0.0).answer()
     hand.on(Received("a", message(0, 0, 1.0, 1.0, degree=1))).on(Received("b", message(0, 0, 1.0, 1.0, degree=7)))
     hand.beat(20.0)
@@ -109,15 +109,15 @@ def test_a_missing_neighbours_weight_is_ones_own() -> None:
     assert hand.state.absent == {"c"}
     assert hand.state.expected == {"a", "b"}
     hand.on(Received("c", message(0)))
-    assert hand.state.absent == {"c"}, "what it said of an older round is no sign of presence"
+    assert hand.state.absent == {"c"}, "a message about an older round is no sign of presence"
     assert hand.on(Received("c", message(1))).state.absent == frozenset()
 
 
-def test_one_neighbour_far_ahead_moves_nobody() -> None:
+def test_a_single_neighbour_far_ahead_has_no_effect() -> None:
     hand = Hand().beat(0.0).answer()
     before = hand.state
     hand.on(Received("a", message(FAR)))
-    assert hand.state.messages == before.messages, "nothing of it is kept"
+    assert hand.state.messages == before.messages, "nothing is stored"
     assert hand.state.drift == FAR
     hand.on(Received("b", message(0))).on(Received("c", message(0))).beat(4.0)
     assert hand.state.work.round == 0, "it is waited for"
@@ -128,13 +128,13 @@ def test_one_neighbour_far_ahead_moves_nobody() -> None:
 @pytest.mark.parametrize(
     "others, turn", [((7, 0, 0), 0), ((7, 9, 0), 8), ((7, 8, 9), 9), ((3, 3, 3), 4), ((2, 2, 2), 0)]
 )
-def test_more_than_half_of_the_neighbours_say_which_round_it_is(others: tuple[int, ...], turn: int) -> None:
+def test_more_than_half_of_the_neighbours_determine_the_round(others: tuple[int, ...], turn: int) -> None:
     hand = Hand().beat(0.0).answer()
     for peer, other in zip(PEERS, others, strict=True):
         hand.on(Received(peer, message(other)))
     hand.beat(4.0)
     assert hand.state.work.round == turn
-    assert (hand.asks() != []) == (turn > 0), "a round it joins is a round to learn in"
+    assert (hand.asks() != []) == (turn > 0), "it learns in each round that it joins"
     assert all(query.slot == turn for query in hand.asks())
 
 
@@ -148,13 +148,13 @@ def test_memory_is_bounded_whatever_a_neighbour_sends() -> None:
     assert len(hand.state.heard) == 1
 
 
-def test_what_waits_for_a_confirmation_is_bounded_and_of_the_newest_round() -> None:
+def test_unconfirmed_messages_are_bounded_and_belong_to_the_newest_round() -> None:
     state, effects = send_or_queue(Hand().state, "a", message(0))
     assert [type(effect) for effect in effects] == [Send]
     for turn in (0, 1):
         for phase in range(9):
             state, effects = send_or_queue(state, "a", message(turn, phase))
-            assert effects == [], "one message is on its way at a time"
+            assert effects == [], "one message is in transit at a time"
     waiting = [(kept.round, kept.phase) for kept in state.queue["a"]]
     assert waiting == [(1, phase) for phase in range(9 - MAX_QUEUED, 9)]
     for expected in waiting:
@@ -180,7 +180,7 @@ def test_what_waits_for_a_confirmation_is_bounded_and_of_the_newest_round() -> N
         ("a", message(degree=0), "range"),
     ],
 )
-def test_what_no_neighbour_may_send(sender: str, refused: RoundMessage, reason: str) -> None:
+def test_invalid_messages_from_a_neighbour_are_refused(sender: str, refused: RoundMessage, reason: str) -> None:
     hand = Hand().beat(0.0)
     before = hand.state
     with pytest.raises(MessageRefused) as refusal:
@@ -189,20 +189,20 @@ def test_what_no_neighbour_may_send(sender: str, refused: RoundMessage, reason: 
     assert hand.state is before
 
 
-def test_the_first_message_of_a_phase_counts() -> None:
+def test_a_phase_s_first_message_counts() -> None:
     hand = Hand(peers=("a",)).beat(0.0).answer()
     hand.on(Received("a", message(0, 0, 1.0, 1.0, degree=1))).on(Received("a", message(0, 0, 9.0, 9.0, degree=1)))
     assert hand.beat(4.0).state.work.model.tolist() == [0.5, 0.5]
 
 
-def test_an_answer_that_is_not_awaited_changes_nothing() -> None:
+def test_an_unexpected_answer_changes_nothing() -> None:
     hand = Hand().beat(0.0)
     before = hand.state
     stale = Query("pdsl", "gradient", 7, np.zeros(SIZE))
     assert hand.on(FakeRelease(stale.id, np.array([1, 1]), 1.0)).state is before
 
 
-def test_after_the_last_private_round_nothing_is_asked() -> None:
+def test_after_the_last_private_round_nothing_is_queried() -> None:
     hand = Hand(steps=1, peers=("a",)).beat(0.0).answer(4, 4)
     hand.on(Received("a", message(degree=1))).beat(4.0)
     assert hand.state.work.model.tolist() == [-4.0, -4.0]
@@ -214,11 +214,11 @@ def test_after_the_last_private_round_nothing_is_asked() -> None:
     assert hand.state.work.model.tolist() == [-2.0, -2.0]
 
 
-def test_a_restart_leaves_the_round_that_was_under_way() -> None:
+def test_a_restart_skips_the_interrupted_round() -> None:
     hand = Hand().beat(0.0).answer()
-    again = hand.learner.resumed(hand.state, frozenset({"a"}))
-    assert (again.work.round, again.cycle, again.joining) == (1, 1, True)
-    assert again.pending == {"a"}
+    restarted = hand.learner.resumed(hand.state, frozenset({"a"}))
+    assert (restarted.work.round, restarted.cycle, restarted.joining) == (1, 1, True)
+    assert restarted.pending == {"a"}
     fresh = hand.learner.resumed(hand.learner.fresh(), frozenset())
     assert (fresh.work.round, fresh.joining) == (0, False)
 
@@ -229,7 +229,7 @@ def work(turn: int, neighbours: int) -> Work:
 
 
 @pytest.mark.parametrize("neighbours, answers", [(4, 3), (5, 4), (7, 2), (3, 9), (6, 1), (0, 1)])
-def test_turns_are_fair_and_never_more_than_the_ration(neighbours: int, answers: int) -> None:
+def test_turns_are_fair_and_never_exceed_the_limit(neighbours: int, answers: int) -> None:
     counts = dict.fromkeys(work(0, neighbours).neighbours, 0)
     for turn in range(2 * 3 * 5 * 7):
         positions = Rationing(answers).positions(work(turn, neighbours))
@@ -245,7 +245,7 @@ def test_shapley_values_need_public_records(how: Any) -> None:
         Weighing(how)
 
 
-def test_weights_without_public_records() -> None:
+def test_weights_need_no_public_records() -> None:
     gradients = np.array([[1.0, 0.0], [1.0, 0.0], [-1.0, 0.0]])
     assert Weighing("uniform")(np.zeros(2), gradients, 1.0, 0).weights.tolist() == [1 / 3] * 3
     assert Weighing("cosine")(np.zeros(2), gradients, 1.0, 0).weights.tolist() == [0.5, 0.5, 0.0]
@@ -263,14 +263,14 @@ def test_permutations_are_public() -> None:
     assert one.tolist() == same.tolist() != other.tolist()
 
 
-def test_a_device_without_gradients_goes_on_with_its_momentum() -> None:
+def test_a_device_without_gradients_continues_with_its_momentum() -> None:
     pdsl = Pdsl(Rationing(1), Weighing("uniform"), 0.5)
     state = replace(work(0, 0), direction=np.array([2.0]), received=({}, {}))
     stepped = pdsl.combined(state, 1)
     assert (stepped.direction.tolist(), stepped.model.tolist()) == ([1.0], [-1.0])
 
 
-def test_state_is_frozen() -> None:
+def test_the_state_is_immutable() -> None:
     state: RoundsState = Hand().state
     with pytest.raises(AttributeError):
         state.phase = 3  # type: ignore[misc]

@@ -34,7 +34,7 @@ SCHEDULE = SharedModelSchedule(NAME, period=1.0, turns=2, asks="gradient", batch
 
 
 class Hand:
-    """Device `b` among its peers, its state, and the effects of the last event."""
+    """Device `b` among its peers, its state, and the last event's effects."""
 
     def __init__(self, *peers: str, schedule: SharedModelSchedule = SCHEDULE, **changed: Any) -> None:
         self.learner = SharedModel(replace(schedule, **changed), "b", np.zeros(2))
@@ -75,21 +75,21 @@ class Hand:
         return [(ask.query.kind, ask.query.slot, ask.query.point.tolist()) for ask in self.all(Ask)]
 
 
-def test_the_first_turn_is_of_the_device_that_begins_and_its_model_is_announced_on_the_next_beat() -> None:
+def test_the_beginning_device_takes_the_first_turn_and_announces_on_the_next_beat() -> None:
     hand = Hand("a", "c", begins=True).beats()
     assert hand.asked == [("gradient", 0, [0.0, 0.0])]
     assert hand.sent == {}
     hand.released(0, 4.0, -8.0)
-    assert hand.effects == [], "nothing leaves when the vault is done"
+    assert hand.effects == [], "nothing is sent when the vault answers"
     assert (hand.state.model.head, hand.state.turn) == (Head(0, ""), 0)
     hand.beats()
     assert hand.sent == {"a": HeadAnnounced(Head(1, "b")), "c": HeadAnnounced(Head(1, "b"))}
     assert hand.state.model.parameters.tolist() == [-0.5, 1.0]
     assert hand.state.turn == 1
-    assert hand.asked == [], "it is someone else's turn"
+    assert hand.asked == [], "it is another device's turn"
 
 
-def test_where_the_first_device_is_silent_the_others_begin_in_order() -> None:
+def test_if_the_first_device_is_silent_the_others_begin_in_order() -> None:
     hand = Hand("a", "c")
     assert devices_before(hand.state, hand.learner.schedule, "b") == 2
     assert hand.beats(6).asked == []
@@ -97,12 +97,12 @@ def test_where_the_first_device_is_silent_the_others_begin_in_order() -> None:
 
 
 @pytest.mark.parametrize("writer, waits", [("a", 0), ("c", 1), ("b", 2), ("aa", 0), ("bb", 2), ("z", 1)])
-def test_turns_follow_the_order_of_names(writer: str, waits: int) -> None:
+def test_turns_follow_the_order_of_ids(writer: str, waits: int) -> None:
     hand = Hand("a", "c").hears(5, writer)
     assert devices_before(hand.state, hand.learner.schedule, "b") == waits
 
 
-def test_random_turns_are_public_and_favour_nobody() -> None:
+def test_random_turns_are_public_and_equally_likely() -> None:
     first = {"a": 0, "b": 0, "c": 0}
     for step in range(1, 3001):
         waits = {}
@@ -115,19 +115,19 @@ def test_random_turns_are_public_and_favour_nobody() -> None:
     assert all(900 < count < 1100 for count in first.values())
 
 
-def test_whoever_has_had_all_turns_is_not_waited_for() -> None:
+def test_a_device_that_has_had_all_its_turns_is_not_waited_for() -> None:
     hand = Hand("a", "c", turns=2).hears(1, "c").hears(2, "c").hears(3, "a")
     assert devices_before(hand.state, hand.learner.schedule, "b") == 0
     hand.hears(4, "c")
     assert devices_before(hand.state, hand.learner.schedule, "b") == 1
     hand.hears(5, "a")
     hand.hears(6, "c")
-    assert devices_before(hand.state, hand.learner.schedule, "b") == 0, "a and c are done"
+    assert devices_before(hand.state, hand.learner.schedule, "b") == 0, "a and c have finished"
 
 
-def test_the_newest_model_is_fetched_from_its_writer_and_the_vault_is_asked_at_it() -> None:
+def test_the_newest_model_is_fetched_from_its_writer_and_used_for_the_query() -> None:
     hand = Hand("a", "c").hears(3, "a")
-    assert hand.effects == [], "a message is no reason to send one"
+    assert hand.effects == [], "a message does not trigger another"
     hand.beats()
     assert hand.sent == {"a": ModelWanted()}
     assert hand.asked == []
@@ -139,7 +139,7 @@ def test_the_newest_model_is_fetched_from_its_writer_and_the_vault_is_asked_at_i
     assert hand.state.lost == 0
 
 
-def test_a_dead_writer_is_passed_over_for_another_holder_and_then_for_what_there_is() -> None:
+def test_a_dead_writer_is_replaced_by_another_holder_and_then_by_the_own_model() -> None:
     hand = Hand("a", "c").hears(3, "a").beats()
     assert hand.sent == {"a": ModelWanted()}
     hand.beats(3)
@@ -147,24 +147,24 @@ def test_a_dead_writer_is_passed_over_for_another_holder_and_then_for_what_there
     hand.beats()
     assert hand.sent == {"c": ModelWanted()}
     hand.gets(1, "c", 0.5, 0.5)
-    assert hand.asked == [("gradient", 0, [0.5, 0.5])], "c had something, though not the newest"
+    assert hand.asked == [("gradient", 0, [0.5, 0.5])], "c had a model, though not the newest"
     assert hand.state.lost == 2
     hand.released(0, 0.0, 8.0).on(Delivered("c")).beats()
-    assert hand.sent["c"] == HeadAnnounced(Head(4, "b")), "a step beyond the newest that was heard of"
+    assert hand.sent["c"] == HeadAnnounced(Head(4, "b")), "a step beyond the newest known one"
 
 
-def test_when_nobody_answers_it_goes_on_with_its_own() -> None:
+def test_without_answers_it_continues_with_its_own_model() -> None:
     hand = Hand("a", "c").hears(3, "a").beats(8)
     assert hand.asked == []
     assert hand.beats().asked == [("gradient", 0, [0.0, 0.0])]
     assert hand.state.writes == 4
 
 
-def test_whoever_asks_gets_the_model_that_was_announced_and_no_newer_one() -> None:
+def test_a_requester_gets_the_announced_model_and_no_newer_one() -> None:
     hand = Hand("a", "c", begins=True).beats().released(0, 8.0, 0.0).on(Received("a", ModelWanted()))
     (answer,) = hand.all(Send)
     assert isinstance(answer.message, SharedModelMessage)
-    assert answer.message.head == Head(0, ""), "that the vault is done shows on the beat alone"
+    assert answer.message.head == Head(0, ""), "the vault's answer is visible only on the beat"
     hand.on(Delivered("a")).beats().on(Delivered("a")).on(Received("a", ModelWanted()))
     (answer,) = hand.all(Send)
     assert isinstance(answer.message, SharedModelMessage)
@@ -173,7 +173,7 @@ def test_whoever_asks_gets_the_model_that_was_announced_and_no_newer_one() -> No
     assert answer.message.parameters.dtype == np.float32
 
 
-def test_a_link_carries_one_message_at_a_time_and_the_newest_head() -> None:
+def test_a_link_carries_one_message_at_a_time_with_the_newest_head() -> None:
     hand = Hand("a", "c", begins=True).beats().released(0, 8.0, 0.0).on(Received("a", ModelWanted())).beats()
     assert set(hand.sent) == {"c"}
     hand.on(Received("a", ModelWanted()))
@@ -185,7 +185,7 @@ def test_a_link_carries_one_message_at_a_time_and_the_newest_head() -> None:
     assert hand.on(Delivered("a")).effects == []
 
 
-def test_of_two_heads_the_larger_step_wins_and_at_one_step_an_order_that_favours_nobody() -> None:
+def test_the_larger_step_wins_and_ties_are_broken_without_favour() -> None:
     assert Head(4, "a").beats(Head(3, "z"))
     assert Head(1, "z").beats(Head(0, ""))
     wins = sum(Head(step, "a").beats(Head(step, "b")) for step in range(1, 2001))
@@ -196,33 +196,33 @@ def test_of_two_heads_the_larger_step_wins_and_at_one_step_an_order_that_favours
 
 
 def _rival(step: int, *, wins: bool) -> str:
-    """A device whose head of this step beats that of `b`, or is beaten by it."""
+    """Return a device whose head for this step beats `b`'s, or is beaten by it."""
     names = (f"a{i}" for i in range(99))
     return next(name for name in names if Head(step, name).beats(Head(step, "b")) == wins)
 
 
 @pytest.mark.parametrize("wins", [True, False])
-def test_two_that_write_one_step_make_a_fork_and_one_update_is_lost(wins: bool) -> None:
+def test_two_writers_of_one_step_cause_a_fork_and_one_lost_update(wins: bool) -> None:
     rival = _rival(1, wins=wins)
     early = Hand(rival, "c", begins=True).beats().released(0, 8.0, 0.0).hears(1, rival).beats()
     assert (early.state.forks, early.state.lost) == (1, int(wins))
     assert early.state.heard == Head(1, rival if wins else "b")
     announced = [message for message in early.sent.values() if isinstance(message, HeadAnnounced)]
     assert len(announced) == (0 if wins else 2), "the loser is not announced"
-    assert early.state.turn == 1, "its release is charged: the slot is not asked for again"
+    assert early.state.turn == 1, "its release is charged: the slot is not queried again"
     late = Hand(rival, "c", begins=True).beats().released(0, 8.0, 0.0).beats().hears(1, rival)
     assert (late.state.forks, late.state.lost) == (1, int(wins))
 
 
-def test_an_update_that_nobody_fetched_before_a_newer_one_came_is_lost() -> None:
+def test_an_update_that_was_not_fetched_before_a_newer_one_is_lost() -> None:
     hand = Hand("a", "c", begins=True).beats().released(0, 8.0, 0.0).beats()
     unseen = Hand("a", "c", begins=True).beats().released(0, 8.0, 0.0).beats().hears(2, "c")
     assert unseen.state.lost == 1
-    seen = hand.on(Received("c", ModelWanted())).hears(2, "c")
-    assert seen.state.lost == 0
+    observed = hand.on(Received("c", ModelWanted())).hears(2, "c")
+    assert observed.state.lost == 0
 
 
-def test_after_its_last_turn_a_device_goes_on_fetching() -> None:
+def test_after_its_last_turn_a_device_keeps_fetching() -> None:
     hand = Hand("a", "c", turns=1, begins=True).beats().released(0, 8.0, 0.0).beats()
     hand.on(Delivered("a")).on(Delivered("c"))
     assert hand.learner.progress(hand.state).phase == "mixing"
@@ -233,17 +233,17 @@ def test_after_its_last_turn_a_device_goes_on_fetching() -> None:
     assert hand.state.model.head == Head(2, "c")
     hand.on(Delivered("c")).beats(2)
     assert hand.sent == {}
-    assert hand.beats().sent == dict.fromkeys("ac", HeadAnnounced(Head(2, "c"))), "told on, once it is quiet"
+    assert hand.beats().sent == dict.fromkeys("ac", HeadAnnounced(Head(2, "c"))), "passed on once it is quiet"
 
 
-def test_a_refused_question_is_the_last() -> None:
+def test_a_refused_query_is_the_last() -> None:
     hand = Hand("a", begins=True).beats()
     hand.on(Refused(Query(NAME, "gradient", 0, np.zeros(2)).id, "budget", ""))
     assert hand.learner.progress(hand.state).exhausted
     assert hand.beats(30).asked == []
 
 
-def test_a_chain_starts_from_the_last_own_release_and_its_end_is_the_model() -> None:
+def test_a_chain_starts_from_the_last_own_release_and_ends_in_the_model() -> None:
     hand = Hand("a", asks="chain").hears(1, "a").beats().gets(1, "a", 0.25, 0.5)
     assert hand.asked == [("chain", 0, [0.0, 0.0, 0.25, 0.5])]
     hand.released(0, 2.0, 3.0, kind="chain").on(Delivered("a")).beats()
@@ -252,7 +252,7 @@ def test_a_chain_starts_from_the_last_own_release_and_its_end_is_the_model() -> 
     assert hand.asked == [("chain", 1, [2.0, 3.0, 1.0, 1.0])]
 
 
-def test_a_controller_is_asked_batch_by_batch_until_a_step_is_global() -> None:
+def test_a_controller_is_queried_batch_by_batch_until_a_step_is_global() -> None:
     hand = Hand("a", asks="decisions", turns=9, begins=True).beats()
     assert hand.asked == [("decide", 0, [0.0, 0.0])]
     assert hand.released(0, 0, kind="decide").asked == [("decide", 1, [0.0, 0.0])]
@@ -261,7 +261,7 @@ def test_a_controller_is_asked_batch_by_batch_until_a_step_is_global() -> None:
     assert (hand.state.model.head, hand.state.turn) == (Head(1, "b"), 2)
 
 
-def test_step_sizes_and_the_regulariser() -> None:
+def test_step_sizes_and_regulariser() -> None:
     assert [replace(SCHEDULE, law="inverse-root").rate(9, step) for step in (1, 4)] == [0.5, 0.25]
     strong = replace(SCHEDULE, law="strongly-convex", slope=0.5, regularisation=0.5)
     assert [strong.rate(turn, 1) for turn in (0, 7, 15)] == [0.5, 0.5, 0.25]
@@ -271,7 +271,7 @@ def test_step_sizes_and_the_regulariser() -> None:
     assert np.linalg.norm(small.released(0, 4.0, 0.0).beats().state.model.parameters) == pytest.approx(0.5)
 
 
-def test_a_restart_asks_the_same_slot_again_and_a_lost_state_the_next() -> None:
+def test_a_restart_repeats_the_slot_and_a_lost_state_takes_the_next() -> None:
     hand = Hand("a", begins=True).beats().released(0, 8.0, 0.0)
     hand.state, hand.effects = hand.learner.start(hand.learner.resumed(hand.state, frozenset()), 5.0)
     assert [timer.at for timer in hand.all(SetTimer)] == [5.0]
@@ -280,19 +280,19 @@ def test_a_restart_asks_the_same_slot_again_and_a_lost_state_the_next() -> None:
     assert hand.learner.without_state(1).turn == 1
 
 
-def test_a_device_that_comes_back_fetches_what_it_hears_of_before_it_goes_on() -> None:
+def test_a_returning_device_fetches_the_announced_model_before_it_continues() -> None:
     hand = Hand("a", begins=True)
     hand.state, hand.effects = hand.learner.start(hand.state, 0.0)
     assert hand.hears(7, "a").beats().sent == {"a": ModelWanted()}
 
 
-def test_of_other_holders_the_last_writers_come_first() -> None:
+def test_the_last_writers_come_first_among_other_holders() -> None:
     hand = Hand("a", "c", "d", "e").hears(1, "e").hears(2, "d").hears(3, "a").beats()
     assert hand.sent == {"a": ModelWanted()}
     assert hand.beats(4).sent == {"d": ModelWanted()}
 
 
-def test_a_device_that_joins_late_is_told_of_the_head() -> None:
+def test_a_late_joiner_is_told_the_head() -> None:
     hand = Hand("a", begins=True).beats().released(0, 8.0, 0.0).beats()
     assert hand.on(PeersChanged(("a", "d"))).sent == {"d": HeadAnnounced(Head(1, "b"))}
 
@@ -308,7 +308,7 @@ def test_a_device_that_joins_late_is_told_of_the_head() -> None:
         (None, "learner"),
     ],
 )
-def test_what_does_not_fit_is_refused(message: Any, reason: str) -> None:
+def test_mismatched_messages_are_refused(message: Any, reason: str) -> None:
     hand = Hand("a")
     before_it = hand.state
     with pytest.raises(MessageRefused) as refusal:

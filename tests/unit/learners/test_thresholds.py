@@ -1,4 +1,4 @@
-"""Moving thresholds: public rules, and ln C as one more coordinate of the mass."""
+"""Varying thresholds: public rules, and ln C as an additional coordinate of the mass."""
 
 import math
 
@@ -22,13 +22,13 @@ def learner(thresholds: Thresholds | None, initial: list[float] | None = None) -
     return PushSum(plan, None if initial is None else np.array(initial))
 
 
-def answered(hand: Hand, total: np.ndarray) -> Hand:
+def answer_query(hand: Hand, total: np.ndarray) -> Hand:
     """Answer the last query with the release `total`."""
     query = hand.all(Ask)[0].query
     return hand.on(FakeRelease(query.id, np.rint(total / STEP).astype(np.int64), STEP))
 
 
-def test_a_public_start_is_where_every_device_believes_to_be() -> None:
+def test_every_device_begins_with_the_public_start() -> None:
     hand = Hand(learner(None, [0.25, -1.5]), learner(None, [0.25, -1.5]).fresh()).start()
     assert [published.parameters.tolist() for published in hand.all(PublishModel)] == [[0.25, -1.5]]
     assert hand.state.weight == WEIGHT_ONE
@@ -36,33 +36,33 @@ def test_a_public_start_is_where_every_device_believes_to_be() -> None:
     assert (without_state.weight, without_state.numerator.tolist()) == (0, [0, 0]), "mass is not counted twice"
 
 
-def test_decay_asks_with_the_thresholds_of_the_public_rule() -> None:
+def test_decay_queries_with_the_public_rule_s_thresholds() -> None:
     rule = Thresholds("decay", 0.8, ratio=0.25)
     hand = Hand(learner(rule), learner(rule).fresh())
     for slot in range(4):
         point = hand.on(TICK, now=10.0 * slot).all(Ask)[0].query.point
         assert point.tolist() == [*(hand.state.numerator / UNIT).tolist(), decayed_threshold(0.8, 0.25, slot, 4)]
         before = hand.state.numerator / UNIT
-        answered(hand, np.array([1.0, -0.5]))
+        answer_query(hand, np.array([1.0, -0.5]))
         moved = before - hand.state.numerator / UNIT
         np.testing.assert_allclose(moved, np.array([1.0, -0.5]) * point[-1] * 3.0 / 5.0, atol=1e-11)
 
 
-def test_the_quantile_goes_the_way_of_andrew_et_al() -> None:
-    """C exp(-η (share - target)), noise left out; and the gradient counts as if it had been clipped."""
+def test_the_quantile_rule_follows_andrew_et_al() -> None:
+    """C exp(-η (share - target)), ignoring noise; and the gradient counts as if it had been clipped."""
     rule = Thresholds("quantile", 0.5, target=0.4)
     hand = Hand(learner(rule), learner(rule).fresh())
     gradients = np.array([[3.0, 0.0], [0.3, 0.0], [0.0, 0.2], [0.0, -9.0], [2.0, 2.0]])
     query: Query = hand.on(TICK).all(Ask)[0].query
     assert query.point[-1] == pytest.approx(0.5, rel=1e-11)
-    answered(hand, normalised(gradients, "quantile", 0.5).sum(axis=0))
+    answer_query(hand, normalised(gradients, "quantile", 0.5).sum(axis=0))
     clipped = gradients * np.minimum(1, 0.5 / np.linalg.norm(gradients, axis=1, keepdims=True))
     np.testing.assert_allclose(hand.state.numerator[:2] / UNIT, -clipped.sum(axis=0) * 3 / 5, atol=1e-4)
     point = hand.on(TICK, now=10.0).all(Ask)[0].query.point
     assert point[-1] == pytest.approx(0.5 * math.exp(-THRESHOLD_RATE * (2 / 5 - 0.4)), rel=1e-4)
 
 
-def test_noise_alone_does_not_carry_the_threshold_away() -> None:
+def test_noise_alone_does_not_move_the_threshold_far() -> None:
     rule = Thresholds("quantile", 0.5)
     for far in (-1e6, 1e6):
         assert rule.threshold_at(0, 4, np.array([0.0, 0.0, far])) == pytest.approx(0.5 * 100.0 ** math.copysign(1, far))
@@ -75,7 +75,7 @@ def test_the_threshold_is_mixed_but_not_published() -> None:
     assert [published.parameters.size for published in hand.all(PublishModel)] == [2]
 
 
-def test_a_bit_is_worth_its_share() -> None:
+def test_a_bit_has_its_stated_value() -> None:
     rule = Thresholds("quantile", 0.5, target=0.0)
     move = rule.descent(np.array([0.0, 0.0, 5 * BIT_SHARE]), 0.5, 3.0, 5.0)
     assert move.tolist() == pytest.approx([0.0, 0.0, THRESHOLD_RATE])

@@ -16,22 +16,22 @@ from sottovoce_lab.library.advice import Shape, advise, mixture, separations
         ({"epsilon": 0.0}, "--epsilon 0: choose more than 0"),
     ],
 )
-def test_a_shape_that_makes_no_sense_is_refused(own: dict[str, float], words: str) -> None:
+def test_an_invalid_shape_is_refused(own: dict[str, float], words: str) -> None:
     usual = {"records": 50, "agents": 4, "features": 8, "classes": 3, "epsilon": 2.0}
     with pytest.raises(UsageError, match=words):
         Shape(**{**usual, **own})  # type: ignore[arg-type]
 
 
-def test_a_mixture_has_its_shape_and_its_difficulty() -> None:
+def test_a_mixture_has_the_declared_shape_and_difficulty() -> None:
     shape = Shape(records=200, agents=5, features=12, classes=3, epsilon=1.0)
     alike = []
     for separation in separations(shape):
-        found = mixture(shape, separation, seed=1)
-        assert found.records.features.shape == (1000, 12)
-        assert found.classes == 3
-        assert np.abs(found.records.features).max() <= 1
-        means = [found.records.features[found.records.labels == label].mean(axis=0) for label in range(3)]
-        spread = found.records.features.std(axis=0).mean()
+        result = mixture(shape, separation, seed=1)
+        assert result.records.features.shape == (1000, 12)
+        assert result.classes == 3
+        assert np.abs(result.records.features).max() <= 1
+        means = [result.records.features[result.records.labels == label].mean(axis=0) for label in range(3)]
+        spread = result.records.features.std(axis=0).mean()
         alike.append(np.linalg.norm(means[0] - means[1]) / spread)
     assert alike == sorted(alike)
 
@@ -45,7 +45,7 @@ def test_difficulties_follow_the_shape(classes: int, features: int) -> None:
 
 
 def _of_the_best_rule(separation: float, features: int, classes: int) -> float:
-    """Accuracy of the nearest mean, measured in standard deviations, on other records than the rule was found by."""
+    """Return the accuracy of the nearest mean, in standard deviations, on records that the rule has not seen."""
     rng = np.random.default_rng((0, features, classes))
     means = rng.standard_normal((classes, features))
     means *= separation / np.linalg.norm(means, axis=1, keepdims=True)
@@ -57,14 +57,14 @@ def _of_the_best_rule(separation: float, features: int, classes: int) -> float:
     return float((distances.argmin(axis=1) == labels).mean())
 
 
-def test_the_best_is_first_and_says_what_it_promises() -> None:
-    told: list[tuple[int, int, str]] = []
-    found = advise(Shape(20, 2, 4, 2, 8.0), lambda done, of, name: told.append((done, of, name)))
-    assert told[-1][0] == told[-1][1]
-    assert "group-sgd" not in {one.learner for one in found}, "two devices are no cell"
-    assert found[0].mean == max(one.mean for one in found[:4])
-    low, high = found[0].interval
-    assert 0 <= low <= found[0].mean <= high <= 1
-    assert found[0].promise
-    assert found[0].one_member
-    assert found[0].wire_bytes > 0
+def test_the_best_learner_is_first_with_its_guarantee() -> None:
+    reported: list[tuple[int, int, str]] = []
+    result = advise(Shape(20, 2, 4, 2, 8.0), lambda done, of, name: reported.append((done, of, name)))
+    assert reported[-1][0] == reported[-1][1]
+    assert "group-sgd" not in {item.learner for item in result}, "two devices do not form a cell"
+    assert result[0].mean == max(item.mean for item in result[:4])
+    low, high = result[0].interval
+    assert 0 <= low <= result[0].mean <= high <= 1
+    assert result[0].promise
+    assert result[0].one_member
+    assert result[0].wire_bytes > 0

@@ -23,15 +23,15 @@ THREE_CLASSES_IN_THE_PLANE = "the default transform keeps only the direction of 
         (lab.FleetRegressor(**QUICK), {}),
     ],
 )
-def test_scikit_learns_own_checks_pass(estimator: Any, exceptions: dict[str, str]) -> None:
+def test_scikit_learn_s_own_checks_pass(estimator: Any, exceptions: dict[str, str]) -> None:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the checks give no bounds, and skip what is not installed
-        found = check_estimator(estimator, expected_failed_checks=exceptions)
-    assert {check["check_name"] for check in found if check["status"] == "xfail"} == set(exceptions)
-    assert sum(check["status"] == "passed" for check in found) > 40
+        warnings.simplefilter("ignore")  # the checks set no bounds, and skip uninstalled packages
+        result = check_estimator(estimator, expected_failed_checks=exceptions)
+    assert {check["check_name"] for check in result if check["status"] == "xfail"} == set(exceptions)
+    assert sum(check["status"] == "passed" for check in result) > 40
 
 
-def test_a_range_taken_from_the_records_is_warned_of() -> None:
+def test_a_range_computed_from_the_records_causes_a_warning() -> None:
     images, digits = load_digits(return_X_y=True)
     with pytest.warns(lab.PrivacyWarning, match="bounds was not given"):
         lab.FleetClassifier(**QUICK).fit(images[:200], digits[:200])
@@ -40,10 +40,10 @@ def test_a_range_taken_from_the_records_is_warned_of() -> None:
         lab.FleetClassifier(bounds=(0, 16), **QUICK).fit(images[:200], digits[:200])
 
 
-def test_a_fleet_learns_digits_and_says_what_it_promises() -> None:
+def test_a_fleet_learns_digits_and_reports_its_guarantee() -> None:
     images, digits = load_digits(return_X_y=True)
-    train, test, wanted, truth = train_test_split(images, digits, random_state=0)
-    fleet = clone(lab.FleetClassifier(bounds=(0, 16))).fit(train, wanted)
+    train, test, expected, truth = train_test_split(images, digits, random_state=0)
+    fleet = clone(lab.FleetClassifier(bounds=(0, 16))).fit(train, expected)
     assert fleet.score(test, truth) > 0.8
     assert (fleet.privacy_["epsilon"], fleet.privacy_["status"]) == (2.0, "proved")
 

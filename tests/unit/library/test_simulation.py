@@ -17,7 +17,7 @@ def simulated(**given: Any) -> lab.Runs:
     return lab.simulate((ROWS, LABELS), **{"bounds": (-5, 5), "agents": 3, "cycles": 8, **given})
 
 
-def test_a_run_for_each_learner_budget_and_seed() -> None:
+def test_each_learner_budget_and_seed_has_a_run() -> None:
     runs = simulated(learner=["clipd2p", "dp-dpsgd"], epsilon=[1, math.inf], seed=[4, 5])
     assert [(run.learner, run.epsilon, run.seed) for run in runs] == [
         (learner, epsilon, seed) for learner in ("clipd2p", "dp-dpsgd") for epsilon in (1, math.inf) for seed in (4, 5)
@@ -34,13 +34,13 @@ def test_a_run_for_each_learner_budget_and_seed() -> None:
     assert 0.4 < run.majority < 0.8
 
 
-def test_the_same_seed_gives_the_same_run_and_another_one_does_not() -> None:
-    one, again, other = (simulated(seed=seed)[0] for seed in (1, 1, 2))
-    np.testing.assert_array_equal(one.models, again.models)
+def test_the_same_seed_yields_the_same_run_and_another_one_does_not() -> None:
+    one, repeated, other = (simulated(seed=seed)[0] for seed in (1, 1, 2))
+    np.testing.assert_array_equal(one.models, repeated.models)
     assert not np.array_equal(one.models, other.models)
 
 
-def test_a_data_set_and_a_spec_are_taken_as_they_are() -> None:
+def test_a_data_set_and_a_spec_are_accepted() -> None:
     for data in ("breast-cancer", load("breast-cancer")):
         (run,) = lab.simulate(data, agents=3, cycles=5, settings={"learner.steps": 3})
         assert run.final["accuracy_mean"] > 0.2
@@ -56,12 +56,12 @@ def test_a_data_set_and_a_spec_are_taken_as_they_are() -> None:
         ({"settings": {"learner.absent": 1}}, "learner.absent"),
     ],
 )
-def test_what_cannot_be_is_one_clear_error(given: dict[str, Any], words: str) -> None:
+def test_an_impossible_run_is_one_clear_error(given: dict[str, Any], words: str) -> None:
     with pytest.raises(sottovoce.SottovoceError, match=words):
         simulated(**given)
 
 
-def test_pictures_are_against_budgets_or_against_cycles() -> None:
+def test_plots_are_against_budgets_or_against_cycles() -> None:
     axes = simulated(epsilon=[1, 4], seed=range(2)).plot()
     assert (axes.get_xlabel(), axes.get_xscale()) == ("ε", "log")
     axes = simulated().plot(measure="loss_mean")
@@ -71,8 +71,8 @@ def test_pictures_are_against_budgets_or_against_cycles() -> None:
 
 
 @pytest.mark.parametrize("seed", [1, 3, 7])
-def test_a_fleet_does_not_oscillate_on_records_that_are_nearly_alike(seed: int) -> None:
-    """Without damped steps these end at .50, .59 and .41."""
+def test_a_fleet_does_not_oscillate_on_nearly_equal_records(seed: int) -> None:
+    """Without damped steps, these runs end at .50, .59 and .41."""
     draw = np.random.default_rng(seed)
     labels = (draw.random(2000) < 0.4).astype(int)
     features = draw.normal(0, 0.1, (2000, 12))
@@ -85,7 +85,7 @@ def test_a_fleet_does_not_oscillate_on_records_that_are_nearly_alike(seed: int) 
 
 
 @pytest.mark.parametrize("seed", [0, 1])
-def test_a_fleet_whose_first_steps_cancel_goes_on_learning(seed: int) -> None:
+def test_a_fleet_whose_first_steps_cancel_keeps_learning(seed: int) -> None:
     """Without full-length steps, each device declines the others' longer contributions forever: .35, majority .51."""
     draw = np.random.default_rng(seed)
     labels = draw.choice(5, 6000, p=[0.36, 0.5, 0.06, 0.05, 0.03])

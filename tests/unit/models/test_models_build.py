@@ -1,4 +1,4 @@
-"""Built graphs: the stock ones from their declarations, byte for byte, and ordinary ones that only predict."""
+"""Built graphs: stock graphs equal their declarations, byte for byte, and exported ones only predict."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -11,18 +11,18 @@ from sottovoce.errors import ConfigError
 from sottovoce_lab.models.build import build, build_forward, graph_bytes
 from sottovoce_lab.models.declaration import parse_declaration
 
-from tests.support.graph_runs import STOCK, Run, batch, declared, facts, session, start, stock, stock_names
+from tests.support.graph_runs import STOCK, Run, batch, declared, draw_parameters, facts, session, stock, stock_names
 
 SMALL: list[dict[str, Any]] = [{"kind": "dense", "units": 4}, {"kind": "tanh"}]
 
 
 @pytest.mark.parametrize("name", stock_names())
-def test_a_stock_graph_is_what_its_declaration_builds(name: str) -> None:
+def test_a_stock_graph_equals_its_declaration_s_build(name: str) -> None:
     assert (STOCK / f"{name}.onnx").read_bytes() == graph_bytes(stock(name))
 
 
 @pytest.mark.parametrize("name", stock_names())
-def test_a_stock_graph_keeps_to_the_standard(name: str) -> None:
+def test_a_stock_graph_conforms_to_the_standard(name: str) -> None:
     model = onnx.load(STOCK / f"{name}.onnx", load_external_data=False)
     checker.check_model(model, full_check=True)
     shape_inference.infer_shapes(model, check_type=True, strict_mode=True)
@@ -51,44 +51,50 @@ def test_a_graph_has_the_inputs_and_outputs_that_devices_expect() -> None:
             "predictions": (label, ["B"]),
             "gradient_sum": (TensorProto.DOUBLE, [size]),
         }
-        told = facts(model)
-        assert (told.features, told.classes, told.loss, told.size, told.declaration) == (5, classes, loss, size, text)
+        reported = facts(model)
+        assert (reported.features, reported.classes, reported.loss, reported.size, reported.declaration) == (
+            5,
+            classes,
+            loss,
+            size,
+            text,
+        )
 
 
-def test_calls_of_large_models_take_few_examples() -> None:
+def test_calls_to_large_models_take_few_examples() -> None:
     assert {name: facts(build(stock(name))).chunk for name in stock_names()} == {
         "cifar-cnn": 8, "har-cnn": 32, "meter-tcn": 64, "mnist-cnn": 16, "mnist-mlp": 64, "resnet-18": 1,
     }  # fmt: skip
 
 
 @pytest.mark.parametrize("loss,classes,units", [("softmax", 3, 3), ("binary", 2, 1), ("squared", 1, 1)])
-def test_an_exported_model_predicts_what_the_graph_does(loss: str, classes: int, units: int) -> None:
+def test_an_exported_model_predicts_like_the_graph(loss: str, classes: int, units: int) -> None:
     run = Run(declared([*SMALL, {"kind": "dense", "units": units}], (5,), classes, loss))
-    parameters, given = start(run.declaration, seed=0), batch(run.declaration, 9, seed=0)
+    parameters, examples = draw_parameters(run.declaration, seed=0), batch(run.declaration, 9, seed=0)
     exported = build_forward(run.declaration, parameters)
     assert {entry.name for entry in exported.graph.initializer} >= {t.name for t in run.declaration.network.parameters}
     assert [value.name for value in exported.graph.input] == ["features"]
-    scores, predictions = session(exported).run(["scores", "predictions"], {"features": given.features})
+    scores, predictions = session(exported).run(["scores", "predictions"], {"features": examples.features})
     assert scores.shape == (9, units)
-    np.testing.assert_allclose(predictions, run(parameters, given).predictions, rtol=1e-6)
+    np.testing.assert_allclose(predictions, run(parameters, examples).predictions, rtol=1e-6)
 
 
 @pytest.mark.parametrize("name", ["mnist-cnn", "har-cnn"])
-def test_an_exported_model_has_nothing_of_the_backward_pass(name: str) -> None:
+def test_an_exported_model_contains_no_backward_pass(name: str) -> None:
     model = stock(name)
-    exported = build_forward(model, start(model, seed=0))
+    exported = build_forward(model, draw_parameters(model, seed=0))
     kinds = {node.op_type for node in exported.graph.node}
     assert kinds.isdisjoint({"ConvTranspose", "MaxUnpool", "ScatterElements", "ReduceSum", "Where"})
     assert all(len(node.output) == 1 for node in exported.graph.node)
 
 
-def test_parameters_of_another_model_are_refused() -> None:
+def test_another_model_s_parameters_are_refused() -> None:
     with pytest.raises(ConfigError, match=r"mnist-cnn has 28938 parameters, not 3"):
         build_forward(stock("mnist-cnn"), np.zeros(3))
 
 
 def signature(values: Iterable[onnx.ValueInfoProto]) -> dict[str, tuple[int, list[int | str]]]:
-    """Names, types and shapes."""
+    """Return names, types and shapes."""
     return {
         value.name: (
             value.type.tensor_type.elem_type,

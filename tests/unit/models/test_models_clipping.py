@@ -11,7 +11,7 @@ from onnx.reference.op_run import OpRun
 from sottovoce_lab.models.build import build_forward
 from sottovoce_lab.models.declaration import parse_declaration
 
-from tests.support.graph_runs import Batch, Run, batch, declared, start
+from tests.support.graph_runs import Batch, Run, batch, declared, draw_parameters
 
 CONV = {"kind": "conv2d", "filters": 4, "kernel": 3, "padding": 1}
 MANY = {"kind": "conv2d", "filters": 80, "kernel": 3, "stride": 2}
@@ -38,95 +38,95 @@ def run(request: pytest.FixtureRequest) -> Run:
 @pytest.mark.parametrize("size", [0.0, 1e-45, 1e-30, 1.0, 1e4, 1e10, 1e20, 3e38, inf, -inf, nan])
 @pytest.mark.parametrize("share", [1.0, 0.3])
 def test_no_example_adds_more_than_the_threshold(run: Run, size: float, share: float) -> None:
-    parameters = start(run.declaration, seed=0)
+    parameters = draw_parameters(run.declaration, seed=0)
     random = np.random.default_rng(1)
     features = random.normal(size=(CHUNK, 36)).astype(np.float32)
     features[random.random(features.shape) < share] = size
     for clip in (1e-30, CLIP, 1e6):
         for row in range(CHUNK):
-            found = run(parameters, Batch(features, np.arange(CHUNK) % 3), clip, np.arange(CHUNK) == row).gradient_sum
-            assert np.linalg.norm(found) <= clip
+            result = run(parameters, Batch(features, np.arange(CHUNK) % 3), clip, np.arange(CHUNK) == row).gradient_sum
+            assert np.linalg.norm(result) <= clip
 
 
 @pytest.mark.parametrize("size", [0.0, 1e30, inf, nan])
-def test_no_parameters_make_it_add_more(run: Run, size: float) -> None:
-    parameters = start(run.declaration, seed=0)
+def test_no_parameters_make_an_example_add_more(run: Run, size: float) -> None:
+    parameters = draw_parameters(run.declaration, seed=0)
     parameters[::3] = size
-    given = batch(run.declaration, CHUNK, seed=1)
-    found = run(parameters, given, CLIP, np.arange(CHUNK) == 2).gradient_sum
-    assert np.linalg.norm(found) <= CLIP
+    examples = batch(run.declaration, CHUNK, seed=1)
+    result = run(parameters, examples, CLIP, np.arange(CHUNK) == 2).gradient_sum
+    assert np.linalg.norm(result) <= CLIP
 
 
-def test_gradients_are_shortened_and_not_turned(run: Run) -> None:
-    parameters, given = start(run.declaration, seed=0), batch(run.declaration, CHUNK, seed=1)
+def test_gradients_are_shortened_and_not_rotated(run: Run) -> None:
+    parameters, examples = draw_parameters(run.declaration, seed=0), batch(run.declaration, CHUNK, seed=1)
     mask = np.arange(CHUNK) == 2
-    whole = run(parameters, given, inf, mask).gradient_sum
-    length = float(np.linalg.norm(whole))
-    found = run(parameters, given, length / 4, mask).gradient_sum
-    np.testing.assert_allclose(found, whole / 4, rtol=1e-4)
-    assert 0.9999 * length / 4 < np.linalg.norm(found) < length / 4
-    assert run(parameters, given, 2 * length, mask).gradient_sum.tobytes() == whole.tobytes()
+    full = run(parameters, examples, inf, mask).gradient_sum
+    length = float(np.linalg.norm(full))
+    result = run(parameters, examples, length / 4, mask).gradient_sum
+    np.testing.assert_allclose(result, full / 4, rtol=1e-4)
+    assert 0.9999 * length / 4 < np.linalg.norm(result) < length / 4
+    assert run(parameters, examples, 2 * length, mask).gradient_sum.tobytes() == full.tobytes()
 
 
 @pytest.mark.parametrize("size", [1e20, 3e38, inf, nan])
-def test_what_a_row_holds_changes_no_bit_of_another(run: Run, size: float) -> None:
-    parameters, given = start(run.declaration, seed=0), batch(run.declaration, CHUNK, seed=1)
+def test_a_row_s_content_changes_no_bit_of_another(run: Run, size: float) -> None:
+    parameters, examples = draw_parameters(run.declaration, seed=0), batch(run.declaration, CHUNK, seed=1)
     mask = np.arange(CHUNK) == 2
-    alone = run(parameters, given, CLIP, mask).gradient_sum
-    disturbed = given.features.copy()
+    alone = run(parameters, examples, CLIP, mask).gradient_sum
+    disturbed = examples.features.copy()
     disturbed[~mask] = size
     disturbed[3, ::2] = -size
-    assert run(parameters, Batch(disturbed, given.labels), CLIP, mask).gradient_sum.tobytes() == alone.tobytes()
+    assert run(parameters, Batch(disturbed, examples.labels), CLIP, mask).gradient_sum.tobytes() == alone.tobytes()
 
 
 @pytest.mark.parametrize("size", [inf, nan])
-def test_a_row_that_is_not_finite_adds_nothing(run: Run, size: float) -> None:
-    parameters, given = start(run.declaration, seed=0), batch(run.declaration, CHUNK, seed=1)
-    features = given.features.copy()
+def test_a_non_finite_row_adds_nothing(run: Run, size: float) -> None:
+    parameters, examples = draw_parameters(run.declaration, seed=0), batch(run.declaration, CHUNK, seed=1)
+    features = examples.features.copy()
     features[1] = size
-    others = run(parameters, given, CLIP, np.arange(CHUNK) != 1).gradient_sum
-    assert run(parameters, Batch(features, given.labels), CLIP).gradient_sum.tobytes() == others.tobytes()
+    others = run(parameters, examples, CLIP, np.arange(CHUNK) != 1).gradient_sum
+    assert run(parameters, Batch(features, examples.labels), CLIP).gradient_sum.tobytes() == others.tobytes()
 
 
-def test_without_examples_everything_is_0(run: Run) -> None:
-    parameters, given = start(run.declaration, seed=0), batch(run.declaration, CHUNK, seed=1)
-    found = run(parameters, given, CLIP, np.zeros(CHUNK, dtype=np.bool_))
-    assert found.loss == 0
-    assert not found.gradient_sum.any()
+def test_without_examples_all_outputs_are_0(run: Run) -> None:
+    parameters, examples = draw_parameters(run.declaration, seed=0), batch(run.declaration, CHUNK, seed=1)
+    result = run(parameters, examples, CLIP, np.zeros(CHUNK, dtype=np.bool_))
+    assert result.loss == 0
+    assert not result.gradient_sum.any()
 
 
-def test_a_gradient_of_0_stays_one() -> None:
+def test_a_zero_gradient_stays_zero() -> None:
     dead = Run(
         declared([{"kind": "dense", "units": 5}, {"kind": "relu"}, {"kind": "dense", "units": 1}], (4,), 1, "squared")
     )
     parameters = np.concatenate([np.zeros(20), np.full(5, -1.0), np.ones(5), np.zeros(1)])
-    given = Batch(np.ones((3, 4), dtype=np.float32), np.zeros(3, dtype=np.float32))
+    examples = Batch(np.ones((3, 4), dtype=np.float32), np.zeros(3, dtype=np.float32))
     for clip in (CLIP, inf):
-        assert not dead(parameters, given, clip).gradient_sum.any()
+        assert not dead(parameters, examples, clip).gradient_sum.any()
 
 
-def test_labels_that_are_no_class_do_no_harm(run: Run) -> None:
-    parameters, given = start(run.declaration, seed=0), batch(run.declaration, CHUNK, seed=1)
-    strange = Batch(given.features, np.array([-1, 3, 2**40, -(2**63), 0, 1]))
+def test_invalid_labels_do_no_harm(run: Run) -> None:
+    parameters, examples = draw_parameters(run.declaration, seed=0), batch(run.declaration, CHUNK, seed=1)
+    strange = Batch(examples.features, np.array([-1, 3, 2**40, -(2**63), 0, 1]))
     for row in range(CHUNK):
-        found = run(parameters, strange, CLIP, np.arange(CHUNK) == row).gradient_sum
-        assert np.linalg.norm(found) <= CLIP
+        result = run(parameters, strange, CLIP, np.arange(CHUNK) == row).gradient_sum
+        assert np.linalg.norm(result) <= CLIP
 
 
 @pytest.mark.parametrize("size", [3e38, inf, -inf, nan])
-def test_a_pool_is_given_numbers_that_have_a_largest(size: float) -> None:
-    given: list[Floats] = []
+def test_a_pool_s_input_always_has_a_maximum(size: float) -> None:
+    inputs: list[Floats] = []
 
     class MaxPool(OpRun):
         op_domain = ""
 
         def _run(self, x: Floats, **attributes: Any) -> tuple[Floats]:
-            given.append(x)
+            inputs.append(x)
             return (x[:, :, ::2, ::2],)
 
     model = parse_declaration(declared(NETWORKS["pooled"], (1, 6, 6)), "test")
-    evaluator = ReferenceEvaluator(build_forward(model, start(model, seed=0)), new_ops=[MaxPool])
+    evaluator = ReferenceEvaluator(build_forward(model, draw_parameters(model, seed=0)), new_ops=[MaxPool])
     with np.errstate(all="ignore"):
         evaluator.run(["scores"], {"features": np.full((2, 36), size, dtype=np.float32)})
-    assert len(given) == 1
-    assert np.isfinite(given[0]).all()
+    assert len(inputs) == 1
+    assert np.isfinite(inputs[0]).all()

@@ -20,22 +20,22 @@ RELU: Table = {"kind": "relu"}
 NORM: Table = {"kind": "group-norm", "groups": 2}
 
 
-def read(*layers: Table, shape: tuple[int, ...] = (2, 8, 6), **head: Any) -> Declaration:
-    """Read the declaration with these layers."""
+def read_layers(*layers: Table, shape: tuple[int, ...] = (2, 8, 6), **head: Any) -> Declaration:
+    """Read a declaration with these layers."""
     return parse_declaration(declared(list(layers), shape, **head), "model.toml")
 
 
-def test_shapes_follow_from_layer_to_layer() -> None:
+def test_shapes_are_derived_from_layer_to_layer() -> None:
     strided = {"kind": "conv2d", "filters": 5, "kernel": [3, 2], "stride": [2, 1], "padding": [1, 0]}
     pool = {"kind": "max-pool", "kernel": 2, "stride": 1}
-    model = read(strided, pool, {"kind": "average-pool", "kernel": "all"}, FLAT, SCORES)
+    model = read_layers(strided, pool, {"kind": "average-pool", "kernel": "all"}, FLAT, SCORES)
     assert model.network.shapes == ((5, 4, 5), (5, 3, 4), (5, 1, 1), (5,), (3,))
     assert (model.features, model.outputs) == (96, 3)
 
 
-def test_tensors_are_counted_by_kind_and_scope() -> None:
+def test_tensors_are_numbered_by_kind_and_scope() -> None:
     block = {"kind": "residual", "layers": [CONV | {"padding": 1}, NORM], "shortcut": [CONV | {"kernel": 1}]}
-    model = read(CONV | {"bias": False}, NORM, block, RELU, block, FLAT, SCORES)
+    model = read_layers(CONV | {"bias": False}, NORM, block, RELU, block, FLAT, SCORES)
     names = [tensor.name for tensor in model.network.parameters]
     assert names[:3] == ["conv1.weight", "norm1.weight", "norm1.bias"]
     assert names[3:7] == ["block1.conv1.weight", "block1.conv1.bias", "block1.norm1.weight", "block1.norm1.bias"]
@@ -46,10 +46,10 @@ def test_tensors_are_counted_by_kind_and_scope() -> None:
     assert shapes["dense1.weight"] == (3, 4 * 6 * 4)
 
 
-def test_weights_start_for_the_activation_that_follows() -> None:
+def test_initial_weights_suit_the_next_activation() -> None:
     block = {"kind": "residual", "layers": [RELU, CONV | {"padding": 1}, NORM]}
     layers = [CONV, NORM, {"kind": "max-pool", "kernel": 2}, RELU, CONV | {"kernel": 1}, block, RELU, FLAT, SCORES]
-    laws = {tensor.name: tensor for tensor in read(*layers).network.parameters}
+    laws = {tensor.name: tensor for tensor in read_layers(*layers).network.parameters}
     assert laws["conv1.weight"].value == sqrt(6 / (2 * 9))
     assert laws["conv2.weight"].value == sqrt(6 / (4 + 4))
     assert laws["block1.conv1.weight"].value == sqrt(6 / (4 * 9))
@@ -91,9 +91,9 @@ def test_weights_start_for_the_activation_that_follows() -> None:
         ([], r"layers: Expected `array` of length >= 1"),
     ],
 )  # fmt: skip
-def test_what_makes_no_model_is_refused(layers: list[Table], message: str) -> None:
+def test_invalid_models_are_refused(layers: list[Table], message: str) -> None:
     with pytest.raises(ConfigError, match=rf"^model\.toml: {message}"):
-        read(*layers)
+        read_layers(*layers)
 
 
 @pytest.mark.parametrize(
@@ -107,17 +107,17 @@ def test_what_makes_no_model_is_refused(layers: list[Table], message: str) -> No
         ({"shape": (2, 2, 2, 2)}, r"input: Expected `array` of length <= 3"),
     ],
 )
-def test_what_makes_no_loss_is_refused(head: dict[str, Any], message: str) -> None:
+def test_invalid_losses_are_refused(head: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
-        read(FLAT, SCORES, **head)
+        read_layers(FLAT, SCORES, **head)
 
 
 @pytest.mark.parametrize("loss,classes,units", [("hinge", 2, 1), ("binary", 2, 1), ("hinge", 3, 3), ("squared", 1, 1)])
-def test_a_loss_decides_how_many_scores_there_are(loss: str, classes: int, units: int) -> None:
-    assert read(FLAT, SCORES | {"units": units}, classes=classes, loss=loss).outputs == units
+def test_the_loss_determines_the_number_of_scores(loss: str, classes: int, units: int) -> None:
+    assert read_layers(FLAT, SCORES | {"units": units}, classes=classes, loss=loss).outputs == units
 
 
-def test_a_file_that_is_none_is_refused(tmp_path: Path) -> None:
+def test_an_invalid_file_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "model.toml"
     with pytest.raises(ConfigError, match="cannot be read"):
         read_declaration(path)
@@ -129,7 +129,7 @@ def test_a_file_that_is_none_is_refused(tmp_path: Path) -> None:
         read_declaration(path)
 
 
-def test_windows_survive_a_collection_of_garbage() -> None:
+def test_windows_survive_a_garbage_collection() -> None:
     """msgspec 0.22 crashes on a union of a bounded int and a tuple of two."""
-    read(CONV | {"kernel": [3, 3]}, {"kind": "max-pool", "kernel": [2, 1]}, FLAT, SCORES)
+    read_layers(CONV | {"kernel": [3, 3]}, {"kind": "max-pool", "kernel": [2, 1]}, FLAT, SCORES)
     gc.collect()

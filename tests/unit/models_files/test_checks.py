@@ -31,7 +31,7 @@ def graph() -> bytes:
     return built(parse_declaration(DECLARATION, "declaration"))
 
 
-def bent(raw: bytes, change: Callable[[ModelProto], object]) -> bytes:
+def alter_model(raw: bytes, change: Callable[[ModelProto], object]) -> bytes:
     model = ModelProto.FromString(raw)
     change(model)
     return model.SerializeToString()
@@ -43,21 +43,21 @@ def external(tensor: TensorProto, location: str) -> None:
 
 
 def inner(tensor: TensorProto) -> onnx.NodeProto:
-    """A node that keeps a tensor in a graph inside of it."""
+    """Return a node with a tensor in an inner graph."""
     body = helper.make_graph([], "body", [], [], [tensor])
     return helper.make_node("If", ["x"], ["never"], then_branch=body, else_branch=body)
 
 
 @pytest.mark.parametrize("name", [*stock_hashes()])
 def test_the_package_s_own_graphs_pass(name: str) -> None:
-    found = graph_file(STOCK / f"{name}.onnx")
-    assert (found.facts.name, found.digest) == (name, stock_hashes()[name])
+    result = graph_file(STOCK / f"{name}.onnx")
+    assert (result.facts.name, result.digest) == (name, stock_hashes()[name])
 
 
-def test_what_a_checked_graph_is(graph: bytes) -> None:
-    found = graph_bytes(graph, "file")
-    assert isinstance(found, GraphFile)
-    assert found.facts.size == 15
+def test_a_checked_graph_s_properties(graph: bytes) -> None:
+    result = graph_bytes(graph, "file")
+    assert isinstance(result, GraphFile)
+    assert result.facts.size == 15
     forward_bytes(cnn().SerializeToString(), "file")
 
 
@@ -130,10 +130,10 @@ FORWARD: dict[str, tuple[Callable[[ModelProto], object], str]] = {
 
 
 @pytest.mark.parametrize("name", FORWARD)
-def test_a_hostile_file_is_refused_with_its_name_the_thing_and_a_remedy(name: str) -> None:
+def test_a_hostile_file_is_refused_with_its_name_the_cause_and_a_remedy(name: str) -> None:
     change, words = FORWARD[name]
     with pytest.raises(ConfigError, match=words) as refused:
-        forward_bytes(bent(cnn().SerializeToString(), change), "evil.onnx")
+        forward_bytes(alter_model(cnn().SerializeToString(), change), "evil.onnx")
     assert str(refused.value).startswith("evil.onnx: ")
     assert "\n" not in str(refused.value)
 
@@ -164,36 +164,36 @@ GRAPH: dict[str, tuple[Callable[[ModelProto], object], str]] = {
 
 
 @pytest.mark.parametrize("name", GRAPH)
-def test_a_graph_that_is_not_what_it_says_is_refused(name: str, graph: bytes) -> None:
+def test_a_graph_that_contradicts_its_description_is_refused(name: str, graph: bytes) -> None:
     change, words = GRAPH[name]
     with pytest.raises(ConfigError, match=words) as refused:
-        graph_bytes(bent(graph, change), "evil.onnx")
+        graph_bytes(alter_model(graph, change), "evil.onnx")
     assert str(refused.value).startswith("evil.onnx: ")
 
 
 @pytest.mark.parametrize(
     "text", ["a=" + "[" * 30_000, DECLARATION.replace("layers = [", "layers = [" + "{layers = [" * 900)]
 )
-def test_a_declaration_of_tables_in_one_another(text: str) -> None:
+def test_nested_tables_in_a_declaration_are_refused(text: str) -> None:
     with pytest.raises(ConfigError, match="file: "):
         parse_declaration(text, "file")
 
 
-def test_numbers_without_end_in_an_attribute() -> None:
+def test_an_attribute_with_too_many_numbers_is_refused() -> None:
     def fill(model: ModelProto) -> None:
         model.graph.node[0].attribute.add(name="pads", type=7).ints.extend([0] * 5000)
 
     with pytest.raises(ConfigError, match=r"an attribute of .* has too many values"):
-        forward_bytes(bent(cnn().SerializeToString(), fill), "file")
+        forward_bytes(alter_model(cnn().SerializeToString(), fill), "file")
 
 
-def test_a_graph_for_training_is_no_ordinary_model(graph: bytes) -> None:
+def test_a_training_graph_is_not_an_ordinary_model(graph: bytes) -> None:
     with pytest.raises(ConfigError, match="is a graph for training, without weights"):
         forward_bytes(graph, "file")
 
 
 @pytest.mark.parametrize("raw", [b"\0", b"\x0a", b"\x0a\xff\xff\xff\xff\x0f", b"<html>", b"\xff" * 40, b"\x0b\x0c"])
-def test_bytes_that_are_no_model(raw: bytes) -> None:
+def test_bytes_that_are_not_a_model_are_refused(raw: bytes) -> None:
     with pytest.raises(ConfigError, match=r"file: the file is not an ONNX model"):
         scan(raw, "file")
 
@@ -202,12 +202,12 @@ def test_bytes_that_are_no_model(raw: bytes) -> None:
     "whole",
     [b"\x3a\x02\x0a\x00" * (MAX_PARTS // 2 + 1), b"\x32" + b"\x81\x80\x80\x08" + b"x" * (MAX_LIGHT_BYTES + 1)],
 )
-def test_a_file_that_would_cost_more_memory_than_its_length(whole: bytes) -> None:
+def test_a_file_that_needs_more_memory_than_its_length_is_refused(whole: bytes) -> None:
     with pytest.raises(ConfigError, match="too large to train here"):
         scan(whole, "file")
 
 
-def test_messages_inside_of_one_another() -> None:
+def test_deeply_nested_messages_are_refused() -> None:
     nested = b""
     for _ in range(60):
         nested = b"\x22" + _length(b"\x0a" + _length(nested))  # a type: a sequence of a type: …
@@ -218,13 +218,13 @@ def test_messages_inside_of_one_another() -> None:
 
 
 def _length(raw: bytes) -> bytes:
-    size, found = len(raw), b""
+    size, received = len(raw), b""
     while size > 127:
-        found, size = found + bytes([size & 127 | 128]), size >> 7
-    return found + bytes([size]) + raw
+        received, size = received + bytes([size & 127 | 128]), size >> 7
+    return received + bytes([size]) + raw
 
 
-def test_a_file_that_is_too_large_is_not_read(tmp_path: Path) -> None:
+def test_an_oversized_file_is_not_read(tmp_path: Path) -> None:
     path = tmp_path / "large.onnx"
     with path.open("wb") as file:
         file.truncate(2**30)
@@ -233,6 +233,6 @@ def test_a_file_that_is_too_large_is_not_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("place", ["absent.onnx", "."])
-def test_what_is_no_file(tmp_path: Path, place: str) -> None:
+def test_a_path_that_is_not_a_file_is_refused(tmp_path: Path, place: str) -> None:
     with pytest.raises(ConfigError, match="no such file"):
         forward_file(tmp_path / place)

@@ -24,10 +24,10 @@ LINEAR = ["softmax", "logistic", "pegasos", "ridge"]
 
 
 def rows(count: int = 60) -> NDArray[np.float64]:
-    """Records that float32 can represent, some beyond the ranges and one of zeros."""
-    found = np.random.default_rng(0).uniform(-1, 6, (count, FEATURES)).astype(np.float32).astype(np.float64)
-    found[0] = 0
-    return found
+    """Return float32 records, some outside the ranges and one all zeros."""
+    result = np.random.default_rng(0).uniform(-1, 6, (count, FEATURES)).astype(np.float32).astype(np.float64)
+    result[0] = 0
+    return result
 
 
 def facts(ranges: str = "declared", features: int = FEATURES) -> dict[str, Any]:
@@ -47,9 +47,7 @@ def parameters(size: int) -> NDArray[np.float64]:
 @pytest.mark.parametrize("bounds", [BOUNDS, None], ids=["ranges", "no ranges"])
 @pytest.mark.parametrize("transform", ["centred-unit", "standard", "log(2),subtract(1)", "none"])
 @pytest.mark.parametrize("name, classes", [("softmax", 3), ("pegasos", 2), ("ridge", 4), ("mlp", 3)])
-def test_an_onnx_model_takes_records_as_they_are_measured(
-    name: str, classes: int, transform: str, bounds: Bounds | None
-) -> None:
+def test_an_onnx_model_accepts_measured_records(name: str, classes: int, transform: str, bounds: Bounds | None) -> None:
     d = width(transform, FEATURES)
     kernel = kernel_named(name, d, classes, 5)
     chosen = parameters(kernel.size)
@@ -64,7 +62,7 @@ def test_an_onnx_model_takes_records_as_they_are_measured(
 @pytest.mark.parametrize(
     "transform", ["squash(1),hog(3),centre,unit,bias(0.3)", "hog(2)", "squash(1),scatter(1),unit", "harmonics(3),unit"]
 )
-def test_an_onnx_model_has_features_of_images_and_days_inside(transform: str) -> None:
+def test_an_onnx_model_contains_image_and_day_features(transform: str) -> None:
     images, bounds = np.random.default_rng(4).uniform(0, 255, (40, 36)), (np.zeros(36), np.full(36, 255.0))
     d = width(transform, 36)
     kernel = kernel_named("softmax", d, 4, 1)
@@ -77,29 +75,29 @@ def test_an_onnx_model_has_features_of_images_and_days_inside(transform: str) ->
 
 
 @pytest.mark.parametrize("transform, ranges", [("centred-unit", "unknown"), ("dct(2)", "declared")])
-def test_a_transform_that_cannot_be_inside_is_said_to_be_outside(transform: str, ranges: str) -> None:
+def test_a_transform_outside_the_graph_is_reported(transform: str, ranges: str) -> None:
     d = width(transform, 9)
     kernel = kernel_named("softmax", d, 3, 1)
     chosen = parameters(kernel.size)
     model = export_model(PublicModel("softmax", chosen, d, 3), parse_steps(transform), None, facts(ranges, 9))
-    said = json.loads(next(entry.value for entry in model.metadata_props if entry.key == KEY))
-    assert (said["transform_included"], said["input"]) == (False, "features after the transform")
-    assert said["privacy"] == {"epsilon": 2.0}
-    seen = apply(transform, np.random.default_rng(2).uniform(0, 1, (9, 9)), None)
+    document = json.loads(next(entry.value for entry in model.metadata_props if entry.key == KEY))
+    assert (document["transform_included"], document["input"]) == (False, "features after the transform")
+    assert document["privacy"] == {"epsilon": 2.0}
+    observed = apply(transform, np.random.default_rng(2).uniform(0, 1, (9, 9)), None)
     inference = Inference(forward_bytes(model.SerializeToString(), "file"), "file")
-    assert inference.predict(seen).tolist() == kernel.predict(chosen[np.newaxis], seen)[0].tolist()
+    assert inference.predict(observed).tolist() == kernel.predict(chosen[np.newaxis], observed)[0].tolist()
 
 
-def test_a_regression() -> None:
+def test_a_regression_is_exported() -> None:
     kernel = LeastSquares(FEATURES + 1)
     chosen, x = parameters(FEATURES), rows()
     model = export_model(PublicModel("ridge", chosen, FEATURES, 1), (), None, facts())
-    found = Inference(forward_bytes(model.SerializeToString(), "file"), "file").predict(x)
+    result = Inference(forward_bytes(model.SerializeToString(), "file"), "file").predict(x)
     expected = kernel.values(chosen[np.newaxis], np.hstack([x, np.zeros((len(x), 1))]))[0]
-    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-5)
 
 
-def test_a_graph() -> None:
+def test_a_graph_model_is_exported() -> None:
     text = """
         name = "small"
         input = [7]
@@ -119,7 +117,7 @@ def test_a_graph() -> None:
 
 @pytest.mark.parametrize("classes", [2, 3])
 @pytest.mark.parametrize("name", LINEAR)
-def test_scikit_learn_predicts_the_same(name: str, classes: int) -> None:
+def test_scikit_learn_predicts_the_same_labels(name: str, classes: int) -> None:
     linear_model = pytest.importorskip("sklearn.linear_model", reason="comes with sottovoce[demo]")
     svm = pytest.importorskip("sklearn.svm", reason="comes with sottovoce[demo]")
     kernel = kernel_named(name, FEATURES, classes, 1)
@@ -140,7 +138,7 @@ def test_scikit_learn_predicts_the_same_values() -> None:
     np.testing.assert_allclose(estimator.predict(x), x @ chosen)
 
 
-def test_what_cannot_be_exported_says_why() -> None:
+def test_an_impossible_export_states_the_reason() -> None:
     with pytest.raises(ConfigError, match=r"not a linear model.*--format onnx"):
         coefficients(PublicModel("mlp", parameters(28), FEATURES, 2, 3))
     with pytest.raises(ConfigError, match="mean cannot be exported, because it makes no predictions"):
@@ -152,7 +150,7 @@ def test_what_cannot_be_exported_says_why() -> None:
 
 
 @pytest.mark.parametrize("said", ["", "[]", "{}", "[" * 100_000, '{"transform": 3}'])
-def test_what_a_file_says_of_itself_is_not_trusted(said: str) -> None:
+def test_a_file_s_own_description_is_not_trusted(said: str) -> None:
     model = export_model(PublicModel("softmax", parameters(21), FEATURES, 3), (), None, facts())
     model.metadata_props[0].value = said
     with pytest.raises(ConfigError, match="file: the model's description cannot be read"):

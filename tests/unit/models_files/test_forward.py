@@ -20,25 +20,25 @@ def read(model: ModelProto, **options: Any) -> Forward:
 
 
 def same_scores(model: ModelProto, shape: tuple[int, ...] = CNN_INPUT, examples: int = 5) -> Forward:
-    """Read a model, and compare its scores with those of the model built from what was read."""
-    found = read(model)
+    """Read a model, and compare its scores with the rebuilt model's."""
+    result = read(model)
     x = RANDOM.normal(size=(examples, *shape))
-    rebuilt = run(build_forward(found.declaration, found.parameters), x.reshape(examples, -1), "scores")
+    rebuilt = run(build_forward(result.declaration, result.parameters), x.reshape(examples, -1), "scores")
     np.testing.assert_allclose(rebuilt, run(model, x).reshape(examples, -1), rtol=1e-5, atol=1e-5)
-    return found
+    return result
 
 
-def test_a_network_with_a_norm_and_a_residual_block() -> None:
-    found = same_scores(cnn())
-    assert [tensor.name for tensor in found.declaration.network.parameters] == [
+def test_a_network_with_a_norm_and_a_residual_block_is_read() -> None:
+    result = same_scores(cnn())
+    assert [tensor.name for tensor in result.declaration.network.parameters] == [
         "conv1.weight", "conv1.bias", "norm1.weight", "norm1.bias", "block1.conv1.weight", "dense1.weight",
         "dense1.bias",
     ]  # fmt: skip
-    assert (found.declaration.loss, found.declaration.classes) == ("softmax", 3)
-    build(found.declaration)  # and it can be trained
+    assert (result.declaration.loss, result.declaration.classes) == ("softmax", 3)
+    build(result.declaration)  # and it can be trained
 
 
-def test_the_same_norm_in_pieces_as_programs_export_it() -> None:
+def test_a_norm_exported_in_parts_is_read() -> None:
     body = """
         h = Conv <kernel_shape = [3, 3]> (x, w)
         g = Reshape (h, groups)
@@ -59,11 +59,11 @@ def test_the_same_norm_in_pieces_as_programs_export_it() -> None:
         "zeros": np.zeros(2, dtype=np.float32),
         **weights_of({"w": (4, 1, 3, 3), "scale": (4, 1, 1), "shift": (4, 1, 1)}),
     }
-    found = same_scores(forward_model(body, constants))
-    assert "group-norm" in found.declaration.text
+    result = same_scores(forward_model(body, constants))
+    assert "group-norm" in result.declaration.text
 
 
-def test_two_ways_with_weights_on_both_and_a_block_in_a_block() -> None:
+def test_two_paths_with_weights_and_a_nested_block_are_read() -> None:
     body = """
         a = Conv <kernel_shape = [1, 1]> (x, w1)
         b = Relu (a)
@@ -77,13 +77,13 @@ def test_two_ways_with_weights_on_both_and_a_block_in_a_block() -> None:
         y = Identity (p)
     """
     shapes = {"w1": (3, 1, 1, 1), "w2": (3, 3, 1, 1), "w3": (4, 3, 1, 1), "w4": (4, 1, 1, 1)}
-    found = same_scores(forward_model(body, {**weights_of(shapes), "axes": np.array([2, 3])}))
-    names = [tensor.name for tensor in found.declaration.network.parameters]
+    result = same_scores(forward_model(body, {**weights_of(shapes), "axes": np.array([2, 3])}))
+    names = [tensor.name for tensor in result.declaration.network.parameters]
     assert "block1.block1.conv1.weight" in names
     assert "block1.shortcut.conv1.weight" in names
 
 
-def test_a_dense_layer_in_two_operations_and_a_sequence_as_an_image_of_one_row() -> None:
+def test_a_dense_layer_in_two_operators_and_a_sequence_are_read() -> None:
     body = """
         h = Conv <kernel_shape = [3], pads = [1, 1], strides = [2]> (x, w)
         t = Tanh (h)
@@ -93,19 +93,19 @@ def test_a_dense_layer_in_two_operations_and_a_sequence_as_an_image_of_one_row()
         y = Add (c, m)
     """
     weights = weights_of({"w": (4, 2, 3), "u": (8, 3), "c": (3,)})
-    found = same_scores(forward_model(body, weights, input=(2, 8)), (2, 8))
-    assert found.declaration.network.input == (2, 1, 8)
+    result = same_scores(forward_model(body, weights, input=(2, 8)), (2, 8))
+    assert result.declaration.network.input == (2, 1, 8)
 
 
-def test_a_flat_input_that_is_made_an_image_first() -> None:
+def test_a_flat_input_reshaped_to_an_image_is_read() -> None:
     body = """
         shape = Constant <value = int64[4] {-1, 1, 6, 6}> ()
         i = Reshape (x, shape)
         h = Conv <kernel_shape = [3, 3]> (i, w)
         y = Flatten (h)
     """
-    found = same_scores(forward_model(body, weights_of({"w": (1, 1, 3, 3)}), input=(36,)), (36,))
-    assert found.declaration.network.input == (1, 6, 6)
+    result = same_scores(forward_model(body, weights_of({"w": (1, 1, 3, 3)}), input=(36,)), (36,))
+    assert result.declaration.network.input == (1, 6, 6)
 
 
 @pytest.mark.parametrize(
@@ -118,22 +118,22 @@ def test_a_flat_input_that_is_made_an_image_first() -> None:
         (2, "y = Identity (d)", "softmax", 2),
     ],
 )
-def test_what_only_turns_scores_into_probabilities_is_left_out(width: int, end: str, loss: str, classes: int) -> None:
+def test_a_final_probability_layer_is_omitted(width: int, end: str, loss: str, classes: int) -> None:
     weights = weights_of({"w": (width, 4)})
-    found = read(forward_model(f"d = Gemm <transB = 1> (x, w) {end}", weights, input=(4,)))
-    assert (found.declaration.loss, found.declaration.classes) == (loss, classes)
-    assert found.parameters.tolist() == weights["w"].ravel().tolist()
+    result = read(forward_model(f"d = Gemm <transB = 1> (x, w) {end}", weights, input=(4,)))
+    assert (result.declaration.loss, result.declaration.classes) == (loss, classes)
+    assert result.parameters.tolist() == weights["w"].ravel().tolist()
     x = RANDOM.normal(size=(3, 4))
-    scores = run(build_forward(found.declaration, found.parameters), x, "scores")
+    scores = run(build_forward(result.declaration, result.parameters), x, "scores")
     np.testing.assert_allclose(scores, x @ weights["w"].T.astype(np.float64), rtol=1e-5, atol=1e-6)
 
 
-def test_a_loss_of_one_s_own() -> None:
+def test_a_custom_loss_is_used() -> None:
     model = forward_model("d = Gemm (x, w) y = Sigmoid (d)", weights_of({"w": (4, 1)}), input=(4,))
     assert read(model, loss="hinge").declaration.loss == "hinge"
-    kept = read(model, loss="squared").declaration
-    assert (kept.classes, kept.network.stages[-1].output) == (1, (1,))
-    assert "sigmoid" in kept.text
+    stored = read(model, loss="squared").declaration
+    assert (stored.classes, stored.network.stages[-1].output) == (1, (1,))
+    assert "sigmoid" in stored.text
 
 
 REFUSED: dict[str, tuple[str, dict[str, tuple[int, ...]], str]] = {
@@ -189,7 +189,7 @@ REFUSED: dict[str, tuple[str, dict[str, tuple[int, ...]], str]] = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_is_no_layer_is_refused_by_name(name: str) -> None:
+def test_unsupported_layers_are_refused_by_name(name: str) -> None:
     body, shapes, words = REFUSED[name]
     with pytest.raises(ConfigError, match=words) as refused:
         read(forward_model(body, dict(weights_of(shapes)), rank=4 if name == "scores that are an image" else 2))

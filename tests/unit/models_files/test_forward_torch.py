@@ -17,7 +17,7 @@ nn = torch.nn
 
 
 class Sum(nn.Module):  # type: ignore[misc, name-defined]
-    """The sum of two ways, and a ReLU."""
+    """Sum of two paths, and a ReLU."""
 
     def __init__(self, way: Any, other: Any) -> None:
         super().__init__()
@@ -66,7 +66,7 @@ NETWORKS: dict[str, tuple[tuple[int, ...], Any]] = {
 
 @pytest.mark.parametrize("opset", [17, 18])
 @pytest.mark.parametrize("name", NETWORKS)
-def test_an_exported_network(name: str, opset: int) -> None:
+def test_an_exported_network_is_read(name: str, opset: int) -> None:
     shape, layers = NETWORKS[name]
     torch.manual_seed(0)
     network = nn.Sequential(*layers()).eval()
@@ -74,14 +74,14 @@ def test_an_exported_network(name: str, opset: int) -> None:
         nn.init.normal_(tensor, 0.0, 0.5)  # norms too, which begin with ones and zeros
     file = io.BytesIO()
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # it speaks of its other exporter
+        warnings.simplefilter("ignore")  # the export warns about the newer exporter
         torch.onnx.export(
             network, (torch.zeros(2, *shape),), file, dynamo=False, opset_version=opset, input_names=["x"],
             output_names=["y"], dynamic_axes={"x": {0: "B"}, "y": {0: "B"}} if opset == 18 else None,
         )  # fmt: skip
-    found = read_forward(forward_bytes(file.getvalue(), "file"), "file", "name")
+    result = read_forward(forward_bytes(file.getvalue(), "file"), "file", "name")
     x = np.random.default_rng(0).normal(size=(7, *shape)).astype(np.float32)
-    rebuilt = run(build_forward(found.declaration, found.parameters), x.reshape(7, -1), "scores")
+    rebuilt = run(build_forward(result.declaration, result.parameters), x.reshape(7, -1), "scores")
     with torch.no_grad():
         np.testing.assert_allclose(rebuilt, network(torch.from_numpy(x)).numpy(), rtol=1e-4, atol=1e-4)
-    assert found.parameters.size == sum(tensor.numel() for tensor in network.parameters())
+    assert result.parameters.size == sum(tensor.numel() for tensor in network.parameters())

@@ -31,7 +31,7 @@ async def _never() -> Page:
 
 
 @asynccontextmanager
-async def answering() -> AsyncIterator[tuple[Answerer, int]]:
+async def serve_pages() -> AsyncIterator[tuple[Answerer, int]]:
     answerer, port = Answerer({"/page": _page, "/defect": _defect, "/never": _never}), free_port()
     await answerer.start("127.0.0.1", port)
     try:
@@ -40,8 +40,8 @@ async def answering() -> AsyncIterator[tuple[Answerer, int]]:
         await answerer.stop()
 
 
-async def said(port: int, *sent: bytes) -> bytes:
-    """What comes back until the connection ends."""
+async def read_response(port: int, *sent: bytes) -> bytes:
+    """Return everything that arrives until the connection ends."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     try:
         for some in sent:
@@ -54,24 +54,24 @@ async def said(port: int, *sent: bytes) -> bytes:
         writer.close()
 
 
-async def test_a_page_is_answered_whole_and_the_connection_ends() -> None:
-    async with answering() as (_, port):
-        answer = await said(port, b"GET /page?x=1 HTTP/1.1\r\nHost: a\r\n\r\n")
+async def test_a_page_is_answered_completely_and_the_connection_ends() -> None:
+    async with serve_pages() as (_, port):
+        answer = await read_response(port, b"GET /page?x=1 HTTP/1.1\r\nHost: a\r\n\r\n")
     assert answer.startswith(b"HTTP/1.0 200 OK\r\n")
     assert b"\r\nContent-Length: 12\r\n" in answer
     assert answer.endswith(b"\r\n\r\nall is well\n")
 
 
-async def test_a_request_may_come_byte_by_byte() -> None:
-    async with answering() as (_, port):
+async def test_a_request_may_arrive_byte_by_byte() -> None:
+    async with serve_pages() as (_, port):
         request = b"GET /page HTTP/1.0\r\n\r\n"
-        answer = await said(port, *(request[i : i + 1] for i in range(len(request))))
+        answer = await read_response(port, *(request[i : i + 1] for i in range(len(request))))
     assert answer.endswith(b"all is well\n")
 
 
 async def test_head_is_answered_without_a_body() -> None:
-    async with answering() as (_, port):
-        answer = await said(port, b"HEAD /page HTTP/1.1\r\n\r\n")
+    async with serve_pages() as (_, port):
+        answer = await read_response(port, b"HEAD /page HTTP/1.1\r\n\r\n")
     assert b"Content-Length: 12\r\n" in answer
     assert answer.endswith(b"\r\n\r\n")
 
@@ -92,53 +92,53 @@ async def test_head_is_answered_without_a_body() -> None:
         (b"GET /page HTTP/1.1\r\nX: " + b"x" * 9000, 431),
     ],
 )
-async def test_what_is_asked_wrongly_is_told_so(request_: bytes, status: int) -> None:
-    async with answering() as (_, port):
-        answer = await said(port, request_)
+async def test_an_invalid_request_gets_an_error(request_: bytes, status: int) -> None:
+    async with serve_pages() as (_, port):
+        answer = await read_response(port, request_)
         assert answer.startswith(b"HTTP/1.0 %d " % status)
-        assert (await said(port, b"GET /page HTTP/1.0\r\n\r\n")).endswith(b"all is well\n")
+        assert (await read_response(port, b"GET /page HTTP/1.0\r\n\r\n")).endswith(b"all is well\n")
 
 
-async def test_more_than_a_request_may_hold_is_not_read() -> None:
-    async with answering() as (answerer, port):
-        await asyncio.wait_for(said(port, *[b"x" * 65536] * 64), 20)
-        assert (await said(port, b"GET /page HTTP/1.0\r\n\r\n")).endswith(b"all is well\n")
+async def test_an_oversized_request_is_not_read() -> None:
+    async with serve_pages() as (answerer, port):
+        await asyncio.wait_for(read_response(port, *[b"x" * 65536] * 64), 20)
+        assert (await read_response(port, b"GET /page HTTP/1.0\r\n\r\n")).endswith(b"all is well\n")
         assert answerer.connections == 0
 
 
-async def test_who_is_slow_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_slow_client_is_disconnected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_TIMEOUT_SECONDS", 0.05)
-    async with answering() as (answerer, port):
-        assert await asyncio.wait_for(said(port, b"GET /page HTT"), 20) == b""
-        late = await asyncio.wait_for(said(port, b"GET /never HTTP/1.0\r\n\r\n"), 20)
+    async with serve_pages() as (answerer, port):
+        assert await asyncio.wait_for(read_response(port, b"GET /page HTT"), 20) == b""
+        late = await asyncio.wait_for(read_response(port, b"GET /never HTTP/1.0\r\n\r\n"), 20)
         assert late.startswith(b"HTTP/1.0 503 ")
         assert answerer.connections == 0
 
 
-async def test_silent_connections_keep_no_scrape_out() -> None:
-    async with answering() as (answerer, port):
+async def test_silent_connections_do_not_block_a_scrape() -> None:
+    async with serve_pages() as (answerer, port):
         silent = [await asyncio.open_connection("127.0.0.1", port) for _ in range(MAX_CONNECTIONS)]
-        await asyncio.to_thread(until, lambda: answerer.connections == MAX_CONNECTIONS, "all are there")
+        await asyncio.to_thread(until, lambda: answerer.connections == MAX_CONNECTIONS, "all are connected")
         for _ in range(48):
-            assert (await said(port, b"GET /page HTTP/1.0\r\n\r\n")).endswith(b"all is well\n")
-        assert await silent[0][0].read() == b"", "the oldest has given way"
+            assert (await read_response(port, b"GET /page HTTP/1.0\r\n\r\n")).endswith(b"all is well\n")
+        assert await silent[0][0].read() == b"", "the oldest is closed"
         for _, writer in silent:
             writer.close()
 
 
-async def test_a_page_that_fails_is_said_in_the_log_and_ends_nothing(caplog: pytest.LogCaptureFixture) -> None:
-    async with answering() as (_, port):
+async def test_a_failing_page_is_logged_and_ends_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    async with serve_pages() as (_, port):
         with caplog.at_level(logging.ERROR):
-            assert (await said(port, b"GET /defect HTTP/1.0\r\n\r\n")).startswith(b"HTTP/1.0 500 ")
-            await said(port, b"GET /defect HTTP/1.0\r\n\r\n")
-        assert (await said(port, b"GET /page HTTP/1.0\r\n\r\n")).endswith(b"all is well\n")
+            assert (await read_response(port, b"GET /defect HTTP/1.0\r\n\r\n")).startswith(b"HTTP/1.0 500 ")
+            await read_response(port, b"GET /defect HTTP/1.0\r\n\r\n")
+        assert (await read_response(port, b"GET /page HTTP/1.0\r\n\r\n")).endswith(b"all is well\n")
     assert [record.getMessage().split()[0] for record in caplog.records] == ["page-failed"]
 
 
-async def test_whoever_waits_when_it_stops_is_cut_off() -> None:
-    async with answering() as (answerer, port):
-        waiting = asyncio.ensure_future(said(port, b"GET /never HTTP/1.0\r\n\r\n"))
-        await asyncio.to_thread(until, lambda: answerer.connections, "it is there")
+async def test_waiting_clients_are_disconnected_at_the_end() -> None:
+    async with serve_pages() as (answerer, port):
+        waiting = asyncio.ensure_future(read_response(port, b"GET /never HTTP/1.0\r\n\r\n"))
+        await asyncio.to_thread(until, lambda: answerer.connections, "it is connected")
     assert await asyncio.wait_for(waiting, 20) == b""
     with pytest.raises(ConnectionRefusedError):
         await asyncio.open_connection("127.0.0.1", port)
@@ -155,7 +155,7 @@ async def test_an_address_in_use_is_named() -> None:
             await Answerer({}).start("127.0.0.1", port)
 
 
-def test_health_says_what_is_wrong_and_what_is_not() -> None:
+def test_health_lists_what_is_wrong_and_what_is_not() -> None:
     good, bad = health({"a": "", "b": ""}), health({"a": "", "b": "it is broken"})
     assert (good.status, good.body) == (200, b'{"healthy": true, "checks": {"a": "ok", "b": "ok"}}\n')
     assert (bad.status, bad.body) == (503, b'{"healthy": false, "checks": {"a": "ok", "b": "it is broken"}}\n')

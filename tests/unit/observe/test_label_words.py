@@ -1,4 +1,4 @@
-"""Label values: those in the code and no others, so they are few, and each has its series from the start."""
+"""Label values: exactly those in the code, so they are few, and each has its series from the start."""
 
 import re
 
@@ -13,24 +13,26 @@ _WAIT = re.compile(
 )
 
 
-def said(pattern: str | re.Pattern[str], *places: str) -> set[str]:
-    """What the code of these rooms says."""
-    rooms = [_BOOTSTRAP if place == "bootstrap" else _AGENT / place for place in places]
+def label_values(pattern: str | re.Pattern[str], *places: str) -> set[str]:
+    """Return the label values in these packages' code."""
+    rooms = [_BOOTSTRAP if position == "bootstrap" else _AGENT / position for position in places]
     texts = [file.read_text(encoding="utf-8") for room in rooms for file in room.rglob("*.py")]
     return {word for text in texts for word in re.findall(pattern, text)}
 
 
-def test_every_reason_to_refuse_a_message_is_known() -> None:
+def test_every_refusal_reason_is_known() -> None:
     refused = r'MessageRefused\(\s*"([a-z-]+)"'
-    assert said(refused, "agent", "algorithms", "learners", "secure_sum", "wire", "bootstrap") == set(REASONS)
-    assert said(refused, "bootstrap") >= set(RECORD_REASONS)
+    assert label_values(refused, "agent", "algorithms", "learners", "secure_sum", "wire", "bootstrap") == set(REASONS)
+    assert label_values(refused, "bootstrap") >= set(RECORD_REASONS)
 
 
-def test_every_cause_of_a_failed_delivery_is_known() -> None:
-    causes = said(r'DeliveryFailed\(\s*"([a-z-]+)"', "transport") | said(r'\("([a-z]+)", "[^"]+"\)', "transport")
+def test_every_delivery_failure_cause_is_known() -> None:
+    causes = label_values(r'DeliveryFailed\(\s*"([a-z-]+)"', "transport") | label_values(
+        r'\("([a-z]+)", "[^"]+"\)', "transport"
+    )
     assert set(CAUSES) <= causes
-    assert said(r'DeliveryFailed\(\s*"([a-z-]+)"', "transport") <= set(CAUSES)
+    assert label_values(r'DeliveryFailed\(\s*"([a-z-]+)"', "transport") <= set(CAUSES)
 
 
 def test_every_wait_is_known() -> None:
-    assert said(_WAIT, "agent", "transport", "vault") == {*WAITS, "vault"}
+    assert label_values(_WAIT, "agent", "transport", "vault") == {*WAITS, "vault"}

@@ -9,7 +9,7 @@ _ROW = re.compile(r"^\| `([a-z-]+)` \| (debug|info|warning|error) \| .+ \|$", re
 _ONE_THAT_PASSES_IT_ON = "agent/sottovoce/vault/server.py"
 
 
-def test_every_event_is_on_the_page_with_its_level_and_nothing_else_is() -> None:
+def test_the_page_lists_exactly_the_events_with_their_levels() -> None:
     listed = _ROW.findall((ROOT / "docs/reference/events.md").read_text(encoding="utf-8"))
     logged = {(line.event, line.level) for line in log_lines() if line.event is not None}
     assert set(listed) == logged

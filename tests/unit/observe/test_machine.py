@@ -26,7 +26,7 @@ def proc(tmp_path: Path) -> Path:
         ({"../outside": "1"}, 500_000 * 1024),
     ],
 )
-def test_the_least_of_all_limits_counts(proc: Path, tmp_path: Path, limits: dict[str, str], least: int) -> None:
+def test_the_lowest_limit_counts(proc: Path, tmp_path: Path, limits: dict[str, str], least: int) -> None:
     groups = tmp_path / "groups"
     for group, limit in limits.items():
         (groups / group).mkdir(parents=True, exist_ok=True)
@@ -34,12 +34,12 @@ def test_the_least_of_all_limits_counts(proc: Path, tmp_path: Path, limits: dict
     assert memory_limit_bytes(proc, groups) == least
 
 
-def test_without_proc_the_limit_is_not_known(tmp_path: Path) -> None:
+def test_without_proc_the_limit_is_unknown(tmp_path: Path) -> None:
     assert memory_limit_bytes(tmp_path / "none", tmp_path) is None
 
 
-def test_this_process_holds_some_memory_and_has_used_some_time(tmp_path: Path) -> None:
-    seen = machine(tmp_path)
-    assert 2**22 < seen.resident_bytes < 2**34
-    assert seen.cpu_seconds > 0
-    assert seen.free_bytes > 0
+def test_this_process_has_memory_and_processor_time(tmp_path: Path) -> None:
+    observed = machine(tmp_path)
+    assert 2**22 < observed.resident_bytes < 2**34
+    assert observed.cpu_seconds > 0
+    assert observed.free_bytes > 0

@@ -1,4 +1,4 @@
-"""docs/reference/metrics.md: it lists every metric, with its type and label, and every value that a label may have."""
+"""docs/reference/metrics.md: it lists every metric, with its type and label, and every label value."""
 
 import re
 
@@ -12,17 +12,17 @@ _PAGE = (ROOT / "docs/reference/metrics.md").read_text(encoding="utf-8")
 _ROW = re.compile(r"^\| `(sottovoce_\w+)` \| (counter|gauge) \| (?:`(\w+)`)? ?\| .+ \|$", re.MULTILINE)
 
 
-def test_every_metric_is_on_the_page_and_nothing_else_is() -> None:
+def test_the_page_lists_exactly_the_metrics() -> None:
     rows = _ROW.findall(_PAGE)
-    assert sorted(rows) == sorted((name, one.kind, one.label) for name, one in CATALOGUE.items())
+    assert sorted(rows) == sorted((name, item.kind, item.label) for name, item in CATALOGUE.items())
 
 
-def test_every_word_of_a_label_is_on_the_page() -> None:
+def test_the_page_lists_every_label_value() -> None:
     words = {*CAUSES, *PERSON_KINDS, *KINDS, *OUTCOMES, *PHASES, *REASONS, *RECORD_REASONS, *WAITS}
     assert [word for word in sorted(words) if f"`{word}`" not in _PAGE] == []
 
 
-def test_names_are_those_of_prometheus() -> None:
+def test_names_follow_prometheus_conventions() -> None:
     for name, described in CATALOGUE.items():
         assert re.fullmatch(r"sottovoce_[a-z]+(_[a-z]+)*", name), name
         assert name.endswith("_total") == (described.kind == "counter"), name

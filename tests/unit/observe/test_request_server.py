@@ -1,4 +1,4 @@
-"""Short requests: silent, slow and numerous clients have a bound and a deadline, and keep no other out."""
+"""Short requests: silent, slow and numerous clients have a limit and a deadline, and block no other client."""
 
 import asyncio
 import socket
@@ -29,7 +29,7 @@ async def echo(request: bytes | None) -> bytes:
 
 
 @asynccontextmanager
-async def serving(path: Path, seconds: float = PATIENCE) -> AsyncIterator[RequestServer]:
+async def serve_requests(path: Path, seconds: float = PATIENCE) -> AsyncIterator[RequestServer]:
     server = RequestServer(
         "here", complete=lambda request: b"\n" in request, answer=echo, longest=LONGEST, seconds=seconds
     )
@@ -43,7 +43,7 @@ async def serving(path: Path, seconds: float = PATIENCE) -> AsyncIterator[Reques
 
 
 class Clients:
-    """Connections that are closed in the end."""
+    """Connections that are closed at the end."""
 
     def __init__(self, path: Path) -> None:
         self._path = str(path)
@@ -51,20 +51,20 @@ class Clients:
 
     async def come(self, count: int, says: bytes = b"") -> list[socket.socket]:
         loop = asyncio.get_running_loop()
-        made = []
+        created = []
         for _ in range(count):
             client = socket.socket(socket.AF_UNIX)
             client.setblocking(False)
             await loop.sock_connect(client, self._path)
             if says:
                 await loop.sock_sendall(client, says)
-            made.append(client)
-        self._open += made
-        return made
+            created.append(client)
+        self._open += created
+        return created
 
     async def answered(self, question: bytes) -> bytes:
         (client,) = await self.come(1, question)
-        return await heard(client)
+        return await read_all(client)
 
     def __enter__(self) -> "Clients":
         return self
@@ -74,14 +74,14 @@ class Clients:
             client.close()
 
 
-async def heard(client: socket.socket) -> bytes:
-    """Everything, until the other side hangs up."""
-    found = b""
+async def read_all(client: socket.socket) -> bytes:
+    """Return everything received until the server closes the connection."""
+    received = b""
     async with asyncio.timeout(PATIENCE):
         with suppress(ConnectionError):
             while chunk := await asyncio.get_running_loop().sock_recv(client, 2**20):
-                found += chunk
-    return found
+                received += chunk
+    return received
 
 
 async def grown(server: RequestServer, count: int) -> None:
@@ -89,7 +89,7 @@ async def grown(server: RequestServer, count: int) -> None:
 
 
 async def test_a_request_is_answered_and_its_connection_is_closed(tmp_path: Path) -> None:
-    async with serving(tmp_path / "s") as server:
+    async with serve_requests(tmp_path / "s") as server:
         with Clients(tmp_path / "s") as clients:
             assert await clients.answered(b"hello\n") == b"answer to hello\n"
             assert len(await clients.answered(b"large\n")) == 2**22
@@ -97,36 +97,38 @@ async def test_a_request_is_answered_and_its_connection_is_closed(tmp_path: Path
         await grown(server, 0)
 
 
-async def test_the_oldest_silent_connection_gives_way_and_that_is_said_once(
+async def test_the_oldest_silent_connection_is_closed_and_it_is_logged_once(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async with serving(tmp_path / "s") as server:
+    async with serve_requests(tmp_path / "s") as server:
         with Clients(tmp_path / "s") as clients:
             silent = await clients.come(1000)
             for _ in range(20):
                 assert await clients.answered(b"hello\n") == b"answer to hello\n"
             assert server.connections <= MAX_CONNECTIONS
-            assert await heard(silent[0]) == b""
+            assert await read_all(silent[0]) == b""
             await asyncio.get_running_loop().sock_sendall(silent[-1], b"late\n")
-            assert await heard(silent[-1]) == b"answer to late\n", "the newest is still there"
+            assert await read_all(silent[-1]) == b"answer to late\n", "the newest is still connected"
     assert [record.getMessage().split()[0] for record in caplog.records] == ["connections-crowded"]
 
 
-async def test_the_crowd_gives_way_and_not_another_origin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_connections_of_the_busiest_origin_are_closed_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     origins = iter(["feed", *["crowd"] * 1000])
     monkeypatch.setattr(module, "_origin", lambda caller, address: next(origins))
-    async with serving(tmp_path / "s") as server:
+    async with serve_requests(tmp_path / "s") as server:
         with Clients(tmp_path / "s") as clients:
             (other,) = await clients.come(1)
             await grown(server, 1)
             await clients.come(5 * MAX_CONNECTIONS)
             await grown(server, MAX_CONNECTIONS)
             await asyncio.get_running_loop().sock_sendall(other, b"hello\n")
-            assert await heard(other) == b"answer to hello\n"
+            assert await read_all(other) == b"answer to hello\n"
 
 
-async def test_a_client_that_does_not_read_gives_way_and_one_that_waits_does_not(tmp_path: Path) -> None:
-    async with serving(tmp_path / "s") as server:
+async def test_a_client_that_does_not_read_is_closed_and_one_that_waits_is_not(tmp_path: Path) -> None:
+    async with serve_requests(tmp_path / "s") as server:
         with Clients(tmp_path / "s") as clients:
             (computed,) = await clients.come(1, b"never\n")
             await clients.come(MAX_CONNECTIONS - 1, b"large\n")
@@ -136,27 +138,27 @@ async def test_a_client_that_does_not_read_gives_way_and_one_that_waits_does_not
             while computing < MAX_CONNECTIONS:
                 await clients.come(1, b"never\n")
                 await asyncio.sleep(0.01)
-                computing = sum(not one.sending for one in server._connections)
+                computing = sum(not connection.sending for connection in server._connections)
             assert await clients.answered(b"hello\n") == b"", "every connection waits for its answer"
             computed.setblocking(False)
             with pytest.raises(BlockingIOError):
                 computed.recv(1)
 
 
-async def test_silence_slowness_and_not_reading_have_a_deadline(tmp_path: Path) -> None:
-    async with serving(tmp_path / "s", 0.05) as server:
+async def test_silent_slow_and_unreading_clients_have_a_deadline(tmp_path: Path) -> None:
+    async with serve_requests(tmp_path / "s", 0.05) as server:
         with Clients(tmp_path / "s") as clients:
             (silent,), (slow,) = await clients.come(1), await clients.come(1, b"hel")
-            assert await heard(silent) == b""
-            assert await heard(slow) == b""
+            assert await read_all(silent) == b""
+            assert await read_all(slow) == b""
             await clients.come(1, b"large\n")
             await grown(server, 0)
 
 
-async def test_an_answer_without_memory_is_said_and_ends_nothing(
+async def test_a_lack_of_memory_for_an_answer_is_logged_and_ends_nothing(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async with serving(tmp_path / "s"):
+    async with serve_requests(tmp_path / "s"):
         with Clients(tmp_path / "s") as clients:
             for _ in range(3):
                 assert await clients.answered(b"no memory\n") == b""
@@ -164,10 +166,10 @@ async def test_an_answer_without_memory_is_said_and_ends_nothing(
     assert [record.getMessage().split()[0] for record in caplog.records] == ["request-failed"]
 
 
-async def test_a_connection_for_which_there_is_no_memory_is_closed(
+async def test_a_connection_is_closed_if_there_is_no_memory_for_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with serving(tmp_path / "s") as server:
+    async with serve_requests(tmp_path / "s") as server:
         with Clients(tmp_path / "s") as clients, monkeypatch.context() as patch:
 
             def fails(*_: object) -> str:
@@ -180,11 +182,11 @@ async def test_a_connection_for_which_there_is_no_memory_is_closed(
         await grown(server, 0)
 
 
-async def test_stopping_closes_the_silent_and_waits_a_moment_for_answers(tmp_path: Path) -> None:
+async def test_stopping_closes_silent_connections_and_waits_briefly_for_answers(tmp_path: Path) -> None:
     with Clients(tmp_path / "s") as clients:
-        async with serving(tmp_path / "s") as server:
+        async with serve_requests(tmp_path / "s") as server:
             (silent,), (computed,) = await clients.come(1), await clients.come(1, b"never\n")
             await grown(server, 2)
             await server.stop(0.01)
-            assert await heard(silent) == b""
-            assert await heard(computed) == b""
+            assert await read_all(silent) == b""
+            assert await read_all(computed) == b""

@@ -1,4 +1,4 @@
-"""Pages that follow an item through the files, and the map of the rooms: every arrow is an import."""
+"""Pages that follow an item through the files, and the map of rooms: every arrow is an import."""
 
 import ast
 import re
@@ -16,17 +16,17 @@ FOUND_IN_ITS_FOLDER = {("registry.py", "algorithms/push_sum/algorithm.py")}
 
 
 def arrows(page: str) -> list[tuple[str, str]]:
-    """From whom to whom, in the page's order."""
+    """Return the callers and callees in the page's order."""
     return ARROW.findall((PAGES / page).read_text(encoding="utf-8"))
 
 
 def module(path: str) -> str:
-    """Of a file below the package."""
+    """Return the module name of a file below the package."""
     return ".".join(("sottovoce", *Path(path).with_suffix("").parts)).removesuffix(".__init__")
 
 
 def imported(path: str) -> set[str]:
-    """Modules that a file imports, and names out of them."""
+    """Return the modules that a file imports, and the names from them."""
     names = set()
     for node in ast.walk(ast.parse((HOME / path).read_text(encoding="utf-8"))):
         if isinstance(node, ast.ImportFrom) and node.module:
@@ -38,20 +38,20 @@ def imported(path: str) -> set[str]:
     "page, steps", [("way-of-a-release.md", 20), ("way-of-a-setting.md", 15), ("../architecture.md", 19)]
 )
 def test_every_arrow_is_an_import(page: str, steps: int) -> None:
-    found = arrows(page)
-    assert len(found) == steps
-    for one, other in found:
+    result = arrows(page)
+    assert len(result) == steps
+    for item, other in result:
         assert (HOME / other).exists(), other
-        if (one, other) not in FOUND_IN_ITS_FOLDER:
-            assert any(name == module(other) or name.startswith(module(other) + ".") for name in imported(one)), (
-                f"{one} does not import {other}"
+        if (item, other) not in FOUND_IN_ITS_FOLDER:
+            assert any(name == module(other) or name.startswith(module(other) + ".") for name in imported(item)), (
+                f"{item} does not import {other}"
             )
 
 
-def test_the_map_shows_the_layers_of_the_import_contract() -> None:
+def test_the_map_shows_the_import_contract_s_layers() -> None:
     page = (DOCS / "architecture.md").read_text(encoding="utf-8")
     block = page.partition("<!-- rooms -->\n```text\n")[2].partition("```")[0]
-    shown = [line.partition("  ")[0].split(" | ") for line in block.splitlines()]  # a remark follows two spaces
+    output = [line.partition("  ")[0].split(" | ") for line in block.splitlines()]  # a remark follows two spaces
     contracts = tomllib.loads((DOCS.parent / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
     (layers,) = (contract["layers"] for contract in contracts if contract["id"] == "layers")
-    assert shown == [[name.strip() for name in layer.split("|")] for layer in layers if layer != "__main__"]
+    assert output == [[name.strip() for name in layer.split("|")] for layer in layers if layer != "__main__"]

@@ -1,4 +1,4 @@
-"""Page of the Python library: its blocks run, and it names every public name."""
+"""Page about the Python library: its blocks run, and it lists every public name."""
 
 import re
 import subprocess
@@ -17,19 +17,19 @@ BLOCK = re.compile(r"(<!-- skipped: .*? -->\n)?```python\n(.*?)```", re.DOTALL)
 
 
 def blocks(text: str) -> Iterator[str]:
-    """Python blocks of a page that do not say why they cannot be run."""
+    """Return a page's Python blocks, except those with a reason not to run."""
     return (code for skipped, code in BLOCK.findall(text) if not skipped)
 
 
-def test_the_blocks_of_the_page_run_in_their_order(tmp_path: Path) -> None:
+def test_the_page_s_blocks_run_in_order(tmp_path: Path) -> None:
     script = tmp_path / "page.py"
     script.write_text("\n".join(["import matplotlib", 'matplotlib.use("Agg")', *blocks(PAGE.read_text())]))
-    ended = subprocess.run([sys.executable, script], cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert ended.returncode == 0, ended.stderr
+    completed = subprocess.run([sys.executable, script], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert completed.returncode == 0, completed.stderr
 
 
 @pytest.mark.parametrize("module", [sottovoce, sottovoce_lab])
-def test_every_public_name_is_there_and_on_the_page(module: object) -> None:
+def test_every_public_name_exists_and_is_on_the_page(module: object) -> None:
     names = [name for name in module.__all__ if name != "__version__"]  # type: ignore[attr-defined]
     page = PAGE.read_text(encoding="utf-8")
     assert [name for name in names if not re.search(rf"\b{name}\b", page)] == []
@@ -37,16 +37,16 @@ def test_every_public_name_is_there_and_on_the_page(module: object) -> None:
 
 
 @pytest.mark.parametrize("package", ["agent/sottovoce", "lab/sottovoce_lab"])
-def test_type_checkers_see_the_names_that_programs_get(package: str) -> None:
+def test_type_checkers_see_the_public_names(package: str) -> None:
     stub = (ROOT / package / "__init__.pyi").read_text(encoding="utf-8")
     module = sottovoce if package.endswith("sottovoce") else sottovoce_lab
-    shown = set(re.findall(r"(\w+) as \1", stub))
-    assert shown == {name for name in module.__all__ if name != "__version__"}
+    output = set(re.findall(r"(\w+) as \1", stub))
+    assert output == {name for name in module.__all__ if name != "__version__"}
 
 
 @pytest.mark.parametrize("module", ["sottovoce", "sottovoce_lab"])
 def test_an_import_loads_little_and_an_unknown_name_is_an_error(module: str) -> None:
     code = f"import sys, {module}; print(len([m for m in sys.modules if m.startswith('sottovoce')])); {module}.absent"
-    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert int(ended.stdout) <= 2
-    assert ended.stderr.rstrip().endswith(f"AttributeError: module '{module}' has no attribute 'absent'")
+    completed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert int(completed.stdout) <= 2
+    assert completed.stderr.rstrip().endswith(f"AttributeError: module '{module}' has no attribute 'absent'")

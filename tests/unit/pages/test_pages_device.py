@@ -9,7 +9,7 @@ from sottovoce.identity import Fleet
 from sottovoce.vault import Budget, Ledger
 from sottovoce_lab.pages.history import history_of
 
-from tests.support.command import here
+from tests.support.command import run_here
 from tests.support.devices import Device, new_device
 from tests.support.fleets import new_fleet
 
@@ -35,7 +35,7 @@ def _spend(device: Device, charges: int) -> None:
         ledger.close()
 
 
-def test_a_long_life_in_a_hundred_points(device: Device) -> None:
+def test_a_long_history_has_a_hundred_points(device: Device) -> None:
     _spend(device, _CHARGES)
     before = sorted(path.name for path in device.state.iterdir())
     history = history_of(device.state)
@@ -46,18 +46,18 @@ def test_a_long_life_in_a_hundred_points(device: Device) -> None:
     assert sorted(path.name for path in device.state.iterdir()) == before, "SQLite leaves files where it reads"
 
 
-def test_its_page(device: Device, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_device_page(device: Device, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     _spend(device, 10)
-    ended = here("report", "--state", device.state)
-    assert (ended.code, ended.out.strip()) == (0, "kitchen.html"), ended.err
+    completed = run_here("report", "--state", device.state)
+    assert (completed.code, completed.out.strip()) == (0, "kitchen.html"), completed.err
     page = (tmp_path / "kitchen.html").read_text()
     for words in ("Device kitchen", device.id, "10 charges", "ε = 0.040 of 2 spent", "No agent is running", "<svg"):
         assert words in page, words
 
 
-def test_a_device_that_has_said_nothing_yet_and_none(device: Device, tmp_path: Path) -> None:
+def test_a_device_without_releases_and_a_missing_device(device: Device, tmp_path: Path) -> None:
     out = tmp_path / "page.html"
-    assert here("report", "--state", device.state, "--out", out).code == 0
+    assert run_here("report", "--state", device.state, "--out", out).code == 0
     assert "0 charges" in out.read_text()
-    assert here("report", "--state", tmp_path, "--out", out).code == ExitCode.PRIVACY
+    assert run_here("report", "--state", tmp_path, "--out", out).code == ExitCode.PRIVACY

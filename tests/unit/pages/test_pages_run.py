@@ -1,4 +1,4 @@
-"""Page of a run: whole, self-contained, escaped, and readable without seeing it."""
+"""Page about a run: complete, self-contained, escaped, and accessible."""
 
 import json
 import math
@@ -15,14 +15,14 @@ from sottovoce_lab.pages.plots import Plotter
 from sottovoce_lab.pages.reading import RunReport, read_report
 from sottovoce_lab.pages.run import run_page
 
-from tests.support.command import here
+from tests.support.command import run_here
 
 _VOID = {"meta", "br", "hr", "img", "link", "input"}
 _NAMESPACES = {"http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"}
 
 
 class _Reader(HTMLParser):
-    """Checks that tags are closed in order, and collects what matters."""
+    """Parser that checks the order of closing tags, and collects the relevant parts."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -50,7 +50,7 @@ class _Reader(HTMLParser):
         self.words.append(data)
 
 
-def _read(page: str) -> _Reader:
+def _parse(page: str) -> _Reader:
     reader = _Reader()
     reader.feed(page)
     reader.close()
@@ -89,17 +89,17 @@ def _report(**others: Any) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def page(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """Drawn by matplotlib, once."""
+    """The page, drawn by matplotlib once."""
     path = tmp_path_factory.mktemp("page") / "run.json"
     path.write_text(json.dumps(_report()))
-    ended = here("report", path)
-    assert ended.code == 0, ended.err
-    assert ended.out.strip() == str(path.with_suffix(".html"))
+    completed = run_here("report", path)
+    assert completed.code == 0, completed.err
+    assert completed.out.strip() == str(path.with_suffix(".html"))
     return path.with_suffix(".html").read_text()
 
 
 class _Hand(Plotter):
-    """Draws nothing, but says what it would."""
+    """Stand-in that draws nothing, but records what it would draw."""
 
     def __init__(self) -> None:
         super().__init__(None)
@@ -114,22 +114,22 @@ class _Hand(Plotter):
 def _undrawn(directory: Path, report: dict[str, Any]) -> str:
     path = directory / "run.json"
     path.write_text(json.dumps(report))
-    found = read_report(path)
-    assert isinstance(found, RunReport)
-    return run_page(found, _Hand())
+    result = read_report(path)
+    assert isinstance(result, RunReport)
+    return run_page(result, _Hand())
 
 
-def test_a_run(page: str) -> None:
-    reader = _read(page)
+def test_the_page_of_a_run(page: str) -> None:
+    reader = _parse(page)
     words = " ".join(reader.words)
     for expected in ("0.69", "ε = 1.500 of 2 spent", "proved", "loss=0.3", "2 of 3 were running at the end", "agent-2"):
         assert expected in words, expected
-    assert page.count('role="img"') == 3, "accuracy, loss, and what each agent spent"
+    assert page.count('role="img"') == 3, "accuracy, loss, and each agent's spending"
     assert {"svg", "title", "figcaption", "progress", "caption"} <= reader.tags
     assert ("lang", "en") in reader.attributes
 
 
-def test_baselines_stand_beside_the_result(tmp_path: Path) -> None:
+def test_baselines_are_shown_with_the_result(tmp_path: Path) -> None:
     page = _undrawn(tmp_path, _report(baselines={"majority_class": 0.125, "own_data": 0.875}))
     assert (
         "with its own records and no noise, reaches 0.875; always predicting the most common class reaches 0.125"
@@ -137,7 +137,7 @@ def test_baselines_stand_beside_the_result(tmp_path: Path) -> None:
     )
 
 
-def test_a_spent_budget_says_so(tmp_path: Path) -> None:
+def test_a_spent_budget_is_reported(tmp_path: Path) -> None:
     privacy = _report()["privacy"] | {"spent_epsilon_max": 2.0}
     assert "none left: no more releases" in _undrawn(tmp_path, _report(privacy=privacy))
 
@@ -145,21 +145,21 @@ def test_a_spent_budget_says_so(tmp_path: Path) -> None:
 def test_a_picture_follows_the_theme(tmp_path: Path) -> None:
     path, picture = tmp_path / "run.json", tmp_path / "run.svg"
     path.write_text(json.dumps(_report(baselines={"majority_class": 0.125, "own_data": 0.875})))
-    assert here("report", path, "--picture", picture).code == 0
+    assert run_here("report", path, "--picture", picture).code == 0
     svg = picture.read_text()
     assert svg.startswith("<svg ")
     assert "prefers-color-scheme:dark" in svg
     assert "#000000" not in svg
     assert "own data alone" in svg
     for arguments in (["--picture", tmp_path / "run.png"], ["--picture", tmp_path / "no" / "where.svg"]):
-        assert here("report", path, *arguments).code == ExitCode.USAGE
+        assert run_here("report", path, *arguments).code == ExitCode.USAGE
     path.write_text(json.dumps(_report(curve=[])))
-    ended = here("report", path, "--picture", picture)
-    assert (ended.code, "no curve over cycles" in ended.err) == (ExitCode.DATA, True)
+    completed = run_here("report", path, "--picture", picture)
+    assert (completed.code, "no curve over cycles" in completed.err) == (ExitCode.DATA, True)
 
 
-def test_it_asks_nothing_of_any_network_and_runs_nothing(page: str) -> None:
-    reader = _read(page)
+def test_the_page_loads_nothing_and_runs_nothing(page: str) -> None:
+    reader = _parse(page)
     assert not reader.tags & {"script", "link", "img", "iframe", "object", "embed", "form", "base"}
     assert not [name for name, _ in reader.attributes if name.startswith("on") or name in ("src", "action", "srcset")]
     assert all(value.startswith("#") for name, value in reader.attributes if name in ("href", "xlink:href"))
@@ -168,18 +168,18 @@ def test_it_asks_nothing_of_any_network_and_runs_nothing(page: str) -> None:
     assert not re.findall(r"url\((?!#)", page)
 
 
-def test_values_are_words_whatever_they_hold(tmp_path: Path) -> None:
+def test_values_are_escaped(tmp_path: Path) -> None:
     evil = "<script>alert(1)</script>\"'&"
     report = _report(faults=[evil], warnings=[evil])
     report["run"] |= {"learner": evil, "data": evil}
     report["privacy"] |= {"mechanism": evil, "status": evil, "reason": evil}
     report["agents"][0]["id"] = evil
-    reader = _read(_undrawn(tmp_path, report))
+    reader = _parse(_undrawn(tmp_path, report))
     assert "script" not in reader.tags
     assert any(evil in word for word in reader.words)
 
 
-def test_runs_of_other_kinds(tmp_path: Path) -> None:
+def test_pages_of_other_runs(tmp_path: Path) -> None:
     errors = {"accuracy_mean": None, "rmse_mean": 0.25, "rmse_max": 0.5, "loss_mean": 0.1, "unit": "kWh"}
     kinds: tuple[dict[str, Any], ...] = (
         {"curve": [{"cycle": i, "t_s": 1.0, **errors} for i in range(3)], "final": errors},
@@ -191,41 +191,41 @@ def test_runs_of_other_kinds(tmp_path: Path) -> None:
         {"resources": {"ready_s_median": None, "rss_mib_median": None, "rss_mib_max": None, "cpu_s_per_agent": None}},
     )
     for others in kinds:
-        _read(_undrawn(tmp_path, _report(**others)))
+        _parse(_undrawn(tmp_path, _report(**others)))
 
 
 @pytest.mark.parametrize(
     "content", ["", "[]", "{}", "no json", json.dumps(_report(schema="other/1")), json.dumps(_report(curve=3))]
 )
-def test_what_is_no_report_is_refused(tmp_path: Path, content: str) -> None:
+def test_an_invalid_report_is_refused(tmp_path: Path, content: str) -> None:
     path = tmp_path / "run.json"
     path.write_text(content)
-    ended = here("report", path)
-    assert (ended.code, str(path) in ended.err) == (ExitCode.DATA, True), ended.err
-    assert "--report" in ended.err
+    completed = run_here("report", path)
+    assert (completed.code, str(path) in completed.err) == (ExitCode.DATA, True), completed.err
+    assert "--report" in completed.err
     assert not (tmp_path / "run.html").exists()
 
 
-def test_usage(tmp_path: Path) -> None:
+def test_usage_errors(tmp_path: Path) -> None:
     path = tmp_path / "run.json"
     path.write_text(json.dumps(_report()))
     for arguments in ([], [path, "--state", tmp_path], [path, "--out", path], [path, "--out", tmp_path / "no/where"]):
-        ended = here("report", *arguments)
-        assert ended.code == ExitCode.USAGE, ended.err
-    assert here("report", tmp_path / "missing.json").code == ExitCode.DATA
+        completed = run_here("report", *arguments)
+        assert completed.code == ExitCode.USAGE, completed.err
+    assert run_here("report", tmp_path / "missing.json").code == ExitCode.DATA
 
 
-def test_without_matplotlib(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_matplotlib_there_are_no_plots(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "matplotlib", None)
     path = tmp_path / "run.json"
     path.write_text(json.dumps(_report()))
-    ended = here("report", path)
-    assert (ended.code, "sottovoce[experiments]" in ended.err) == (ExitCode.USAGE, True)
+    completed = run_here("report", path)
+    assert (completed.code, "sottovoce[experiments]" in completed.err) == (ExitCode.USAGE, True)
 
 
-def test_parts_of_a_page_escape() -> None:
+def test_page_fragments_are_escaped() -> None:
     page = Page("<b>")
     page.add(warnings(["<i>"]), facts("<u>", [("<s>", "<p>")]), table("<q>", ["<a>"], [["<em>"]]))
-    reader = _read(page.html())
+    reader = _parse(page.html())
     assert not reader.tags & {"b", "i", "u", "s", "q", "a", "em"}
     assert warnings([]).html == ""

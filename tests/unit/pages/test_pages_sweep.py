@@ -1,4 +1,4 @@
-"""Page of a sweep: groups of seeds, means with standard deviations, bands, baselines."""
+"""Page about a sweep: groups of seeds, means with standard deviations, bands, baselines."""
 
 import json
 from html import escape
@@ -12,7 +12,7 @@ from sottovoce_lab.pages.plots import Line, Plotter
 from sottovoce_lab.pages.reading import SweepReport, read_report
 from sottovoce_lab.pages.sweep import groups_of, mean_sd, sweep_page
 
-from tests.support.command import here
+from tests.support.command import run_here
 
 
 def _run(epsilon: float, seed: int, accuracy: float, learner: str = "clipd2p") -> dict[str, Any]:
@@ -34,7 +34,7 @@ def _sweep(**others: Any) -> dict[str, Any]:
 
 
 class _Hand(Plotter):
-    """Keeps what it would draw."""
+    """Stand-in that stores what it would draw."""
 
     def __init__(self) -> None:
         super().__init__(None)
@@ -48,12 +48,12 @@ class _Hand(Plotter):
 def _read(directory: Path, document: dict[str, Any]) -> SweepReport:
     path = directory / "sweep.json"
     path.write_text(json.dumps(document))
-    found = read_report(path)
-    assert isinstance(found, SweepReport)
-    return found
+    result = read_report(path)
+    assert isinstance(result, SweepReport)
+    return result
 
 
-def test_runs_that_differ_in_their_seed_are_one_row(tmp_path: Path) -> None:
+def test_runs_that_differ_only_in_seed_form_one_row(tmp_path: Path) -> None:
     report, hand = _read(tmp_path, _sweep()), _Hand()
     assert [(group.set["epsilon"], len(group.runs)) for group in groups_of(report)] == [(1.0, 3), (2.0, 3)]
     page = sweep_page(report, hand)
@@ -62,7 +62,7 @@ def test_runs_that_differ_in_their_seed_are_one_row(tmp_path: Path) -> None:
     assert page.count("read &lt;this&gt;") == 1
 
 
-def test_curves_have_bands_and_stand_beside_the_baselines(tmp_path: Path) -> None:
+def test_curves_have_bands_and_baselines(tmp_path: Path) -> None:
     hand = _Hand()
     sweep_page(_read(tmp_path, _sweep()), hand)
     (over_epsilon, lines, rules), (over_cycles, curves, _) = hand.drawn
@@ -76,7 +76,7 @@ def test_curves_have_bands_and_stand_beside_the_baselines(tmp_path: Path) -> Non
     assert len(curves[0].low) == 5
 
 
-def test_one_seed_has_no_deviation(tmp_path: Path) -> None:
+def test_a_single_seed_has_no_deviation(tmp_path: Path) -> None:
     document = _sweep(keys={"epsilon": [1.0, 2.0]}, runs=[_run(1.0, 0, 0.6), _run(2.0, 0, 0.7)])
     hand = _Hand()
     page = sweep_page(_read(tmp_path, document), hand)
@@ -93,13 +93,13 @@ def test_a_sweep_without_numbers_or_curves_is_a_table(tmp_path: Path) -> None:
     assert "golf" in page
 
 
-def test_the_command_reads_both_schemas_and_names_the_one_it_found(tmp_path: Path) -> None:
+def test_the_command_reads_both_schemas_and_names_an_unknown_one(tmp_path: Path) -> None:
     path = tmp_path / "sweep.json"
     path.write_text(json.dumps(_sweep()))
-    ended = here("report", path)
-    assert (ended.code, ended.out.strip()) == (0, str(path.with_suffix(".html")))
+    completed = run_here("report", path)
+    assert (completed.code, completed.out.strip()) == (0, str(path.with_suffix(".html")))
     assert path.with_suffix(".html").read_text().count('role="img"') == 2
     path.write_text(json.dumps({"schema": "sottovoce.status/1"}))
-    ended = here("report", path)
-    assert ended.code == ExitCode.DATA
-    assert "found schema sottovoce.status/1, expected sottovoce.report/1 or sottovoce.sweep/1" in ended.err
+    completed = run_here("report", path)
+    assert completed.code == ExitCode.DATA
+    assert "found schema sottovoce.status/1, expected sottovoce.report/1 or sottovoce.sweep/1" in completed.err

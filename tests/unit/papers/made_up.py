@@ -1,4 +1,4 @@
-"""An experiment of two series, and outcomes made up for it."""
+"""An experiment with two series, and invented outcomes for it."""
 
 from typing import Any
 
@@ -38,7 +38,7 @@ def outcome(measure: float, majority: float | None = 0.3) -> Outcome:
 
 
 def made_up(seeds: int = 5, majority: float | None = 0.3) -> Cells:
-    """Good is ahead of bad by 0.2 or a little more, and rises with ε by 0.03."""
+    """Return outcomes in which good leads bad by at least 0.2, and rises with ε by 0.03."""
     lead = {"good": (0.70, 0.72, 0.74, 0.71, 0.73), "bad": (0.50, 0.53, 0.53, 0.51, 0.53)}
     return cells(
         {

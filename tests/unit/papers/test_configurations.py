@@ -1,4 +1,4 @@
-"""Runs of every paper: each has a configuration that an agent would accept, checked before hours are spent."""
+"""Every paper's runs: each has a valid agent configuration, which is checked before hours are spent."""
 
 from pathlib import Path
 from typing import Any
@@ -16,18 +16,18 @@ OTHERS = (54, 2)
 
 
 def folder_of(name: str, directory: Path) -> Path:
-    """A data folder in which everything that a specification names is there, and empty."""
+    """Create a data folder with every file in a specification, all empty."""
     spec = experiment_named(name)
     sets = [
         {**spec.set, **panel.set, **extent.set} for panel in spec.panels.values() for extent in (spec.full, spec.quick)
     ]
     for keys in sets:
-        place = str(keys.get("data.source", "digits")).partition(":")[2].partition("#")[0]
-        (directory / place).mkdir(parents=True, exist_ok=True)
+        file_name = str(keys.get("data.source", "digits")).partition(":")[2].partition("#")[0]
+        (directory / file_name).mkdir(parents=True, exist_ok=True)
     return directory
 
 
-def configured(keys: dict[str, Any]) -> None:
+def make_configuration(keys: dict[str, Any]) -> None:
     """Make the configuration of one of the fleet's devices, as a testbed does."""
     options: Options = run_spec({key: value for key, value in keys.items() if key not in OWN}, "test").options()
     features, classes = next((shape for name, shape in SHAPES.items() if name in options.data), OTHERS)
@@ -43,28 +43,28 @@ def by_arrays_alone(name: str) -> bool:
 
 @pytest.mark.parametrize("name", [name for name in experiments() if not by_arrays_alone(name)])
 def test_every_run_has_a_valid_configuration(name: str, tmp_path: Path) -> None:
-    spec, found = experiment_named(name), 0
+    spec, result = experiment_named(name), 0
     for quick in (False, True):
-        for place, keys in runs_of(spec, spec.extent(quick), folder_of(name, tmp_path), pytest.fail).items():
-            if place.seed == 0 and keys.get("engine") != ARRAYS:
-                configured(keys)
-                found += 1
-    assert found > 0
+        for run_key, keys in runs_of(spec, spec.extent(quick), folder_of(name, tmp_path), pytest.fail).items():
+            if run_key.seed == 0 and keys.get("engine") != ARRAYS:
+                make_configuration(keys)
+                result += 1
+    assert result > 0
 
 
 @pytest.mark.parametrize("name", [name for name in experiments() if name.endswith("/equal-privacy")])
-def test_what_is_compared_at_an_equal_epsilon_is_sound(name: str, tmp_path: Path) -> None:
+def test_comparisons_at_equal_epsilon_are_sound(name: str, tmp_path: Path) -> None:
     spec = experiment_named(name)
-    for place, keys in runs_of(spec, spec.extent(False), folder_of(name, tmp_path), pytest.fail).items():
-        assert (keys["fidelity"], keys.get("privacy.epsilon_per", "total")) == ("sound", "total"), place
+    for run_key, keys in runs_of(spec, spec.extent(False), folder_of(name, tmp_path), pytest.fail).items():
+        assert (keys["fidelity"], keys.get("privacy.epsilon_per", "total")) == ("sound", "total"), run_key
         assert keys["data.source"] != "digits" or keys["data.bounds"] == [0, 16]
 
 
 @pytest.mark.parametrize("name", experiments())
-def test_every_run_has_the_value_of_its_axis_unless_its_series_has_another(name: str, tmp_path: Path) -> None:
+def test_every_run_has_its_axis_value_unless_its_series_overrides_it(name: str, tmp_path: Path) -> None:
     spec = experiment_named(name)
-    for place, keys in runs_of(spec, spec.extent(False), folder_of(name, tmp_path), pytest.fail).items():
-        series = spec.series[place.series]
-        for axis, value in ((spec.x, place.x), (spec.y, place.y)):
+    for run_key, keys in runs_of(spec, spec.extent(False), folder_of(name, tmp_path), pytest.fail).items():
+        series = spec.series[run_key.series]
+        for axis, value in ((spec.x, run_key.x), (spec.y, run_key.y)):
             if axis is not None and axis.key and axis.key not in series.set and not series.at:
-                assert keys[axis.key] == value, place
+                assert keys[axis.key] == value, run_key

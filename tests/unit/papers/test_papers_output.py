@@ -1,4 +1,4 @@
-"""Conversion of outcomes to pages: the numbers, the printed values, the verdicts, the pictures."""
+"""Conversion of outcomes to pages: the numbers, the printed values, the verdicts, the plots."""
 
 import json
 import sys
@@ -23,8 +23,8 @@ PAPER = Paper(
 
 
 @pytest.fixture
-def written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The results of one made-up experiment of a made-up paper."""
+def results_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Results of one invented experiment in an invented paper."""
     pytest.importorskip("matplotlib", reason="needs the extra `experiments`")
     described = spec(AHEAD, printed={"made": {"good": {"1.0": 0.8}}})
     for module in (output, pages):
@@ -35,23 +35,23 @@ def written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     lead = {"good": 0.7, "bad": 0.5}
 
     def outcomes(runs: dict[RunPosition, Any], file: Path, told: Any) -> dict[RunPosition, Any]:
-        return {place: outcome(lead[place.series] + place.seed / 100) for place in runs}
+        return {run_key: outcome(lead[run_key.series] + run_key.seed / 100) for run_key in runs}
 
     monkeypatch.setattr(output, "collect_outcomes", outcomes)
-    (found,) = output.reproduce(
+    (result,) = output.reproduce(
         "made/table-1", quick=False, folder=tmp_path, out=tmp_path / "out", say=print, progress=lambda *_: None
     )
-    assert found.verdict == "holds"
+    assert result.verdict == "holds"
     output.write_pages(tmp_path / "out")
     return tmp_path / "out"
 
 
-def test_an_experiment_becomes_numbers_a_picture_a_page_and_an_entry_of_the_index(written: Path) -> None:
-    result = result_at(written / "made/table-1.json")
+def test_an_experiment_becomes_numbers_a_plot_a_page_and_an_index_entry(results_folder: Path) -> None:
+    result = result_at(results_folder / "made/table-1.json")
     assert result is not None
     assert (result.schema, len(result.cells), len(result.cells[0].measures)) == ("sottovoce.result/1", 4, 5)
-    assert (written / "made/table-1.svg").read_text().lstrip().startswith("<?xml")
-    page = (written / "made.md").read_text()
+    assert (results_folder / "made/table-1.svg").read_text().lstrip().startswith("<?xml")
+    page = (results_folder / "made.md").read_text()
     assert "| n = 5 seeds | ε = 1 | ε = 4 |" in page
     assert "| Good | 0.720 ± 0.020 ◇ 0.8 | 0.720 ± 0.020 |" in page
     assert "| majority class | 0.300 | 0.300 |" in page
@@ -61,24 +61,24 @@ def test_an_experiment_becomes_numbers_a_picture_a_page_and_an_entry_of_the_inde
     assert "`sottovoce reproduce made/table-1`" in page
     assert "| So | not measured |" in page
     assert "- Oh." in page
-    index = (written / "index.md").read_text()
+    index = (results_folder / "index.md").read_text()
     assert "| [table 1](made.md#table-1-made-up) | good beats bad | Made up | holds | 5 |" in index
     assert "| [A paper](made.md) | 1 | 0 | 0 |" in index
 
 
-def test_a_file_that_is_no_result_is_named(tmp_path: Path) -> None:
+def test_an_invalid_result_file_is_named(tmp_path: Path) -> None:
     (tmp_path / "x.json").write_text(json.dumps({"schema": 1}))
     with pytest.raises(DataError, match="delete it and reproduce the figure"):
         result_at(tmp_path / "x.json")
 
 
 @pytest.mark.parametrize("picture", ["line", "curves", "heat"])
-def test_every_kind_of_picture_is_drawn(picture: str, tmp_path: Path) -> None:
+def test_every_kind_of_plot_is_drawn(picture: str, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib", reason="needs the extra `experiments`")
-    described, found = spec(picture=picture, printed={"made": {"good": {"1.0": 0.8}}}), made_up()
+    described, result = spec(picture=picture, printed={"made": {"good": {"1.0": 0.8}}}), made_up()
     if picture == "heat":
-        described, found = heat()
-    pictures.draw(described, found, tmp_path / "x.svg")
+        described, result = heat()
+    pictures.draw(described, result, tmp_path / "x.svg")
     text = (tmp_path / "x.svg").read_text()
     assert "Made up" in text
     assert ("printed in the paper" in text) == (picture == "line")
@@ -88,11 +88,11 @@ def test_every_kind_of_picture_is_drawn(picture: str, tmp_path: Path) -> None:
 def heat() -> tuple[Experiment, Any]:
     series = {"good": Part(label="Good", column="bad"), "bad": Part(label="Bad", hidden=True)}
     described = spec(picture="heat", series=series, y=Axis(key="k", label="k"))
-    places = [RunPosition("made", name, x, y, 0) for name in series for x in (1, 5) for y in (1.0, float("inf"))]
-    return described, cells({place: outcome(0.5 + place.x / 100) for place in places}, "accuracy_mean")
+    run_keys = [RunPosition("made", name, x, y, 0) for name in series for x in (1, 5) for y in (1.0, float("inf"))]
+    return described, cells({position: outcome(0.5 + position.x / 100) for position in run_keys}, "accuracy_mean")
 
 
-def test_without_matplotlib_it_is_said_at_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_missing_matplotlib_is_reported_at_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(UsageError, match=r"pip install 'sottovoce\[experiments\]'"):
         output.reproduce(
@@ -106,7 +106,7 @@ def test_without_matplotlib_it_is_said_at_once(monkeypatch: pytest.MonkeyPatch, 
     assert not (tmp_path / "out").exists()
 
 
-def test_without_any_data_set_there_is_no_figure(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_without_data_sets_there_is_no_figure(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(output, "pyplot", lambda: None)
     with pytest.raises(DataError, match="specify their folder with --data"):
         output.reproduce(
@@ -114,7 +114,7 @@ def test_without_any_data_set_there_is_no_figure(monkeypatch: pytest.MonkeyPatch
         )
 
 
-def test_ticks_leave_out_what_all_faults_share() -> None:
+def test_ticks_omit_what_all_faults_share() -> None:
     assert _without_common_part(["dishonest=0.1@flip", "dishonest=0.1@late"]) == ["flip", "late"]
     for words in (["loss=0.3", "none"], ["loss=0.3@a", "kill=0.3@a"], ["iid", "dirichlet(1)"]):
         assert _without_common_part(words) == words

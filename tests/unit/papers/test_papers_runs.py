@@ -1,4 +1,4 @@
-"""Runs of an experiment: their list, their storage, and one run of each kind."""
+"""An experiment's runs: their list, their storage, and one run of each kind."""
 
 import json
 from concurrent.futures import Executor, Future
@@ -25,54 +25,54 @@ WALK = {
 }  # fmt: skip
 
 
-def test_runs_differ_in_panel_series_values_and_seed_alone(tmp_path: Path) -> None:
-    found = runs_of(spec(), EXTENT, tmp_path, print)
-    assert len(found) == 2 * 2 * 5
-    keys = found[RunPosition("made", "bad", 4.0, None, 2)]
+def test_runs_differ_only_in_panel_series_values_and_seed(tmp_path: Path) -> None:
+    result = runs_of(spec(), EXTENT, tmp_path, print)
+    assert len(result) == 2 * 2 * 5
+    keys = result[RunPosition("made", "bad", 4.0, None, 2)]
     assert (keys["agents"], keys["learner"], keys["epsilon"], keys["seed"]) == (3, "push-sum", 4.0, 2)
 
 
-def test_a_series_may_stand_still_and_differ_by_panel_or_value(tmp_path: Path) -> None:
+def test_a_series_may_be_constant_and_vary_by_panel_or_value(tmp_path: Path) -> None:
     series = {
         "still": Part(label="", set={"epsilon": 9.0}),
         "own": Part(label="", at={"made": {"a": 1}, "4.0": {"b": 2}}),
     }
-    found = runs_of(spec(series=series), EXTENT, tmp_path, print)
-    assert found[RunPosition("made", "still", 1.0, None, 0)] == found[RunPosition("made", "still", 4.0, None, 0)]
-    assert found[RunPosition("made", "own", 4.0, None, 0)].items() >= {"a": 1, "b": 2}.items()
-    assert "b" not in found[RunPosition("made", "own", 1.0, None, 0)]
+    result = runs_of(spec(series=series), EXTENT, tmp_path, print)
+    assert result[RunPosition("made", "still", 1.0, None, 0)] == result[RunPosition("made", "still", 4.0, None, 0)]
+    assert result[RunPosition("made", "own", 4.0, None, 0)].items() >= {"a": 1, "b": 2}.items()
+    assert "b" not in result[RunPosition("made", "own", 1.0, None, 0)]
 
 
-def test_two_axes_are_crossed_and_a_key_may_follow_another(tmp_path: Path) -> None:
+def test_two_axes_are_crossed_and_a_key_may_depend_on_another(tmp_path: Path) -> None:
     described = spec(x=Axis(key="learner.batch", also=["learner.visits"], label="k"), y=Axis(key="epsilon", label="ε"))
-    found = runs_of(described, Extent(seeds=1, minutes=1, x=[1, 5], y=[2.0, 3.0]), tmp_path, print)
-    keys = found[RunPosition("made", "good", 5, 3.0, 0)]
+    result = runs_of(described, Extent(seeds=1, minutes=1, x=[1, 5], y=[2.0, 3.0]), tmp_path, print)
+    keys = result[RunPosition("made", "good", 5, 3.0, 0)]
     assert (keys["learner.batch"], keys["learner.visits"], keys["epsilon"]) == (5, 5, 3.0)
-    assert len(found) == 8
+    assert len(result) == 8
 
 
-def test_a_panel_without_its_data_is_left_out_and_said(tmp_path: Path) -> None:
-    said: list[str] = []
+def test_a_panel_without_its_data_is_omitted_and_reported(tmp_path: Path) -> None:
+    messages: list[str] = []
     panels = {"made": Part(label="Made up", set={"data.source": "npz:nowhere.npz"})}
-    assert runs_of(spec(panels=panels), EXTENT, tmp_path, said.append) == {}
-    assert "nowhere.npz is not in" in said[0]
+    assert runs_of(spec(panels=panels), EXTENT, tmp_path, messages.append) == {}
+    assert "nowhere.npz is not in" in messages[0]
     (tmp_path / "here.csv").touch()
     assert resolve_source("csv:here.csv#label=y", tmp_path) == f"csv:{tmp_path}/here.csv#label=y"
 
 
-def test_what_was_run_is_kept_and_not_run_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    file, said = tmp_path / "kept.jsonl", list[tuple[int, int, str]]()
+def test_finished_runs_are_stored_and_not_repeated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file, messages = tmp_path / "kept.jsonl", list[tuple[int, int, str]]()
 
     def told(*words: Any) -> None:
-        said.append(words)
+        messages.append(words)
 
-    found = runs_of(spec(), Extent(seeds=1, x=[1.0], minutes=1), tmp_path, print)
-    first, second = found
-    file.write_text(json.dumps({"run": saved_runs.digest(found[first]), **outcome(0.25)}) + '\n{"run": "cut o')
+    result = runs_of(spec(), Extent(seeds=1, x=[1.0], minutes=1), tmp_path, print)
+    first, second = result
+    file.write_text(json.dumps({"run": saved_runs.digest(result[first]), **outcome(0.25)}) + '\n{"run": "cut o')
     ran: list[dict[str, Any]] = []
 
     class Here(Executor):
-        """Runs in this process, as a pool would in another."""
+        """Pool that executes runs in this process."""
 
         def submit(self, _: Any, keys: Any) -> Any:  # type: ignore[override]
             future: Future[Outcome] = Future()
@@ -81,11 +81,11 @@ def test_what_was_run_is_kept_and_not_run_again(tmp_path: Path, monkeypatch: pyt
             return future
 
     monkeypatch.setattr(saved_runs, "processes", lambda most: nullcontext(Here()))
-    outcomes = collect_outcomes(found, file, told)
-    assert [outcomes[place]["final"]["accuracy_mean"] for place in (first, second)] == [0.25, 0.75]
-    assert ran == [found[second]]
-    assert [words[:2] for words in said] == [(1, 2), (2, 2)]
-    assert collect_outcomes(found, file, told) == outcomes
+    outcomes = collect_outcomes(result, file, told)
+    assert [outcomes[run_key]["final"]["accuracy_mean"] for run_key in (first, second)] == [0.25, 0.75]
+    assert ran == [result[second]]
+    assert [words[:2] for words in messages] == [(1, 2), (2, 2)]
+    assert collect_outcomes(result, file, told) == outcomes
     assert len(ran) == 1
 
 
@@ -100,30 +100,30 @@ def test_what_was_run_is_kept_and_not_run_again(tmp_path: Path, monkeypatch: pyt
         ({"learner": "gradient-walk", "updates": 90}, 60),
     ],
 )
-def test_a_walk_is_measured_at_updates(keys: dict[str, Any], length: int) -> None:
-    found = run_one({**WALK, **keys})
-    assert found["curve"][0][0] == 1
-    assert found["curve"][-1][0] == length
-    assert found["majority"] == 0.5
-    assert found["privacy"]["status"] == "refuted"
+def test_a_walk_is_measured_by_updates(keys: dict[str, Any], length: int) -> None:
+    result = run_one({**WALK, **keys})
+    assert result["curve"][0][0] == 1
+    assert result["curve"][-1][0] == length
+    assert result["majority"] == 0.5
+    assert result["privacy"]["status"] == "refuted"
 
 
-def test_gossip_is_measured_at_cycles_and_agents_with_their_gradient() -> None:
-    found = run_one({**WALK, "learner": "golf", "cycles": 4})
-    assert [cycle for cycle, _ in found["curve"]] == [1, 2, 3, 4]
+def test_gossip_is_measured_by_cycles_and_agents_report_their_gradient() -> None:
+    result = run_one({**WALK, "learner": "golf", "cycles": 4})
+    assert [cycle for cycle, _ in result["curve"]] == [1, 2, 3, 4]
     keys = {"data": "digits", "agents": 3, "cycles": 6, "learner.steps": 2, "learner": "clipd2p", "epsilon": 3.0}
-    found = run_one({**keys, "gradient_norm": True, "points": 2, "learner.mixing": "push-sum"})
-    assert len(found["curve"]) == 2
-    assert found["final"]["gradient_norm"] > 0
-    assert 0 < found["curve"][0][1]["gradient_norm"] < 10
+    result = run_one({**keys, "gradient_norm": True, "points": 2, "learner.mixing": "push-sum"})
+    assert len(result["curve"]) == 2
+    assert result["final"]["gradient_norm"] > 0
+    assert 0 < result["curve"][0][1]["gradient_norm"] < 10
 
 
 @pytest.mark.parametrize("solver", ["gossip", "svm"])
 def test_two_solvers_separate_the_plane(solver: str) -> None:
     if solver == "svm":
         pytest.importorskip("sklearn", reason="needs the extra `experiments`")
-    found = run_one({**WALK, "learner": "golf", "cycles": 20, "epsilon": float("inf"), "solver": solver})
-    assert found["final"]["accuracy_mean"] > 0.98
+    result = run_one({**WALK, "learner": "golf", "cycles": 20, "epsilon": float("inf"), "solver": solver})
+    assert result["final"]["accuracy_mean"] > 0.98
 
 
 def data(test: bool) -> DataSet:
@@ -135,17 +135,17 @@ def data(test: bool) -> DataSet:
 
 
 def test_standardised_features_have_mean_0_and_deviation_1_on_the_training_set() -> None:
-    found = prepare_data(data(test=False), "standardise")
-    assert found.test is not None
-    assert (len(found.records), len(found.test)) == (40, 10)
-    np.testing.assert_allclose(found.records.features.mean(axis=0), 0, atol=1e-12)
-    np.testing.assert_allclose(found.records.features.std(axis=0), [1, 1, 1, 0])
+    result = prepare_data(data(test=False), "standardise")
+    assert result.test is not None
+    assert (len(result.records), len(result.test)) == (40, 10)
+    np.testing.assert_allclose(result.records.features.mean(axis=0), 0, atol=1e-12)
+    np.testing.assert_allclose(result.records.features.std(axis=0), [1, 1, 1, 0])
 
 
-def test_principal_components_are_those_of_the_largest_variance() -> None:
-    found = prepare_data(data(test=True), "pca(2)")
-    assert found.records.features.shape == (50, 2)
-    variances = found.records.features.var(axis=0)
+def test_principal_components_have_the_largest_variance() -> None:
+    result = prepare_data(data(test=True), "pca(2)")
+    assert result.records.features.shape == (50, 2)
+    variances = result.records.features.var(axis=0)
     assert variances[0] > variances[1]
     np.testing.assert_allclose(variances.sum(), data(True).records.features.var(axis=0)[:2].sum(), rtol=0.05)
     with pytest.raises(UsageError, match=r"use standardise or pca\(K\)"):

@@ -1,4 +1,4 @@
-"""Specifications of papers: each requests runs that exist, in every panel, at every value."""
+"""Papers' specifications: each requests possible runs, in every panel, at every value."""
 
 from pathlib import Path
 
@@ -14,14 +14,14 @@ OWN_KEYS = ("prepare", "updates", "solver", "gradient_norm", "points", "test_rec
 
 
 @pytest.mark.parametrize("name", experiments())
-def test_every_run_has_keys_that_exist(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_run_has_existing_keys(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(runs, "resolve_source", lambda source, _: source)
     spec = experiment_named(name)
     for extent in (spec.full, spec.quick):
-        found = runs.runs_of(spec, extent, Path(), print)
-        assert found
-        for place, keys in found.items():
-            if place.seed:
+        result = runs.runs_of(spec, extent, Path(), print)
+        assert result
+        for index, keys in result.items():
+            if index.seed:
                 continue
             own = {key: value for key, value in keys.items() if key not in OWN_KEYS}
             if own.get("engine") == ARRAYS:
@@ -32,7 +32,7 @@ def test_every_run_has_keys_that_exist(name: str, monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.parametrize("name", experiments())
-def test_every_name_in_a_specification_is_one_of_its_own(name: str) -> None:
+def test_every_name_in_a_specification_is_defined_in_it(name: str) -> None:
     spec = experiment_named(name)
     for claim in spec.claims:
         assert {claim.series, *claim.than} <= spec.series.keys()
@@ -54,14 +54,14 @@ def test_every_name_in_a_specification_is_one_of_its_own(name: str) -> None:
         assert {value for row in rows.values() for value in row} & {str(value) for value in spec.full.x}
 
 
-def test_what_is_smaller_than_in_the_paper_is_said() -> None:
+def test_reductions_from_the_paper_s_size_are_reported() -> None:
     unsaid = [
         name for name in experiments() if not name.startswith("sottovoce/") and not name.endswith("equal-privacy")
     ]
     assert [name for name in unsaid if not experiment_named(name).quick.scaled] == []
 
 
-def test_every_figure_and_table_of_the_four_papers_is_there() -> None:
+def test_every_figure_and_table_in_the_four_papers_exists() -> None:
     assert {"hegedus-2017", "jin-2023", "pdsl-2025", "adad2p-2024"} <= set(papers())
     numbered = {
         "hegedus-2017": [f"figure-{n}" for n in range(1, 6)],
@@ -75,7 +75,7 @@ def test_every_figure_and_table_of_the_four_papers_is_there() -> None:
         assert paper_named(paper).errors
 
 
-def test_a_paper_stands_for_all_its_figures_and_an_unknown_name_for_none() -> None:
+def test_a_paper_s_name_selects_all_its_figures_and_an_unknown_name_none() -> None:
     assert expand_names(["jin-2023", "jin-2023/table-1"]) == experiments("jin-2023")
     assert expand_names([]) == experiments()
     with pytest.raises(UsageError, match=r"no figure, table or paper named jin-2022\. Did you mean jin-2023"):

@@ -1,4 +1,4 @@
-"""Verdicts on a claim: it holds, fails, or is undecided, by paired runs alone."""
+"""Verdicts on a claim: it holds, fails, or is undecided, based only on paired runs."""
 
 import math
 from dataclasses import replace
@@ -48,7 +48,7 @@ def test_a_verdict_follows_from_the_runs(claim: Claim, verdict: str) -> None:
 
 
 @pytest.mark.parametrize("check", ["ahead", "not-behind"])
-def test_a_verdict_flips_when_the_series_are_swapped(check: str) -> None:
+def test_swapping_the_series_flips_the_verdict(check: str) -> None:
     claim = Claim(claim="", series="good", check=check, than=["bad"])  # type: ignore[arg-type]
     (there,), (back,) = findings(spec(claim), made_up()), findings(spec(claim), swapped(made_up()))
     assert (there.verdict, back.verdict) == ("holds", "fails")
@@ -71,19 +71,19 @@ def test_two_series_at_the_majority_class_decide_nothing(majority: float | None,
     assert found.verdict == verdict
 
 
-def test_equal_numbers_of_the_majority_class_are_undecided() -> None:
-    """Three predictors of the majority class, as Covertype has them when features are not standardised."""
+def test_equal_majority_class_results_are_undecided() -> None:
+    """Three predictors of the majority class, as on Covertype without standardised features."""
     same = {where: replace(cell, measures=np.full(5, 0.4868), majority=0.4868) for where, cell in made_up().items()}
     (found,) = findings(spec(Claim(claim="", series="good", check="not-behind", than=["bad"])), same)
     assert found.verdict == "undecided"
 
 
-def test_of_a_loss_the_smaller_is_better() -> None:
+def test_a_smaller_loss_is_better() -> None:
     (found,) = findings(spec(AHEAD, measure="loss_mean"), made_up())
     assert found.verdict == "fails"
 
 
-def test_a_printed_value_is_met_within_the_band() -> None:
+def test_a_printed_value_is_matched_within_the_band() -> None:
     printed = {"made": {"good": {"1.0": 0.735, "4.0": 0.9}}}
     found = findings(spec(printed=printed, band=0.03), made_up())
     assert [finding.verdict for finding in found] == ["holds", "fails"]
@@ -91,11 +91,11 @@ def test_a_printed_value_is_met_within_the_band() -> None:
     assert findings(spec(printed=printed), made_up()) == []
 
 
-def test_a_claim_about_what_was_not_run_is_not_checked() -> None:
+def test_a_claim_without_runs_is_not_checked() -> None:
     assert findings(spec(Claim(claim="", series="good", check="at-least", x=[77.0])), made_up()) == []
 
 
-def test_an_interval_needs_two_numbers_and_a_verdict_five() -> None:
+def test_an_interval_needs_two_runs_and_a_verdict_five() -> None:
     assert math.isnan(half_interval(np.array([0.5])))
     assert half_interval(np.array([0.71, 0.73, 0.75])) == pytest.approx(4.303 * 0.02 / math.sqrt(3), rel=1e-3)
     assert verdict_of(np.full(4, 1.0), 0.0) == "undecided"
@@ -107,5 +107,5 @@ def test_an_interval_needs_two_numbers_and_a_verdict_five() -> None:
     "value, sign, shown",
     [(0.8124, "", "0.812"), (-0.02, "+", "-0.020"), (6.72e17, "", "6.7e+17"), (-36945.0, "+", "-3.7e+04")],
 )
-def test_a_loss_that_exploded_is_shown_with_a_power_of_ten(value: float, sign: str, shown: str) -> None:
+def test_a_divergent_loss_is_shown_with_a_power_of_ten(value: float, sign: str, shown: str) -> None:
     assert format_measure(value, sign) == shown

@@ -1,4 +1,4 @@
-"""Outputs that a scheme can and cannot give: by the vault's own mechanism, and by the simulator."""
+"""Possible and impossible outputs of a scheme: by the vault's own mechanism, and by the simulator."""
 
 import numpy as np
 import pytest
@@ -17,7 +17,7 @@ SCHEMES = [
 
 
 @pytest.mark.parametrize("one", SCHEMES, ids=lambda one: f"{one.name}-{one.features}-{one.classes}-{one.epsilon}")
-def test_it_gives_what_it_says_it_gives_and_nothing_of_a_giant(one: Scheme) -> None:
+def test_a_scheme_yields_its_stated_outputs_and_no_giant(one: Scheme) -> None:
     random = np.random.default_rng(4)
     features = random.normal(size=(50, one.features)) * 10.0 ** random.integers(-3, 4, (50, 1))
     features[0] = 0.0
@@ -32,7 +32,7 @@ def test_it_gives_what_it_says_it_gives_and_nothing_of_a_giant(one: Scheme) -> N
 
 
 @pytest.mark.parametrize("name", ["privunit", "krr-privunit"])
-def test_a_point_is_on_the_sphere_and_a_label_is_one_of_those_there_are(name: str) -> None:
+def test_a_point_is_on_the_sphere_and_a_label_is_valid(name: str) -> None:
     one = scheme(name, 64, 10, 2.0)
     values = simulate(one, np.ones((1, 64)), np.array([3]), np.random.default_rng(1))[0]
     label, point = (values[:1], values[1:]) if name == "krr-privunit" else (values[:0], values)
@@ -43,8 +43,8 @@ def test_a_point_is_on_the_sphere_and_a_label_is_one_of_those_there_are(name: st
 
 
 @pytest.mark.parametrize("name", ["laplace", "laplace-copies"])
-def test_noise_that_is_large_everywhere_is_nobodys(name: str) -> None:
+def test_noise_that_is_large_everywhere_is_impossible(name: str) -> None:
     one = scheme(name, 64, 2, 2.0)
     loud = np.full(one.width, 4 * one.scale)  # type: ignore[attr-defined]
     assert not one.emits(loud)
-    assert one.emits(np.append(10 * loud[:1], loud[1:] // 6)), "once it may be"
+    assert one.emits(np.append(10 * loud[:1], loud[1:] // 6)), "a single one is possible"

@@ -1,4 +1,4 @@
-"""PrivUnit's cap: its probability, its privacy, its worth; against scipy, and against known facts on the best cap."""
+"""PrivUnit's cap: its probability, its privacy, its utility; against SciPy, and known facts about the best cap."""
 
 import math
 
@@ -15,7 +15,7 @@ CAPS = [(d, e) for d in DIMENSIONS for e in EPSILONS]
 
 
 def tail(dimension: int, gamma: float) -> float:
-    """q(γ), by whichever of scipy's two arguments is not near 1."""
+    """Return q(γ), by whichever of SciPy's two arguments is not near 1."""
     a = (dimension - 1) / 2
     if gamma * gamma < 0.5:
         return float(special.betaincc(0.5, a, gamma * gamma)) / 2
@@ -23,7 +23,7 @@ def tail(dimension: int, gamma: float) -> float:
 
 
 def mean(dimension: int, gamma: float, odds: float) -> float:
-    """m at γ, at the odds e^ε q/(1 - q) that ε allows: E t of the cap and of the rest, weighted."""
+    """Return m at γ, for the odds e^ε q/(1 - q) that ε allows: E t over the cap and the rest, weighted."""
     a, q = (dimension - 1) / 2, tail(dimension, gamma)
     height = math.exp(a * math.log((1 - gamma) * (1 + gamma)) - special.betaln(0.5, a)) / (2 * a)
     odds *= q / (1 - q)
@@ -31,8 +31,8 @@ def mean(dimension: int, gamma: float, odds: float) -> float:
 
 
 @pytest.mark.parametrize("dimension", DIMENSIONS)
-def test_the_probability_of_a_cap(dimension: int) -> None:
-    """Far below 1e-16 too, where 1 - q is 1."""
+def test_a_cap_s_probability(dimension: int) -> None:
+    """This includes values far below 1e-16, where 1 - q is 1."""
     smallest = 1.0
     for gamma in [0.0, 1e-6, *np.linspace(0, min(0.999, 20 / math.sqrt(dimension)), 60), 1 - 2.0**-20]:
         expected = tail(dimension, float(gamma))
@@ -43,8 +43,8 @@ def test_the_probability_of_a_cap(dimension: int) -> None:
 
 
 @pytest.mark.parametrize("dimension, epsilon", CAPS)
-def test_the_densities_are_within_the_ratio_that_epsilon_allows(dimension: int, epsilon: float) -> None:
-    """p (1 - q) / ((1 - p) q) ≤ e^ε, and not far below, as long as γ is free to move."""
+def test_densities_are_within_epsilon_s_ratio(dimension: int, epsilon: float) -> None:
+    """p (1 - q) / ((1 - p) q) ≤ e^ε, and close to it, as long as γ can vary."""
     cap = best_cap(dimension, epsilon)
     q = tail(dimension, cap.gamma)
     outside = 2**PROBABILITY_BITS - cap.inside
@@ -54,7 +54,7 @@ def test_the_densities_are_within_the_ratio_that_epsilon_allows(dimension: int, 
 
 
 @pytest.mark.parametrize("dimension, epsilon", CAPS)
-def test_no_other_cap_is_worth_more(dimension: int, epsilon: float) -> None:
+def test_no_other_cap_is_better(dimension: int, epsilon: float) -> None:
     cap = best_cap(dimension, epsilon)
     assert cap.mean == pytest.approx(mean(dimension, cap.gamma, math.exp(epsilon)), rel=1e-7 + 1e-7 / epsilon)
     for factor in (0.8, 0.98, 1.02, 1.2):
@@ -68,13 +68,13 @@ def test_no_other_cap_is_worth_more(dimension: int, epsilon: float) -> None:
 @pytest.mark.parametrize(
     "dimension, epsilon, error", [(57, 5.0, 16.008), (640, 50.0, 7.0548), (784, 1.0, 4959.12), (57, 1.0, 357.2)]
 )
-def test_known_errors(dimension: int, epsilon: float, error: float) -> None:
+def test_known_errors_are_reproduced(dimension: int, epsilon: float, error: float) -> None:
     """Published to four digits for a γ on a grid; the error at the best γ is lower by less than 2 in 10,000."""
     assert error * (1 - 5e-4) < best_cap(dimension, epsilon).error < error * (1 + 1e-4)
 
 
-def test_a_known_cap() -> None:
-    """D = 57, ε = 5: for the γ = 0.24084 of the literature p = 0.84051 and the error is 16.008."""
+def test_a_known_cap_is_reproduced() -> None:
+    """D = 57, ε = 5: for the literature's γ = 0.24084, p = 0.84051 and the error is 16.008."""
     q, moment = _tail(57, 0.24084)
     odds = math.exp(5) * q / (1 - q)
     p = odds / (1 + odds)
@@ -97,15 +97,15 @@ def test_the_share_of_the_direction_in_the_second_moment(dimension: int, epsilon
     assert cap.share * (dimension - 1) / dimension == pytest.approx(expected - 1 / dimension, rel=1e-3, abs=1e-9)
 
 
-def test_on_a_line_it_is_randomised_response() -> None:
+def test_in_one_dimension_it_is_randomised_response() -> None:
     cap = best_cap(1, 2.0)
     assert cap.mean == pytest.approx(math.tanh(1.0), rel=1e-6)
     assert cap.probability == pytest.approx(math.exp(2) / (1 + math.exp(2)), rel=1e-6)
     assert cap.probability / (1 - cap.probability) < math.exp(2)
 
 
-def test_a_cap_never_draws_from_nowhere() -> None:
-    """p < 1 whatever ε: the rest of the sphere stays possible."""
+def test_the_rest_of_the_sphere_always_stays_possible() -> None:
+    """p < 1 for every ε."""
     for dimension in (1, 2, 785):
         cap = best_cap(dimension, 500.0)
         assert isinstance(cap, Cap)

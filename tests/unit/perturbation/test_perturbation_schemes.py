@@ -1,4 +1,4 @@
-"""Decoded schemes: each is unbiased, with the error that it states; drawn by the simulator, seeded."""
+"""Decoded schemes: each is unbiased, with its stated error; drawn by the seeded simulator."""
 
 import math
 from itertools import product
@@ -12,25 +12,25 @@ from sottovoce_lab.simulator.simulated_records import simulate
 
 NAMES = ["laplace-copies", "laplace", "privunit", "krr-privunit"]
 SHAPES = [(1, 2), (1, 3), (2, 2), (3, 3), (6, 10)]
-SIX_AND_A_HALF = 6.5  # standard errors: a two-sided error of 8e-11 a comparison
+SIX_AND_A_HALF = 6.5  # standard errors: a two-sided error of 8e-11 per comparison
 DRAWS = 120_000
 BATCHES = 400
 
 
 def target(one: Scheme, x: NDArray[np.float64], label: int) -> NDArray[np.float64]:
-    """y⁽ᵏ⁾x with x at length 1, float64[copies, d]."""
+    """Return y⁽ᵏ⁾x with x at length 1, float64[copies, d]."""
     length = np.abs(x).sum() if one.norm == "l1" else np.sqrt((x**2).sum())
     labels = [1] if one.classes == 2 else range(one.classes)
     return np.array([(1 if label == k else -1) * x / (length or 1) for k in labels])
 
 
-def released(one: Scheme, x: NDArray[np.float64], label: int, draws: int = DRAWS) -> NDArray[np.int64]:
+def draw_releases(one: Scheme, x: NDArray[np.float64], label: int, draws: int = DRAWS) -> NDArray[np.int64]:
     features, labels = np.tile(x, (draws, 1)), np.full(draws, label)
     return simulate(one, features, labels, np.random.default_rng([one.features, one.classes, label]))
 
 
 def far(samples: NDArray[np.float64], expected: NDArray[np.float64]) -> float:
-    """The mean of samples[n, …] off `expected`, at most, in standard errors."""
+    """Return the largest deviation of samples[n, …] from `expected`, in standard errors."""
     error = samples.std(axis=0, ddof=1) / math.sqrt(len(samples))
     return float((np.abs(samples.mean(axis=0) - expected) / np.maximum(error, 1e-9)).max())
 
@@ -38,12 +38,12 @@ def far(samples: NDArray[np.float64], expected: NDArray[np.float64]) -> float:
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 @pytest.mark.parametrize("epsilon", [2.0, 9.0])
-def test_decoding_is_unbiased_and_as_far_off_as_predicted(name: str, shape: tuple[int, int], epsilon: float) -> None:
+def test_decoding_is_unbiased_with_the_predicted_error(name: str, shape: tuple[int, int], epsilon: float) -> None:
     features, classes = shape
     one = scheme(name, features, classes, epsilon)
     x = np.random.default_rng(features).normal(size=features)
     for label in (0, classes - 1):
-        values = released(one, x, label)
+        values = draw_releases(one, x, label)
         assert values.shape == (DRAWS, one.width)
         decoded = one.decode(values)
         expected = target(one, x, label)
@@ -62,7 +62,7 @@ def test_moments_are_unbiased(name: str, shape: tuple[int, int]) -> None:
     one = scheme(name, features, classes, None if name == "exact" else 4.0)
     x = np.random.default_rng(features).normal(size=features)
     label = classes - 1
-    values = released(one, x, label)
+    values = draw_releases(one, x, label)
     parts = [one.moments(values[i::BATCHES]) for i in range(BATCHES)]
     expected = target(one, x, label)
     means = np.array([part.first / part.count for part in parts])
@@ -70,18 +70,18 @@ def test_moments_are_unbiased(name: str, shape: tuple[int, int]) -> None:
     squares = np.array([part.second / part.count for part in parts])
     unit = expected[-1]
     assert far(squares, np.outer(unit, unit)) < SIX_AND_A_HALF
-    whole = one.moments(values)
+    full = one.moments(values)
     added = sum(parts[1:], parts[0])
     assert isinstance(added, Moments)
-    assert whole.count == added.count == DRAWS
-    np.testing.assert_allclose(added.first, whole.first, rtol=1e-7, atol=1e-4)
-    np.testing.assert_allclose(added.second, whole.second, rtol=1e-7, atol=1e-4)
-    np.testing.assert_allclose(whole.first, one.decode(values).sum(axis=0), rtol=1e-7, atol=1e-4)
+    assert full.count == added.count == DRAWS
+    np.testing.assert_allclose(added.first, full.first, rtol=1e-7, atol=1e-4)
+    np.testing.assert_allclose(added.second, full.second, rtol=1e-7, atol=1e-4)
+    np.testing.assert_allclose(full.first, one.decode(values).sum(axis=0), rtol=1e-7, atol=1e-4)
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_mixture_of_records_adds_up(name: str) -> None:
-    """Different records and labels in one call, as a learner sees them."""
+    """Different records and labels in one call, as a learner receives them."""
     one, rng = scheme(name, 4, 3, 6.0), np.random.default_rng(5)
     features, labels = rng.normal(size=(5, 4)), np.array([0, 1, 2, 1, 0])
     drawn = simulate(one, np.tile(features, (DRAWS // 5, 1)), np.tile(labels, DRAWS // 5), rng)
@@ -94,9 +94,9 @@ def test_a_mixture_of_records_adds_up(name: str) -> None:
 
 
 @pytest.mark.parametrize("name, shape", list(product(NAMES, [(1, 2), (5, 2), (3, 4)])), ids=str)
-def test_a_zero_record_is_zero_on_average(name: str, shape: tuple[int, int]) -> None:
+def test_a_zero_record_decodes_to_zero_on_average(name: str, shape: tuple[int, int]) -> None:
     one = scheme(name, *shape, 3.0)
-    values = released(one, np.zeros(shape[0]), 1)
+    values = draw_releases(one, np.zeros(shape[0]), 1)
     assert far(one.decode(values), np.zeros((one.copies, shape[0]))) < SIX_AND_A_HALF
     second = one.moments(values).second / DRAWS
     expected = np.zeros((shape[0], shape[0])) if one.norm == "l1" else np.eye(shape[0]) / shape[0]
@@ -104,7 +104,7 @@ def test_a_zero_record_is_zero_on_average(name: str, shape: tuple[int, int]) -> 
 
 
 @pytest.mark.parametrize("classes", [2, 10])
-def test_without_noise_the_record_itself_comes_out(classes: int) -> None:
+def test_without_noise_the_record_itself_is_decoded(classes: int) -> None:
     one, rng = scheme("exact", 7, classes, None), np.random.default_rng(1)
     features, labels = rng.normal(size=(20, 7)), rng.integers(0, classes, 20)
     decoded = one.decode(simulate(one, features, labels, rng))
@@ -112,7 +112,7 @@ def test_without_noise_the_record_itself_comes_out(classes: int) -> None:
     np.testing.assert_allclose(decoded, targets, atol=1e-8)
 
 
-def test_published_scales() -> None:
+def test_published_scales_are_reproduced() -> None:
     """ε = 5, c = 10: 4.0 for the paper's copies, 0.4 for the tensor; two classes are one copy of scale 2/ε."""
     for kind, classes, expected in [(LaplaceCopies, 10, 4.0), (Laplace, 10, 0.4), (LaplaceCopies, 2, 0.4)]:
         one = kind(784, classes, 5.0)
@@ -139,8 +139,8 @@ def test_published_scales() -> None:
         (5, 3, None, "exact"),
     ],
 )
-def test_the_best_scheme(features: int, classes: int, epsilon: float | None, name: str) -> None:
-    """As measured on MNIST and digits: the tensor's PrivUnit at ε = 1, randomised response with PrivUnit from 5 up."""
+def test_the_best_scheme_is_selected(features: int, classes: int, epsilon: float | None, name: str) -> None:
+    """As measured on MNIST and digits: the tensor's PrivUnit at ε = 1, randomised response with PrivUnit from 5 on."""
     assert best(features, classes, epsilon).name == name
 
 
@@ -166,13 +166,15 @@ def test_the_label_takes_a_third_of_epsilon_up_to_four() -> None:
         ("laplace-copies", 50_000, 100, 2.0**-16, "increase privacy.epsilon"),
     ],
 )
-def test_the_impossible_is_refused(name: str, features: int, classes: int, epsilon: float | None, words: str) -> None:
+def test_impossible_schemes_are_refused(
+    name: str, features: int, classes: int, epsilon: float | None, words: str
+) -> None:
     with pytest.raises(PrivacyError, match=words):
         scheme(name, features, classes, epsilon)
 
 
 @pytest.mark.parametrize("name", [*NAMES, "exact"])
-def test_no_release_is_none(name: str) -> None:
+def test_an_empty_batch_has_no_release(name: str) -> None:
     one = scheme(name, 4, 3, None if name == "exact" else 1.0)
     nothing = np.zeros((0, one.width), dtype=np.int64)
     assert one.decode(nothing).shape == (0, 3, 4)
@@ -180,8 +182,8 @@ def test_no_release_is_none(name: str) -> None:
     assert (sums.count, np.abs(sums.first).max(), np.abs(sums.second).max()) == (0, 0.0, 0.0)
 
 
-def test_simulation_in_blocks_is_simulation(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rows keep their places whatever the size of a block."""
+def test_simulation_does_not_depend_on_block_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows keep their places whatever a block's size."""
     monkeypatch.setattr("sottovoce_lab.simulator.simulated_records._CHUNK_NUMBERS", 64)
     one, rng = scheme("privunit", 4, 3, 400.0), np.random.default_rng(3)
     features, labels = rng.normal(size=(101, 4)), rng.integers(0, 3, 101)

@@ -1,4 +1,4 @@
-"""Calls within the guard: a plug-in's exceptions become errors of its package, and program exits pass."""
+"""Guarded calls: a plug-in's exceptions become its package's errors, and program exits pass."""
 
 import asyncio
 from pathlib import Path
@@ -12,11 +12,11 @@ _MECHANISM = Plugin(MECHANISM, "stair", "steps:MECHANISM", "steps 2")
 
 
 class _OddError(BaseException):
-    """An exception that no one catches by mistake."""
+    """An exception that is not caught by mistake."""
 
 
 @pytest.mark.parametrize("error", [ValueError("no"), SystemExit(3), _OddError("no"), MemoryError("no")])
-def test_what_a_plugin_raises_is_an_error_of_its_package(error: BaseException) -> None:
+def test_a_plugin_s_exception_becomes_its_package_s_error(error: BaseException) -> None:
     with (
         pytest.raises(
             PluginError, match=rf"learner odd of package elsewhere 1: step\(\) failed: {type(error).__name__}"
@@ -27,23 +27,23 @@ def test_what_a_plugin_raises_is_an_error_of_its_package(error: BaseException) -
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), GeneratorExit(), asyncio.CancelledError(), ConfigError("no")])
-def test_what_ends_a_program_or_is_an_error_of_ours_passes(error: BaseException) -> None:
+def test_program_exits_and_own_errors_pass(error: BaseException) -> None:
     with pytest.raises(type(error)), guarded(_LEARNER, "step()"):
         raise error
 
 
-def test_an_exception_that_is_no_defect_passes() -> None:
+def test_an_exception_that_is_not_a_defect_passes() -> None:
     with pytest.raises(OSError, match="away"), guarded(_LEARNER, "step()", passing=(OSError,)):
         raise OSError("away")
 
 
-def test_words_of_a_kind_that_reads_records_are_not_printed() -> None:
+def test_exception_text_is_not_printed_for_kinds_that_read_records() -> None:
     with pytest.raises(PluginError, match="ValueError") as caught, guarded(_MECHANISM, "draw()"):
         raise ValueError("record 3.14159")
     assert "3.14159" not in str(caught.value)
 
 
-async def test_a_coroutine_is_stepped_with_its_results_and_its_cancellation() -> None:
+async def test_a_coroutine_receives_its_results_and_its_cancellation() -> None:
     handled: list[str] = []
 
     async def work(seconds: float) -> int:
@@ -61,7 +61,7 @@ async def test_a_coroutine_is_stepped_with_its_results_and_its_cancellation() ->
     assert handled == ["cancelled"]
 
 
-async def test_an_error_after_a_pause_is_of_the_package_too() -> None:
+async def test_an_error_after_a_pause_is_also_the_package_s() -> None:
     async def work() -> None:
         await asyncio.sleep(0)
         raise _OddError("no")
@@ -70,7 +70,7 @@ async def test_an_error_after_a_pause_is_of_the_package_too() -> None:
         await await_guarded(_LEARNER, "work()", work())
 
 
-def test_a_stand_in_is_what_it_stands_for_and_guards_its_methods() -> None:
+def test_a_proxy_behaves_like_its_object_and_guards_its_methods() -> None:
     class Thing:
         size = 3
 
@@ -85,7 +85,7 @@ def test_a_stand_in_is_what_it_stands_for_and_guards_its_methods() -> None:
         stand_in.half(6)
 
 
-def test_an_exception_outside_the_guard_is_of_the_package_whose_code_raised_it(tmp_path: Path) -> None:
+def test_an_exception_outside_the_guard_belongs_to_the_package_that_raised_it(tmp_path: Path) -> None:
     with guarded(_LEARNER, "step()"):
         pass
     code = compile("def late():\n    raise KeyError('left')\n", str(tmp_path / "elsewhere.py"), "exec")
@@ -93,11 +93,11 @@ def test_an_exception_outside_the_guard_is_of_the_package_whose_code_raised_it(t
     exec(code, names)
     with pytest.raises(KeyError) as caught:
         names["late"]()  # type: ignore[operator]
-    found = attribute_to_plugin(caught.value)
-    assert found is not None
-    assert f"late() failed at {tmp_path / 'elsewhere.py'} line 2: KeyError" in str(found)
+    result = attribute_to_plugin(caught.value)
+    assert result is not None
+    assert f"late() failed at {tmp_path / 'elsewhere.py'} line 2: KeyError" in str(result)
 
 
-def test_an_error_of_ours_that_the_vault_has_raised_keeps_its_type() -> None:
+def test_the_vault_s_own_error_keeps_its_type() -> None:
     with pytest.raises(PrivacyError, match="spent"), guarded(_LEARNER, "step()"):
         raise PrivacyError("spent")

@@ -1,4 +1,4 @@
-"""Proofs of lies: each lie has one, and no statement of an honest member is one."""
+"""Proofs of dishonesty: each lie has one, and no statement by an honest member is one."""
 
 from dataclasses import replace
 
@@ -52,7 +52,7 @@ def proves_nothing(proof: Proof) -> bool:
         (Stand(ONE, (1, 2)), Stand(ONE, (1, 3))),
     ],
 )
-def test_two_statements_of_one_round_prove_a_lie(first: Body, second: Body) -> None:
+def test_two_statements_in_one_round_prove_a_lie(first: Body, second: Body) -> None:
     both = signed(LIAR, first), signed(LIAR, second)
     assert named(Equivocation(*both)) == LIAR
     assert proves_nothing(Equivocation(both[0], both[0]))
@@ -70,14 +70,14 @@ def test_two_statements_of_one_round_prove_a_lie(first: Body, second: Body) -> N
         (Shown(ONE, 1, ONE), Shown(ONE, 1, OTHER)),
     ],
 )
-def test_statements_of_which_a_device_may_sign_both_prove_nothing(first: Body, second: Body) -> None:
+def test_compatible_statements_prove_nothing(first: Body, second: Body) -> None:
     assert proves_nothing(Equivocation(signed(LIAR, first), signed(LIAR, second)))
 
 
-def revealed_in(led: Round) -> dict[int, steps.Revealed]:
-    """What the first six of eight reveal of all eight."""
-    stands = [led.stand(place, range(8)) for place in range(8)]
-    return {place: led.reveal(place, stands[:6]) for place in range(6)}
+def revealed_shares(led: Round) -> dict[int, steps.Revealed]:
+    """Return what the first six of eight members reveal about all eight."""
+    stands = [led.stand(index, range(8)) for index in range(8)]
+    return {index: led.reveal(index, stands[:6]) for index in range(6)}
 
 
 def worthless(led: Round, dealer: int, revealed: dict[int, steps.Revealed]) -> WorthlessShares:
@@ -87,7 +87,7 @@ def worthless(led: Round, dealer: int, revealed: dict[int, steps.Revealed]) -> W
         _deal(led, dealer, offer),
         False,
         tuple(range(6)),
-        tuple(revealed[place].seeds[dealer] for place in range(6)),
+        tuple(revealed[index].seeds[dealer] for index in range(6)),
     )
 
 
@@ -97,24 +97,24 @@ def _deal(led: Round, dealer: int, offer: Statement) -> Statement:
     return signed(offer.owner, Deal(led.roster.digest, 8, sha256(offer.body).digest(), led.trees[dealer].root))
 
 
-def test_shares_of_another_seed_prove_a_lie_and_those_of_the_right_one_do_not() -> None:
+def test_shares_of_another_seed_prove_a_lie_and_correct_ones_do_not() -> None:
     parties = fleet(8)
     led = Round.called(parties)
     with_another_seed(parties[3].vault)
-    revealed = revealed_in(led.join().mask())
+    revealed = revealed_shares(led.join().mask())
     assert named(proof := worthless(led, 3, revealed)) == LIAR
     assert proves_nothing(worthless(led, 2, revealed))
     assert proves_nothing(structs.replace(proof, offer=led.roster.statements[2]))
     assert proves_nothing(structs.replace(proof, recipients=tuple(range(1, 7))))
     assert proves_nothing(structs.replace(proof, recipients=tuple(range(5)), shares=proof.shares[:5])), "too few"
     assert proves_nothing(structs.replace(proof, recipients=(0, 0, 1, 2, 3, 4)))
-    again = parties[3].offer()
-    assert proves_nothing(structs.replace(proof, offer=again)), "another offer than the one in this roster"
+    repeated = parties[3].offer()
+    assert proves_nothing(structs.replace(proof, offer=repeated)), "a different offer from the roster's"
 
 
-def test_a_share_that_was_not_dealt_proves_a_lie() -> None:
+def test_a_share_that_was_never_dealt_proves_a_lie() -> None:
     led = Round.called(fleet(8)).join().mask()
-    honest = revealed_in(led)[3]
+    honest = revealed_shares(led)[3]
     roots = tuple(led.trees[place].root for place in range(8))
 
     def proof(revealed: steps.Revealed, place: int = 3) -> FalseShare:
@@ -126,5 +126,5 @@ def test_a_share_that_was_not_dealt_proves_a_lie() -> None:
     lied = steps.Revealed((*honest.seeds[:5], other, *honest.seeds[6:]), honest.mask_keys)
     assert named(proof(lied)) == LIAR
     assert proves_nothing(structs.replace(proof(lied), revealed=honest)), "it signed other shares"
-    assert proves_nothing(structs.replace(proof(honest), roots=(OTHER, *roots[1:]))), "of another round"
+    assert proves_nothing(structs.replace(proof(honest), roots=(OTHER, *roots[1:]))), "from another round"
     assert body_of(proof(lied).shown, Shown).place == 3

@@ -17,30 +17,30 @@ from sottovoce.secure_sum.statements import MAX_MEMBERS
 
 
 def dealt(count: int) -> list[Shares]:
-    return [Shares(bytes([place, 1]) + bytes(31), bytes([place, 2]) + bytes(31)) for place in range(count)]
+    return [Shares(bytes([index, 1]) + bytes(31), bytes([index, 2]) + bytes(31)) for index in range(count)]
 
 
 @given(st.integers(1, 40), st.data())
-def test_each_share_leads_to_the_root_at_its_own_place_alone(count: int, data: st.DataObject) -> None:
+def test_each_share_leads_to_the_root_only_from_its_own_position(count: int, data: st.DataObject) -> None:
     shares = dealt(count)
     tree = ShareTree(leaves_of(shares))
-    place = data.draw(st.integers(0, count - 1))
-    seed, mask_key = seed_leaf(place, shares[place].seed), mask_key_leaf(place, shares[place].mask_key)
-    path = tree.path(place)
+    index = data.draw(st.integers(0, count - 1))
+    seed, mask_key = seed_leaf(index, shares[index].seed), mask_key_leaf(index, shares[index].mask_key)
+    path = tree.path(index)
     assert len(path) == path_bytes(count)
-    assert root_at(place, seed, mask_key, path) == tree.root
+    assert root_at(index, seed, mask_key, path) == tree.root
     other = data.draw(
-        st.binary(min_size=SHARE_BYTES, max_size=SHARE_BYTES).filter(lambda raw: raw != shares[place].seed)
+        st.binary(min_size=SHARE_BYTES, max_size=SHARE_BYTES).filter(lambda raw: raw != shares[index].seed)
     )
-    assert root_at(place, seed_leaf(place, other), mask_key, path) != tree.root
-    assert root_at(place, mask_key, seed, path) != tree.root
+    assert root_at(index, seed_leaf(index, other), mask_key, path) != tree.root
+    assert root_at(index, mask_key, seed, path) != tree.root
     if count > 1:
-        elsewhere = (place + 1) % count
+        elsewhere = (index + 1) % count
         assert root_at(elsewhere, seed, mask_key, path) != tree.root
-        wrong_name = seed_leaf(elsewhere, shares[place].seed)
-        assert root_at(place, wrong_name, mask_key, path) != tree.root
+        wrong_name = seed_leaf(elsewhere, shares[index].seed)
+        assert root_at(index, wrong_name, mask_key, path) != tree.root
 
 
 @pytest.mark.parametrize("members, levels", [(1, 0), (2, 1), (3, 2), (20, 5), (MAX_MEMBERS, MAX_LEVELS)])
-def test_a_path_is_as_long_as_the_roster_needs(members: int, levels: int) -> None:
+def test_a_path_is_as_long_as_the_roster_requires(members: int, levels: int) -> None:
     assert path_bytes(members) == 32 * levels

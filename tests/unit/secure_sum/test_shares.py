@@ -21,32 +21,34 @@ ROSTER = bytes(32)
 
 
 @given(st.binary(min_size=32, max_size=32), st.integers(2, 12), st.data())
-def test_any_so_many_hold_the_secret_as_the_library_says(secret: bytes, members: int, data: st.DataObject) -> None:
+def test_any_threshold_of_shares_recovers_the_secret_like_the_library(
+    secret: bytes, members: int, data: st.DataObject
+) -> None:
     threshold = data.draw(st.integers(1, members))
     shares = split_secret(secret, members, threshold)
     chosen = tuple(data.draw(st.permutations(range(members)))[:threshold])
-    found = Combiner(chosen).secret({place: shares[place] for place in chosen})
-    assert found == secret
-    theirs = [shamirs.share(place + 1, int.from_bytes(shares[place], "big"), PRIME) for place in chosen]
+    result = Combiner(chosen).secret({index: shares[index] for index in chosen})
+    assert result == secret
+    theirs = [shamirs.share(index + 1, int.from_bytes(shares[index], "big"), PRIME) for index in chosen]
     assert shamirs.interpolate(theirs, threshold=threshold) == int.from_bytes(secret, "big")
 
 
-def test_one_fewer_holds_nothing() -> None:
-    """Whatever the secret, each share is as likely as any other: the same few fit every secret."""
+def test_one_share_fewer_reveals_nothing() -> None:
+    """Each share is equally likely for every secret, so the same few shares fit every secret."""
     shares = split_secret(bytes(32), 5, 4)
-    fewer = Combiner((0, 1, 2)).secret({place: shares[place] for place in range(3)})
+    fewer = Combiner((0, 1, 2)).secret({index: shares[index] for index in range(3)})
     assert fewer != bytes(32)
     assert len({bytes(share) for share in split_secret(bytes(32), 5, 4) + shares}) == 10, "drawn again each time"
 
 
-def test_what_is_sealed_is_for_one_and_from_one() -> None:
+def test_a_sealed_share_has_one_sender_and_one_recipient() -> None:
     one, other, third = (X25519PrivateKey.generate() for _ in range(3))
-    said = Shares(bytes([1]) * SHARE_BYTES, bytes([0]) * SHARE_BYTES)
-    said = Shares(bytes(1) + said.seed[1:], said.mask_key)
-    raw = seal_shares(one, other.public_key().public_bytes_raw(), ROSTER, 3, 5, said)
+    shares = Shares(bytes([1]) * SHARE_BYTES, bytes([0]) * SHARE_BYTES)
+    shares = Shares(bytes(1) + shares.seed[1:], shares.mask_key)
+    raw = seal_shares(one, other.public_key().public_bytes_raw(), ROSTER, 3, 5, shares)
     own = one.public_key().public_bytes_raw()
     assert len(raw) == SEALED_BYTES
-    assert open_shares(other, own, ROSTER, 3, 5, raw) == said
+    assert open_shares(other, own, ROSTER, 3, 5, raw) == shares
     for key, sender, recipient, roster in (
         (third, 3, 5, ROSTER),
         (other, 4, 5, ROSTER),
@@ -55,7 +57,7 @@ def test_what_is_sealed_is_for_one_and_from_one() -> None:
     ):
         with pytest.raises(MessageRefused, match="did not seal its shares"):
             open_shares(key, own, roster, sender, recipient, raw)
-    beyond = Shares(b"\xff" * SHARE_BYTES, said.mask_key)
+    beyond = Shares(b"\xff" * SHARE_BYTES, shares.mask_key)
     with pytest.raises(MessageRefused, match="data that is not a share"):
         open_shares(
             other, own, ROSTER, 3, 5, seal_shares(one, other.public_key().public_bytes_raw(), ROSTER, 3, 5, beyond)

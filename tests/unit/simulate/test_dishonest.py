@@ -1,4 +1,4 @@
-"""Dishonest agents of a simulation: each lies as its name states, and a fleet with contributions withstands it."""
+"""Simulated dishonest agents: each lies as its name states, and a fleet with contributions withstands it."""
 
 import numpy as np
 import pytest
@@ -28,8 +28,8 @@ def accuracy(mixing: str | None, *faults: str, dishonest: float | None = None) -
 
 
 @pytest.fixture(scope="module")
-def alone() -> float:
-    """What the honest have without the others."""
+def accuracy_alone() -> float:
+    """Return the honest agents' accuracy without the others."""
     return accuracy("contributions", "dishonest=0.25@silent")
 
 
@@ -37,55 +37,55 @@ TOLD = [lie for lie in LIES if lie != "silent"]
 
 
 @pytest.fixture(scope="module")
-def without_one() -> float:
-    """What the honest have without one other."""
+def accuracy_without_one() -> float:
+    """Return the honest agents' accuracy without one other agent."""
     return accuracy(None, "dishonest=0.125@silent")
 
 
 @pytest.mark.parametrize("lie", TOLD)
-def test_by_default_one_that_lies_costs_the_others_little(lie: str, without_one: float) -> None:
-    assert accuracy(None, f"dishonest=0.125@{lie}") > without_one - 0.03
+def test_by_default_one_dishonest_agent_costs_the_others_little(lie: str, accuracy_without_one: float) -> None:
+    assert accuracy(None, f"dishonest=0.125@{lie}") > accuracy_without_one - 0.03
 
 
 @pytest.mark.parametrize("lie", TOLD)
-def test_a_quarter_that_lies_costs_the_others_little_by_the_robust_mean(lie: str, alone: float) -> None:
-    assert alone > 0.85
-    assert accuracy(None, f"dishonest=0.25@{lie}", dishonest=0.25) > alone - 0.05
+def test_the_robust_mean_limits_a_dishonest_quarter(lie: str, accuracy_alone: float) -> None:
+    assert accuracy_alone > 0.85
+    assert accuracy(None, f"dishonest=0.25@{lie}", dishonest=0.25) > accuracy_alone - 0.05
 
 
-def test_a_late_strike_towards_the_whole_lie_is_declined(alone: float) -> None:
-    """What it may sign at last moves its contribution by no more than two steps of noise."""
-    assert accuracy(None, "dishonest=0.25@late") > alone - 0.03
+def test_a_late_attack_is_declined(accuracy_alone: float) -> None:
+    """Its last permitted signatures move its contribution by at most two steps of noise."""
+    assert accuracy(None, "dishonest=0.25@late") > accuracy_alone - 0.03
 
 
-def test_with_push_sum_the_same_lies_are_ruin(alone: float) -> None:
-    assert accuracy("push-sum", "dishonest=0.25@tenfold") < alone / 2
-    assert accuracy("push-sum", "dishonest=0.25@flip") < alone - 0.05
+def test_with_push_sum_the_same_attacks_are_ruinous(accuracy_alone: float) -> None:
+    assert accuracy("push-sum", "dishonest=0.25@tenfold") < accuracy_alone / 2
+    assert accuracy("push-sum", "dishonest=0.25@flip") < accuracy_alone - 0.05
 
 
 @pytest.mark.parametrize("lie", ["tenfold", "noise", "giant", "silent"])
-def test_in_pairs_who_goes_too_far_is_left_alone(alone: float, lie: str) -> None:
-    assert accuracy("pairwise", f"dishonest=0.25@{lie}") > alone - 0.03
+def test_in_pairs_a_distant_model_is_ignored(accuracy_alone: float, lie: str) -> None:
+    assert accuracy("pairwise", f"dishonest=0.25@{lie}") > accuracy_alone - 0.03
 
 
 @pytest.mark.parametrize("lie", ["close", "opposite"])
-def test_in_pairs_a_lie_in_messages_and_answers_costs_a_third(alone: float, lie: str) -> None:
-    assert accuracy("pairwise", f"dishonest=0.25@{lie}") < alone * 2 / 3
+def test_in_pairs_an_attack_in_messages_and_answers_costs_a_third(accuracy_alone: float, lie: str) -> None:
+    assert accuracy("pairwise", f"dishonest=0.25@{lie}") < accuracy_alone * 2 / 3
 
 
 @pytest.mark.parametrize("faults", [(), ("partition=0.5@cycle:5-25",), ("loss=0.3", "duplicate=0.3", "reorder=0.3")])
-def test_where_nobody_lies_all_have_one_model_and_none_was_lost(faults: tuple[str, ...]) -> None:
+def test_without_dishonest_agents_all_models_are_equal_and_accurate(faults: tuple[str, ...]) -> None:
     final = memory.run(plan(options("contributions", *faults)), Watcher()).document()["final"]
     assert final["accuracy_min"] == pytest.approx(final["accuracy_max"])
     assert final["accuracy_mean"] > accuracy("push-sum") - 0.03
 
 
-def test_the_report_says_who_was_measured() -> None:
+def test_the_report_states_which_agents_were_measured() -> None:
     report = memory.run(plan(options("contributions", "dishonest=0.25@zero")), Watcher()).document()
     assert "2 of 8 agents are dishonest (zero); only the others are measured" in report["warnings"]
 
 
-def test_what_cannot_be_done_is_said() -> None:
+def test_unsupported_attacks_are_reported() -> None:
     with pytest.raises(
         UsageError, match=r"applies only to contributions and pairs; add --set learner\.mixing=contributions"
     ):
@@ -99,16 +99,16 @@ def test_what_cannot_be_done_is_said() -> None:
 
 
 @pytest.mark.parametrize("mixing", ["pairwise", "push-sum", "contributions"])
-def test_a_vault_that_is_slower_than_a_period_costs_steps_and_no_more(mixing: str) -> None:
+def test_a_vault_slower_than_a_period_only_costs_steps(mixing: str) -> None:
     slow, usual = (
         memory.run(plan(options(mixing, *faults)), Watcher()).document() for faults in (("vault=2s±1s",), ())
     )
-    assert 0 < slow["privacy"]["releases"] <= usual["privacy"]["releases"], "push-sum waits, others go on mixing"
+    assert 0 < slow["privacy"]["releases"] <= usual["privacy"]["releases"], "push-sum waits, others keep mixing"
     assert slow["final"]["accuracy_mean"] > 0.3
     with pytest.raises(UsageError, match="vault delays can only be simulated: use --transport memory"):
         options(mixing, "vault=2s", transport="grpc")
 
 
-def test_a_seed_makes_the_same_lies() -> None:
+def test_a_seed_yields_the_same_attacks() -> None:
     first, second = (accuracy("contributions", "dishonest=0.25@noise") for _ in range(2))
     assert np.isclose(first, second, rtol=0, atol=0)

@@ -41,24 +41,24 @@ from sottovoce_lab.simulator.faults import AtCycle, During, Sessions
         ("churn=lognormal(0, 0.5)", Faults(churn=Sessions(0.0, 0.5))),
     ],
 )
-def test_every_form(specification: str, parsed: Faults) -> None:
-    found = Faults.parse([specification])
-    assert replace(found, delay=0.0, delay_spread=0.0) == replace(parsed, delay=0.0, delay_spread=0.0)
-    assert (found.delay, found.delay_spread) == pytest.approx((parsed.delay, parsed.delay_spread))
-    assert found.affects_messages == (message_faults([specification]) != [] and found != Faults())
+def test_every_form_is_parsed(specification: str, parsed: Faults) -> None:
+    result = Faults.parse([specification])
+    assert replace(result, delay=0.0, delay_spread=0.0) == replace(parsed, delay=0.0, delay_spread=0.0)
+    assert (result.delay, result.delay_spread) == pytest.approx((parsed.delay, parsed.delay_spread))
+    assert result.affects_messages == (message_faults([specification]) != [] and result != Faults())
 
 
-def test_faults_add_up() -> None:
-    given = ["loss=0.3", "duplicate=0.05", "delay=50ms±20ms", "kill=0.33@cycle:20", "restart=1@cycle:20"]
-    parsed = Faults.parse(given)
+def test_faults_can_be_combined() -> None:
+    inputs = ["loss=0.3", "duplicate=0.05", "delay=50ms±20ms", "kill=0.33@cycle:20", "restart=1@cycle:20"]
+    parsed = Faults.parse(inputs)
     assert (parsed.loss, parsed.duplicate, parsed.delay, parsed.delay_spread) == (0.3, 0.05, 0.05, 0.02)
     assert (parsed.kill, parsed.restart) == (AtCycle(0.33, 20), AtCycle(1.0, 20))
-    assert Faults.parse([given[4], given[3]]) == Faults.parse(given[3:])
+    assert Faults.parse([inputs[4], inputs[3]]) == Faults.parse(inputs[3:])
     assert Faults.parse([]) == Faults()
 
 
-def test_the_documented_forms_parse() -> None:
-    """Every example that an error message gives, and the forms of the module's page, are accepted."""
+def test_the_documented_forms_are_parsed() -> None:
+    """This covers every example in an error message, and the forms on the module's page."""
     assert Faults.parse(list(module._KINDS.values())).kill
     assert {line.partition("=")[0] for line in (module.__doc__ or "").splitlines() if "=" in line[:12]} == set(
         module._KINDS
@@ -81,7 +81,7 @@ WRONG = [
 
 
 @pytest.mark.parametrize("specification", WRONG)
-def test_every_wrong_form_is_answered_with_one_that_is_right(specification: str) -> None:
+def test_every_invalid_form_is_answered_with_a_valid_one(specification: str) -> None:
     with pytest.raises(UsageError) as wrong:
         Faults.parse([specification])
     message = str(wrong.value)
@@ -104,12 +104,12 @@ def test_every_wrong_form_is_answered_with_one_that_is_right(specification: str)
         ["kill=0.3@cycle:2", "kill=0.3@cycle:4"],
     ],
 )
-def test_faults_that_do_not_go_together(specifications: list[str]) -> None:
+def test_incompatible_faults_are_refused(specifications: list[str]) -> None:
     with pytest.raises(UsageError, match=r"like|for example"):
         Faults.parse(specifications)
 
 
-def test_a_slip_of_the_finger_is_answered_with_what_was_meant() -> None:
+def test_a_typo_is_answered_with_a_suggestion() -> None:
     with pytest.raises(UsageError, match=r"write it like duplicate=0\.05$"):
         Faults.parse(["dupliacte=0.1"])
 
@@ -124,7 +124,7 @@ def test_a_slip_of_the_finger_is_answered_with_what_was_meant() -> None:
         (["partition=0.9@cycle:3-5"], 1, 10, "partition=0.9"),
     ],
 )
-def test_what_the_run_has_no_room_for_is_refused(words: list[str], agents: int, cycles: int, named: str) -> None:
+def test_faults_beyond_the_run_s_size_are_refused(words: list[str], agents: int, cycles: int, named: str) -> None:
     with pytest.raises(UsageError, match=named):
         Faults.parse(words).check(agents, cycles)
 
@@ -147,7 +147,7 @@ def test_a_churn_trace_is_read_and_must_fit_the_fleet(tmp_path: Path) -> None:
         *("1,2.5,3\n", "1,2,3\n1,2\n", "1,2,99999999999\n", "\u0663,1,2\n"),
     ],
 )
-def test_a_damaged_churn_trace_is_named(tmp_path: Path, text: str) -> None:
+def test_a_corrupt_churn_trace_is_named(tmp_path: Path, text: str) -> None:
     file = tmp_path / "trace.csv"
     file.write_text(text)
     with pytest.raises(UsageError, match=r"churn=trace:.*trace\.csv: .*agent,down_cycle,up_cycle"):
@@ -162,6 +162,6 @@ def test_a_missing_churn_trace_is_named(tmp_path: Path) -> None:
         Faults.parse([f"churn=trace:{tmp_path / 'binary'}"])
 
 
-def test_only_faults_on_messages_go_to_the_agents() -> None:
+def test_only_message_faults_are_passed_to_the_agents() -> None:
     words = ["kill=1@cycle:3", "loss=0.1", "churn=trace:missing.csv", "partition=0.5@cycle:1-3", "reorder=0.1"]
     assert message_faults(words) == ["loss=0.1", "partition=0.5@cycle:1-3", "reorder=0.1"]

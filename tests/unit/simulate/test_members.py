@@ -1,4 +1,4 @@
-"""Revocation, renewal, wrong clocks and full disks of simulated agents: the effect of each."""
+"""Revocation, renewal, wrong clocks and full disks on simulated agents, and the effect of each."""
 
 import warnings
 from typing import Any
@@ -31,8 +31,8 @@ class Seen:
         self.last[device] = state
 
 
-def ran(learner: str, *words: str, epsilon: float | None = 4.0, **settings: Any) -> tuple[dict[str, Any], Seen]:
-    seen = Seen()
+def run_fleet(learner: str, *words: str, epsilon: float | None = 4.0, **settings: Any) -> tuple[dict[str, Any], Seen]:
+    observed = Seen()
     options = Options(
         agents=AGENTS,
         learner=learner,
@@ -50,32 +50,32 @@ def ran(learner: str, *words: str, epsilon: float | None = 4.0, **settings: Any)
         fault_words=list(words),
         settings={key.replace("__", "."): value for key, value in settings.items()},
     )
-    return memory.run(plan(options), Watcher(), seen).document(), seen
+    return memory.run(plan(options), Watcher(), observed).document(), observed
 
 
-def signed(member: Member) -> Statement:
+def sign_statement(member: Member) -> Statement:
     return member.provenance.signed(Statement(member.node, body_bytes(Ready(bytes(32), bytes(32)))))
 
 
-def test_the_revoked_stop_and_what_they_contributed_goes() -> None:
-    document, seen = ran("clipd2p", "revoke=0.25@cycle:8", learner__mixing="contributions")
-    gone = {one["id"] for one in document["agents"][-2:]}
-    assert [one["alive"] for one in document["agents"]] == [True] * (AGENTS - 2) + [False] * 2
-    assert {device for event, _, device in seen.events if event == "kill"} == gone
-    held = [{one.owner for one in state.held.values()} for state in seen.last.values() if state is not None]
-    assert len(held) == AGENTS - 2
-    assert all(owners and not owners & gone for owners in held)
+def test_revoked_agents_stop_and_their_contributions_are_removed() -> None:
+    document, observed = run_fleet("clipd2p", "revoke=0.25@cycle:8", learner__mixing="contributions")
+    removed = {item["id"] for item in document["agents"][-2:]}
+    assert [item["alive"] for item in document["agents"]] == [True] * (AGENTS - 2) + [False] * 2
+    assert {device for event, _, device in observed.events if event == "kill"} == removed
+    stored = [{item.owner for item in state.held.values()} for state in observed.last.values() if state is not None]
+    assert len(stored) == AGENTS - 2
+    assert all(owners and not owners & removed for owners in stored)
 
 
-def test_a_full_disk_ends_an_agent_until_there_is_room() -> None:
-    document, seen = ran("clipd2p", "disk-full=0.5@cycle:3-9", learner__mixing="push-sum")
-    killed = [at for event, at, _ in seen.events if event == "kill"]
+def test_a_full_disk_stops_an_agent_until_there_is_space() -> None:
+    document, observed = run_fleet("clipd2p", "disk-full=0.5@cycle:3-9", learner__mixing="push-sum")
+    killed = [at for event, at, _ in observed.events if event == "kill"]
     assert len(killed) > AGENTS / 2, "each tried more than once"
     assert all(2 <= at <= 9 for at in killed)
-    assert all(one["alive"] and one["cycles"] >= CYCLES for one in document["agents"])
+    assert all(item["alive"] and item["cycles"] >= CYCLES for item in document["agents"])
 
 
-def test_a_ledger_on_a_full_disk_fails_and_goes_on_afterwards() -> None:
+def test_a_ledger_on_a_full_disk_fails_and_continues_afterwards() -> None:
     disk = Disk()
     ledger = Ledger.in_memory("agent", Budget(None, 1e-5, "record", "add-remove"), disk.connection)
     event = PureRelease("laplace", 1, 4, 1995, 1000, 1.995)
@@ -92,11 +92,11 @@ def test_a_ledger_on_a_full_disk_fails_and_goes_on_afterwards() -> None:
     assert ledger.head().charges == charges + 1
 
 
-def test_certificates_expire_are_renewed_and_hold_by_each_ones_own_clock() -> None:
+def test_certificates_expire_are_renewed_and_are_checked_by_each_agent_s_own_clock() -> None:
     days = [0.0]
     one, other = enrol_agents(2, 5, 6, lambda: days[0])
     assert one.node == enrol_agents(2, 5, 6, lambda: 0.0)[0].node, "ids follow from the seed"
-    statement = signed(one)
+    statement = sign_statement(one)
     other.provenance.admit(statement)
     other.witness.verify(statement)
     days[0] = 7.0
@@ -104,26 +104,26 @@ def test_certificates_expire_are_renewed_and_hold_by_each_ones_own_clock() -> No
         other.provenance.admit(statement)
     other.provenance.verify(statement)
     one.renew()
-    other.provenance.admit(signed(one))
+    other.provenance.admit(sign_statement(one))
     other.clock_error_days = 40.0
     with pytest.raises(MessageRefused, match="is not currently valid"):
-        other.witness.verify(signed(one))
+        other.witness.verify(sign_statement(one))
     other.clock_error_days = 0.0
     other.refused.add(one.node)
     with pytest.raises(MessageRefused, match="revoked"):
-        other.provenance.admit(signed(one))
+        other.provenance.admit(sign_statement(one))
 
 
 @pytest.mark.parametrize("word", ["renew=4", "clock=0.5@cycle:1-9"])
-def test_sums_are_opened_whatever_clocks_say(word: str) -> None:
-    document, _ = ran("average", word, privacy__noise="cell", privacy__cell__min=4)
-    assert all(one["alive"] for one in document["agents"])
+def test_sums_are_opened_whatever_the_clocks_show(word: str) -> None:
+    document, _ = run_fleet("average", word, privacy__noise="cell", privacy__cell__min=4)
+    assert all(item["alive"] for item in document["agents"])
     assert document["privacy"]["ledgers_agree"]
-    assert sum(one["cycles"] > 0 for one in document["agents"]) >= AGENTS / 2
+    assert sum(item["cycles"] > 0 for item in document["agents"]) >= AGENTS / 2
 
 
 @pytest.mark.parametrize("word", ["revoke=0.1@cycle:3", "renew=4", "clock=0.5@cycle:1-9", "disk-full=0.5@cycle:1-9"])
-def test_only_simulated_agents_have_them(word: str) -> None:
+def test_only_simulated_agents_support_these_faults(word: str) -> None:
     with pytest.raises(UsageError, match="--transport memory"):
         Options(
             agents=4,
@@ -144,8 +144,8 @@ def test_only_simulated_agents_have_them(word: str) -> None:
         )
 
 
-def test_a_lie_in_a_fleet_without_noise_is_finite() -> None:
+def test_an_attack_in_a_noise_free_fleet_is_finite() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error", RuntimeWarning)
-        document, _ = ran("push-sum", "dishonest=0.25@close", epsilon=None, learner__mixing="pairwise")
+        document, _ = run_fleet("push-sum", "dishonest=0.25@close", epsilon=None, learner__mixing="pairwise")
     assert document["final"]["loss_mean"] >= 0

@@ -1,4 +1,4 @@
-"""Mixing weights, and the speeds that the literature gives for known graphs."""
+"""Mixing weights, and the literature's speeds for known graphs."""
 
 import json
 
@@ -8,15 +8,15 @@ from sottovoce_lab.simulator import TOPOLOGIES, mixing_facts, out_peers
 from sottovoce_lab.simulator.mixing import metropolis, rotation, spectral_gap, uniform_columns
 
 
-def test_metropolis_weights_by_hand() -> None:
-    # A path 0 - 1 - 2 with 3 hanging on 1: degrees 1, 3, 1, 1.
+def test_metropolis_weights_match_hand_computation() -> None:
+    # a path 0 - 1 - 2 with 3 attached to 1: degrees 1, 3, 1, 1
     W = metropolis([[1], [0, 2, 3], [1], [1]])
     quarters = np.array([[3, 1, 0, 0], [1, 1, 1, 1], [0, 1, 3, 0], [0, 1, 0, 3]])
     np.testing.assert_allclose(W, quarters / 4, atol=1e-16)
 
 
 @pytest.mark.parametrize("name", [*TOPOLOGIES, "random-regular(3)"])
-def test_no_weights_lose_anything_and_undirected_ones_keep_an_agreement(name: str) -> None:
+def test_weights_lose_nothing_and_undirected_ones_preserve_agreement(name: str) -> None:
     for agents in (2, 4, 10, 16):
         peers = out_peers(name, agents) if name != "random-regular(3)" or agents > 3 else [[1], [0]]
         for W in (uniform_columns(peers), rotation(peers)):
@@ -29,14 +29,14 @@ def test_no_weights_lose_anything_and_undirected_ones_keep_an_agreement(name: st
             assert (np.diag(W) > 0).all()
 
 
-def test_push_sum_on_a_directed_graph() -> None:
-    """One step of the worked example: out-sets 0:{0,1}, 1:{1,2,3}, 2:{2,3,0}, 3:{3,0}, all shares equal."""
+def test_push_sum_on_a_directed_graph_matches_the_example() -> None:
+    """One step in the worked example: out-sets 0:{0,1}, 1:{1,2,3}, 2:{2,3,0}, 3:{3,0}, all shares equal."""
     P = uniform_columns([[1], [2, 3], [3, 0], [0]])
     np.testing.assert_allclose(P @ [4, -2, 10, 0], [16 / 3, 4 / 3, 8 / 3, 8 / 3])
     np.testing.assert_allclose(P @ np.ones(4), [4 / 3, 5 / 6, 2 / 3, 7 / 6])
 
 
-def test_a_rotation_is_one_peer_after_the_other() -> None:
+def test_a_rotation_visits_one_peer_after_another() -> None:
     peers = out_peers("exponential", 6)
     x = np.arange(6.0)
     after = x.copy()
@@ -49,23 +49,23 @@ def test_a_rotation_is_one_peer_after_the_other() -> None:
 
 
 @pytest.mark.parametrize("agents", [3, 8, 21])
-def test_the_gap_of_a_ring_and_of_a_full_graph(agents: int) -> None:
-    # A ring's circulant matrix has the eigenvalues (1 + 2cos(2πk/n))/3; a full graph averages at once.
+def test_a_ring_s_and_a_full_graph_s_gap(agents: int) -> None:
+    # a ring's circulant matrix has the eigenvalues (1 + 2cos(2πk/n))/3; a full graph averages at once
     values = np.sort(np.abs((1 + 2 * np.cos(2 * np.pi * np.arange(agents) / agents)) / 3))
     assert spectral_gap(metropolis(out_peers("ring", agents))) == pytest.approx(1 - values[-2], abs=1e-12)
     assert spectral_gap(metropolis(out_peers("full", agents))) == pytest.approx(1, abs=1e-12)
 
 
-def test_the_gap_of_the_exponential_graph() -> None:
+def test_the_exponential_graph_s_gap() -> None:
     """A power of two averages exactly in one rotation (Assran et al. 2019, appendix A); others nearly do."""
     assert spectral_gap(rotation(out_peers("exponential", 16))) == pytest.approx(1, abs=1e-12)
-    # Circulant: the eigenvalues are products of (1 + ω^(k 2^j))/2 over j.
+    # circulant: the eigenvalues are products of (1 + ω^(k 2^j))/2 over j
     k = np.arange(20)[:, np.newaxis] * 2 ** np.arange(5)
     values = np.sort(np.abs(np.prod((1 + np.exp(2j * np.pi * k / 20)) / 2, axis=1)))
     assert spectral_gap(rotation(out_peers("exponential", 20))) == pytest.approx(1 - values[-2], abs=1e-12)
 
 
-def test_the_gap_is_how_fast_devices_come_to_agree() -> None:
+def test_the_gap_is_the_speed_of_agreement() -> None:
     W = metropolis(out_peers("random-regular(4)", 30, 2))
     x = np.random.default_rng(0).normal(size=30)
     x -= x.mean()
@@ -75,7 +75,7 @@ def test_the_gap_is_how_fast_devices_come_to_agree() -> None:
     assert np.linalg.norm(x) / np.linalg.norm(last) == pytest.approx(1 - spectral_gap(W), rel=1e-3)
 
 
-def test_facts_for_a_report() -> None:
+def test_graph_facts_for_a_report() -> None:
     assert mixing_facts("star", out_peers("star", 4)) == {
         "weights": "metropolis",
         "spectral_gap": pytest.approx(0.25),

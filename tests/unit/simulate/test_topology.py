@@ -1,4 +1,4 @@
-"""Topologies: the permitted recipients of each device."""
+"""Topologies: each device's permitted recipients."""
 
 import numpy as np
 import pytest
@@ -26,7 +26,7 @@ def _reversed(peers: list[list[int]]) -> list[list[int]]:
 
 
 @pytest.mark.parametrize("name", TOPOLOGIES)
-def test_no_self_loop_no_duplicate_nobody_outside(name: str) -> None:
+def test_no_self_loop_no_duplicate_and_no_unknown_device(name: str) -> None:
     for agents in range(1, 65):
         peers = out_peers(name, agents)
         assert len(peers) == agents
@@ -37,14 +37,14 @@ def test_no_self_loop_no_duplicate_nobody_outside(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", CONNECTED)
-def test_strongly_connected(name: str) -> None:
+def test_graphs_are_strongly_connected(name: str) -> None:
     for agents in range(2, 201 if name == "exponential" else 40):
         peers = out_peers(name, agents)
         assert len(_reached(peers, 0)) == agents, agents
         assert len(_reached(_reversed(peers), 0)) == agents, agents
 
 
-def test_exponential_peers_are_those_of_assran() -> None:
+def test_exponential_peers_follow_assran() -> None:
     """Assran et al. 2019: i sends to i + 2^j mod n for j = 0 … floor(log2(n - 1)), in turn."""
     assert out_peers("exponential", 20)[18] == [19, 0, 2, 6, 14]
     assert out_peers("exponential", 2) == [[1], [0]]
@@ -53,7 +53,7 @@ def test_exponential_peers_are_those_of_assran() -> None:
         assert set(in_degree) == {(agents - 1).bit_length()}
 
 
-def test_the_shapes_are_what_their_names_say() -> None:
+def test_shapes_match_their_names() -> None:
     assert out_peers("ring", 5)[0] == [1, 4]
     assert out_peers("ring", 2) == [[1], [0]]
     assert out_peers("star", 4) == [[1, 2, 3], [0], [0], [0]]
@@ -66,7 +66,7 @@ def test_one_agent_has_no_peers(name: str) -> None:
     assert out_peers(name, 1) == [[]]
 
 
-def test_an_unknown_topology() -> None:
+def test_an_unknown_topology_is_refused() -> None:
     for name in ("torus", "random-regular", "random-regular()", "random-regular(-3)", "random-regular(3)x", ""):
         with pytest.raises(UsageError, match=r"exponential, ring, star, full, bipartite, .*random-regular\(K\)"):
             check_topology(name)
@@ -74,7 +74,7 @@ def test_an_unknown_topology() -> None:
             out_peers(name, 4)
 
 
-def test_bipartite_joins_every_even_agent_with_every_odd_one() -> None:
+def test_bipartite_connects_every_even_agent_with_every_odd_one() -> None:
     for agents in range(2, 20):
         for i, row in enumerate(out_peers("bipartite", agents)):
             assert set(row) == {j for j in range(agents) if (i + j) % 2}
@@ -94,8 +94,8 @@ def test_random_regular_graphs_are_simple_undirected_connected_and_regular(degre
     assert out_peers(name, 1) == [[]]
 
 
-def test_random_regular_graphs_join_every_pair_equally_often() -> None:
-    # 3 of 7 others: probability 3/7, a standard deviation of 0.022 over 500 seeds; 28 pairs.
+def test_random_regular_graphs_connect_every_pair_equally_often() -> None:
+    # 3 of 7 others: probability 3/7, a standard deviation of 0.022 over 500 seeds; 28 pairs
     joined = np.zeros((8, 8))
     for seed in range(500):
         for i, row in enumerate(out_peers("random-regular(3)", 8, seed)):
@@ -105,6 +105,6 @@ def test_random_regular_graphs_join_every_pair_equally_often() -> None:
 
 
 @pytest.mark.parametrize("degree, agents", [(0, 4), (2, 10), (3, 3), (3, 5), (10, 10), (3, 2)])
-def test_a_degree_that_does_not_fit_is_refused(degree: int, agents: int) -> None:
+def test_an_impossible_degree_is_refused(degree: int, agents: int) -> None:
     with pytest.raises(UsageError, match=rf"random-regular\({degree}\)` does not fit {agents} agents"):
         out_peers(f"random-regular({degree})", agents)

@@ -1,4 +1,4 @@
-"""Averaging in pairs by the vector engine: the fleet's sum, to the last bit, and the results of real agents."""
+"""Averaging in pairs on the vector engine: the fleet's sum, to the last bit, and real agents' results."""
 
 import math
 
@@ -34,9 +34,7 @@ class Targets:
 @pytest.mark.parametrize("topology", ["exponential", "ring", "star", "full", "disconnected"])
 @pytest.mark.parametrize("reach", [math.inf, 0.5])
 @pytest.mark.parametrize("loss", [0.0, 0.3])
-def test_the_sum_of_all_models_is_what_they_started_with_less_what_was_released(
-    topology: str, reach: float, loss: float
-) -> None:
+def test_the_models_sum_is_the_starts_sum_minus_all_releases(topology: str, reach: float, loss: float) -> None:
     vaults = Targets()
     learner = Pairwise(SCHEDULE, START, reach=reach, max_steps=100)
     fleet = PairwiseFleet(learner, out_peers(topology, AGENTS), vaults.released, loss=loss)

@@ -1,4 +1,4 @@
-"""Push-sum by the vector engine: the agents' state machine, number by number, and the fleet's mass, to the last bit."""
+"""Push-sum on the vector engine: the agents' state machine, number by number, and the fleet's mass, to the last bit."""
 
 import numpy as np
 import pytest
@@ -17,13 +17,13 @@ START = np.array([0.5, -1.0, 0.25])
 TARGETS = np.random.default_rng(7).normal(size=(AGENTS, SIZE))
 
 
-def released(points: NDArray[np.float64]) -> tuple[NDArray[np.int64], float]:
-    """The gradient of half the squared distance from each device's own target, on the grid."""
+def release_gradients(points: NDArray[np.float64]) -> tuple[NDArray[np.int64], float]:
+    """Return the gradient of half the squared distance from each device's own target, on the grid."""
     return np.rint((points - TARGETS) / GRID).astype(np.int64), GRID
 
 
 def by_agents(cycles: int, peers: list[list[int]]) -> list[PushSumState]:
-    """The same fleet by the state machine itself, everybody at once in every cycle."""
+    """Run the same fleet with the state machine itself, all devices at once in every cycle."""
     machine = PushSum(SCHEDULE, START)
     states = [machine.fresh() for _ in range(AGENTS)]
     for device, others in enumerate(peers):
@@ -36,7 +36,7 @@ def by_agents(cycles: int, peers: list[list[int]]) -> list[PushSumState]:
             for effect in effects:
                 if isinstance(effect, Ask):
                     points = np.tile(effect.query.point, (AGENTS, 1))
-                    answer = FakeRelease(effect.query.id, released(points)[0][device], GRID)
+                    answer = FakeRelease(effect.query.id, release_gradients(points)[0][device], GRID)
                     states[device], _ = machine.on(states[device], answer, float(cycle))
         for device, send in sent:
             to = int(send.recipient)
@@ -46,9 +46,9 @@ def by_agents(cycles: int, peers: list[list[int]]) -> list[PushSumState]:
 
 
 @pytest.mark.parametrize("topology", ["exponential", "ring", "star", "full", "disconnected"])
-def test_it_is_the_state_machine(topology: str) -> None:
+def test_it_equals_the_state_machine(topology: str) -> None:
     peers = out_peers(topology, AGENTS)
-    fleet = PushSumFleet(SCHEDULE, START, peers, released)
+    fleet = PushSumFleet(SCHEDULE, START, peers, release_gradients)
     for cycle in range(1, 8):
         fleet.step()
         expected = np.stack([state.numerator / state.weight for state in by_agents(cycle, peers)])
@@ -57,7 +57,7 @@ def test_it_is_the_state_machine(topology: str) -> None:
 
 
 @pytest.mark.parametrize("loss", [0.0, 0.3, 0.9])
-def test_no_mass_is_lost_and_none_made(loss: float) -> None:
+def test_mass_is_conserved(loss: float) -> None:
     peers = out_peers("exponential", AGENTS)
     fleet = PushSumFleet(SCHEDULE, START, peers, lambda points: (np.zeros(points.shape, np.int64), GRID), loss=loss)
     before = fleet.mass
@@ -68,11 +68,11 @@ def test_no_mass_is_lost_and_none_made(loss: float) -> None:
     assert np.abs(fleet.models - START).max() < 2.0**-SHARE_BITS
 
 
-def test_losses_come_from_the_seed() -> None:
+def test_the_seed_determines_losses() -> None:
     peers = out_peers("exponential", AGENTS)
 
     def after(seed: int) -> NDArray[np.float64]:
-        fleet = PushSumFleet(SCHEDULE, START, peers, released, loss=0.5, seed=seed)
+        fleet = PushSumFleet(SCHEDULE, START, peers, release_gradients, loss=0.5, seed=seed)
         for _ in range(6):
             fleet.step()
         return fleet.models

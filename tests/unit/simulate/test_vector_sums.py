@@ -1,4 +1,4 @@
-"""Golf by push-sum in arrays: each device's contribution to a mean, by the senders and recipients of shares."""
+"""Golf by push-sum in arrays: each device's contribution to a mean, from the shares' senders and recipients."""
 
 import numpy as np
 import pytest
@@ -17,14 +17,14 @@ from tests.support.devices import some_records
 NODES = 17
 
 
-def test_parts_are_those_of_push_sum_forwards() -> None:
+def test_parts_match_push_sum_forwards() -> None:
     state = MixedSums(NODES, 10)
     engine = Engine(state, seed=3)
-    masses = np.eye(NODES)  # what each device holds of each
+    masses = np.eye(NODES)  # each device's part of each other's mass
     for _ in range(6):
         engine.step()
         recipients = state._recipients[-1]
-        assert (recipients != np.arange(NODES)).all(), "everybody sends"
+        assert (recipients != np.arange(NODES)).all(), "every device sends"
         halves = masses / 2
         masses = halves.copy()
         np.add.at(masses, recipients, halves)
@@ -33,7 +33,7 @@ def test_parts_are_those_of_push_sum_forwards() -> None:
     assert state.updates == 6 * NODES
 
 
-def test_a_fleet_ends_with_the_model_of_all_records() -> None:
+def test_a_fleet_ends_with_the_model_for_all_records() -> None:
     features, labels = some_records(260, 3)
     data = DataSet("some", Records(features, labels), 3, (np.zeros(4), np.ones(4)), None)
     fleet = assemble(
@@ -59,6 +59,6 @@ def test_a_fleet_ends_with_the_model_of_all_records() -> None:
         ({"faults.drop": 0.1}, "if faults are set"),
     ],
 )
-def test_what_cannot_be_mixed_as_sums_is_refused(beside: dict[str, object], words: str) -> None:
+def test_models_that_cannot_be_mixed_as_sums_are_refused(beside: dict[str, object], words: str) -> None:
     with pytest.raises(ConfigError, match=words):
         settings({"learner.mixing": "push-sum", **beside}, "here")

@@ -1,22 +1,22 @@
-"""`--set KEY=VALUE`: read alike wherever it is written."""
+"""`--set KEY=VALUE`: parsed alike wherever it is used."""
 
 import pytest
 from sottovoce.errors import UsageError
 from sottovoce_lab.testbed.assignments import parse_assignments
 
 
-def test_values_are_toml_and_what_is_none_is_a_string() -> None:
-    found = parse_assignments(["a.b=1", "c=[0.0, 2]", "d=npz:x.npz#meter=house", "e=inf", "f=true"], "a=1")
-    assert found == {"a.b": 1, "c": [0.0, 2], "d": "npz:x.npz#meter=house", "e": float("inf"), "f": True}
+def test_values_are_toml_or_strings() -> None:
+    result = parse_assignments(["a.b=1", "c=[0.0, 2]", "d=npz:x.npz#meter=house", "e=inf", "f=true"], "a=1")
+    assert result == {"a.b": 1, "c": [0.0, 2], "d": "npz:x.npz#meter=house", "e": float("inf"), "f": True}
 
 
 @pytest.mark.parametrize("text", ["a", "a=", ""])
-def test_what_is_no_assignment_is_refused_with_an_example(text: str) -> None:
+def test_an_invalid_assignment_is_refused_with_an_example(text: str) -> None:
     with pytest.raises(UsageError, match=r"use --set KEY=VALUE, for example --set learner\.clip=0\.5"):
         parse_assignments([text], "learner.clip=0.5")
 
 
-def test_a_key_is_set_once_by_whatever_name() -> None:
+def test_a_key_can_be_set_only_once_under_any_name() -> None:
     with pytest.raises(
         UsageError, match=r"--set epsilon=2: epsilon is already set to 1; remove one of the assignments"
     ):

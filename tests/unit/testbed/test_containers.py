@@ -1,4 +1,4 @@
-"""Testbed of containers, without containers: the request, the preparation, and the assignment of places."""
+"""Container testbed, without containers: the request, the preparation, and the assignment of slots."""
 
 import json
 import tomllib
@@ -36,13 +36,13 @@ def shared(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def prepared(asked: ContainerSettings, shared: Path) -> int:
+def prepare_slots(asked: ContainerSettings, shared: Path) -> int:
     return prepare(asked, shared / "authority", shared / "broker", shared / "places")
 
 
-def test_what_nobody_says_is_a_dozen_devices_with_both_transports() -> None:
-    asked = ContainerSettings.read({"SOTTOVOCE_AGENTS": ""})
-    assert (asked.options.agents, asked.options.data, asked.use, asked.metrics) == (
+def test_the_default_is_a_dozen_devices_with_both_transports() -> None:
+    request = ContainerSettings.read({"SOTTOVOCE_AGENTS": ""})
+    assert (request.options.agents, request.options.data, request.use, request.metrics) == (
         12,
         "digits",
         ("grpc", "mqtt"),
@@ -62,12 +62,12 @@ def test_what_nobody_says_is_a_dozen_devices_with_both_transports() -> None:
         ("LEARNER", "x"),
     ],
 )
-def test_what_cannot_be_is_refused_by_its_name(name: str, value: str) -> None:
+def test_impossible_values_are_refused_by_name(name: str, value: str) -> None:
     with pytest.raises(UsageError, match="(?i)" + name):
         ContainerSettings.read({f"SOTTOVOCE_{name}": value})
 
 
-def test_faults_are_of_messages_alone() -> None:
+def test_only_message_faults_are_supported() -> None:
     assert faults_of({}) == []
     assert faults_of({"SOTTOVOCE_FAULTS": " loss=0.3 delay=100ms "}) == ["loss=0.3", "delay=100ms"]
     for word in ("kill=0.5@cycle:3", "partition=0.5@cycle:1-2", "broker-kill=1s@cycle:2"):
@@ -77,89 +77,89 @@ def test_faults_are_of_messages_alone() -> None:
         faults_of({"SOTTOVOCE_FAULTS": "rain"})
 
 
-def test_an_agent_with_faults_has_a_transport_that_has_them() -> None:
+def test_an_agent_with_faults_has_a_faulty_transport() -> None:
     inner = MemoryTransport(Exchange(), "a", "here")
     assert isinstance(variant_of(["loss=0.3"], 1).transport(inner), FaultyTransport)
     assert variant_of([], 1) == Variant()
 
 
-def test_everybody_gets_a_bundle_and_a_share_and_the_broker_its_directory(
+def test_every_device_gets_a_bundle_and_a_share_and_the_broker_its_directory(
     asked: ContainerSettings, shared: Path
 ) -> None:
-    assert prepared(asked, shared) == 3
-    found = wait_until_ready(shared / "places", 0.0)
-    assert len({read_bundle(place.bundle).id for place in found}) == 3
-    assert sum(len(np.load(place.records)["y"]) for place in found) == 48, "a fifth is held back"
+    assert prepare_slots(asked, shared) == 3
+    result = wait_until_ready(shared / "places", 0.0)
+    assert len({read_bundle(index.bundle).id for index in result}) == 3
+    assert sum(len(np.load(index.records)["y"]) for index in result) == 48, "a fifth is held back"
     assert "/etc/mosquitto/sottovoce/acl" in (shared / "broker/sottovoce/mosquitto.conf").read_text()
-    for place in found:
-        table = tomllib.loads(place.template.read_text())
+    for index in result:
+        table = tomllib.loads(index.template.read_text())
         assert table["transport"]["use"] == ["grpc", "mqtt"]
         assert table["transport"]["mqtt"]["url"] == "mqtts://broker:8883"
         assert "metrics" not in table["observe"]
 
 
 def test_preparing_again_changes_nothing(asked: ContainerSettings, shared: Path) -> None:
-    prepared(asked, shared)
-    bundles = [place.bundle.read_bytes() for place in places(shared / "places", 3)]
-    assert prepared(asked, shared) == 3
-    assert [place.bundle.read_bytes() for place in places(shared / "places", 3)] == bundles
+    prepare_slots(asked, shared)
+    bundles = [slot.bundle.read_bytes() for slot in places(shared / "places", 3)]
+    assert prepare_slots(asked, shared) == 3
+    assert [slot.bundle.read_bytes() for slot in places(shared / "places", 3)] == bundles
 
 
-def test_a_device_joins_once_and_learns_its_address_in_every_life(asked: ContainerSettings, shared: Path) -> None:
-    prepared(asked, shared)
-    place = places(shared / "places", 3)[1]
-    config = join_and_configure(place, "10.0.0.7")
+def test_a_device_joins_once_and_learns_its_address_at_every_start(asked: ContainerSettings, shared: Path) -> None:
+    prepare_slots(asked, shared)
+    slot = places(shared / "places", 3)[1]
+    config = join_and_configure(slot, "10.0.0.7")
     assert (config.transport.listen, config.transport.announce) == ("0.0.0.0:7400", "10.0.0.7:7400")
-    assert (place.state / "identity").is_dir()
+    assert (slot.state / "identity").is_dir()
     with pytest.raises(IdentityError, match="has already used it"):
-        read_bundle(place.bundle)
-    assert join_and_configure(place, "10.0.0.8").transport.announce == "10.0.0.8:7400"
-    assert load(place.config).agent.state == place.state
+        read_bundle(slot.bundle)
+    assert join_and_configure(slot, "10.0.0.8").transport.announce == "10.0.0.8:7400"
+    assert load(slot.config).agent.state == slot.state
 
 
-def test_metrics_are_listened_for_where_that_is_asked(shared: Path, tmp_path: Path, asked: ContainerSettings) -> None:
+def test_metrics_are_served_on_request(shared: Path, tmp_path: Path, asked: ContainerSettings) -> None:
     asked = ContainerSettings.read(
         {"SOTTOVOCE_AGENTS": "1", "SOTTOVOCE_DATA": asked.options.data, "SOTTOVOCE_METRICS": "yes"}
     )
-    prepared(asked, shared)
+    prepare_slots(asked, shared)
     assert load(places(shared / "places", 1)[0].template).observe.metrics == "0.0.0.0:9464"
 
 
-def test_a_place_belongs_to_one_container_and_stays_its_own(tmp_path: Path) -> None:
-    found = places(tmp_path, 3)
-    for place in found:
-        place.directory.mkdir()
-    assert [claim(found, owner).index for owner in ("one", "two", "one", "three", "two")] == [0, 1, 0, 2, 1]
+def test_a_slot_belongs_to_one_container_permanently(tmp_path: Path) -> None:
+    result = places(tmp_path, 3)
+    for index in result:
+        index.directory.mkdir()
+    assert [claim(result, owner).index for owner in ("one", "two", "one", "three", "two")] == [0, 1, 0, 2, 1]
     with pytest.raises(IdentityError, match="all 3 places are taken"):
-        claim(found, "four")
+        claim(result, "four")
 
 
-def test_places_that_are_not_whole_are_waited_for(tmp_path: Path) -> None:
+def test_incomplete_slots_are_waited_for(tmp_path: Path) -> None:
     with pytest.raises(IdentityError, match="service `fleet`"):
         wait_until_ready(tmp_path, 0.0)
     make_ready(tmp_path, 2)
-    assert [place.index for place in wait_until_ready(tmp_path, 0.0)] == [0, 1]
+    assert [slot.index for slot in wait_until_ready(tmp_path, 0.0)] == [0, 1]
 
 
-def test_a_fleet_of_which_somebody_never_joins_is_no_fleet(asked: ContainerSettings, shared: Path) -> None:
-    prepared(asked, shared)
+def test_a_fleet_with_a_missing_device_is_incomplete(asked: ContainerSettings, shared: Path) -> None:
+    prepare_slots(asked, shared)
     join_and_configure(places(shared / "places", 3)[0], "10.0.0.7")
     with pytest.raises(NetworkError, match="no device joined at 001, 002"):
         ContainerFleet(shared / "places", 3, 0.0)
 
 
 def test_a_container_that_does_not_answer_is_named(asked: ContainerSettings, shared: Path) -> None:
-    prepared(asked, shared)
-    for place in places(shared / "places", 3):
-        join_and_configure(place, "10.0.0.7")
-        place.faults.write_text("loss=0.3\n" if place.index else "")
+    prepare_slots(asked, shared)
+    for slot in places(shared / "places", 3):
+        join_and_configure(slot, "10.0.0.7")
+        slot.faults.write_text("loss=0.3\n" if slot.index else "")
     fleet = ContainerFleet(shared / "places", 3, 0.0)
     assert fleet.faults == {"loss=0.3": 2}
     with pytest.raises(NetworkError, match="agent-000, agent-001, agent-002 did not answer"):
         fleet.start(lambda ready, of: None)
 
 
-def test_each_part_is_named_and_says_what_is_wrong(
+def test_each_part_is_named_and_reports_what_is_wrong(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], shared: Path, asked: ContainerSettings
 ) -> None:
     for name in ("AUTHORITY", "BROKER"):

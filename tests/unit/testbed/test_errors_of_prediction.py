@@ -1,4 +1,4 @@
-"""Errors of predictions against the truth, and the baselines of comparison."""
+"""Predictions' errors against the truth, and the baselines for comparison."""
 
 import numpy as np
 import pytest
@@ -15,32 +15,32 @@ TEST = records((1.0, 3.0), (2.0, 2.0), (4.0, 5.0))
 HELD = [records((1.0, 1.0), (2.0, 1.0)), records((3.0, 4.0))]
 
 
-def test_errors_are_over_agents_in_the_targets_own_unit() -> None:
+def test_errors_are_averaged_over_agents_in_the_target_s_own_unit() -> None:
     """Models 1 and 0 are off by 2, 0, 1 and 3, 2, 5; the fit to x = 1, 2, 3 and y = 1, 1, 4 is w = 15/14."""
-    found = PredictionMeter(LeastSquares(2), TEST, None, HELD, 0).final([np.array([1.0]), np.array([0.0])])
-    assert found.mae_mean == pytest.approx((1 + 10 / 3) / 2)
-    assert found.mae_max == pytest.approx(10 / 3)
-    assert found.rmse_max == pytest.approx(np.sqrt(38 / 3))
-    assert found.rmse_mean == pytest.approx((np.sqrt(5 / 3) + np.sqrt(38 / 3)) / 2)
-    assert found.loss_mean == pytest.approx((5 / 6 + 38 / 6) / 2)
+    result = PredictionMeter(LeastSquares(2), TEST, None, HELD, 0).final([np.array([1.0]), np.array([0.0])])
+    assert result.mae_mean == pytest.approx((1 + 10 / 3) / 2)
+    assert result.mae_max == pytest.approx(10 / 3)
+    assert result.rmse_max == pytest.approx(np.sqrt(38 / 3))
+    assert result.rmse_mean == pytest.approx((np.sqrt(5 / 3) + np.sqrt(38 / 3)) / 2)
+    assert result.loss_mean == pytest.approx((5 / 6 + 38 / 6) / 2)
     w = 15 / 14
-    assert found.mae_least_squares == pytest.approx((3 - w + 2 * w - 2 + 5 - 4 * w) / 3)
-    assert (found.mae_persistence, found.mae_same_time_yesterday, found.unit) == (None, None, None)
-    assert found.accuracy_mean is None
+    assert result.mae_least_squares == pytest.approx((3 - w + 2 * w - 2 + 5 - 4 * w) / 3)
+    assert (result.mae_persistence, result.mae_same_time_yesterday, result.unit) == (None, None, None)
+    assert result.accuracy_mean is None
 
 
-def test_errors_and_baselines_are_told_in_the_unit_of_what_was_measured() -> None:
+def test_errors_and_baselines_are_reported_in_the_measured_unit() -> None:
     baselines = {"persistence": np.array([30.0, 20.0, 80.0])}
     target = Target("Wh", lambda features, targets: 10 * targets, baselines, overlap=1)
-    found = PredictionMeter(LeastSquares(2), TEST, target, HELD, 0).final([np.array([1.0])])
-    assert found.unit == "Wh"
-    assert found.mae_mean == pytest.approx(10)
-    assert found.mae_persistence == pytest.approx(10)
-    assert found.mae_same_time_yesterday is None
-    assert found.loss_mean == pytest.approx(5 / 6), "the model's own scale"
+    result = PredictionMeter(LeastSquares(2), TEST, target, HELD, 0).final([np.array([1.0])])
+    assert result.unit == "Wh"
+    assert result.mae_mean == pytest.approx(10)
+    assert result.mae_persistence == pytest.approx(10)
+    assert result.mae_same_time_yesterday is None
+    assert result.loss_mean == pytest.approx(5 / 6), "the model's own scale"
 
 
-def test_a_curve_compares_on_the_records_it_looks_at() -> None:
+def test_a_curve_compares_on_its_own_records() -> None:
     random = np.random.default_rng(0)
     many = random.normal(size=(5000, 2))
     target = Target("Wh", lambda features, targets: targets, {"persistence": many[:, -1] + 1}, overlap=1)
@@ -50,7 +50,7 @@ def test_a_curve_compares_on_the_records_it_looks_at() -> None:
     assert meter.quick(models).mae_mean == pytest.approx(meter.final(models).mae_mean, rel=0.1)
 
 
-def test_the_exact_fit_is_the_shortest_where_many_are_exact() -> None:
+def test_the_exact_fit_is_the_shortest_solution() -> None:
     twice = Records(np.array([[1.0, 1.0, 2.0]] * 3), np.zeros(3, dtype=np.int64))
     np.testing.assert_allclose(least_squares([twice], 2), [1.0, 1.0])
     assert least_squares([], 2).tolist() == [0.0, 0.0]

@@ -1,4 +1,4 @@
-"""Number of cycles of a testbed: 60, or as many as the learner's steps need."""
+"""Number of a testbed's cycles: 60, or as many as the learner's steps need."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Choices of a testbed for the prediction of a number."""
+"""A testbed's choices for predicting a number."""
 
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from sottovoce_lab.testbed.run_facts import shared_records, unpaid_value_warning
 from tests.support.loads import meters_file
 
 
-def planned(data: str, **changes: Any) -> Plan:
+def make_plan(data: str, **changes: Any) -> Plan:
     usual: dict[str, Any] = {
         "agents": 3, "learner": "clipd2p", "fidelity": "sound", "model": None, "data": data, "transport": "memory",
         "epsilon": 2.0, "delta": 1e-5, "cycles": 10, "period": 1.0, "topology": "exponential", "seed": 0,
@@ -23,50 +23,50 @@ def planned(data: str, **changes: Any) -> Plan:
     return plan(Options(**{**usual, **changes}))
 
 
-def test_each_agent_has_a_meter_of_its_own_and_days_are_held_back(tmp_path: Path) -> None:
-    found = planned(meters_file(tmp_path, meters=5, days=8), settings={"privacy.unit": "window"})
-    assert (found.model, found.classes, found.transform) == ("ridge", 1, "none")
-    assert found.options.partition == "one-group"
-    assert found.windows == (0, 5)
-    assert found.data("npz:x", "npz:y")["windows"] == [0, 5]
-    assert len({len(raw) for raw in found.raw}) > 1, "readings are missing here and there"
-    assert found.target is not None
-    assert len(found.target.baselines["persistence"]) == len(found.test)
-    assert [word for word in shared_records(found) if "reading" in word] == []
-    assert any("mae_least_squares" in word for word in unpaid_value_warnings(found))
+def test_each_agent_has_a_separate_meter_and_days_are_held_out(tmp_path: Path) -> None:
+    result = make_plan(meters_file(tmp_path, meters=5, days=8), settings={"privacy.unit": "window"})
+    assert (result.model, result.classes, result.transform) == ("ridge", 1, "none")
+    assert result.options.partition == "one-group"
+    assert result.windows == (0, 5)
+    assert result.data("npz:x", "npz:y")["windows"] == [0, 5]
+    assert len({len(raw) for raw in result.raw}) > 1, "readings are missing here and there"
+    assert result.target is not None
+    assert len(result.target.baselines["persistence"]) == len(result.test)
+    assert [word for word in shared_records(result) if "reading" in word] == []
+    assert any("mae_least_squares" in word for word in unpaid_value_warnings(result))
 
 
-def test_a_record_is_no_reading_and_the_report_says_so(tmp_path: Path) -> None:
+def test_a_record_is_not_a_reading_and_the_report_says_so(tmp_path: Path) -> None:
     spec = meters_file(tmp_path, meters=3, days=4)
-    (warning,) = shared_records(planned(spec))
+    (warning,) = shared_records(make_plan(spec))
     assert "up to 5 records" in warning
     assert "privacy.unit=window" in warning
-    assert shared_records(planned(spec, epsilon=None)) == []
+    assert shared_records(make_plan(spec, epsilon=None)) == []
 
 
-def test_the_command_line_decides_before_the_task_does(tmp_path: Path) -> None:
+def test_the_command_line_takes_precedence_over_the_task(tmp_path: Path) -> None:
     spec = meters_file(tmp_path, meters=4, days=4)
-    found = planned(spec, settings={"data.partition": "iid", "privacy.unit": "window", "data.windows": [1, 2]})
-    assert found.options.partition == "iid"
-    assert found.family.terms.windows == (1, 2)  # type: ignore[attr-defined]
+    result = make_plan(spec, settings={"data.partition": "iid", "privacy.unit": "window", "data.windows": [1, 2]})
+    assert result.options.partition == "iid"
+    assert result.family.terms.windows == (1, 2)  # type: ignore[attr-defined]
     with pytest.raises(ConfigError, match="regression, which golf does not support"):
-        planned(spec, learner="golf")
+        make_plan(spec, learner="golf")
     with pytest.raises(ConfigError, match="which mlp does not support; choose ridge"):
-        planned(spec, model="mlp")
+        make_plan(spec, model="mlp")
     with pytest.raises(ConfigError, match="centred-unit changes; choose none"):
-        planned(spec, settings={"data.transform": "centred-unit"})
+        make_plan(spec, settings={"data.transform": "centred-unit"})
 
 
-def test_without_a_test_split_records_are_held_back_and_nothing_is_compared(tmp_path: Path) -> None:
-    found = planned(meters_file(tmp_path, meters=3, days=4) + "&test=0")
-    assert found.target is not None
-    assert dict(found.target.baselines) == {}
-    assert len(found.test)
+def test_without_a_test_split_records_are_held_out_and_nothing_is_compared(tmp_path: Path) -> None:
+    result = make_plan(meters_file(tmp_path, meters=3, days=4) + "&test=0")
+    assert result.target is not None
+    assert dict(result.target.baselines) == {}
+    assert len(result.test)
 
 
-def test_any_records_with_a_number_to_predict_can_be_learnt_from(tmp_path: Path) -> None:
+def test_any_records_with_a_numeric_target_can_be_learnt(tmp_path: Path) -> None:
     X = np.random.default_rng(0).normal(size=(60, 4))
     np.savez(tmp_path / "r.npz", X=X, y=np.zeros(60, dtype=np.int64), classes=1)
-    found = planned(f"npz:{tmp_path / 'r.npz'}")
-    assert (found.model, found.family.model.size, found.target) == ("ridge", 3, None)
-    assert found.options.partition == "iid"
+    result = make_plan(f"npz:{tmp_path / 'r.npz'}")
+    assert (result.model, result.family.model.size, result.target) == ("ridge", 3, None)
+    assert result.options.partition == "iid"

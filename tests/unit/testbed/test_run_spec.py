@@ -1,4 +1,4 @@
-"""Description of a run: one spelling for all engines, lists that are sweeps, and invalid words."""
+"""Description of a run: the same keys for all engines, lists as sweeps, and invalid values."""
 
 import math
 from typing import Any
@@ -8,17 +8,22 @@ from sottovoce.errors import ConfigError, UsageError
 from sottovoce_lab.testbed.run_spec import ENGINES, combinations, override_values, run_spec
 
 
-def test_what_is_not_said_is_the_learners() -> None:
+def test_omitted_keys_have_the_learner_s_defaults() -> None:
     spec = run_spec({}, "x")
     assert (spec.engine, spec.learner, spec.epsilon) == ("events", "clipd2p", None)
-    asked = spec.options()
-    assert (asked.epsilon, asked.topology, asked.transport, asked.settings) == (2.0, "exponential", "memory", {})
+    requested = spec.options()
+    assert (requested.epsilon, requested.topology, requested.transport, requested.settings) == (
+        2.0,
+        "exponential",
+        "memory",
+        {},
+    )
     noiseless = run_spec({"learner": "push-sum"}, "x").options()
     assert noiseless.epsilon is None
     assert run_spec({"learner": "pdsl", "epsilon": math.inf}, "x").options().topology == "full"
 
 
-def test_short_and_long_names_are_one_key() -> None:
+def test_short_and_long_names_are_the_same_key() -> None:
     short = {
         "learner": "golf",
         "model": "pegasos",
@@ -38,15 +43,15 @@ def test_short_and_long_names_are_one_key() -> None:
 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_every_engine_has_the_same_fleet(engine: str) -> None:
-    asked = run_spec({"engine": engine, "agents": 5, "seed": 3, "topology": "newscast"}, "x")
+    requested = run_spec({"engine": engine, "agents": 5, "seed": 3, "topology": "newscast"}, "x")
     if engine in ("vector", "events", "memory"):
         with pytest.raises(UsageError, match="newscast samples peers over real sockets"):
-            asked.options()
+            requested.options()
         return
-    assert (asked.options().agents, asked.options().seed, asked.options().transport) == (5, 3, engine)
+    assert (requested.options().agents, requested.options().seed, requested.options().transport) == (5, 3, engine)
 
 
-def test_the_vector_engines_faults_are_everybodys() -> None:
+def test_the_vector_engine_s_faults_work_on_all_engines() -> None:
     table = {"faults.drop": 0.2, "faults.delay": [1, 3], "faults.churn": "lognormal(2,1)", "period": 0.5}
     faults = run_spec(table, "x").options().faults
     assert (faults.loss, faults.delay, faults.delay_spread) == (0.2, 1.0, 0.5)
@@ -55,7 +60,7 @@ def test_the_vector_engines_faults_are_everybodys() -> None:
     assert run_spec({"faults.delay": 2}, "x").options().faults.delay == 2.0
 
 
-def test_made_up_data_has_its_size() -> None:
+def test_synthetic_data_have_their_size() -> None:
     assert run_spec({"data": "synthetic", "data.features": 5}, "x").data == "synthetic#features=5"
 
 
@@ -73,7 +78,7 @@ def test_made_up_data_has_its_size() -> None:
         ({"faults": [1]}, ConfigError, "x: faults[0]: Expected `str`"),
     ],
 )
-def test_wrong_words_are_named(values: dict[str, Any], error: type[Exception], says: str) -> None:
+def test_invalid_values_are_named(values: dict[str, Any], error: type[Exception], says: str) -> None:
     with pytest.raises(error) as refused:
         run_spec(values, "x")
     assert says in str(refused.value)
@@ -90,6 +95,6 @@ def test_lists_are_sweeps_over_all_combinations() -> None:
         combinations({"seed": []})
 
 
-def test_numbers_with_commas_are_a_list() -> None:
+def test_numbers_with_commas_form_a_list() -> None:
     typed = {"epsilon": "1,2.5", "topology": "ring", "learner.model": "a,b", "faults": "loss=0.1,reorder=0.1"}
     assert override_values({}, typed) == {**typed, "epsilon": [1, 2.5]}

@@ -1,4 +1,4 @@
-"""Discovery of a running testbed by other processes, and its published measures."""
+"""How other processes find a running testbed, and its published measures."""
 
 import json
 import os
@@ -32,7 +32,7 @@ def _process(processes: Path, number: int, *words: str) -> None:
     (processes / str(number) / "cmdline").write_bytes(b"\0".join(word.encode() for word in words) + b"\0")
 
 
-def test_the_newest_one_that_runs_is_found_by_its_processes(tmp_path: Path) -> None:
+def test_the_newest_running_testbed_is_found_by_its_processes(tmp_path: Path) -> None:
     for name in ("older", "newer"):
         (tmp_path / name / "agent-00").mkdir(parents=True)
     os.utime(tmp_path / "newer")
@@ -46,12 +46,12 @@ def test_the_newest_one_that_runs_is_found_by_its_processes(tmp_path: Path) -> N
     assert newest_testbed(processes) == tmp_path / "newer"
 
 
-def test_none_that_runs(tmp_path: Path) -> None:
+def test_without_a_running_testbed_nothing_is_found(tmp_path: Path) -> None:
     with pytest.raises(NetworkError, match="sottovoce testbed"):
         newest_testbed(tmp_path)
 
 
-def test_agents_are_where_configurations_are(tmp_path: Path) -> None:
+def test_agents_are_found_by_their_configurations(tmp_path: Path) -> None:
     for name in ("agent-01", "agent-00", "fleet"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "agent.toml").touch()
@@ -59,19 +59,19 @@ def test_agents_are_where_configurations_are(tmp_path: Path) -> None:
     assert state_directories(tmp_path) == [tmp_path / "agent-00", tmp_path / "agent-01"]
 
 
-def test_what_was_measured_last_is_left_for_others(tmp_path: Path) -> None:
+def test_the_last_measurement_is_published(tmp_path: Path) -> None:
     assert read_progress(tmp_path) is None
-    seen = _Seen()
+    observed = _Seen()
     showing = PublishingWatcher(
-        seen, cast(Options, SimpleNamespace(data="digits", learner="clipd2p", cycles=9)), tmp_path
+        observed, cast(Options, SimpleNamespace(data="digits", learner="clipd2p", cycles=9)), tmp_path
     )
     showing.note("begun")
     for cycle in (1, 2):
         showing.show_moment(Moment(cycle, 9, 1.0, 2, Measures(0.5, 0.4, 0.6, 1.0), None, 3, 4))
-    found = read_progress(tmp_path)
-    assert found is not None
-    assert (found["cycle"], found["cycles"], found["learner"], found["accuracy_mean"]) == (2, 9, "clipd2p", 0.5)
-    assert (seen.notes, seen.cycles) == (["begun"], [1, 2])
-    for text in (json.dumps(found)[:10], "[]", "{}"):
+    result = read_progress(tmp_path)
+    assert result is not None
+    assert (result["cycle"], result["cycles"], result["learner"], result["accuracy_mean"]) == (2, 9, "clipd2p", 0.5)
+    assert (observed.notes, observed.cycles) == (["begun"], [1, 2])
+    for text in (json.dumps(result)[:10], "[]", "{}"):
         (tmp_path / "progress.json").write_text(text)
         assert read_progress(tmp_path) is None

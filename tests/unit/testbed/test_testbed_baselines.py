@@ -14,7 +14,7 @@ def records(count: int, classes: tuple[int, ...] = (0, 1)) -> Records:
     return Records(np.eye(3)[labels] + 0.05 * RNG.normal(size=(count, 3)), labels.astype(np.int64))
 
 
-def test_a_device_that_knows_both_classes_reaches_more_than_one_that_knows_one() -> None:
+def test_a_device_with_both_classes_exceeds_one_with_a_single_class() -> None:
     test = records(200)
     both, one = baselines([records(40)], test), baselines([records(40, (0,))], test)
     assert both is not None
@@ -25,14 +25,14 @@ def test_a_device_that_knows_both_classes_reaches_more_than_one_that_knows_one()
 
 
 def test_devices_without_records_do_not_count() -> None:
-    found = baselines([records(0), records(40), records(0)], records(50))
-    assert found is not None
-    assert found.own_data == 1.0
+    result = baselines([records(0), records(40), records(0)], records(50))
+    assert result is not None
+    assert result.own_data == 1.0
     assert baselines([records(0)], records(50)) is None
     assert baselines([records(5)], records(0)) is None
 
 
-def test_only_what_is_below_a_rule_is_warned_of() -> None:
+def test_only_results_below_a_baseline_cause_a_warning() -> None:
     rules = Baselines(0.6, 0.8)
     assert rules.warnings(Measures(0.9, 0.9, 0.9, 0.1), "local") == []
     (alone,) = rules.warnings(Measures(0.7, 0.7, 0.7, 0.1), "local")

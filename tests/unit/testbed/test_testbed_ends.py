@@ -15,7 +15,7 @@ def meter() -> Meter:
 
 
 def right(sign: float = 1.0) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-    """A model that is always right; with the other sign, always wrong."""
+    """A model that is always right; with the opposite sign, always wrong."""
     for candidate in (np.array([1.0, -1.0, -1.0, 1.0]), np.array([-1.0, 1.0, 1.0, -1.0])):
         if meter().final([candidate]).accuracy_mean == 1.0:
             return sign * candidate
@@ -26,7 +26,7 @@ def status(done: int, *, exhausted: bool = False) -> dict[str, object]:
     return {"steps": 48, "steps_done": done, "privacy": {"exhausted": exhausted}}
 
 
-def test_who_was_left_behind_is_named() -> None:
+def test_an_agent_left_behind_is_named() -> None:
     models = {f"agent-{i:02}": right() for i in range(19)} | {"agent-19": right(-1.0)}
     final = meter().final(list(models.values()))
     (words,) = left_behind_warnings(meter(), models, final)
@@ -34,7 +34,7 @@ def test_who_was_left_behind_is_named() -> None:
     assert left_behind_warnings(meter(), {"agent-00": right()}, meter().final([right()])) == []
 
 
-def test_many_that_were_left_behind_are_counted() -> None:
+def test_many_agents_left_behind_are_counted() -> None:
     models = {f"agent-{i:02}": right() for i in range(90)} | {f"agent-{i}": right(-1.0) for i in range(90, 100)}
     (words,) = left_behind_warnings(meter(), models, meter().final(list(models.values())))
     assert words == "10 of 100 agents were left behind: the lowest accuracy is 0.000, while the mean is 0.900"

@@ -1,4 +1,4 @@
-"""Command line of the testbed: its refusals, its hints, and the resulting configuration."""
+"""Testbed's command line: its refusals, its hints, and the resulting configuration."""
 
 import math
 from typing import Any
@@ -8,7 +8,7 @@ from sottovoce.errors import ConfigError, PrivacyError, SottovoceError, UsageErr
 from sottovoce_lab.simulator import Faults
 from sottovoce_lab.testbed.options import Options, settings
 
-from tests.support.command import here
+from tests.support.command import run_here
 
 
 def options(**changes: Any) -> Options:
@@ -31,7 +31,7 @@ def options(**changes: Any) -> Options:
     return Options(**{**usual, "settings": {}, **changes})
 
 
-def configured(**changes: Any) -> Any:
+def make_options(**changes: Any) -> Any:
     data = {"source": "digits", "features": 64, "classes": 10, "expected_records": 99}
     return options(**changes).configuration(agent={"state": "a"}, data=data)
 
@@ -57,7 +57,7 @@ def test_an_impossible_option_is_refused_with_a_hint(changes: dict[str, Any], wo
 
 
 @pytest.mark.parametrize("value", [None, False, "no", "False", 0, 1, "true", [True]])
-def test_only_true_allows_what_is_not_proved(value: Any) -> None:
+def test_only_true_allows_unproved_learners(value: Any) -> None:
     with pytest.raises(PrivacyError, match="adds no noise, so no ε holds for it"):
         options(learner="push-sum", settings={} if value is None else {"privacy.allow_unproved": value})
     allowed = options(learner="push-sum", settings={"privacy.allow_unproved": True})
@@ -81,12 +81,12 @@ def test_only_true_allows_what_is_not_proved(value: Any) -> None:
         ("transport.listen=h:1", "the testbed sets this key itself; omit it"),
     ],
 )
-def test_a_wrong_setting_is_refused_with_a_hint(assignment: str, words: str) -> None:
+def test_an_invalid_setting_is_refused_with_a_hint(assignment: str, words: str) -> None:
     with pytest.raises(UsageError, match=words):
         settings([assignment])
-    ended = here("testbed", "--transport", "memory", "--set", assignment)
-    assert (ended.code, ended.err.count("\n")) == (2, 1)
-    assert words in ended.err
+    completed = run_here("testbed", "--transport", "memory", "--set", assignment)
+    assert (completed.code, completed.err.count("\n")) == (2, 1)
+    assert words in completed.err
 
 
 @pytest.mark.parametrize(
@@ -100,15 +100,15 @@ def test_a_wrong_setting_is_refused_with_a_hint(assignment: str, words: str) -> 
         ("restart=1@cycle:3", "needs a --fault kill="),
     ],
 )
-def test_a_wrong_fault_is_refused_with_an_example(fault: str, words: str) -> None:
-    ended = here("testbed", "--transport", "memory", "--fault", fault)
-    assert (ended.code, ended.err.count("\n")) == (2, 1)
-    assert words in ended.err
+def test_an_invalid_fault_is_refused_with_an_example(fault: str, words: str) -> None:
+    completed = run_here("testbed", "--transport", "memory", "--fault", fault)
+    assert (completed.code, completed.err.count("\n")) == (2, 1)
+    assert words in completed.err
 
 
 def test_settings_are_toml_values_or_words() -> None:
-    found = settings(["learner.clip=0.5", "data.bounds=[0, 1]", "data.partition=dirichlet(0.25)", "learner.steps=3"])
-    assert found == {
+    result = settings(["learner.clip=0.5", "data.bounds=[0, 1]", "data.partition=dirichlet(0.25)", "learner.steps=3"])
+    assert result == {
         "learner.clip": 0.5,
         "data.bounds": [0, 1],
         "data.partition": "dirichlet(0.25)",
@@ -117,25 +117,27 @@ def test_settings_are_toml_values_or_words() -> None:
 
 
 def test_the_command_line_becomes_a_configuration() -> None:
-    config = configured(settings={"learner.clip": 0.25, "privacy.neighbouring": "replace-one", "transport.timeout": 3})
+    config = make_options(
+        settings={"learner.clip": 0.25, "privacy.neighbouring": "replace-one", "transport.timeout": 3}
+    )
     assert (config.learner.clip, config.learner.period, config.transport.timeout) == (0.25, 0.5, 3.0)
     assert (config.privacy.epsilon, config.privacy.neighbouring) == (2.0, "replace-one")
-    assert configured(epsilon=None).privacy.epsilon == math.inf
+    assert make_options(epsilon=None).privacy.epsilon == math.inf
 
 
 @pytest.mark.parametrize("value", ["few", True, 1.5, -1])
 def test_the_number_of_steps_is_checked_like_any_other_key(value: Any) -> None:
     with pytest.raises(ConfigError, match=r"--set: learner\.steps: Expected"):
-        configured(settings={"learner.steps": value})
-    assert configured(settings={"learner.steps": 3}).learner.steps == 3
+        make_options(settings={"learner.steps": value})
+    assert make_options(settings={"learner.steps": 3}).learner.steps == 3
 
 
 @pytest.mark.parametrize("cycles, agents, steps", [(1, 4, 1), (10, 2, 6), (60, 12, 48), (60, 3000, 36), (1000, 4, 800)])
 def test_the_last_cycles_only_mix(cycles: int, agents: int, steps: int) -> None:
-    assert configured(cycles=cycles, agents=agents).learner.steps == steps
+    assert make_options(cycles=cycles, agents=agents).learner.steps == steps
 
 
-def test_every_refusal_has_a_code_that_is_not_that_of_a_defect() -> None:
+def test_no_refusal_has_the_exit_code_of_a_defect() -> None:
     for changes in ({"agents": 0}, {"learner": "push-sum"}):
         with pytest.raises(SottovoceError) as error:
             options(**changes)

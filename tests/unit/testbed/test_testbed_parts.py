@@ -1,4 +1,4 @@
-"""Faults on messages, the safety catch of noiseless agents, and the arithmetic of reports."""
+"""Message faults, the safeguard for noise-free agents, and the reports' arithmetic."""
 
 import asyncio
 import math
@@ -50,11 +50,11 @@ class Counting:
         return Listener(3, 1)
 
     async def stop(self, grace: float) -> None:
-        """There is nothing to stop."""
+        """Do nothing."""
 
 
-async def attempts(faults: Faults, count: int, seed: int = 1) -> tuple[Counting, int]:
-    """How many messages crossed, and how many attempts failed."""
+async def count_attempts(faults: Faults, count: int, seed: int = 1) -> tuple[Counting, int]:
+    """Return how many messages arrived, and how many attempts failed."""
     inner = Counting()
     transport, failed = FaultyTransport(inner, faults, seed, Reach()), 0
     for i in range(count):
@@ -65,58 +65,58 @@ async def attempts(faults: Faults, count: int, seed: int = 1) -> tuple[Counting,
     return inner, failed
 
 
-async def test_messages_and_confirmations_are_lost_as_often_as_asked() -> None:
-    inner, failed = await attempts(Faults(loss=0.3), 2000)
+async def test_messages_and_confirmations_are_lost_at_the_given_rate() -> None:
+    inner, failed = await count_attempts(Faults(loss=0.3), 2000)
     assert len(inner.sent) / 2000 == pytest.approx(0.7, abs=0.04)
     assert failed / 2000 == pytest.approx(1 - 0.7**2, abs=0.04)
 
 
-async def test_messages_are_repeated_as_often_as_asked_and_with_the_same_bytes() -> None:
-    inner, failed = await attempts(Faults(duplicate=0.2), 1000)
+async def test_messages_are_repeated_at_the_given_rate_with_the_same_bytes() -> None:
+    inner, failed = await count_attempts(Faults(duplicate=0.2), 1000)
     assert failed == 0
     assert len(inner.sent) / 1000 == pytest.approx(1.2, abs=0.05)
     assert sorted(set(map(int, inner.sent))) == list(range(1000))
 
 
-async def test_the_same_seed_injures_the_same_messages() -> None:
+async def test_the_same_seed_affects_the_same_messages() -> None:
     faults = Faults(loss=0.3, duplicate=0.3)
-    assert (await attempts(faults, 100))[0].sent == (await attempts(faults, 100))[0].sent
-    assert (await attempts(faults, 100))[0].sent != (await attempts(faults, 100, seed=2))[0].sent
+    assert (await count_attempts(faults, 100))[0].sent == (await count_attempts(faults, 100))[0].sent
+    assert (await count_attempts(faults, 100))[0].sent != (await count_attempts(faults, 100, seed=2))[0].sent
 
 
-async def test_messages_are_late_by_as_much_as_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_messages_are_delayed_by_the_given_time(monkeypatch: pytest.MonkeyPatch) -> None:
     delays: list[float] = []
 
     async def sleep(seconds: float) -> None:
         delays.append(seconds)
 
     monkeypatch.setattr(asyncio, "sleep", sleep)
-    await attempts(Faults(delay=0.05, delay_spread=0.02), 500)
+    await count_attempts(Faults(delay=0.05, delay_spread=0.02), 500)
     assert 0.03 <= min(delays) < 0.035
     assert 0.065 < max(delays) <= 0.07
 
 
-async def test_messages_held_back_are_overtaken_by_their_own_retries_and_still_arrive() -> None:
+async def test_delayed_messages_are_overtaken_by_their_own_retries_and_still_arrive() -> None:
     inner = Counting()
-    transport, held, straight = FaultyTransport(inner, Faults(reorder=0.5), 1, Reach()), list[str](), 0
+    transport, stored, straight = FaultyTransport(inner, Faults(reorder=0.5), 1, Reach()), list[str](), 0
     for i in range(40):
-        while len(set(inner.sent)) == i:  # which what was held back may end, too
+        while len(set(inner.sent)) == i:  # the delayed message may end as well
             try:
                 await transport.deliver(PEER, b"%d" % i, 0.05)
                 straight += 1
             except DeliveryFailed as failure:
-                held.append(str(failure))
-    assert len(held) > 10
-    assert all("held back on purpose (--fault reorder)" in failure for failure in held)
+                stored.append(str(failure))
+    assert len(stored) > 10
+    assert all("held back on purpose (--fault reorder)" in failure for failure in stored)
     everything = asyncio.Event()
-    inner.meanwhile = lambda: everything.set() if len(inner.sent) == straight + len(held) else None
+    inner.meanwhile = lambda: everything.set() if len(inner.sent) == straight + len(stored) else None
     inner.meanwhile()
     await asyncio.wait_for(everything.wait(), PATIENCE)
     arrived = [int(message) for message in inner.sent]
     assert arrived != sorted(arrived)
 
 
-async def test_what_is_still_held_back_at_the_end_is_lost() -> None:
+async def test_messages_still_delayed_at_the_end_are_lost() -> None:
     inner = Counting()
     transport = FaultyTransport(inner, Faults(reorder=1.0), 1, Reach())
     with pytest.raises(DeliveryFailed):
@@ -144,12 +144,12 @@ async def test_nothing_crosses_a_partition_in_either_direction_until_it_ends() -
     assert answers == [b"receipt"] * 2
 
 
-def test_the_listener_is_the_real_one() -> None:
+def test_the_listener_belongs_to_the_real_transport() -> None:
     assert FaultyTransport(Counting(), Faults(), 0, Reach()).listener() == Listener(3, 1)
 
 
 @pytest.mark.parametrize("name, listen", [("by-hand", "127.0.0.1"), ("testbed-1", "0.0.0.0")])
-def test_no_noise_is_for_a_throw_away_fleet_on_loopback_alone(
+def test_noise_free_agents_run_only_in_a_temporary_fleet_on_loopback(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, listen: str
 ) -> None:
     device = _noiseless(tmp_path, name, listen)
@@ -158,7 +158,7 @@ def test_no_noise_is_for_a_throw_away_fleet_on_loopback_alone(
 
 
 def _noiseless(directory: Path, name: str, listen: str) -> Device:
-    """A device whose ledger promises nothing, as only a testbed makes one."""
+    """Make a device whose ledger guarantees nothing, as only a testbed does."""
     device = new_device(new_fleet(directory / "fleet", name), directory / "a")
     device.ledger.unlink()
     Ledger.create(device.ledger, device.id, Budget(None, 1e-5, "record", "add-remove"))
@@ -197,24 +197,24 @@ def report(epsilon: float | None, *agents: AgentReport) -> Report:
     )
 
 
-def test_what_was_spent_at_most_is_the_most_that_any_ledger_says() -> None:
+def test_the_maximum_spent_is_the_highest_value_in_any_ledger() -> None:
     document = report(2.0, AgentReport("a", True, 5, 1, 1.5, 3), AgentReport("b", False, 2, 1, 1.9, 4)).document()
     check_report(document, agents=2)
     assert (document["privacy"]["spent_epsilon_max"], document["privacy"]["releases"]) == (1.9, 7)
     assert document["traffic"]["wire_bytes_per_agent_cycle"] == pytest.approx(150 / 7)
 
 
-def test_where_nothing_is_promised_nothing_is_called_spent() -> None:
+def test_without_a_guarantee_nothing_is_reported_as_spent() -> None:
     document = report(None, AgentReport("a", True, 5, 1, None, 3)).document()
     check_report(document, agents=1)
     assert document["privacy"]["spent_epsilon_max"] is None
 
 
-def test_a_device_whose_turn_never_came_does_not_hide_what_the_others_were_charged() -> None:
+def test_a_device_without_a_cycle_does_not_hide_the_others_charges() -> None:
     document = report(2.0, AgentReport("a", True, 5, 1, None, 3), AgentReport("b", True, 5, 1, 0.0, 0)).document()
     assert document["privacy"]["spent_epsilon_max"] is None
 
 
-def test_a_fleet_that_never_began_a_cycle_has_used_no_bytes_for_one() -> None:
+def test_a_fleet_without_cycles_has_no_bytes_per_cycle() -> None:
     document = report(2.0, AgentReport("a", False, 0, 1, 0.0, 0)).document()
     assert document["traffic"]["wire_bytes_per_agent_cycle"] == 0.0

@@ -1,4 +1,4 @@
-"""Devices that speak MQTT without a broker."""
+"""Devices that use MQTT without a broker."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Transport of a plug-in: its own faults are errors of its package, and faults of the network are not."""
+"""Plug-in transport: its own faults are its package's errors, and network faults are not."""
 
 import asyncio
 from collections.abc import Callable
@@ -16,7 +16,7 @@ _PEER = Peer("b" * 32, "radio://b", "b")
 
 
 class _Radio:
-    """A transport that does what a test wants in place of each of its methods."""
+    """A transport whose methods a test replaces."""
 
     largest: Any = 65536
 
@@ -56,7 +56,7 @@ async def _endless(*_: object) -> bytes:
     return b""
 
 
-async def test_it_hands_on_what_the_package_does() -> None:
+async def test_it_passes_on_the_package_s_results() -> None:
     radio = _guarded()
     await radio.start(lambda *_: asyncio.sleep(0, b""))
     assert radio.largest == 65536
@@ -68,23 +68,23 @@ async def test_it_hands_on_what_the_package_does() -> None:
 @pytest.mark.parametrize(
     "address, reached", [("radio://b", True), ("radio://absent", False), ("grpc://b", False), ("radiob", False)]
 )
-def test_it_reaches_addresses_of_its_own_name_alone(address: str, reached: bool) -> None:
+def test_it_reaches_only_addresses_with_its_own_name(address: str, reached: bool) -> None:
     assert _guarded().reaches(address) is reached
 
 
 @pytest.mark.parametrize("largest", [None, 4095, "65536", 65536.0])
-def test_one_that_does_not_say_how_much_it_takes_is_refused(largest: object) -> None:
+def test_a_transport_without_a_size_limit_is_refused(largest: object) -> None:
     with pytest.raises(PluginError, match=r"transport radio of package elsewhere 1: largest is .*at least 4096"):
         _guarded(largest=largest)
 
 
 @pytest.mark.parametrize("method", ["reaches", "start", "deliver", "listener", "stop"])
-def test_one_without_a_method_is_refused(method: str) -> None:
+def test_a_transport_with_a_missing_method_is_refused(method: str) -> None:
     with pytest.raises(PluginError, match=rf"without {method}\(\)"):
         _guarded(**{method: None})
 
 
-def test_one_that_cannot_be_made_is_refused() -> None:
+def test_a_transport_that_cannot_be_created_is_refused() -> None:
     def failing() -> Any:
         raise KeyError("antenna")
 
@@ -93,12 +93,12 @@ def test_one_that_cannot_be_made_is_refused() -> None:
 
 
 @pytest.mark.parametrize("error", [OSError("no carrier"), EOFError("no carrier"), ConnectionResetError("no carrier")])
-async def test_an_error_of_the_network_is_a_failed_delivery(error: Exception) -> None:
+async def test_a_network_error_is_a_failed_delivery(error: Exception) -> None:
     with pytest.raises(DeliveryFailed, match=r"cannot be reached \(no carrier\)"):
         await _guarded(deliver=_raising(error)).deliver(_PEER, b"abc", 1.0)
 
 
-async def test_no_answer_in_time_is_a_failed_delivery(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_missing_answer_is_a_failed_delivery(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(guarded_transport, "_OVERTIME", 0.01)
     with pytest.raises(DeliveryFailed, match=r"no answer within 0\.01 s"):
         await _guarded(deliver=_endless).deliver(_PEER, b"abc", 0.01)
@@ -118,18 +118,18 @@ async def test_any_other_error_is_a_defect() -> None:
         await _guarded(deliver=_raising(ZeroDivisionError("by zero"))).deliver(_PEER, b"abc", 1.0)
 
 
-async def test_a_start_without_end_is_a_defect(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_endless_start_is_a_defect(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(guarded_transport, "_START_SECONDS", 0.01)
     with pytest.raises(PluginError, match=r"start\(\) takes longer than 0\.01 s"):
         await _guarded(start=_endless).start(lambda *_: asyncio.sleep(0, b""))
 
 
-async def test_a_stop_without_end_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_endless_stop_is_abandoned(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(guarded_transport, "_OVERTIME", 0.01)
     await _guarded(stop=_endless).stop(0.0)
     await _guarded(stop=_raising(OSError("already down"))).stop(0.0)
 
 
-def test_counters_of_another_type_are_a_defect() -> None:
+def test_counters_with_another_type_are_a_defect() -> None:
     with pytest.raises(PluginError, match=r"listener\(\) returned an object of type int, not Listener"):
         _guarded(listener=lambda: 3).listener()

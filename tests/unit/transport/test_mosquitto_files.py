@@ -1,4 +1,4 @@
-"""Files that `fleet broker` writes, and the files shipped below deploy/."""
+"""Files that `fleet broker` writes, and the files shipped in deploy/."""
 
 import stat
 from pathlib import Path
@@ -16,7 +16,7 @@ from tests.support.fleets import new_fleet
 DEPLOY = Path(__file__).parents[3] / "deploy" / "mosquitto"
 
 
-def test_the_broker_is_vouched_for_by_the_fleet_and_is_no_device_of_it(tmp_path: Path) -> None:
+def test_the_fleet_certifies_the_broker_which_is_not_a_device(tmp_path: Path) -> None:
     fleet = new_fleet(tmp_path / "fleet")
     configuration = write_broker(fleet, tmp_path / "broker", ["broker.example.org", "10.0.0.7"], port=9000)
     directory = configuration.parent
@@ -34,7 +34,7 @@ def test_the_broker_is_vouched_for_by_the_fleet_and_is_no_device_of_it(tmp_path:
     assert all(stat.S_IMODE(path.stat().st_mode) == 0o600 for path in directory.iterdir())
 
 
-def test_the_files_name_the_place_where_they_will_be(tmp_path: Path) -> None:
+def test_the_files_refer_to_their_future_location(tmp_path: Path) -> None:
     fleet, home = new_fleet(tmp_path / "fleet"), Path("/srv/broker")
     text = write_broker(
         fleet, tmp_path / "broker", ["b"], port=9000, listen="127.0.0.1", user="me", home=home
@@ -45,7 +45,7 @@ def test_the_files_name_the_place_where_they_will_be(tmp_path: Path) -> None:
     assert str(tmp_path) not in text
 
 
-def test_what_is_shipped_is_what_is_written(tmp_path: Path) -> None:
+def test_the_shipped_files_equal_the_written_ones(tmp_path: Path) -> None:
     home = Path("/etc/mosquitto/sottovoce")
     written = write_broker(new_fleet(tmp_path / "fleet"), tmp_path / "broker", ["b"], home=home)
     assert written.read_text() == (DEPLOY / "mosquitto.conf").read_text()
@@ -53,7 +53,7 @@ def test_what_is_shipped_is_what_is_written(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("hosts", [[], ["a b\u00e9"]])
-def test_a_broker_needs_a_name(tmp_path: Path, hosts: list[str]) -> None:
+def test_a_broker_requires_a_name(tmp_path: Path, hosts: list[str]) -> None:
     with pytest.raises(UsageError):
         write_broker(new_fleet(tmp_path / "fleet"), tmp_path / "broker", hosts)
     assert not (tmp_path / "broker").exists()

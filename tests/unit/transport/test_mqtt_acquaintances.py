@@ -1,4 +1,4 @@
-"""Acquaintances on the broker, and a device's own presence: nothing old is taken for new."""
+"""Acquaintances on the broker, and a device's own presence: an old introduction never counts as new."""
 
 import asyncio
 from collections.abc import Callable
@@ -14,12 +14,12 @@ from sottovoce.transport.mqtt.notary import Notary
 from sottovoce.transport.mqtt.presence import Echo, Presence
 from sottovoce.transport.mqtt.secrecy import SessionKey
 
-from tests.support.fleets import ending_in, new_fleet
-from tests.support.introductions import a_key, altered, introduced_by, renewed
+from tests.support.fleets import new_fleet, validity_ending_in
+from tests.support.introductions import a_key, alter_introduction, make_introduction, renew_certificate
 
 
 class Here:
-    """One device's knowledge of others, and those that it was told have started over."""
+    """One device's knowledge of others, and the devices reported as restarted."""
 
     def __init__(self, identity: Identity) -> None:
         self.trust = Trust(identity)
@@ -46,136 +46,149 @@ def device(fleet: Fleet, tmp_path: Path) -> Callable[[str], Identity]:
 
 
 @pytest.fixture
-def here(device: Callable[[str], Identity]) -> Here:
+def this_device(device: Callable[[str], Identity]) -> Here:
     return Here(device("here"))
 
 
 @pytest.fixture
-def there(device: Callable[[str], Identity]) -> Identity:
+def other_device(device: Callable[[str], Identity]) -> Identity:
     return device("there")
 
 
-def test_who_was_introduced_is_known_until_something_newer_is_said(here: Here, there: Identity) -> None:
+def test_an_introduced_device_is_known_until_a_newer_introduction(this_device: Here, other_device: Identity) -> None:
     key = a_key()
-    assert here.known.find(there.node_id) is None
-    first = here.known.meet(there.node_id, introduced_by(there, key, 1, 1))
-    assert here.known.find(there.node_id) is first
-    said = []
+    assert this_device.known.find(other_device.node_id) is None
+    first = this_device.known.meet(other_device.node_id, make_introduction(other_device, key, 1, 1))
+    assert this_device.known.find(other_device.node_id) is first
+    messages = []
     for sequence, gone in ((2, True), (3, False)):
-        assert here.known.meet(there.node_id, introduced_by(there, key, 1, sequence, gone=gone)) is first
-        said.append(first.is_gone)
-    assert said == [True, False]
-    assert (here.known.met, here.restarted) == (1, [])
+        assert (
+            this_device.known.meet(other_device.node_id, make_introduction(other_device, key, 1, sequence, gone=gone))
+            is first
+        )
+        messages.append(first.is_gone)
+    assert messages == [True, False]
+    assert (this_device.known.met, this_device.restarted) == (1, [])
 
 
-def test_an_older_word_with_the_same_key_changes_nothing(here: Here, there: Identity) -> None:
-    """It came with a frame that was on its way when a newer one was heard."""
+def test_an_older_introduction_with_the_same_key_changes_nothing(this_device: Here, other_device: Identity) -> None:
+    """It arrived with a frame that was in transit when a newer one was received."""
     key = a_key()
-    known = here.known.meet(there.node_id, introduced_by(there, key, 1, 4, gone=True))
-    assert here.known.meet(there.node_id, introduced_by(there, key, 1, 3)) is known
+    known = this_device.known.meet(other_device.node_id, make_introduction(other_device, key, 1, 4, gone=True))
+    assert this_device.known.meet(other_device.node_id, make_introduction(other_device, key, 1, 3)) is known
     assert known.is_gone
     assert known.introduced.version == (1, 4)
 
 
-def test_what_is_older_than_what_is_known_is_refused(here: Here, there: Identity) -> None:
+def test_an_introduction_older_than_the_known_one_is_refused(this_device: Here, other_device: Identity) -> None:
     key, before = a_key(), a_key()
-    known = here.known.meet(there.node_id, introduced_by(there, key, 2, 3))
-    old = [introduced_by(there, before, 1, 9), introduced_by(there, key, 2, 2, gone=True), introduced_by(there, before)]
-    assert {here.refuses(there, raw) for raw in old} == {"replayed"}
-    assert here.known.find(there.node_id) is known
+    known = this_device.known.meet(other_device.node_id, make_introduction(other_device, key, 2, 3))
+    old = [
+        make_introduction(other_device, before, 1, 9),
+        make_introduction(other_device, key, 2, 2, gone=True),
+        make_introduction(other_device, before),
+    ]
+    assert {this_device.refuses(other_device, raw) for raw in old} == {"replayed"}
+    assert this_device.known.find(other_device.node_id) is known
     assert not known.is_gone
 
 
-def test_a_restart_is_another_channel_and_the_key_before_does_not_come_back(here: Here, there: Identity) -> None:
-    """A copy of a device that takes turns with it would have what was sent before opened again."""
+def test_a_restart_creates_another_channel_and_the_previous_key_does_not_return(
+    this_device: Here, other_device: Identity
+) -> None:
+    """Otherwise, a copy that takes turns with a device could have its earlier messages opened again."""
     first, second = a_key(), a_key()
-    one = here.known.meet(there.node_id, introduced_by(there, first, 1, 1))
-    other = here.known.meet(there.node_id, introduced_by(there, second, 2, 1))
+    one = this_device.known.meet(other_device.node_id, make_introduction(other_device, first, 1, 1))
+    other = this_device.known.meet(other_device.node_id, make_introduction(other_device, second, 2, 1))
     assert one.channel is not other.channel
-    assert here.restarted == [there.node_id]
-    assert here.refuses(there, introduced_by(there, first, 3, 1)) == "replayed"
-    assert here.known.find(there.node_id) is other
+    assert this_device.restarted == [other_device.node_id]
+    assert this_device.refuses(other_device, make_introduction(other_device, first, 3, 1)) == "replayed"
+    assert this_device.known.find(other_device.node_id) is other
 
 
-def test_a_forged_word_changes_nothing(here: Here, there: Identity) -> None:
-    known = here.known.meet(there.node_id, introduced_by(there, a_key(), 1, 1))
-    forged = altered(introduced_by(there, known.introduced.session_key, 1, 1), sequence=2, gone=True)
-    assert here.refuses(there, forged) == "signature"
+def test_a_forged_introduction_changes_nothing(this_device: Here, other_device: Identity) -> None:
+    known = this_device.known.meet(other_device.node_id, make_introduction(other_device, a_key(), 1, 1))
+    forged = alter_introduction(
+        make_introduction(other_device, known.introduced.session_key, 1, 1), sequence=2, gone=True
+    )
+    assert this_device.refuses(other_device, forged) == "signature"
     assert (known.is_gone, known.introduced.version) == (False, (1, 1))
 
 
-def test_a_key_that_is_none_ends_nothing_that_goes_on(here: Here, there: Identity) -> None:
-    known = here.known.meet(there.node_id, introduced_by(there, a_key(), 1, 1))
-    assert here.refuses(there, introduced_by(there, bytes(32), 2, 1)) == "malformed"
-    assert here.known.find(there.node_id) is known
-    assert here.restarted == []
+def test_an_invalid_key_ends_no_existing_channel(this_device: Here, other_device: Identity) -> None:
+    known = this_device.known.meet(other_device.node_id, make_introduction(other_device, a_key(), 1, 1))
+    assert this_device.refuses(other_device, make_introduction(other_device, bytes(32), 2, 1)) == "malformed"
+    assert this_device.known.find(other_device.node_id) is known
+    assert this_device.restarted == []
 
 
-def test_whose_certificate_has_ended_is_known_no_more_until_it_is_renewed(
-    here: Here, fleet: Fleet, tmp_path: Path
+def test_a_device_with_an_expired_certificate_is_unknown_until_renewal(
+    this_device: Here, fleet: Fleet, tmp_path: Path
 ) -> None:
-    brief = enrol(fleet, tmp_path / "brief", validity=ending_in(30))
+    brief = enrol(fleet, tmp_path / "brief", validity=validity_ending_in(30))
     key, now = a_key(), datetime.now(UTC)
-    known = here.known.meet(brief.node_id, introduced_by(brief, key))
-    assert here.known.find(brief.node_id) is known
-    here.now = now + timedelta(seconds=60)
-    assert here.known.find(brief.node_id) is None
-    assert brief.node_id in here.known
-    here.known.meet(brief.node_id, introduced_by(renewed(fleet, tmp_path / "brief"), key, 1, 2))
-    assert here.known.find(brief.node_id) is known
+    known = this_device.known.meet(brief.node_id, make_introduction(brief, key))
+    assert this_device.known.find(brief.node_id) is known
+    this_device.now = now + timedelta(seconds=60)
+    assert this_device.known.find(brief.node_id) is None
+    assert brief.node_id in this_device.known
+    this_device.known.meet(brief.node_id, make_introduction(renew_certificate(fleet, tmp_path / "brief"), key, 1, 2))
+    assert this_device.known.find(brief.node_id) is known
 
 
-def test_who_is_not_of_the_fleet_any_more_is_known_no_more(
-    here: Here, there: Identity, fleet: Fleet, tmp_path: Path
+def test_a_device_that_left_the_fleet_becomes_unknown(
+    this_device: Here, other_device: Identity, fleet: Fleet, tmp_path: Path
 ) -> None:
-    """This device has begun to trust another authority; anyone who that one has not enrolled is refused."""
-    known = here.known.meet(there.node_id, introduced_by(there, a_key()))
+    """This device has switched to another authority, and refuses any device that the authority has not enrolled."""
+    known = this_device.known.meet(other_device.node_id, make_introduction(other_device, a_key()))
     known.has_answered = True
-    here.known.note_trust_change()
-    assert here.known.find(there.node_id) is known
-    assert not known.has_answered  # that this device may have another certificate
-    elsewhere = enrol(new_fleet(tmp_path / "elsewhere", there.fleet), tmp_path / "x")
-    here.trust._identity = elsewhere
-    here.known.note_trust_change()
-    assert here.known.find(there.node_id) is None
-    assert here.known.find(there.node_id) is None
+    this_device.known.note_trust_change()
+    assert this_device.known.find(other_device.node_id) is known
+    assert not known.has_answered  # because this device may have another certificate
+    elsewhere = enrol(new_fleet(tmp_path / "elsewhere", other_device.fleet), tmp_path / "x")
+    this_device.trust._identity = elsewhere
+    this_device.known.note_trust_change()
+    assert this_device.known.find(other_device.node_id) is None
+    assert this_device.known.find(other_device.node_id) is None
 
 
-async def test_who_is_waited_for_comes(here: Here, there: Identity, device: Callable[[str], Identity]) -> None:
+async def test_an_awaited_device_arrives(
+    this_device: Here, other_device: Identity, device: Callable[[str], Identity]
+) -> None:
     other = device("other")
-    waiting = [asyncio.create_task(here.known.wait_for(there.node_id)) for _ in range(2)]
-    cancelled = asyncio.create_task(here.known.wait_for(there.node_id))
+    waiting = [asyncio.create_task(this_device.known.wait_for(other_device.node_id)) for _ in range(2)]
+    cancelled = asyncio.create_task(this_device.known.wait_for(other_device.node_id))
     await asyncio.sleep(0)
     cancelled.cancel()
-    here.known.meet(other.node_id, introduced_by(other, a_key()))
+    this_device.known.meet(other.node_id, make_introduction(other, a_key()))
     await asyncio.sleep(0)
     assert not any(task.done() for task in waiting)
-    known = here.known.meet(there.node_id, introduced_by(there, a_key()))
+    known = this_device.known.meet(other_device.node_id, make_introduction(other_device, a_key()))
     assert await asyncio.gather(*waiting) == [known, known]
 
 
-def test_of_one_device_too_many_this_one_begins_anew(
-    here: Here, device: Callable[[str], Identity], monkeypatch: pytest.MonkeyPatch
+def test_one_device_too_many_makes_this_one_start_over(
+    this_device: Here, device: Callable[[str], Identity], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Else what is forgotten of the first could be told to it again, and would be taken in again."""
+    """Otherwise, forgotten messages from the first device could be repeated and accepted again."""
     monkeypatch.setattr(module, "_MAX_KNOWN", 3)
-    key = here.presence.key.public
+    key = this_device.presence.key.public
     others = [device(f"d{i}") for i in range(4)]
-    raws = [introduced_by(one, a_key()) for one in others]
-    for one, raw in zip(others[:3], raws, strict=False):
-        here.known.meet(one.node_id, raw)
-    assert here.presence.key.public == key
-    here.known.meet(others[3].node_id, raws[3])
-    assert here.presence.key.public != key
-    assert here.restarted == [None]
-    assert [one.node_id in here.known for one in others] == [False, False, False, True]
+    raws = [make_introduction(item, a_key()) for item in others]
+    for item, raw in zip(others[:3], raws, strict=False):
+        this_device.known.meet(item.node_id, raw)
+    assert this_device.presence.key.public == key
+    this_device.known.meet(others[3].node_id, raws[3])
+    assert this_device.presence.key.public != key
+    assert this_device.restarted == [None]
+    assert [item.node_id in this_device.known for item in others] == [False, False, False, True]
 
 
 class TestPresence:
-    """What a device says of itself."""
+    """A device's own introductions."""
 
-    def test_each_word_is_newer_than_those_before(self, here: Here, there: Identity) -> None:
-        presence, other = here.presence, Here(there)
+    def test_each_introduction_is_newer_than_the_previous_ones(self, this_device: Here, other_device: Identity) -> None:
+        presence, other = this_device.presence, Here(other_device)
         own = presence.device
         for _ in range(3):
             assert not other.known.meet(own, presence.presence_announcement()).is_gone
@@ -189,49 +202,49 @@ class TestPresence:
         assert not other.known.meet(own, presence.presence_announcement()).is_gone
         assert other.restarted == [own]
 
-    def test_it_finds_its_own_words_on_the_broker(self, here: Here) -> None:
-        presence = here.presence
+    def test_it_finds_its_own_introductions_on_the_broker(self, this_device: Here) -> None:
+        presence = this_device.presence
         before = presence.presence_announcement()
         assert presence.check_echo(before) is Echo.AGREES
         presence.renew()
         assert presence.check_echo(before) is Echo.AGREES
         presence.renew_key()
-        assert presence.check_echo(before) is Echo.AGREES  # with another key, but older than the present one
+        assert presence.check_echo(before) is Echo.AGREES  # with another key, but older than the current one
 
-    def test_a_farewell_that_came_late_is_contradicted(self, here: Here) -> None:
-        presence = here.presence
+    def test_a_late_farewell_is_contradicted(self, this_device: Here) -> None:
+        presence = this_device.presence
         late = presence.departure_announcement()
         presence.renew()
-        said = presence.presence_announcement()
+        announcement = presence.presence_announcement()
         assert presence.check_echo(late) is Echo.DENIES
-        assert presence.presence_announcement() == said
+        assert presence.presence_announcement() == announcement
 
-    def test_a_farewell_that_is_newer_than_what_it_says_is_outdone(self, here: Here, there: Identity) -> None:
-        """The broker has had it since the connection was made, and need not wait until it breaks."""
-        presence, other = here.presence, Here(there)
+    def test_a_farewell_newer_than_the_presence_is_superseded(self, this_device: Here, other_device: Identity) -> None:
+        """The broker has had the farewell since the connection began, and need not wait until it breaks."""
+        presence, other = this_device.presence, Here(other_device)
         other.known.meet(presence.device, presence.presence_announcement())
         lie = presence.departure_announcement()
         assert presence.check_echo(lie) is Echo.DENIES
         assert other.known.meet(presence.device, lie).is_gone
         assert not other.known.meet(presence.device, presence.presence_announcement()).is_gone
 
-    def test_a_copy_is_noticed_and_an_earlier_start_is_none(self, here: Here) -> None:
-        identity, key = here.trust.identity, SessionKey().public
-        assert here.presence.check_echo(introduced_by(identity, key, 1, 1)) is Echo.COPY
-        assert here.presence.check_echo(introduced_by(identity, key, 2, 1, gone=True)) is Echo.COPY
-        later = Presence(here.trust, Notary(here.trust), 2)
-        assert later.check_echo(introduced_by(identity, key, 1, 99)) is Echo.AGREES
-        assert later.check_echo(introduced_by(identity, key, 1, 99, gone=True)) is Echo.DENIES
+    def test_a_copy_is_detected_and_an_earlier_start_is_not_one(self, this_device: Here) -> None:
+        identity, key = this_device.trust.identity, SessionKey().public
+        assert this_device.presence.check_echo(make_introduction(identity, key, 1, 1)) is Echo.COPY
+        assert this_device.presence.check_echo(make_introduction(identity, key, 2, 1, gone=True)) is Echo.COPY
+        later = Presence(this_device.trust, Notary(this_device.trust), 2)
+        assert later.check_echo(make_introduction(identity, key, 1, 99)) is Echo.AGREES
+        assert later.check_echo(make_introduction(identity, key, 1, 99, gone=True)) is Echo.DENIES
 
-    def test_nobody_else_can_deny_it_or_copy_it(self, here: Here) -> None:
-        presence = here.presence
-        said = presence.presence_announcement()
+    def test_no_other_device_can_deny_or_copy_it(self, this_device: Here) -> None:
+        presence = this_device.presence
+        announcement = presence.presence_announcement()
         for forged in (
-            altered(presence.departure_announcement(), sequence=1000),
-            altered(said, sequence=1000, session_key=a_key()),
-            altered(said, incarnation=7, session_key=a_key(), gone=True),
+            alter_introduction(presence.departure_announcement(), sequence=1000),
+            alter_introduction(announcement, sequence=1000, session_key=a_key()),
+            alter_introduction(announcement, incarnation=7, session_key=a_key(), gone=True),
         ):
             with pytest.raises(MessageRefused) as refused:
                 presence.check_echo(forged)
             assert refused.value.reason == "signature"
-        assert presence.presence_announcement() == said
+        assert presence.presence_announcement() == announcement

@@ -1,4 +1,4 @@
-"""Introductions: a device's own facts are accepted as a whole, or not at all."""
+"""Introductions: a device's facts about itself are accepted completely, or not at all."""
 
 from pathlib import Path
 
@@ -8,8 +8,8 @@ from sottovoce.identity import Fleet, Identity, Trust, enrol
 from sottovoce.transport.mqtt.introduction import MAX_INTRODUCTION_BYTES, Introduced, introduction, read_claim
 from sottovoce.transport.mqtt.notary import Notary
 
-from tests.support.fleets import beginning_tomorrow, ending_in, new_fleet
-from tests.support.introductions import a_key, altered, introduced_by
+from tests.support.fleets import beginning_tomorrow, new_fleet, validity_ending_in
+from tests.support.introductions import a_key, alter_introduction, make_introduction
 
 
 @pytest.fixture
@@ -18,55 +18,61 @@ def fleet(tmp_path: Path) -> Fleet:
 
 
 @pytest.fixture
-def here(fleet: Fleet, tmp_path: Path) -> Identity:
+def this_device(fleet: Fleet, tmp_path: Path) -> Identity:
     return enrol(fleet, tmp_path / "here")
 
 
 @pytest.fixture
-def there(fleet: Fleet, tmp_path: Path) -> Identity:
+def other_device(fleet: Fleet, tmp_path: Path) -> Identity:
     return enrol(fleet, tmp_path / "there")
 
 
-def taken(here: Identity, raw: bytes, device: Identity) -> Introduced:
-    return Notary(Trust(here)).verify(read_claim(raw, here.fleet, device.node_id))
+def taken(this_device: Identity, raw: bytes, device: Identity) -> Introduced:
+    return Notary(Trust(this_device)).verify(read_claim(raw, this_device.fleet, device.node_id))
 
 
-def reason(here: Identity, raw: bytes, device: Identity) -> str:
+def reason(this_device: Identity, raw: bytes, device: Identity) -> str:
     with pytest.raises(MessageRefused) as refused:
-        taken(here, raw, device)
+        taken(this_device, raw, device)
     return refused.value.reason
 
 
 @pytest.mark.parametrize("gone", [False, True])
-def test_it_says_who_since_when_with_which_key_and_whether_gone(here: Identity, there: Identity, gone: bool) -> None:
+def test_it_states_device_start_key_and_presence(this_device: Identity, other_device: Identity, gone: bool) -> None:
     key = a_key()
-    found = taken(here, introduced_by(there, key, 3, 2**63 - 1, gone=gone), there)
-    assert (found.subject.node_id, found.version, found.session_key, found.gone) == (
-        there.node_id,
+    result = taken(this_device, make_introduction(other_device, key, 3, 2**63 - 1, gone=gone), other_device)
+    assert (result.subject.node_id, result.version, result.session_key, result.gone) == (
+        other_device.node_id,
         (3, 2**63 - 1),
         key,
         gone,
     )
 
 
-def test_no_byte_of_it_can_be_altered(here: Identity, there: Identity) -> None:
-    raw = introduced_by(there, a_key(), gone=True)
+def test_no_byte_can_be_altered(this_device: Identity, other_device: Identity) -> None:
+    raw = make_introduction(other_device, a_key(), gone=True)
     reasons = set()
-    for place in range(0, len(raw), 3):
+    for index in range(0, len(raw), 3):
         one = bytearray(raw)
-        one[place] ^= 1 << place % 8
-        reasons.add(reason(here, bytes(one), there))
+        one[index] ^= 1 << index % 8
+        reasons.add(reason(this_device, bytes(one), other_device))
     assert reasons <= {"malformed", "fleet", "sender", "certificate", "signature"}
     assert {"certificate", "signature", "sender"} <= reasons
 
 
-def test_nothing_can_be_added_to_it_or_left_out(here: Identity, there: Identity) -> None:
-    raw = introduced_by(there, a_key())
+def test_nothing_can_be_added_or_removed(this_device: Identity, other_device: Identity) -> None:
+    raw = make_introduction(other_device, a_key())
     for end in range(0, len(raw), 7):
-        assert reason(here, raw[:end], there) in {"malformed", "fleet", "sender", "certificate", "signature"}
-    assert reason(here, raw + raw, there) == "malformed"
-    assert reason(here, raw + b"\x7a\x01x", there) == "malformed"  # a field that there is not
-    assert reason(here, raw + bytes(MAX_INTRODUCTION_BYTES), there) == "size"
+        assert reason(this_device, raw[:end], other_device) in {
+            "malformed",
+            "fleet",
+            "sender",
+            "certificate",
+            "signature",
+        }
+    assert reason(this_device, raw + raw, other_device) == "malformed"
+    assert reason(this_device, raw + b"\x7a\x01x", other_device) == "malformed"  # an undefined field
+    assert reason(this_device, raw + bytes(MAX_INTRODUCTION_BYTES), other_device) == "size"
 
 
 @pytest.mark.parametrize(
@@ -87,41 +93,54 @@ def test_nothing_can_be_added_to_it_or_left_out(here: Identity, there: Identity)
         ({"certificate": b"\x30\x82"}, "certificate"),
     ],
 )
-def test_no_field_of_it_can_be_altered(here: Identity, there: Identity, fields: dict[str, object], why: str) -> None:
-    assert reason(here, altered(introduced_by(there, a_key()), **fields), there) == why
+def test_no_field_can_be_altered(
+    this_device: Identity, other_device: Identity, fields: dict[str, object], why: str
+) -> None:
+    assert (
+        reason(this_device, alter_introduction(make_introduction(other_device, a_key()), **fields), other_device) == why
+    )
 
 
-def test_nobody_is_introduced_in_anothers_name(here: Identity, there: Identity, fleet: Fleet, tmp_path: Path) -> None:
+def test_no_device_can_be_introduced_in_another_s_name(
+    this_device: Identity, other_device: Identity, fleet: Fleet, tmp_path: Path
+) -> None:
     third = enrol(fleet, tmp_path / "third")
-    raw = introduced_by(third, a_key())
-    assert reason(here, raw, there) == "sender"
-    renamed = altered(raw, node_id=there.node_id)
-    assert reason(here, renamed, there) == "sender"
-    assert reason(here, altered(renamed, certificate=there.certificate_der), there) == "signature"
+    raw = make_introduction(third, a_key())
+    assert reason(this_device, raw, other_device) == "sender"
+    renamed = alter_introduction(raw, node_id=other_device.node_id)
+    assert reason(this_device, renamed, other_device) == "sender"
+    assert (
+        reason(this_device, alter_introduction(renamed, certificate=other_device.certificate_der), other_device)
+        == "signature"
+    )
 
 
-def test_a_device_of_another_fleet_of_the_same_name_is_nobody(here: Identity, tmp_path: Path) -> None:
-    stranger = enrol(new_fleet(tmp_path / "other", here.fleet), tmp_path / "stranger")
-    assert reason(here, introduced_by(stranger, a_key()), stranger) == "certificate"
+def test_a_device_from_another_fleet_with_the_same_name_is_refused(this_device: Identity, tmp_path: Path) -> None:
+    stranger = enrol(new_fleet(tmp_path / "other", this_device.fleet), tmp_path / "stranger")
+    assert reason(this_device, make_introduction(stranger, a_key()), stranger) == "certificate"
 
 
-def test_it_holds_as_long_as_its_certificate(here: Identity, fleet: Fleet, tmp_path: Path) -> None:
-    for name, validity in (("past", ending_in(-5)), ("future", beginning_tomorrow())):
+def test_it_is_valid_as_long_as_its_certificate(this_device: Identity, fleet: Fleet, tmp_path: Path) -> None:
+    for name, validity in (("past", validity_ending_in(-5)), ("future", beginning_tomorrow())):
         device = enrol(fleet, tmp_path / name, validity=validity)
-        assert reason(here, introduced_by(device, a_key()), device) == "certificate"
+        assert reason(this_device, make_introduction(device, a_key()), device) == "certificate"
 
 
-def test_the_same_words_are_the_same_bytes(there: Identity) -> None:
+def test_equal_content_yields_equal_bytes(other_device: Identity) -> None:
     key = a_key()
-    assert introduction(there, 1, 2, key) == introduction(there, 1, 2, key)
+    assert introduction(other_device, 1, 2, key) == introduction(other_device, 1, 2, key)
 
 
-def test_forgeries_are_looked_at_until_there_are_too_many_of_them(here: Identity, there: Identity) -> None:
-    """Anyone who sends without end is refused at no cost, and costs no other more than a moment."""
+def test_forgeries_are_checked_until_there_are_too_many(this_device: Identity, other_device: Identity) -> None:
+    """An endless sender is refused at no cost, and delays no other device for more than a moment."""
     moment = 0.0
-    notary = Notary(Trust(here), clock=lambda: moment)
-    forged = read_claim(altered(introduced_by(there, a_key()), sequence=2), here.fleet, there.node_id)
-    honest = read_claim(introduced_by(there, a_key()), here.fleet, there.node_id)
+    notary = Notary(Trust(this_device), clock=lambda: moment)
+    forged = read_claim(
+        alter_introduction(make_introduction(other_device, a_key()), sequence=2),
+        this_device.fleet,
+        other_device.node_id,
+    )
+    honest = read_claim(make_introduction(other_device, a_key()), this_device.fleet, other_device.node_id)
     reasons = []
     for _ in range(600):
         with pytest.raises(MessageRefused) as refused:
@@ -132,4 +151,4 @@ def test_forgeries_are_looked_at_until_there_are_too_many_of_them(here: Identity
         notary.verify(honest)
     assert refused.value.reason == "flood"
     moment = 1.0
-    assert notary.verify(honest).subject.node_id == there.node_id
+    assert notary.verify(honest).subject.node_id == other_device.node_id

@@ -1,4 +1,4 @@
-"""MQTT rates: a peer's excessive requests, and messages in others' names, are bounded, and cost a line a minute."""
+"""MQTT rates: a peer's excessive requests and forged messages are bounded, and cost one log line a minute."""
 
 import asyncio
 import logging
@@ -8,22 +8,22 @@ from sottovoce.transport import DeliveryFailed
 from sottovoce.transport.mqtt import transport
 from sottovoce.transport.mqtt.secrecy import SessionKey
 
-from tests.support.introductions import introduced_by
-from tests.support.mailbox import NewDevice, altered, asked, exchange, inbox
+from tests.support.introductions import make_introduction
+from tests.support.mailbox import NewDevice, altered, exchange, inbox, send_and_wait
 
 
-async def test_who_asks_too_much_is_told_so_or_nothing_and_keeps_nobody_out(device: NewDevice) -> None:
+async def test_an_excessive_requester_is_refused_or_ignored_and_blocks_no_other(device: NewDevice) -> None:
     a, b, c = [await device(name) for name in "abc"]
     await exchange(a, b, b"hello")
     await exchange(c, b, b"hello")
     b.open.clear()
-    flood = [(await asked(a, b, b"flood"))[1] for _ in range(100)]
+    flood = [(await send_and_wait(a, b, b"flood"))[1] for _ in range(100)]
     for request in flood:
         b.hears(*request)
     assert len(b.transport._answering) == 64
-    assert len(await b.frames(60)) == 60  # that it is busy
+    assert len(await b.frames(60)) == 60  # busy
     assert b.received.count((a.id, b"flood")) == 4
-    polite, request = await asked(c, b, b"polite")
+    polite, request = await send_and_wait(c, b, b"polite")
     b.hears(*request)
     await asyncio.sleep(0)
     assert (c.id, b"polite") in b.received
@@ -32,10 +32,10 @@ async def test_who_asks_too_much_is_told_so_or_nothing_and_keeps_nobody_out(devi
         if frame[0] == inbox(c, b):
             c.hears(*frame)
     assert await polite == b"answer"
-    assert not b.transport._calls  # no one is remembered who does not wait
+    assert not b.transport._calls  # only waiting senders are remembered
 
 
-async def test_no_more_than_some_are_listened_to(device: NewDevice, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_number_of_subscriptions_is_bounded(device: NewDevice, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(transport, "_MAX_FOLLOWED", 3)
     a, *others = [await device(name) for name in "abcdef"]
     own = set(a.box.topics)
@@ -46,7 +46,7 @@ async def test_no_more_than_some_are_listened_to(device: NewDevice, monkeypatch:
     assert f"sottovoce/v1/{a.identity.fleet}/peer/{others[2].id}" in a.box.topics
 
 
-async def test_it_looks_at_no_more_than_some_of_those_present(
+async def test_the_number_of_checked_introductions_is_bounded(
     device: NewDevice, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(transport, "_MAX_PRESENT", 2)
@@ -58,17 +58,17 @@ async def test_it_looks_at_no_more_than_some_of_those_present(
     assert len(await looking) == 2
     assert a.transport.listener().handshakes == 2
     for other in others[2:]:
-        a.hears_of(other)  # no one asked for them
+        a.hears_of(other)  # no one requested them
     assert a.transport.listener().handshakes == 2
 
 
-async def test_whatever_is_said_in_its_own_name_it_answers_seldom_and_logs_once(
+async def test_claims_in_its_own_name_are_answered_rarely_and_logged_once(
     device: NewDevice, caplog: pytest.LogCaptureFixture
 ) -> None:
     a = await device("a")
     own = f"sottovoce/v1/{a.identity.fleet}/peer/{a.id}"
     tombstone = a.transport._presence.departure_announcement()
-    copy = introduced_by(a.identity, SessionKey().public, 5, 5)
+    copy = make_introduction(a.identity, SessionKey().public, 5, 5)
     for _ in range(200):
         a.hears(own, tombstone)
         a.hears(own, copy)
@@ -80,12 +80,12 @@ async def test_whatever_is_said_in_its_own_name_it_answers_seldom_and_logs_once(
     assert "find the copy" in line.getMessage()
 
 
-async def test_a_flood_is_refused_in_a_line_a_cause_and_is_not_remembered(
+async def test_a_flood_is_refused_with_one_line_per_cause_and_not_remembered(
     device: NewDevice, caplog: pytest.LogCaptureFixture
 ) -> None:
     a, b = [await device(name) for name in "ab"]
     (topic, request), _ = await exchange(a, b, b"there")
-    held = len(b.transport._acquaintances._known), len(b.transport._sparse_log._logged_at)
+    stored = len(b.transport._acquaintances._known), len(b.transport._sparse_log._logged_at)
     for number in range(2000):
         b.hears(topic, b"garbage %d" % number)
         b.hears(topic, altered(request, introduction=b"", counter=10 + number))
@@ -93,6 +93,6 @@ async def test_a_flood_is_refused_in_a_line_a_cause_and_is_not_remembered(
         b.hears(topic + "/x" * number, request)
     assert sum(b.refused().values()) > 4000
     assert len(caplog.records) == len({record.args[0] for record in caplog.records if isinstance(record.args, tuple)})
-    assert len(b.transport._acquaintances._known) == held[0]
+    assert len(b.transport._acquaintances._known) == stored[0]
     assert len(b.transport._sparse_log._logged_at) <= 12
     await exchange(a, b, b"still here")

@@ -6,50 +6,50 @@ import pytest
 from sottovoce.transport import DeliveryFailed
 from sottovoce.transport.mqtt import transport
 
-from tests.support.mailbox import NewDevice, Post, asked, exchange
+from tests.support.mailbox import NewDevice, Post, exchange, send_and_wait
 from tests.support.waiting import PATIENCE
 
 
-def heard(post: Post) -> list[str | None]:
-    """Whom a device hears of from now on."""
-    found: list[str | None] = []
-    post.transport._returned = found.append
-    return found
+def collect_returns(post: Post) -> list[str | None]:
+    """Collect the devices that a device reports from now on."""
+    results: list[str | None] = []
+    post.transport._returned = results.append
+    return results
 
 
 def connects_again(post: Post) -> None:
-    """Its introduction is a newer one."""
+    """Publish a newer introduction for the device."""
     post.box.farewell()
 
 
-async def test_a_peer_that_connects_again_is_told_of_once(device: NewDevice) -> None:
+async def test_a_reconnected_peer_is_reported_once(device: NewDevice) -> None:
     a, b = [await device(name) for name in "ab"]
-    told = heard(a)
+    reported = collect_returns(a)
     await exchange(a, b, b"hello")
-    assert told == [b.id]
+    assert reported == [b.id]
     a.hears_of(b)
-    assert told == [b.id], "what the broker repeats is no news"
+    assert reported == [b.id], "the broker's repetitions are not news"
     connects_again(b)
     a.hears_of(b)
-    assert told == [b.id] * 2
+    assert reported == [b.id] * 2
     topic = f"sottovoce/v1/{b.identity.fleet}/peer/{b.id}"
     a.hears(topic, b.transport._presence.departure_announcement())
-    assert told == [b.id] * 2, "a farewell is no return"
+    assert reported == [b.id] * 2, "a farewell is not a return"
 
 
-async def test_its_own_connection_is_told_of(device: NewDevice) -> None:
+async def test_its_own_reconnection_is_reported(device: NewDevice) -> None:
     a = await device("a")
-    told = heard(a)
+    reported = collect_returns(a)
     await a.box.connected()
-    assert told == [None]
+    assert reported == [None]
 
 
-async def test_what_a_peer_was_asked_before_it_connected_again_is_lost_soon_and_not_its_fault(
+async def test_requests_before_a_peer_s_reconnection_are_lost_soon_and_not_its_fault(
     device: NewDevice, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(transport, "_LOST_SECONDS", 0.01)
     a, b = [await device(name) for name in "ab"]
-    delivery, _ = await asked(a, b, b"into the void")
+    delivery, _ = await send_and_wait(a, b, b"into the void")
     connects_again(b)
     a.hears_of(b)
     with pytest.raises(DeliveryFailed, match="the peer has reconnected") as failed:
@@ -57,13 +57,13 @@ async def test_what_a_peer_was_asked_before_it_connected_again_is_lost_soon_and_
     assert (failed.value.cause, failed.value.left) == ("unreachable", False)
 
 
-async def test_what_it_is_asked_afterwards_is_not(device: NewDevice, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_requests_after_the_reconnection_are_not_lost(device: NewDevice, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(transport, "_LOST_SECONDS", 0.01)
     a, b = [await device(name) for name in "ab"]
     await exchange(a, b, b"hello")
     connects_again(b)
     a.hears_of(b)
-    delivery, request = await asked(a, b, b"later")
+    delivery, request = await send_and_wait(a, b, b"later")
     await asyncio.sleep(0.05)
     b.hears(*request)
     (answer,) = await b.frames(1)
@@ -71,9 +71,9 @@ async def test_what_it_is_asked_afterwards_is_not(device: NewDevice, monkeypatch
     assert await delivery == b"answer"
 
 
-async def test_what_is_lost_with_the_own_connection_is_not_the_peers_fault(device: NewDevice) -> None:
+async def test_requests_lost_with_the_own_connection_are_not_the_peer_s_fault(device: NewDevice) -> None:
     a, b = [await device(name) for name in "ab"]
-    delivery, _ = await asked(a, b, b"hello")
+    delivery, _ = await send_and_wait(a, b, b"hello")
     a.box.lost()
     with pytest.raises(DeliveryFailed, match="connection to the broker was lost") as failed:
         await delivery

@@ -27,24 +27,24 @@ def reason(channel: Channel, counter: int, sealed: bytes) -> str:
     return refused.value.reason
 
 
-def opened(channel: Channel, messages: Iterable[tuple[int, bytes]]) -> list[bytes]:
+def open_messages(channel: Channel, messages: Iterable[tuple[int, bytes]]) -> list[bytes]:
     return [channel.open(counter, sealed) for counter, sealed in messages]
 
 
-def test_what_one_seals_the_other_opens_in_both_directions(pair: tuple[Channel, Channel]) -> None:
+def test_each_device_opens_the_other_s_sealed_messages(pair: tuple[Channel, Channel]) -> None:
     a, b = pair
-    assert opened(b, [a.seal(b"there"), a.seal(b"")]) == [b"there", b""]
-    assert opened(a, [b.seal(b"back")]) == [b"back"]
+    assert open_messages(b, [a.seal(b"there"), a.seal(b"")]) == [b"there", b""]
+    assert open_messages(a, [b.seal(b"back")]) == [b"back"]
 
 
-def test_a_message_is_opened_once(pair: tuple[Channel, Channel]) -> None:
+def test_a_message_can_be_opened_only_once(pair: tuple[Channel, Channel]) -> None:
     a, b = pair
     messages = [a.seal(b"%d" % i) for i in range(5)]
-    assert opened(b, messages[::-1]) == [b"4", b"3", b"2", b"1", b"0"]
+    assert open_messages(b, messages[::-1]) == [b"4", b"3", b"2", b"1", b"0"]
     assert {reason(b, *message) for message in messages} == {"replayed"}
 
 
-def test_no_bit_of_a_message_and_no_counter_can_be_altered_and_the_message_still_counts(
+def test_no_bit_or_counter_can_be_altered_and_the_original_still_opens(
     pair: tuple[Channel, Channel],
 ) -> None:
     a, b = pair
@@ -59,40 +59,38 @@ def test_no_bit_of_a_message_and_no_counter_can_be_altered_and_the_message_still
     assert b.open(counter, sealed) == b"there"
 
 
-def test_counters_that_nobody_counts_to_are_refused_and_move_nothing(pair: tuple[Channel, Channel]) -> None:
+def test_impossible_counters_are_refused_and_change_nothing(pair: tuple[Channel, Channel]) -> None:
     a, b = pair
     message = a.seal(b"there")
     assert {reason(b, other, message[1]) for other in (-1, 0, 2**63, 2**64 - 1)} == {"replayed"}
     assert b.open(*message) == b"there"
 
 
-def test_messages_come_in_any_order_within_the_window(pair: tuple[Channel, Channel]) -> None:
+def test_messages_may_arrive_in_any_order_within_the_window(pair: tuple[Channel, Channel]) -> None:
     a, b = pair
     messages = [a.seal(b"%d" % i) for i in range(WINDOW + 1)]
     assert b.open(*messages[WINDOW]) == b"%d" % WINDOW
-    assert reason(b, *messages[0]) == "replayed"  # too late to tell
+    assert reason(b, *messages[0]) == "replayed"  # outside the window
     assert b.open(*messages[1]) == b"1"
     assert reason(b, *messages[1]) == "replayed"
 
 
-def test_a_jump_beyond_the_window_forgets_nothing_that_could_come_again(pair: tuple[Channel, Channel]) -> None:
+def test_a_jump_beyond_the_window_still_rejects_repetitions(pair: tuple[Channel, Channel]) -> None:
     a, b = pair
     early = [a.seal(b"early") for _ in range(3)]
-    opened(b, early[:2])
+    open_messages(b, early[:2])
     late = [a.seal(b"late") for _ in range(2 * WINDOW)][-1]
     b.open(*late)
     assert {reason(b, *message) for message in [*early, late]} == {"replayed"}
 
 
-def test_a_message_does_not_come_back_to_its_sender(pair: tuple[Channel, Channel]) -> None:
+def test_a_message_cannot_be_returned_to_its_sender(pair: tuple[Channel, Channel]) -> None:
     a, _ = pair
     assert reason(a, *a.seal(b"there")) == "forged"
 
 
 @pytest.mark.parametrize("own, other", [("b", "c"), ("c", "a"), ("a", "b"), ("", "ba")])
-def test_a_channel_holds_between_two_devices_and_no_others(
-    keys: tuple[SessionKey, SessionKey], own: str, other: str
-) -> None:
+def test_a_channel_connects_exactly_two_devices(keys: tuple[SessionKey, SessionKey], own: str, other: str) -> None:
     a, b = keys
     message = a.channel_to("a", "b", b.public).seal(b"there")
     assert reason(b.channel_to(own, other, a.public), *message) == "forged"
@@ -105,7 +103,7 @@ def test_another_session_opens_nothing(keys: tuple[SessionKey, SessionKey]) -> N
     assert reason(b.channel_to("b", "a", SessionKey().public), *message) == "forged"
 
 
-def test_no_nonce_is_used_twice_whatever_channels_there_were_between_two_keys(
+def test_no_nonce_is_used_twice_across_channels_between_two_keys(
     keys: tuple[SessionKey, SessionKey],
 ) -> None:
     a, b = keys
@@ -114,7 +112,7 @@ def test_no_nonce_is_used_twice_whatever_channels_there_were_between_two_keys(
 
 
 @pytest.mark.parametrize("key", [bytes(32), b"\x01" + bytes(31), b"\xff" * 31])
-def test_keys_that_are_none_are_refused(key: bytes) -> None:
+def test_invalid_keys_are_refused(key: bytes) -> None:
     with pytest.raises(MessageRefused) as refused:
         SessionKey().channel_to("a", "b", key)
     assert refused.value.reason == "malformed"

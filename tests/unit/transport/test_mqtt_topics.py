@@ -7,7 +7,7 @@ A, B = "a" * 32, "b" * 32
 TOPICS = Topics("hill-street", A)
 
 
-def test_what_one_writes_to_is_what_the_other_listens_to() -> None:
+def test_a_sender_writes_to_the_topic_that_the_recipient_reads() -> None:
     other = Topics("hill-street", B)
     assert TOPICS.inbox(B) == other.inboxes.replace("+", A)
     assert other.sender(TOPICS.inbox(B)) == A
@@ -37,7 +37,7 @@ def test_what_one_writes_to_is_what_the_other_listens_to() -> None:
         f"sottovoce/v1/hill-street/peer/{B}",
     ],
 )
-def test_no_other_topic_has_a_sender(topic: str) -> None:
+def test_other_topics_have_no_sender(topic: str) -> None:
     assert TOPICS.sender(topic) is None
 
 
@@ -53,5 +53,5 @@ def test_no_other_topic_has_a_sender(topic: str) -> None:
         f"sottovoce/v1/hill-street/in/{A}/{B}",
     ],
 )
-def test_no_other_topic_is_a_presence(topic: str) -> None:
+def test_other_topics_are_not_presences(topic: str) -> None:
     assert TOPICS.present_device(topic) is None

@@ -13,16 +13,16 @@ from sottovoce.transport.mqtt.secrecy import SessionKey
 from sottovoce.wire.v1.mqtt_pb2 import Content, Frame
 
 from tests.support.fleets import new_fleet
-from tests.support.introductions import introduced_by, renewed
-from tests.support.mailbox import NewDevice, Post, altered, asked, exchange, inbox
+from tests.support.introductions import make_introduction, renew_certificate
+from tests.support.mailbox import NewDevice, Post, altered, exchange, inbox, send_and_wait
 
 
 async def restarted(post: Post) -> Post:
-    """The same device after its next start."""
+    """Return the same device after its next start."""
     return await Post(post.identity, boots=2).start()
 
 
-async def test_a_message_is_handed_over_once_however_often_and_wherever_it_comes(device: NewDevice) -> None:
+async def test_a_message_is_handed_over_once_however_often_and_wherever_it_arrives(device: NewDevice) -> None:
     a, b, c = [await device(name) for name in "abc"]
     (topic, request), _ = await exchange(a, b, b"there")
     await exchange(c, b, b"hello")
@@ -31,8 +31,8 @@ async def test_a_message_is_handed_over_once_however_often_and_wherever_it_comes
     for _ in range(3):
         b.hears(topic, request)
     assert b.refused() == {"replayed": 3}
-    b.hears(inbox(b, c), request)  # in another's name
-    c.hears(inbox(c, a), request)  # to someone else
+    b.hears(inbox(b, c), request)  # in another device's name
+    c.hears(inbox(c, a), request)  # to another device
     b.hears(inbox(b, b), request)
     assert b.refused() == {"sender": 2}
     assert c.refused() == {"stale": 1}
@@ -40,11 +40,11 @@ async def test_a_message_is_handed_over_once_however_often_and_wherever_it_comes
     assert len(b.received) == 2
 
 
-async def test_nothing_is_handed_over_again_after_the_recipient_has_started_anew(device: NewDevice) -> None:
+async def test_nothing_is_handed_over_again_after_the_recipient_restarts(device: NewDevice) -> None:
     a, before = [await device(name) for name in "ab"]
-    delivery, (topic, request) = await asked(a, before, b"there")
+    delivery, (topic, request) = await send_and_wait(a, before, b"there")
     b = await restarted(before)
-    b.hears(topic, request)  # kept by the broker while it was away
+    b.hears(topic, request)  # stored by the broker while it was away
     assert b.refused() == {"stale": 1}
     a.hears_of(b)
     with pytest.raises(DeliveryFailed, match="has restarted") as failed:
@@ -54,7 +54,7 @@ async def test_nothing_is_handed_over_again_after_the_recipient_has_started_anew
     assert b.received == [(a.id, b"again")]
 
 
-async def test_nothing_is_handed_over_again_after_the_sender_has_started_anew(device: NewDevice) -> None:
+async def test_nothing_is_handed_over_again_after_the_sender_restarts(device: NewDevice) -> None:
     before, b = [await device(name) for name in "ab"]
     frames = [await exchange(before, b, b"there"), await exchange(before, b, b"again")]
     word = before.transport._presence.presence_announcement()
@@ -70,10 +70,10 @@ async def test_nothing_is_handed_over_again_after_the_sender_has_started_anew(de
     await exchange(a, b, b"still")
 
 
-async def test_no_part_of_a_frame_can_be_exchanged(device: NewDevice) -> None:
+async def test_no_part_of_a_frame_can_be_replaced(device: NewDevice) -> None:
     a, b, c = [await device(name) for name in "abc"]
     await exchange(c, b, b"hello")
-    delivery, (topic, request) = await asked(a, b, b"there")
+    delivery, (topic, request) = await send_and_wait(a, b, b"there")
     (_, other), _ = await exchange(c, b, b"other")
     b.refused()
     theirs = Frame.FromString(other)
@@ -84,7 +84,7 @@ async def test_no_part_of_a_frame_can_be_exchanged(device: NewDevice) -> None:
         {"sender_key": SessionKey().public},
         {"recipient_key": SessionKey().public},
         {"introduction": c.transport._presence.presence_announcement()},
-        {"introduction": introduced_by(c.identity, SessionKey().public, 9, 9)},
+        {"introduction": make_introduction(c.identity, SessionKey().public, 9, 9)},
         {"introduction": b"x"},
     ):
         b.hears(topic, altered(request, **fields))
@@ -92,7 +92,7 @@ async def test_no_part_of_a_frame_can_be_exchanged(device: NewDevice) -> None:
     b.hears(topic, request + b"\x7a\x01x")
     b.hears(topic, b"")
     assert b.refused() == {"malformed": 1, "stale": 1}
-    b.hears(topic, altered(request, introduction=b""))  # which b does not need: the message is whole without
+    b.hears(topic, altered(request, introduction=b""))  # which b does not need: the message is complete without it
     b.hears(topic, request)
     assert b.refused() == {"replayed": 1}
     (answer,) = await b.frames(1)
@@ -101,10 +101,10 @@ async def test_no_part_of_a_frame_can_be_exchanged(device: NewDevice) -> None:
     assert [message for _, message in b.received] == [b"hello", b"other", b"there"]
 
 
-async def test_an_answer_counts_for_what_was_asked_of_whom_it_is_from(device: NewDevice) -> None:
+async def test_an_answer_counts_only_for_its_request_and_recipient(device: NewDevice) -> None:
     a, b, c = [await device(name) for name in "abc"]
     _, late = await exchange(a, b, b"before")
-    delivery, request = await asked(a, b, b"there")
+    delivery, request = await send_and_wait(a, b, b"there")
     await exchange(c, a, b"hello")
     channel = c.transport._acquaintances.meet(a.id, a.transport._presence.presence_announcement()).channel
     counter, sealed = channel.seal(Content(kind=Content.KIND_ANSWER, exchange=2, body=b"lie").SerializeToString())
@@ -130,7 +130,7 @@ async def test_an_answer_counts_for_what_was_asked_of_whom_it_is_from(device: Ne
         (DataError("row 3 holds 17.5"), "other", "the device failed: see its log"),
     ],
 )
-async def test_a_recipient_says_what_became_of_a_message_and_no_more(
+async def test_a_recipient_reports_only_a_message_s_outcome(
     device: NewDevice, answer: Exception, cause: str, words: str
 ) -> None:
     a, b = [await device(name) for name in "ab"]
@@ -141,7 +141,7 @@ async def test_a_recipient_says_what_became_of_a_message_and_no_more(
     assert "17.5" not in str(failed.value)
 
 
-async def test_what_is_larger_than_it_may_be_is_given_on_as_nothing(device: NewDevice) -> None:
+async def test_an_oversized_message_is_not_handed_over(device: NewDevice) -> None:
     a, b = [await device(name) for name in "ab"]
     await exchange(a, b, bytes(a.transport.largest))
     await exchange(a, b, bytes(a.transport.largest + 1))
@@ -150,11 +150,11 @@ async def test_what_is_larger_than_it_may_be_is_given_on_as_nothing(device: NewD
     assert b.refused() == {"size": 1}
 
 
-async def test_who_is_gone_is_not_waited_for_until_a_message_of_its_own_comes(device: NewDevice) -> None:
+async def test_a_departed_device_is_not_waited_for_until_it_sends_a_message(device: NewDevice) -> None:
     a, b = [await device(name) for name in "ab"]
     await exchange(a, b, b"there")
     presence = f"sottovoce/v1/{b.identity.fleet}/peer/{b.id}"
-    farewell = b.transport._presence.departure_announcement()  # the broker has it since the connection was made
+    farewell = b.transport._presence.departure_announcement()  # the broker has it since the connection began
     a.hears(presence, farewell)
     with pytest.raises(DeliveryFailed, match="has left the broker") as failed:
         await a.transport.deliver(b.peer, b"there", 60)
@@ -165,15 +165,15 @@ async def test_who_is_gone_is_not_waited_for_until_a_message_of_its_own_comes(de
     await exchange(a, b, b"still")
 
 
-async def test_who_is_believed_to_be_gone_is_tried_again_after_a_time(device: NewDevice) -> None:
-    """Else a broker that brings out the farewells of two devices at once would keep them apart for good."""
+async def test_a_device_believed_gone_is_tried_again_later(device: NewDevice) -> None:
+    """Otherwise, a broker that publishes two devices' farewells at once would separate them permanently."""
     a, b = [await device(name) for name in "ab"]
     await exchange(a, b, b"there")
     a.hears(f"sottovoce/v1/{b.identity.fleet}/peer/{b.id}", b.transport._presence.departure_announcement())
     known = a.transport._acquaintances.find(b.id)
     assert known is not None
     assert 200 < known.gone_until - time.monotonic() < 400
-    known.gone_until = time.monotonic()  # so much later
+    known.gone_until = time.monotonic()  # this much later
     with pytest.raises(DeliveryFailed, match="no answer") as failed:
         await a.transport.deliver(b.peer, b"lost", 0.01)
     assert failed.value.cause == "timeout"
@@ -185,7 +185,7 @@ async def test_who_is_believed_to_be_gone_is_tried_again_after_a_time(device: Ne
     await exchange(a, b, b"again")
 
 
-async def test_who_is_not_there_is_unreachable_and_who_does_not_answer_is_late(device: NewDevice) -> None:
+async def test_an_absent_device_is_unreachable_and_a_silent_one_times_out(device: NewDevice) -> None:
     a, b = [await device(name) for name in "ab"]
     with pytest.raises(DeliveryFailed, match="not present on the broker") as failed:
         await a.transport.deliver(b.peer, b"there", 0.01)
@@ -197,7 +197,7 @@ async def test_who_is_not_there_is_unreachable_and_who_does_not_answer_is_late(d
     assert failed.value.cause == "timeout"
     ((_, frame),) = await a.frames(1)
     assert not Frame.FromString(frame).introduction
-    _, (_, frame) = await asked(a, b, b"again")
+    _, (_, frame) = await send_and_wait(a, b, b"again")
     assert Frame.FromString(frame).introduction  # it may have forgotten this device
 
 
@@ -205,7 +205,7 @@ async def test_a_lost_connection_ends_every_wait_and_leaves_nothing_behind(
     device: NewDevice, caplog: pytest.LogCaptureFixture
 ) -> None:
     a, b = [await device(name) for name in "ab"]
-    deliveries = [(await asked(a, b, b"%d" % i))[0] for i in range(3)]
+    deliveries = [(await send_and_wait(a, b, b"%d" % i))[0] for i in range(3)]
     a.box.lost()
     for delivery in deliveries:
         with pytest.raises(DeliveryFailed, match="connection to the broker was lost") as failed:
@@ -221,9 +221,9 @@ async def test_a_lost_connection_ends_every_wait_and_leaves_nothing_behind(
     assert caplog.text == ""
 
 
-async def test_a_cancelled_wait_is_forgotten_and_its_answer_is_nothing(device: NewDevice) -> None:
+async def test_a_cancelled_wait_is_forgotten_and_its_answer_ignored(device: NewDevice) -> None:
     a, b = [await device(name) for name in "ab"]
-    delivery, request = await asked(a, b, b"there")
+    delivery, request = await send_and_wait(a, b, b"there")
     delivery.cancel()
     with pytest.raises(asyncio.CancelledError):
         await delivery
@@ -234,7 +234,7 @@ async def test_a_cancelled_wait_is_forgotten_and_its_answer_is_nothing(device: N
     await exchange(a, b, b"again")
 
 
-async def test_who_is_present_are_those_whose_word_holds(device: NewDevice, fleet: Fleet, tmp_path: Path) -> None:
+async def test_present_devices_have_a_valid_introduction(device: NewDevice, fleet: Fleet, tmp_path: Path) -> None:
     a, b, c, d = [await device(name) for name in "abcd"]
     looking = asyncio.create_task(a.transport.present(0.2))
     await asyncio.sleep(0)
@@ -246,31 +246,31 @@ async def test_who_is_present_are_those_whose_word_holds(device: NewDevice, flee
     a.hears(f"{above}/{d.id}", b"")
     a.hears(f"{above}/{d.id}", b"nonsense")
     stranger = enrol(new_fleet(tmp_path / "elsewhere", fleet.name), tmp_path / "stranger")
-    a.hears(f"{above}/{stranger.node_id}", introduced_by(stranger, SessionKey().public))
+    a.hears(f"{above}/{stranger.node_id}", make_introduction(stranger, SessionKey().public))
     assert await looking == (b.id,)
     assert f"{above}/+" not in a.box.topics
     assert a.refused() == {"sender": 1, "malformed": 1, "certificate": 1}
 
 
-async def test_a_renewed_certificate_is_told_to_everybody(device: NewDevice, fleet: Fleet, tmp_path: Path) -> None:
+async def test_a_renewed_certificate_is_sent_to_all_devices(device: NewDevice, fleet: Fleet, tmp_path: Path) -> None:
     a, b = [await device(name) for name in "ab"]
     await exchange(a, b, b"there")
-    delivery, request = await asked(a, b, b"on its way")
-    a.trust.renew(renewed(fleet, tmp_path / "a"))
+    delivery, request = await send_and_wait(a, b, b"on its way")
+    a.trust.renew(renew_certificate(fleet, tmp_path / "a"))
     b.hears(*request)
     (answer,) = await b.frames(1)
     a.hears(*answer)
     assert await delivery == b"answer"
     a.transport._acquaintances.note_trust_change()
-    _, (_, frame) = await asked(a, b, b"after")
-    told = b.transport._acquaintances.meet(a.id, Frame.FromString(frame).introduction)
-    assert told.introduced.subject.not_after == a.trust.identity.not_after
+    _, (_, frame) = await send_and_wait(a, b, b"after")
+    reported = b.transport._acquaintances.meet(a.id, Frame.FromString(frame).introduction)
+    assert reported.introduced.subject.not_after == a.trust.identity.not_after
 
 
-async def test_a_device_that_is_not_trusted_any_more_is_refused(device: NewDevice, tmp_path: Path) -> None:
+async def test_a_device_that_is_no_longer_trusted_is_refused(device: NewDevice, tmp_path: Path) -> None:
     a, b = [await device(name) for name in "ab"]
     await exchange(a, b, b"there")
-    _, request = await asked(a, b, b"again")
+    _, request = await send_and_wait(a, b, b"again")
     b.trust._identity = enrol(new_fleet(tmp_path / "other", b.identity.fleet), tmp_path / "other-device")
     b.trust.revoke(())
     b.hears(*request)
@@ -279,7 +279,7 @@ async def test_a_device_that_is_not_trusted_any_more_is_refused(device: NewDevic
         await b.transport.deliver(a.peer, b"there", 0.01)
 
 
-async def test_a_revoked_device_is_handed_on_so_that_it_is_told_why(device: NewDevice) -> None:
+async def test_a_revoked_device_is_passed_on_so_the_agent_can_explain(device: NewDevice) -> None:
     a, b = [await device(name) for name in "ab"]
     await exchange(a, b, b"there")
     b.trust.revoke([a.id])
@@ -288,7 +288,7 @@ async def test_a_revoked_device_is_handed_on_so_that_it_is_told_why(device: NewD
         await exchange(a, b, b"again")
 
 
-async def test_a_device_that_begins_anew_ends_what_it_waits_for_and_goes_on(
+async def test_a_restarting_device_ends_its_waits_and_continues(
     device: NewDevice, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(acquaintances, "_MAX_KNOWN", 2)
@@ -296,7 +296,7 @@ async def test_a_device_that_begins_anew_ends_what_it_waits_for_and_goes_on(
     await exchange(a, b, b"there")
     await exchange(a, c, b"there")
     old, _ = await exchange(b, a, b"old")
-    delivery, _ = await asked(a, b, b"on its way")
+    delivery, _ = await send_and_wait(a, b, b"on its way")
     await exchange(a, d, b"one too many")
     with pytest.raises(DeliveryFailed, match="has restarted"):
         await delivery
@@ -310,7 +310,7 @@ async def test_a_device_that_begins_anew_ends_what_it_waits_for_and_goes_on(
 
 async def test_it_stops_while_messages_wait_on_both_sides(device: NewDevice) -> None:
     a, b = [await device(name) for name in "ab"]
-    delivery, request = await asked(a, b, b"there")
+    delivery, request = await send_and_wait(a, b, b"there")
     b.open.clear()
     b.hears(*request)
     async with asyncio.timeout(20):

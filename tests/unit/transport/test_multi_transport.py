@@ -15,7 +15,7 @@ ANSWER = b"answer"
 
 
 class Way:
-    """A transport to addresses that begin alike, and what happens on it.
+    """A transport for addresses with one prefix, and a record of its events.
 
     Attributes:
         act: answers what is delivered.
@@ -60,7 +60,7 @@ def failing(cause: str) -> Callable[[bytes], bytes]:
 BOTH = Peer("b", "grpc:1", "name", ("mqtt:main",))
 
 
-async def test_it_takes_the_first_way_and_after_a_failure_the_one_that_worked_last() -> None:
+async def test_the_first_transport_is_used_and_after_a_failure_the_last_working_one() -> None:
     direct, brokered = Way("grpc", failing("unreachable")), Way("mqtt")
     carrier = MultiTransport([direct, brokered])
     assert await carrier.deliver(BOTH, b"one", 10) == ANSWER
@@ -73,14 +73,14 @@ async def test_it_takes_the_first_way_and_after_a_failure_the_one_that_worked_la
 
 
 @pytest.mark.parametrize("cause", ["refused", "busy", "other"])
-async def test_what_the_peer_itself_says_is_not_asked_again_on_another_way(cause: str) -> None:
+async def test_the_peer_s_own_refusal_is_not_retried_on_another_transport(cause: str) -> None:
     direct, brokered = Way("grpc", failing(cause)), Way("mqtt")
     with pytest.raises(DeliveryFailed, match=cause):
         await MultiTransport([direct, brokered]).deliver(BOTH, b"one", 10)
     assert brokered.sent == []
 
 
-async def test_all_ways_share_the_time_there_is() -> None:
+async def test_all_transports_share_the_timeout() -> None:
     direct, brokered = Way("grpc", failing("unreachable")), Way("mqtt", failing("unreachable"))
     with pytest.raises(DeliveryFailed, match="unreachable"):
         await MultiTransport([direct, brokered]).deliver(BOTH, b"one", 10)
@@ -88,7 +88,7 @@ async def test_all_ways_share_the_time_there_is() -> None:
     assert brokered.patience[0] == pytest.approx(10, abs=0.5)
 
 
-async def test_where_no_way_leads_nothing_is_sent() -> None:
+async def test_without_a_suitable_transport_nothing_is_sent() -> None:
     carrier = MultiTransport([Way("grpc")])
     assert carrier.reaches("grpc:1")
     assert not carrier.reaches("mqtt:main")
@@ -97,8 +97,10 @@ async def test_where_no_way_leads_nothing_is_sent() -> None:
     assert failed.value.cause == "unreachable"
 
 
-async def joined(largest: int = 1000) -> tuple[MultiTransport, MultiTransport, Way, list[tuple[str, bytes | None]]]:
-    """A sender and a recipient with one way between them, and what the recipient has received."""
+async def connect_pair(
+    largest: int = 1000,
+) -> tuple[MultiTransport, MultiTransport, Way, list[tuple[str, bytes | None]]]:
+    """Connect a sender and a recipient with one transport, and collect what the recipient receives."""
     way = Way("grpc", largest=largest)
     received: list[tuple[str, bytes | None]] = []
 
@@ -121,18 +123,18 @@ async def joined(largest: int = 1000) -> tuple[MultiTransport, MultiTransport, W
 PEER = Peer("b", "grpc:1", "name")
 
 
-async def test_a_large_message_goes_in_parts_and_is_handed_over_once() -> None:
-    sender, _, way, received = await joined()
+async def test_a_large_message_is_sent_in_parts_and_handed_over_once() -> None:
+    sender, _, way, received = await connect_pair()
     large = bytes(range(200)) * 30
     assert await sender.deliver(PEER, large, 10) == ANSWER
     assert received == [("a", large)]
     assert all(len(message) <= way.largest for message in way.sent)
     assert await sender.deliver(PEER, large, 10) == ANSWER
-    assert received == [("a", large)]  # the answer was lost, it seems; it is given again
+    assert received == [("a", large)]  # the answer seems lost, and is repeated
 
 
-async def test_it_goes_on_by_the_part_that_is_missing() -> None:
-    sender, _, way, received = await joined()
+async def test_delivery_continues_with_the_missing_part() -> None:
+    sender, _, way, received = await connect_pair()
     large = bytes(range(200)) * 30
     way.act = lambda _: ANSWER if len(way.sent) != 3 else failing("unreachable")(b"")
     for _ in range(2):
@@ -145,8 +147,8 @@ async def test_it_goes_on_by_the_part_that_is_missing() -> None:
     assert received == [("a", large)]
 
 
-async def test_senders_do_not_come_into_each_others_messages() -> None:
-    _, recipient, _, received = await joined()
+async def test_senders_do_not_mix_their_messages() -> None:
+    _, recipient, _, received = await connect_pair()
     cuts = {name: SplitMessage(name.encode() * 500, 100) for name in "abc"}
     for index in range(5):
         for name, cut in cuts.items():
@@ -154,8 +156,8 @@ async def test_senders_do_not_come_into_each_others_messages() -> None:
     assert received == [(name, name.encode() * 500) for name in cuts]
 
 
-async def test_no_sender_makes_the_recipient_hold_more_than_a_few_messages() -> None:
-    _, recipient, _, received = await joined()
+async def test_a_sender_cannot_make_the_recipient_store_more_than_a_few_messages() -> None:
+    _, recipient, _, received = await connect_pair()
     cut = SplitMessage(bytes(1000), 100)
     for number in range(50):
         await recipient._handle_received(f"d{number}", cut.part(0))
@@ -167,8 +169,8 @@ async def test_no_sender_makes_the_recipient_hold_more_than_a_few_messages() -> 
     assert len(received) == 300
 
 
-async def test_a_sender_who_lies_is_refused_and_begins_anew() -> None:
-    _, recipient, _, received = await joined()
+async def test_a_sender_with_inconsistent_parts_is_refused_and_starts_over() -> None:
+    _, recipient, _, received = await connect_pair()
     honest, other = SplitMessage(b"a" * 200, 100), SplitMessage(b"b" * 200, 100)
     lie = other.part(1).replace(other.digest, honest.digest)
     await recipient._handle_received("a", honest.part(0))
@@ -180,14 +182,14 @@ async def test_a_sender_who_lies_is_refused_and_begins_anew() -> None:
     assert received == [("a", b"a" * 200)]
 
 
-async def test_a_peer_that_asks_for_a_part_that_there_is_not_has_failed() -> None:
+async def test_a_peer_that_requests_an_impossible_part_has_failed() -> None:
     way = Way("grpc", lambda _: PartReceipt(next=1000).SerializeToString())
     with pytest.raises(DeliveryFailed, match="requests a part that does not exist") as failed:
         await MultiTransport([way]).deliver(PEER, bytes(5000), 10)
     assert failed.value.cause == "other"
 
 
-async def test_a_peer_that_asks_for_the_same_part_without_end_costs_the_attempt_and_no_more() -> None:
+async def test_a_peer_that_requests_one_part_endlessly_only_costs_the_attempt() -> None:
     way = Way("grpc")
     way.deliver = slowly = Slowly()  # type: ignore[method-assign]
     with pytest.raises(DeliveryFailed, match="0 of 6 parts arrived in time") as failed:
@@ -197,7 +199,7 @@ async def test_a_peer_that_asks_for_the_same_part_without_end_costs_the_attempt_
 
 
 class Slowly:
-    """Answers after a moment that it wants the first part."""
+    """Peer that requests the first part after a moment."""
 
     def __init__(self) -> None:
         self.calls = 0
@@ -208,7 +210,7 @@ class Slowly:
         return PartReceipt(next=0).SerializeToString()
 
 
-async def test_it_stops_all_of_them_and_counts_what_all_have_seen() -> None:
+async def test_all_transports_are_stopped_and_their_counters_added() -> None:
     ways = [Way("grpc"), Way("mqtt")]
     carrier = MultiTransport(ways)
     assert carrier.listener() == Listener(6, 2)
@@ -216,7 +218,7 @@ async def test_it_stops_all_of_them_and_counts_what_all_have_seen() -> None:
     assert all(way.stopped for way in ways)
 
 
-async def test_whoever_has_used_up_its_quota_is_refused_before_anything_is_looked_at() -> None:
+async def test_a_sender_over_its_quota_is_refused_before_any_check() -> None:
     sizes: list[tuple[str, int]] = []
 
     def admit(sender: str, size: int) -> None:

@@ -1,4 +1,4 @@
-"""Strangers that are many, patient and rude: they have a bound and a deadline, and known devices are not affected."""
+"""Numerous, patient and rude strangers: they have a limit and a deadline, and known devices are not affected."""
 
 import asyncio
 import contextlib
@@ -20,7 +20,7 @@ FEW = 8
 
 
 class Inside:
-    """In gRPC's place: answers each line, and knows by which connection it came."""
+    """Stand-in for gRPC that answers each line, and knows its connection."""
 
     def __init__(self) -> None:
         self.names: list[str] = []
@@ -38,13 +38,13 @@ class Inside:
 
 @dataclass
 class Caller:
-    """Somebody outside."""
+    """A client outside the fleet."""
 
     reader: asyncio.StreamReader
     writer: asyncio.StreamWriter
 
     async def hears(self) -> bytes:
-        """What the other side says, b"" when it has hung up."""
+        """Return the other side's data, or b"" after it disconnects."""
         async with asyncio.timeout(PATIENCE):
             with contextlib.suppress(ConnectionResetError):
                 return await self.reader.read(2**16)
@@ -59,18 +59,18 @@ class Caller:
 
 
 class Dial(Protocol):
-    """Connects."""
+    """Function that connects."""
 
     async def __call__(self, begin: bytes = b"", source: str = "127.0.0.1") -> Caller: ...
 
 
 @contextlib.asynccontextmanager
-async def running() -> AsyncIterator[tuple[Front, Inside, Dial]]:
+async def run_front() -> AsyncIterator[tuple[Front, Inside, Dial]]:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    found, inside, callers = Front(), Inside(), []
-    server = await asyncio.start_unix_server(inside.serve, found.socket_path())
-    await found.start("127.0.0.1", port)
+    front, inside, callers = Front(), Inside(), []
+    server = await asyncio.start_unix_server(inside.serve, front.socket_path())
+    await front.start("127.0.0.1", port)
 
     async def dial(begin: bytes = b"", source: str = "127.0.0.1") -> Caller:
         callers.append(Caller(*await asyncio.open_connection("127.0.0.1", port, local_addr=(source, 0))))
@@ -78,9 +78,9 @@ async def running() -> AsyncIterator[tuple[Front, Inside, Dial]]:
         return callers[-1]
 
     try:
-        yield found, inside, dial
+        yield front, inside, dial
     finally:
-        await found.stop(0.0)
+        await front.stop(0.0)
         server.close()
         for writer in (*inside.writers, *(caller.writer for caller in callers)):
             writer.close()
@@ -88,7 +88,7 @@ async def running() -> AsyncIterator[tuple[Front, Inside, Dial]]:
                 await writer.wait_closed()
 
 
-async def becomes(front: Front, accepted: int) -> None:
+async def wait_for_counts(front: Front, accepted: int) -> None:
     async with asyncio.timeout(PATIENCE):
         while front.accepted < accepted:  # noqa: ASYNC110 - a deadline is all that is needed
             await asyncio.sleep(0.005)
@@ -99,8 +99,8 @@ def few(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(front, "_connection_limit", lambda: FEW)
 
 
-async def test_bytes_cross_both_ways_and_the_connection_is_counted_as_good_once_it_led_to_a_call() -> None:
-    async with running() as (found, inside, dial):
+async def test_bytes_pass_both_ways_and_a_connection_with_a_call_counts_as_accepted() -> None:
+    async with run_front() as (found, inside, dial):
         caller = await dial()
         assert await caller.is_answered()
         found.admit(inside.names[0], "meter-17")
@@ -108,17 +108,17 @@ async def test_bytes_cross_both_ways_and_the_connection_is_counted_as_good_once_
     assert (found.accepted, found.turned_away) == (1, 0)
 
 
-async def test_what_is_no_tls_never_reaches_grpc() -> None:
-    async with running() as (found, inside, dial):
+async def test_non_tls_connections_never_reach_grpc() -> None:
+    async with run_front() as (found, inside, dial):
         assert await (await dial(b"GET / HTTP/1.1\r\n\r\n")).is_cut_off()
         assert (inside.names, found.turned_away) == ([], 1)
 
 
 @pytest.mark.usefixtures("few")
-async def test_strangers_that_wait_make_room_for_one_who_comes_in_good_faith() -> None:
-    async with running() as (found, inside, dial):
+async def test_waiting_strangers_make_room_for_an_honest_client() -> None:
+    async with run_front() as (found, inside, dial):
         idle = [await dial() for _ in range(5 * FEW)]
-        await becomes(found, 5 * FEW)
+        await wait_for_counts(found, 5 * FEW)
         assert await (await dial()).is_answered()
         assert all([await stranger.is_cut_off() for stranger in idle[: 4 * FEW + 1]])
         assert found.turned_away == 4 * FEW + 1
@@ -126,19 +126,19 @@ async def test_strangers_that_wait_make_room_for_one_who_comes_in_good_faith() -
 
 
 @pytest.mark.usefixtures("few")
-async def test_the_address_with_the_most_strangers_gives_way() -> None:
-    async with running() as (found, _, dial):
+async def test_the_address_with_the_most_strangers_loses_a_connection() -> None:
+    async with run_front() as (found, _, dial):
         lonely = await dial(source="127.0.0.2")
-        await becomes(found, 1)
+        await wait_for_counts(found, 1)
         crowd = [await dial() for _ in range(2 * FEW)]
-        await becomes(found, 2 * FEW + 1)
+        await wait_for_counts(found, 2 * FEW + 1)
         assert await crowd[0].is_cut_off()
         assert await lonely.is_answered()
 
 
-async def test_a_stranger_has_a_deadline_and_who_is_known_has_none(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_stranger_has_a_deadline_and_a_known_device_has_none(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(front, "_STRANGER_SECONDS", 0.5)
-    async with running() as (found, inside, dial):
+    async with run_front() as (found, inside, dial):
         known = await dial()
         assert await known.is_answered()
         found.admit(inside.names[0], "meter-17")
@@ -148,8 +148,8 @@ async def test_a_stranger_has_a_deadline_and_who_is_known_has_none(monkeypatch: 
         assert await known.is_answered()
 
 
-async def test_a_device_has_so_many_connections_and_keeps_its_newest() -> None:
-    async with running() as (found, inside, dial):
+async def test_a_device_s_connections_are_limited_and_its_newest_are_kept() -> None:
+    async with run_front() as (found, inside, dial):
         connections = []
         for _ in range(6):
             connections.append(await dial())
@@ -160,18 +160,18 @@ async def test_a_device_has_so_many_connections_and_keeps_its_newest() -> None:
         assert await connections[2].is_answered()
 
 
-async def test_connections_reach_grpc_also_when_its_socket_was_removed() -> None:
-    async with running() as (found, _, dial):
+async def test_connections_reach_grpc_even_if_its_socket_was_removed() -> None:
+    async with run_front() as (found, _, dial):
         shutil.rmtree(Path(found.socket_path()).parent)
         assert await (await dial()).is_answered()
         assert found.trouble == ""
 
 
-async def test_connections_that_do_not_reach_grpc_are_trouble_until_they_do(
+async def test_connections_that_do_not_reach_grpc_are_reported_until_they_do(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(front, "_PROBE_SECONDS", 0.01)
-    async with running() as (found, _, dial):
+    async with run_front() as (found, _, dial):
         way, found._grpc_path = found._grpc_path, "/absent"
         for _ in range(3):
             assert await (await dial(HELLO)).is_cut_off()
@@ -184,7 +184,7 @@ async def test_connections_that_do_not_reach_grpc_are_trouble_until_they_do(
     assert [record.getMessage().split()[0] for record in caplog.records] == ["peers-cut-off"]
 
 
-def test_the_bound_leaves_descriptors_for_the_ledger(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_limit_leaves_descriptors_for_the_ledger(monkeypatch: pytest.MonkeyPatch) -> None:
     for soft, bound in ((2**20, 128), (1024, 128), (512, 42), (64, 8)):
         monkeypatch.setattr("resource.getrlimit", lambda _, soft=soft: (soft, soft))
         assert front._connection_limit() == bound

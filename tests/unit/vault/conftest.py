@@ -1,4 +1,4 @@
-"""A small device: twelve records of three features, a budget, and vaults over its ledger."""
+"""A small device: twelve records with three features, a budget, and vaults over its ledger."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -25,10 +25,10 @@ def budget() -> Budget:
 
 @pytest.fixture
 def path(tmp_path: Path, budget: Budget) -> Path:
-    """A ledger that was made and never opened."""
-    place = tmp_path / "ledger.db"
-    Ledger.create(place, OWNER, budget)
-    return place
+    """Path of a ledger that was created and never opened."""
+    location = tmp_path / "ledger.db"
+    Ledger.create(location, OWNER, budget)
+    return location
 
 
 @pytest.fixture
@@ -42,8 +42,8 @@ MakeVault = Callable[..., Vault]
 
 @pytest.fixture
 def make_vault(records: Records, path: Path, budget: Budget) -> Iterator[MakeVault]:
-    """Makes vaults; one that is still open at the end is closed."""
-    made: list[Vault] = []
+    """Makes vaults, and closes the last one at the end."""
+    created: list[Vault] = []
 
     def make(
         *,
@@ -62,17 +62,17 @@ def make_vault(records: Records, path: Path, budget: Budget) -> Iterator[MakeVau
             ledger=ledger or Ledger.open(path, OWNER, budget),
             noise=noise or OperatingSystemNoise(),
         )
-        made.append(vault)
+        created.append(vault)
         return vault
 
     yield make
-    for vault in made:
+    for vault in created:
         vault.close()
 
 
 @pytest.fixture
 def seen(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The windows of the records that sums of gradients are computed from, record by record."""
+    """Collect the windows of the records that enter gradient sums, record by record."""
     windows: list[int] = []
     compute = GradientSum.compute
 

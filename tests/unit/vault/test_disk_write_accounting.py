@@ -1,4 +1,4 @@
-"""Bytes that a ledger writes: counted frame by frame, also when SQLite restarts its log."""
+"""Bytes that a ledger writes: counted frame by frame, even when SQLite restarts its log."""
 
 import sqlite3
 from collections.abc import Iterator
@@ -30,7 +30,7 @@ def log_of(path: Path) -> Path:
     return path.with_name(path.name + "-wal")
 
 
-def test_every_frame_is_counted_also_when_the_log_is_begun_anew(path: Path, database: sqlite3.Connection) -> None:
+def test_every_frame_is_counted_even_when_the_log_restarts(path: Path, database: sqlite3.Connection) -> None:
     database.execute("PRAGMA wal_checkpoint(RESTART)")
     wear, frames, sizes = DiskWriteCounter(log_of(path)), 0, set()
     for count in (40, 30, 45):
@@ -40,16 +40,16 @@ def test_every_frame_is_counted_also_when_the_log_is_begun_anew(path: Path, data
         frames += database.execute("PRAGMA wal_checkpoint(RESTART)").fetchone()[1]
         sizes.add(log_of(path).stat().st_size)
         assert wear.bytes_today == frames * (2 * PAGE + FRAME)
-    assert len(sizes) < 3, "the log is written over, and its size tells nothing"
+    assert len(sizes) < 3, "the log is overwritten, and its size reveals nothing"
 
 
-def test_what_was_written_before_is_another_s(path: Path, database: sqlite3.Connection) -> None:
+def test_earlier_writes_are_not_counted(path: Path, database: sqlite3.Connection) -> None:
     wear = DiskWriteCounter(log_of(path))
     wear.count()
     assert wear.bytes_today == 0
 
 
-def test_a_new_day_begins_at_nothing(path: Path, database: sqlite3.Connection) -> None:
+def test_a_new_day_begins_with_zero(path: Path, database: sqlite3.Connection) -> None:
     now = [86_400.0 * 1000 - 1]
     wear = DiskWriteCounter(log_of(path), lambda: now[0])
     database.execute("INSERT INTO t VALUES (1)")
@@ -62,9 +62,7 @@ def test_a_new_day_begins_at_nothing(path: Path, database: sqlite3.Connection) -
     assert 0 < wear.bytes_today <= 3 * (2 * PAGE + FRAME)
 
 
-def test_a_log_that_is_gone_or_cut_short_is_counted_from_its_beginning(
-    path: Path, database: sqlite3.Connection
-) -> None:
+def test_a_missing_or_truncated_log_is_counted_from_its_beginning(path: Path, database: sqlite3.Connection) -> None:
     wear = DiskWriteCounter(log_of(path))
     database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     wear.count()
@@ -76,7 +74,7 @@ def test_a_log_that_is_gone_or_cut_short_is_counted_from_its_beginning(
     assert not log_of(path).exists()
 
 
-def test_a_ledger_tells_what_it_has_written_since_it_was_opened(tmp_path: Path) -> None:
+def test_a_ledger_reports_its_bytes_since_it_was_opened(tmp_path: Path) -> None:
     budget = Budget(2.0, 1e-5, "record", "add-remove")
     Ledger.create(tmp_path / "ledger.db", "a" * 32, budget)
     with closing(Ledger.open(tmp_path / "ledger.db", "a" * 32, budget)) as ledger:

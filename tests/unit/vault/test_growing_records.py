@@ -21,7 +21,7 @@ from sottovoce.vault.noise import NoiseSource
 from sottovoce.vault.remote import RemoteVault
 from sottovoce.vault.terms.gradients import GradientTerms
 
-from tests.support.vaults import served, serving
+from tests.support.vaults import serve_vault, served
 
 KERNEL = Softmax(3, 4)
 STEPS = 3
@@ -74,7 +74,7 @@ def query(slot: int) -> Query:
     return Query("clipd2p", "gradient", slot, np.zeros(KERNEL.size))
 
 
-def released(vault: Vault, slot: int) -> Release:
+def release_of(vault: Vault, slot: int) -> Release:
     answer = vault.answer(query(slot))
     assert not isinstance(answer, Refused), answer
     return answer
@@ -86,57 +86,57 @@ def reason(vault: Vault, slot: int) -> str:
     return answer.reason
 
 
-def test_days_that_are_over_are_charged_whether_they_hold_records_or_not_and_no_others() -> None:
+def test_exactly_the_completed_days_are_charged_whether_or_not_they_have_records() -> None:
     home = Home(days=[11, 11, 12, 14], over=12)
     vault = home.vault()
-    assert released(vault, 0).units == 3
-    assert home.charged(0) == Units(((FIRST, 12),)), "day 10 is empty and pays; day 14 is still going on"
+    assert release_of(vault, 0).units == 3
+    assert home.charged(0) == Units(((FIRST, 12),)), "day 10 is empty and charged; day 14 has not ended"
     home.over = 13
-    assert released(vault, 1).units == 4
+    assert release_of(vault, 1).units == 4
     home.over = LAST + 40
-    assert released(vault, 2).units == LAST - FIRST + 1, "no day after the last that may be learnt from"
+    assert release_of(vault, 2).units == LAST - FIRST + 1, "no day after the last permitted one"
     assert home.ledger.epsilon_spent(Units(((LAST + 1, LAST + 1),))) == 0.0
 
 
 @pytest.mark.parametrize("over", [None, FIRST - 1, -1])
-def test_while_no_day_is_over_nothing_is_charged(over: int | None) -> None:
+def test_before_a_day_is_complete_nothing_is_charged(over: int | None) -> None:
     home = Home(days=[10, 11], over=over)
     assert reason(home.vault(), 0) == "calendar"
     assert home.ledger.spending().charges == 0
 
 
-def test_a_day_that_comes_is_read_without_a_restart_and_pays_for_itself(seen: list[int]) -> None:
+def test_a_new_day_is_read_without_a_restart_and_pays_for_itself(seen: list[int]) -> None:
     home = Home(days=[10, 11], over=11)
     vault = home.vault()
     for slot in range(STEPS):
-        released(vault, slot)
+        release_of(vault, slot)
     spent = home.ledger.spending().epsilon
-    assert reason(vault, STEPS) == "budget", "the days that are over have paid"
+    assert reason(vault, STEPS) == "budget", "the completed days have been charged"
     assert home.ledger.spending().charges == STEPS
     home.days, home.over = [10, 11, 12, 12, 13], 12
     seen.clear()
-    assert released(vault, STEPS).units == 1
-    assert seen == [12, 12], "what is read is what is charged"
+    assert release_of(vault, STEPS).units == 1
+    assert seen == [12, 12], "exactly the charged records are read"
     assert home.charged(STEPS) == Units(((12, 12),))
-    assert home.ledger.spending().epsilon == spent, "it is the days before that were charged most"
+    assert home.ledger.spending().epsilon == spent, "the earlier days were charged most"
 
 
 @pytest.mark.parametrize("jump", [-400, -2, 400])
-def test_a_clock_that_is_set_neither_renews_a_day_nor_locks_those_that_come(jump: int) -> None:
+def test_a_clock_change_neither_renews_a_day_nor_blocks_later_ones(jump: int) -> None:
     home = Home(days=list(range(FIRST, LAST + 1)), over=12)
     vault = home.vault()
     for slot in range(STEPS):
-        released(vault, slot)
+        release_of(vault, slot)
     home.over = 12 + jump
     for slot in range(STEPS, STEPS + 2):
         vault.answer(query(slot))
     for day in range(FIRST, LAST + 1):
         assert home.ledger.epsilon_spent(Units(((day, day),))) <= 2.0
     home.over = 14
-    assert released(vault, STEPS + 2).units == 2, "days 13 and 14, whatever the clock had said"
+    assert release_of(vault, STEPS + 2).units == 2, "days 13 and 14, whatever the clock had shown"
 
 
-def test_what_cannot_be_read_is_not_charged_and_is_answered_when_it_can() -> None:
+def test_unreadable_records_are_not_charged_and_the_query_is_answered_later() -> None:
     home = Home(days=[10], over=10)
     vault = home.vault()
     home.broken = True
@@ -144,14 +144,14 @@ def test_what_cannot_be_read_is_not_charged_and_is_answered_when_it_can() -> Non
         vault.answer(query(0))
     assert home.ledger.spending().charges == 0
     home.broken = False
-    first = released(vault, 0)
+    first = release_of(vault, 0)
     reads, home.over, home.broken = home.reads, 15, True
-    again = released(vault, 0)
-    assert (again.value == first.value).all(), "an answer that was given is given again, from the ledger"
-    assert (again.units, home.reads) == (first.units, reads)
+    repeated = release_of(vault, 0)
+    assert (repeated.value == first.value).all(), "an earlier answer is repeated from the ledger"
+    assert (repeated.units, home.reads) == (first.units, reads)
 
 
-def test_a_charge_whose_release_was_lost_pays_for_its_own_days_when_others_have_ended(
+def test_a_charge_with_a_lost_release_pays_for_its_own_days_after_others_have_ended(
     monkeypatch: pytest.MonkeyPatch, seen: list[int]
 ) -> None:
     home = Home(days=[10, 11, 12], over=11)
@@ -162,7 +162,7 @@ def test_a_charge_whose_release_was_lost_pays_for_its_own_days_when_others_have_
             vault.answer(query(0))
     home.over = 12
     seen.clear()
-    assert released(vault, 0).units == 2
+    assert release_of(vault, 0).units == 2
     assert seen == [10, 11]
     assert home.ledger.spending().charges == 1
 
@@ -170,12 +170,12 @@ def test_a_charge_whose_release_was_lost_pays_for_its_own_days_when_others_have_
 @pytest.mark.parametrize(
     "cause, told", [(None, DataError), (sqlite3.OperationalError("database is locked"), VaultAway)]
 )
-def test_a_separate_vault_says_that_records_cannot_be_read_and_not_what_is_wrong_with_them(
+def test_a_separate_vault_reports_unreadable_records_without_details(
     tmp_path: Path, cause: Exception | None, told: type[Exception]
 ) -> None:
     home = Home(days=[10], over=10)
     vault, path = home.vault(), tmp_path / "v.sock"
-    with serving(served(vault, "meter-17", home.ledger.budget), path):
+    with serve_vault(served(vault, "meter-17", home.ledger.budget), path):
         remote = RemoteVault(path, owner="meter-17", budget=home.ledger.budget, patience=1.0, waits=Waits())
         home.broken, home.cause = True, cause
         with pytest.raises(told, match="cannot currently read its records; see its log") as refused:
@@ -189,7 +189,7 @@ def test_a_separate_vault_says_that_records_cannot_be_read_and_not_what_is_wrong
 
 
 @pytest.mark.parametrize("own", ["window", "device"])
-def test_a_release_that_hides_the_device_is_of_no_day_that_has_not_come(own: str) -> None:
+def test_a_device_level_release_includes_no_future_day(own: str) -> None:
     home = Home([FIRST, FIRST + 1], None, ledger=Ledger.in_memory("meter-17", Budget(2.0, 1e-5, own, "add-remove")))
     if own == "window":
         home.ledger.take_up(Mandate(1, Budget(0.5, 1e-5, "device", "add-remove"), b"signed"))
@@ -200,36 +200,36 @@ def test_a_release_that_hides_the_device_is_of_no_day_that_has_not_come(own: str
     last = FIRST
     for slot in range(STEPS):
         home.over = last = FIRST + 2 * slot
-        released(vault, slot)
+        release_of(vault, slot)
         ahead = home.ledger.epsilon_spent(Units(((last + 1, last + 10_000),)))
-        assert (ahead == 0) == (own == "window"), "where windows pay, those that are over do"
+        assert (ahead == 0) == (own == "window"), "if windows are charged, the completed ones are"
     first, newest = home.ledger.epsilon_spent(Units(((0, FIRST),))), home.ledger.epsilon_spent(Units(((last, last),)))
     assert (first > newest) == (own == "window")
     answer = vault.answer(query(STEPS))
     assert isinstance(answer, Refused)
     assert answer.reason == "budget"
-    released(vault, 0)
+    release_of(vault, 0)
 
 
 @pytest.mark.parametrize("own", ["window", "device"])
 @pytest.mark.parametrize("of_task", ["window", "device"])
-def test_what_is_clipped_is_the_unit_of_the_task_however_many_days_there_are(
+def test_the_task_s_unit_is_clipped_however_many_days_there_are(
     own: str, of_task: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if (own, of_task) == ("device", "window"):
-        return  # no such task is taken up
+        return  # such a task is never activated
     home = Home([10, 10, 11, 12], 12, ledger=Ledger.in_memory("meter-17", Budget(8.0, 1e-5, own, "add-remove")))
     home.ledger.take_up(Mandate(1, Budget(0.5, 1e-5, of_task, "add-remove"), b"signed"))
     rows: list[int] = []
-    whole = DiscreteGaussian.apply
+    full = DiscreteGaussian.apply
 
     def counted(
         mechanism: DiscreteGaussian, raw: Iterator[NDArray[np.float64]], noise: NoiseSource
     ) -> NDArray[np.int64]:
-        held = list(raw)
-        rows.append(sum(len(part) for part in held))
-        return whole(mechanism, iter(held), noise)
+        stored = list(raw)
+        rows.append(sum(len(part) for part in stored))
+        return full(mechanism, iter(stored), noise)
 
     monkeypatch.setattr(DiscreteGaussian, "apply", counted)
-    released(home.vault(), 0)
+    release_of(home.vault(), 0)
     assert rows == [3 if of_task == "window" else 1]

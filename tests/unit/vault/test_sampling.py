@@ -1,4 +1,4 @@
-"""Batches that the vault draws: exactly by the charged law."""
+"""Batches that the vault draws: exactly with the charged distribution."""
 
 import numpy as np
 import pytest
@@ -9,7 +9,7 @@ from sottovoce.vault.sampled_sum import calibrate_sampled
 from sottovoce.vault.sampling import FixedSize, Poisson, WithReplacement
 
 
-def test_a_poisson_batch_has_each_record_by_itself_at_its_rate() -> None:
+def test_a_poisson_batch_includes_each_record_independently_at_its_rate() -> None:
     noise, hits = SeededNoise(1), np.zeros(50)
     for _ in range(4000):
         hits[Poisson(3, 10).draw(50, noise)] += 1
@@ -17,11 +17,11 @@ def test_a_poisson_batch_has_each_record_by_itself_at_its_rate() -> None:
     assert np.abs(hits / 4000 - 0.3).max() < 5 * np.sqrt(0.21 / 4000)
 
 
-def test_a_rate_of_one_is_everybody_and_costs_no_randomness() -> None:
+def test_a_rate_of_one_includes_all_records_and_costs_no_randomness() -> None:
     assert Poisson(7, 7).draw(5, SeededNoise(1)).tolist() == [0, 1, 2, 3, 4]
 
 
-def test_a_batch_of_fixed_size_has_different_records_all_alike_likely() -> None:
+def test_a_fixed_size_batch_has_different_equally_likely_records() -> None:
     noise, hits = SeededNoise(2), np.zeros(10)
     for _ in range(5000):
         batch = FixedSize(3).draw(10, noise)
@@ -39,7 +39,7 @@ def test_draws_with_replacement_may_repeat() -> None:
 
 
 @pytest.mark.parametrize("neighbouring", ["add-remove", "replace-one"])
-def test_sampled_sums_spend_the_budget_and_no_more(neighbouring: str) -> None:
+def test_sampled_sums_spend_exactly_the_budget(neighbouring: str) -> None:
     mechanism, event = calibrate_sampled(
         clip=0.5, size=100, releases=50, epsilon=1.0, delta=1e-5, neighbouring=neighbouring, batch=1, of=20
     )

@@ -22,8 +22,8 @@ def ledger() -> Ledger:
     return book
 
 
-def forged(account: Account, **changes: Any) -> Account:
-    """Changed, and chained again as someone would who has the whole program."""
+def forge_account(account: Account, **changes: Any) -> Account:
+    """Return the account with a change, and with a chain recomputed by an attacker who has the program."""
     changed = msgspec.structs.replace(account, **changes)
     budget = Budget(changed.epsilon, changed.delta, changed.unit, changed.neighbouring)
     link = first_link(budget.canonical_json(changed.owner), bytes.fromhex(changed.nonce))
@@ -32,14 +32,14 @@ def forged(account: Account, **changes: Any) -> Account:
     return msgspec.structs.replace(changed, link=link.hex())
 
 
-def test_an_account_comes_to_what_the_ledger_says(ledger: Ledger) -> None:
+def test_an_account_has_the_ledger_s_total(ledger: Ledger) -> None:
     spending, head = audit_account(account_of(ledger))
     assert spending == ledger.spending()
     assert head == ledger.head()
     assert 0 < spending.epsilon < 2.0
 
 
-def test_the_link_of_every_number_of_charges(ledger: Ledger) -> None:
+def test_the_link_after_each_number_of_charges(ledger: Ledger) -> None:
     assert ledger.link(5) == ledger.head().link
     assert len({ledger.link(number) for number in range(6)}) == 6
     assert ledger.link(6) is None
@@ -57,17 +57,17 @@ def test_the_link_of_every_number_of_charges(ledger: Ledger) -> None:
         ({"epsilon": 0.1}, "spent"),
     ],
 )
-def test_what_no_ledger_says_is_refused(ledger: Ledger, changes: dict[str, Any], what: str) -> None:
+def test_an_impossible_account_is_refused(ledger: Ledger, changes: dict[str, Any], what: str) -> None:
     with pytest.raises(LedgerError, match=what):
-        audit_account(forged(account_of(ledger), **changes))
+        audit_account(forge_account(account_of(ledger), **changes))
 
 
-def test_a_budget_that_is_none_is_refused(ledger: Ledger) -> None:
+def test_an_invalid_budget_is_refused(ledger: Ledger) -> None:
     with pytest.raises(LedgerError, match="the privacy budget is not valid"):
         audit_account(msgspec.structs.replace(account_of(ledger), epsilon=-1.0))
 
 
-def test_a_chain_must_end_in_its_link(ledger: Ledger) -> None:
+def test_a_chain_must_end_with_its_link(ledger: Ledger) -> None:
     account = account_of(ledger)
     for changed in (
         msgspec.structs.replace(account, charges=account.charges[:-1]),
@@ -79,6 +79,6 @@ def test_a_chain_must_end_in_its_link(ledger: Ledger) -> None:
             audit_account(changed)
 
 
-def test_two_ledgers_of_one_device_are_told_apart() -> None:
+def test_two_ledgers_of_one_device_are_distinguished() -> None:
     one, other = (Ledger.in_memory("meter-17", BUDGET) for _ in range(2))
     assert one.head() != other.head()

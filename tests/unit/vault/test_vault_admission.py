@@ -1,4 +1,4 @@
-"""Strangers at a busy vault: refused, so that they cannot keep its agent out."""
+"""Strangers at a busy vault: refused, so they cannot block its agent."""
 
 import errno
 import os
@@ -20,24 +20,24 @@ from tests.support.waiting import PATIENCE, until
 
 @pytest.fixture
 def listener(tmp_path: Path) -> Iterator[socket.socket]:
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as made:
-        made.bind(str(tmp_path / "vault.sock"))
-        made.listen(4)
-        yield made
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as created:
+        created.bind(str(tmp_path / "vault.sock"))
+        created.listen(4)
+        yield created
 
 
 def connect(listener: socket.socket, stack: ExitStack) -> socket.socket:
-    made = stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
-    made.connect(listener.getsockname())
-    made.settimeout(PATIENCE)
-    return made
+    created = stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
+    created.connect(listener.getsockname())
+    created.settimeout(PATIENCE)
+    return created
 
 
 def never(error: Exception) -> None:
     raise AssertionError(error)
 
 
-def test_strangers_never_fill_the_queue_though_nobody_attends(listener: socket.socket) -> None:
+def test_strangers_never_fill_the_queue_even_if_it_is_not_served(listener: socket.socket) -> None:
     turned: list[int] = []
 
     def away(connection: socket.socket, user: int) -> None:
@@ -47,12 +47,12 @@ def test_strangers_never_fill_the_queue_though_nobody_attends(listener: socket.s
     with ExitStack() as stack, Admission(listener, os.getuid() + 1, away, never).open():
         strangers = [connect(listener, stack) for _ in range(200)]
         assert [stranger.recv(10) for stranger in strangers] == [b"no"] * 200
-        assert strangers[0].recv(10) == b"", "and hung up on"
+        assert strangers[0].recv(10) == b"", "it is disconnected"
     assert turned == [os.getuid()] * 200
 
 
-def test_a_stranger_who_does_not_read_holds_up_nobody(listener: socket.socket) -> None:
-    """What is said to it must fit, or is dropped."""
+def test_a_stranger_that_does_not_read_delays_no_other(listener: socket.socket) -> None:
+    """The answer must fit into the buffer, or is dropped."""
     away = threading.Event()
 
     def shout(connection: socket.socket, user: int) -> None:
@@ -70,7 +70,7 @@ def test_a_stranger_who_does_not_read_holds_up_nobody(listener: socket.socket) -
         assert away.wait(PATIENCE)
 
 
-def test_the_agents_connections_wait_in_their_order_and_are_bounded(listener: socket.socket) -> None:
+def test_the_agent_s_connections_wait_in_order_and_are_bounded(listener: socket.socket) -> None:
     admission = Admission(listener, os.getuid(), lambda connection, user: None, never)
     with ExitStack() as stack, admission.open():
         for number in range(20):
@@ -78,27 +78,27 @@ def test_the_agents_connections_wait_in_their_order_and_are_bounded(listener: so
                 connect(listener, stack).send(bytes([number]))
         until(lambda: len(admission._waiting) == 16, "sixteen waiting")
         for number in range(16):
-            found = admission.next()
-            assert found is not None
-            with found:
-                assert peer_user_id(found) == os.getuid()
-                assert found.recv(1) == bytes([number])
+            result = admission.next()
+            assert result is not None
+            with result:
+                assert peer_user_id(result) == os.getuid()
+                assert result.recv(1) == bytes([number])
         connect(listener, stack).send(b"!")
-        until(lambda: heard(admission) == b"!", "another one")
+        until(lambda: read_oldest(admission) == b"!", "another one")
 
 
 @pytest.mark.parametrize("refusal", [OSError(errno.EMFILE, "Too many open files"), MemoryError()])
-def test_a_refusal_of_the_system_is_waited_for_without_a_spin(listener: socket.socket, refusal: Exception) -> None:
+def test_the_acceptor_waits_for_the_system_without_busy_waiting(listener: socket.socket, refusal: Exception) -> None:
     refusals: list[Exception] = []
     reluctant = Reluctant(listener, refusal, 6)
     admission = Admission(reluctant, os.getuid(), lambda connection, user: None, refusals.append)  # type: ignore[arg-type]
     with ExitStack() as stack, admission.open():
         began = time.monotonic()
         connect(listener, stack).send(b"!")
-        until(lambda: heard(admission) == b"!", "it is let in")
+        until(lambda: read_oldest(admission) == b"!", "it is accepted")
         assert time.monotonic() - began > 0.01 + 0.02 + 0.04 + 0.08 + 0.16 + 0.32
         connect(listener, stack).send(b"?")
-        until(lambda: heard(admission) == b"?", "another one")
+        until(lambda: read_oldest(admission) == b"?", "another one")
     assert refusals == [refusal] * 6
 
 
@@ -115,7 +115,7 @@ def test_it_ends_at_once_while_the_system_refuses(listener: socket.socket, monke
     assert time.monotonic() - began < PATIENCE
 
 
-def test_a_defect_is_raised_where_the_vault_waits(listener: socket.socket) -> None:
+def test_a_defect_is_raised_at_the_vault_s_wait(listener: socket.socket) -> None:
     reluctant = Reluctant(listener, ZeroDivisionError("a defect"), 1)
     admission = Admission(reluctant, os.getuid(), lambda connection, user: None, never)  # type: ignore[arg-type]
     with ExitStack() as stack, admission.open():
@@ -139,10 +139,10 @@ class Reluctant:
         return self._listener.accept()
 
 
-def heard(admission: Admission) -> bytes | None:
-    """What the connection that has waited longest says."""
-    found = admission.next() if admission._waiting else None
-    if found is None:
+def read_oldest(admission: Admission) -> bytes | None:
+    """Return the data on the connection that has waited longest."""
+    result = admission.next() if admission._waiting else None
+    if result is None:
         return None
-    with found:
-        return found.recv(1)
+    with result:
+        return result.recv(1)

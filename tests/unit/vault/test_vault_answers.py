@@ -1,4 +1,4 @@
-"""Vault answers: charge, draw, store, answer, in this order; equal queries, equal bytes; nothing without noise."""
+"""Vault answers: charge, draw, store, answer, in this order; same query, same bytes; nothing without noise."""
 
 import ast
 import math
@@ -42,7 +42,7 @@ class Counted:
 
 
 class Witness(Counted):
-    """Writes down what anyone else can read in the ledger whenever noise is drawn."""
+    """Noise source that records the ledger's readable content whenever noise is drawn."""
 
     def __init__(self, path: Path) -> None:
         super().__init__()
@@ -58,7 +58,7 @@ class Witness(Counted):
 
 
 def event_of(vault: Vault) -> Event:
-    """What a release of this vault is charged as."""
+    """Return the event that this vault charges for a release."""
     plan = vault._context.program.plan(question(0))
     assert not isinstance(plan, Refused)
     return plan.event
@@ -68,23 +68,23 @@ def question(slot: int, kind: str = "gradient", point: NDArray[np.float64] | Non
     return Query("clipd2p", kind, slot, np.zeros(SIZE) if point is None else point)
 
 
-def released(answer: Answer) -> Release:
+def release_of(answer: Answer) -> Release:
     assert not isinstance(answer, Refused)
     return answer
 
 
-def test_the_same_question_has_the_same_answer(make_vault: MakeVault) -> None:
-    """Across a restart too, whatever the point: no new draw, no new charge."""
+def test_the_same_query_has_the_same_answer(make_vault: MakeVault) -> None:
+    """This holds across a restart and at any point, without a new draw or charge."""
     noise = Counted()
     vault = make_vault(noise=noise)
-    first = released(vault.answer(question(0)))
+    first = release_of(vault.answer(question(0)))
     drawn = noise.drawn
     assert drawn > 0
-    again = released(vault.answer(question(0, point=np.ones(SIZE))))
+    repeated = release_of(vault.answer(question(0, point=np.ones(SIZE))))
     vault.close()
     vault = make_vault(noise=noise)
-    later = released(vault.answer(question(0)))
-    for other in (again, later):
+    later = release_of(vault.answer(question(0)))
+    for other in (repeated, later):
         assert other.value.tobytes() == first.value.tobytes()
         assert (other.query_id, other.step) == (first.query_id, first.step)
     assert noise.drawn == drawn
@@ -92,13 +92,13 @@ def test_the_same_question_has_the_same_answer(make_vault: MakeVault) -> None:
     assert vault.spending().releases == 1
 
 
-def test_another_question_has_other_noise(make_vault: MakeVault) -> None:
+def test_another_query_has_other_noise(make_vault: MakeVault) -> None:
     vault = make_vault()
-    values = [released(vault.answer(question(slot))).value for slot in range(3)]
+    values = [release_of(vault.answer(question(slot))).value for slot in range(3)]
     assert len({value.tobytes() for value in values}) == 3
 
 
-def test_charged_then_drawn_then_stored(path: Path, make_vault: MakeVault) -> None:
+def test_the_order_is_charge_draw_store(path: Path, make_vault: MakeVault) -> None:
     noise = Witness(path)
     vault = make_vault(noise=noise)
     for slot in range(3):
@@ -114,7 +114,7 @@ def test_a_spent_budget_draws_nothing(make_vault: MakeVault) -> None:
     noise = Counted()
     vault = make_vault(noise=noise, releases=3)
     for slot in range(3):
-        released(vault.answer(question(slot)))
+        release_of(vault.answer(question(slot)))
     drawn, spent = noise.drawn, vault.spending()
     assert 1.99 < spent.epsilon <= 2.0
     for slot in (3, 4, 99):
@@ -123,7 +123,7 @@ def test_a_spent_budget_draws_nothing(make_vault: MakeVault) -> None:
         assert (refusal.reason, refusal.query_id) == ("budget", question(slot).id)
     assert noise.drawn == drawn
     assert vault.spending() == spent
-    released(vault.answer(question(1)))
+    release_of(vault.answer(question(1)))
 
 
 MALFORMED = [
@@ -138,7 +138,7 @@ MALFORMED = [
 
 
 @pytest.mark.parametrize("query", MALFORMED, ids=range(len(MALFORMED)))
-def test_what_makes_no_sense_costs_nothing(make_vault: MakeVault, query: Query) -> None:
+def test_invalid_queries_cost_nothing(make_vault: MakeVault, query: Query) -> None:
     noise = Counted()
     vault = make_vault(noise=noise)
     answer = vault.answer(query)
@@ -147,8 +147,8 @@ def test_what_makes_no_sense_costs_nothing(make_vault: MakeVault, query: Query) 
     assert (noise.drawn, vault.spending().charges) == (0, 0)
 
 
-def test_records_stay_out_of_what_refuses(make_vault: MakeVault, path: Path) -> None:
-    """A refusal is the same over any records: none of them is read."""
+def test_a_refusal_reads_no_records(make_vault: MakeVault, path: Path) -> None:
+    """A refusal is the same for any records."""
     answers = []
     for over in (
         Records(np.zeros((0, 3)), np.zeros(0, dtype=np.int64)),
@@ -160,29 +160,29 @@ def test_records_stay_out_of_what_refuses(make_vault: MakeVault, path: Path) -> 
     assert answers[0] == answers[1]
 
 
-def test_no_records_still_get_noise(make_vault: MakeVault) -> None:
+def test_without_records_noise_is_still_added(make_vault: MakeVault) -> None:
     noise = Counted()
     vault = make_vault(noise=noise, over=Records(np.zeros((0, 3)), np.zeros(0, dtype=np.int64)))
-    value = released(vault.answer(question(0))).value
+    value = release_of(vault.answer(question(0))).value
     assert noise.drawn >= SIZE
     assert np.abs(value).max() > 0
     assert vault.spending().charges == 1
 
 
-def test_a_release_is_the_clipped_sum_and_noise_of_the_calibrated_size(records: Records) -> None:
-    """Many simulated devices with the same records: mean and spread of what they release."""
+def test_a_release_is_the_clipped_sum_plus_noise_with_the_calibrated_size(records: Records) -> None:
+    """Many simulated devices with the same records: their releases' mean and spread."""
     budget, terms, kernel = Budget(8.0, 1e-5, "record", "add-remove"), GradientTerms("clipd2p", 1, 0.8), Softmax(3, 4)
     point = np.linspace(-1, 1, SIZE)
     values = []
     for seed in range(400):
         ledger = Ledger.in_memory(OWNER, budget)
         vault = build(records=records, kernel=kernel, terms=terms, ledger=ledger, noise=SeededNoise(seed))
-        release = released(vault.answer(question(0, point=point)))
+        release = release_of(vault.answer(question(0, point=point)))
         values.append(release.value * release.step)
         vault.close()
     rows = kernel.gradients(point[np.newaxis], records.features[np.newaxis], records.labels[np.newaxis])[0]
     rows *= np.minimum(1, 0.8 / np.sqrt((rows**2).sum(axis=1)))[:, np.newaxis]
-    sigma = 0.8 * 0.6  # the analytic σ of ε = 8, δ = 1e-5
+    sigma = 0.8 * 0.6  # the analytic σ for ε = 8, δ = 1e-5
     noise = np.array(values) - rows.sum(axis=0)
     assert abs(noise.std() / sigma - 1) < 0.05
     assert np.abs(noise.mean(axis=0)).max() < 5 * sigma / 20
@@ -190,15 +190,15 @@ def test_a_release_is_the_clipped_sum_and_noise_of_the_calibrated_size(records: 
     assert np.abs(correlations).max() < 5 / 20
 
 
-def test_every_number_lies_on_the_grid(make_vault: MakeVault) -> None:
-    release = released(make_vault().answer(question(0)))
+def test_every_number_is_on_the_grid(make_vault: MakeVault) -> None:
+    release = release_of(make_vault().answer(question(0)))
     assert release.value.dtype == np.int64
     assert math.frexp(release.step)[0] == 0.5
     assert not release.value.flags.writeable
 
 
-def test_without_noise_only_without_a_promise(records: Records, path: Path, budget: Budget) -> None:
-    """A vault whose mechanism adds no noise gets nothing out of a ledger with an ε, charged or not."""
+def test_a_noise_free_vault_needs_a_ledger_without_a_guarantee(records: Records, path: Path, budget: Budget) -> None:
+    """A vault with a noise-free mechanism gets nothing from a ledger with an ε, charged or not."""
     kernel = Softmax(3, 4)
     ledger = Ledger.open(path, OWNER, budget)
     noiseless = exact_sum(clip=1.0, size=SIZE)
@@ -221,13 +221,13 @@ def test_without_noise_only_without_a_promise(records: Records, path: Path, budg
     vault.close()
 
 
-def test_a_learner_without_noise_needs_a_budget_without_a_promise(make_vault: MakeVault, records: Records) -> None:
+def test_a_noise_free_learner_needs_a_budget_without_a_guarantee(make_vault: MakeVault, records: Records) -> None:
     with pytest.raises(PrivacyError, match="push-sum"):
         make_vault(learner="push-sum", clip=None)
     ledger = Ledger.in_memory(OWNER, Budget(None, 1e-5, "record", "add-remove"))
     noise = Counted()
     vault = make_vault(learner="push-sum", clip=None, ledger=ledger, noise=noise)
-    release = released(vault.answer(question(0)))
+    release = release_of(vault.answer(question(0)))
     kernel = Softmax(3, 4)
     rows = kernel.gradients(np.zeros((1, SIZE)), records.features[np.newaxis], records.labels[np.newaxis])[0]
     np.testing.assert_allclose(release.value * release.step, rows.sum(axis=0), atol=1e-6)
@@ -236,28 +236,28 @@ def test_a_learner_without_noise_needs_a_budget_without_a_promise(make_vault: Ma
     assert vault.spending().epsilon == math.inf
 
 
-def test_what_came_from_a_seed_stays_marked(make_vault: MakeVault) -> None:
-    """Even when it is handed out later by a vault with real noise."""
+def test_seeded_releases_stay_marked(make_vault: MakeVault) -> None:
+    """The mark remains even if a vault with real noise returns the release later."""
     vault = make_vault(noise=SeededNoise(1))
-    assert released(vault.answer(question(0))).simulated
+    assert release_of(vault.answer(question(0))).simulated
     vault.close()
     vault = make_vault(noise=OperatingSystemNoise())
-    assert released(vault.answer(question(0))).simulated
-    assert not released(vault.answer(question(1))).simulated
+    assert release_of(vault.answer(question(0))).simulated
+    assert not release_of(vault.answer(question(1))).simulated
 
 
-def test_the_same_seed_gives_the_same_releases(records: Records) -> None:
+def test_the_same_seed_yields_the_same_releases(records: Records) -> None:
     def values(seed: int) -> list[bytes]:
         ledger = Ledger.in_memory(OWNER, Budget(2.0, 1e-5, "record", "add-remove"))
         terms, kernel = GradientTerms("clipd2p", 4, 1.0), Softmax(3, 4)
         vault = build(records=records, kernel=kernel, terms=terms, ledger=ledger, noise=SeededNoise(seed))
-        return [released(vault.answer(question(slot))).value.tobytes() for slot in range(4)]
+        return [release_of(vault.answer(question(slot))).value.tobytes() for slot in range(4)]
 
     assert values(5) == values(5) != values(6)
 
 
 def test_a_charge_without_its_release_pays_for_one(make_vault: MakeVault, path: Path) -> None:
-    """The device died in between; no one saw a thing."""
+    """The device died in between, and nothing was released."""
 
     class Dies(Counted):
         def words(self, count: int) -> NDArray[np.uint64]:
@@ -269,12 +269,12 @@ def test_a_charge_without_its_release_pays_for_one(make_vault: MakeVault, path: 
     assert (vault.spending().charges, vault.spending().releases) == (1, 0)
     vault.close()
     vault = make_vault()
-    released(vault.answer(question(0)))
+    release_of(vault.answer(question(0)))
     assert (vault.spending().charges, vault.spending().releases) == (1, 1)
 
 
-def test_it_does_not_pay_for_less_noise(make_vault: MakeVault) -> None:
-    """Nor does it when the configuration asks for fewer releases, hence less noise, after the crash."""
+def test_such_a_charge_does_not_pay_for_less_noise(make_vault: MakeVault) -> None:
+    """After the crash, the configuration requests fewer releases, hence less noise."""
     vault = make_vault(releases=50)
     vault._context.ledger.charge(question(0).id, event_of(vault))
     vault.close()
@@ -285,9 +285,9 @@ def test_it_does_not_pay_for_less_noise(make_vault: MakeVault) -> None:
     assert noise.drawn == 0
 
 
-def test_an_answer_for_a_model_of_another_size_is_not_handed_out(make_vault: MakeVault) -> None:
+def test_an_answer_for_a_model_with_another_size_is_not_returned(make_vault: MakeVault) -> None:
     vault = make_vault()
-    released(vault.answer(question(0)))
+    release_of(vault.answer(question(0)))
     vault.close()
     wider = make_vault(kernel=Softmax(3, 5))
     refusal = wider.answer(question(0, point=np.zeros(15)))
@@ -296,8 +296,8 @@ def test_an_answer_for_a_model_of_another_size_is_not_handed_out(make_vault: Mak
 
 
 @pytest.fixture
-def full(path: Path, budget: Budget) -> tuple[Ledger, Callable[[bool], None]]:
-    """A ledger, and a switch for the space on its disk."""
+def full_disk(path: Path, budget: Budget) -> tuple[Ledger, Callable[[bool], None]]:
+    """A ledger, and a switch for free space on its disk."""
     ledger = Ledger.open(path, OWNER, budget)
     pages = ledger._connection.execute("PRAGMA page_count").fetchone()[0]
 
@@ -307,9 +307,11 @@ def full(path: Path, budget: Budget) -> tuple[Ledger, Callable[[bool], None]]:
     return ledger, fill
 
 
-def test_on_a_full_disk_nothing_is_released(make_vault: MakeVault, full: tuple[Ledger, Callable[[bool], None]]) -> None:
-    """A release too large to store is not released; with space again, it is, for the same charge."""
-    ledger, fill = full
+def test_on_a_full_disk_nothing_is_released(
+    make_vault: MakeVault, full_disk: tuple[Ledger, Callable[[bool], None]]
+) -> None:
+    """A release too large to store is not released; once there is space, it is, for the same charge."""
+    ledger, fill = full_disk
     rng = np.random.default_rng(0)
     over = Records(rng.normal(size=(5, 400)), rng.integers(0, 4, 5))
     vault = make_vault(ledger=ledger, over=over, kernel=Softmax(400, 4), releases=5)
@@ -319,11 +321,11 @@ def test_on_a_full_disk_nothing_is_released(make_vault: MakeVault, full: tuple[L
             vault.answer(question(0, point=np.zeros(1600)))
     assert (vault.spending().charges, vault.spending().releases) == (1, 0)
     fill(False)
-    released(vault.answer(question(0, point=np.zeros(1600))))
+    release_of(vault.answer(question(0, point=np.zeros(1600))))
     assert (vault.spending().charges, vault.spending().releases) == (1, 1)
 
 
-def test_a_charge_that_cannot_be_written_draws_nothing(make_vault: MakeVault, path: Path, budget: Budget) -> None:
+def test_an_unwritable_charge_draws_nothing(make_vault: MakeVault, path: Path, budget: Budget) -> None:
     noise = Counted()
     vault = make_vault(noise=noise)
     vault._context.ledger._connection.execute("PRAGMA query_only = ON")
@@ -332,20 +334,20 @@ def test_a_charge_that_cannot_be_written_draws_nothing(make_vault: MakeVault, pa
     assert noise.drawn == 0
 
 
-async def test_asking_is_answering(make_vault: MakeVault) -> None:
+async def test_a_query_returns_its_answer(make_vault: MakeVault) -> None:
     vault = make_vault()
-    asked = released(await vault.ask(question(0)))
-    assert released(vault.answer(question(0))).value.tobytes() == asked.value.tobytes()
+    reply = release_of(await vault.ask(question(0)))
+    assert release_of(vault.answer(question(0))).value.tobytes() == reply.value.tobytes()
 
 
-def test_the_statement_says_what_holds(make_vault: MakeVault) -> None:
-    statement = released(make_vault().answer(question(0))).statement
+def test_the_statement_states_the_guarantee(make_vault: MakeVault) -> None:
+    statement = release_of(make_vault().answer(question(0))).statement
     assert (statement.epsilon, statement.delta, statement.unit) == (2.0, 1e-5, "record")
     assert (statement.neighbouring, statement.status) == ("add-remove", Status.PROVED)
 
 
-def test_only_the_vault_seals_releases() -> None:
-    """By name: nothing else in the package so much as mentions the class; in each process, one function calls it."""
+def test_only_the_vault_creates_releases() -> None:
+    """By name: no other code in the package mentions the class; in each process, one function calls it."""
     mentions, calls = set(), []
     for source in sources():
         name = shown(source)
@@ -361,13 +363,13 @@ def test_only_the_vault_seals_releases() -> None:
                 calls.append(name)
     assert mentions == {f"sottovoce/vault/{name}.py" for name in ("release", "remote", "vault")}
     assert calls == ["sottovoce/vault/remote.py", "sottovoce/vault/vault.py"], (
-        "the vault's front in another process says what it was told"
+        "the vault's front in another process repeats its statement"
     )
 
 
-def test_a_stored_release_is_bytes_of_a_fixed_order(path: Path, make_vault: MakeVault) -> None:
-    """Little-endian, so that a ledger moved to another machine still says the same."""
+def test_a_stored_release_has_a_fixed_byte_order(path: Path, make_vault: MakeVault) -> None:
+    """The order is little-endian, so a ledger moved to another machine has the same content."""
     vault = make_vault()
-    release = released(vault.answer(question(0)))
+    release = release_of(vault.answer(question(0)))
     stored = vault._context.ledger.stored_release(question(0).id)
     assert stored == Stored(int(math.log2(release.step)), release.value.astype("<i8").tobytes(), False)

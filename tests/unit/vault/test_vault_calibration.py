@@ -1,4 +1,4 @@
-"""Calibration: the whole run just within the budget; the grid public; impossible promises refused."""
+"""Calibration: the whole run just within the budget; the grid public; impossible guarantees refused."""
 
 import math
 from fractions import Fraction
@@ -29,24 +29,24 @@ CASES = [
 ]
 
 
-def made(**changes: Any) -> DiscreteGaussian:
+def make_mechanism(**changes: Any) -> DiscreteGaussian:
     return calibrate(**{**ORDINARY, **changes})
 
 
 @pytest.mark.parametrize("changes", CASES)
-def test_all_releases_together_cost_the_budget_and_hardly_less(changes: dict[str, Any]) -> None:
+def test_all_releases_together_cost_barely_less_than_the_budget(changes: dict[str, Any]) -> None:
     terms = {**ORDINARY, **changes}
-    mechanism = made(**changes)
+    mechanism = make_mechanism(**changes)
     mu = math.sqrt(terms["releases"] * mechanism.sensitivity_squared / (mechanism.sigma**2 - 16))
     assert gaussian_delta(terms["epsilon"], mu) <= terms["delta"]
     assert 0.999 * terms["epsilon"] <= gaussian_epsilon(mu, terms["delta"]) <= terms["epsilon"]
 
 
 @pytest.mark.parametrize("changes", CASES)
-def test_the_grid(changes: dict[str, Any]) -> None:
-    """A power of two; the clip not above C, and rounding P coordinates toward zero loses at most C/256 of it."""
+def test_the_grid_is_fine_enough(changes: dict[str, Any]) -> None:
+    """The step is a power of two; the clip is at most C, and rounding P coordinates toward zero loses at most C/256."""
     terms = {**ORDINARY, **changes}
-    mechanism = made(**changes)
+    mechanism = make_mechanism(**changes)
     assert mechanism.step == 2.0**mechanism.exponent
     clip, step = Fraction(terms["clip"]), Fraction(mechanism.step)
     assert mechanism.clip_squared * step**2 <= clip**2 < (mechanism.clip_squared + 1) * step**2
@@ -56,8 +56,8 @@ def test_the_grid(changes: dict[str, Any]) -> None:
     assert mechanism.clip_squared <= 2**52
 
 
-def test_replacing_moves_a_sum_twice_as_far() -> None:
-    here, there = made(), made(neighbouring="replace-one")
+def test_replacing_a_record_moves_a_sum_twice_as_far() -> None:
+    here, there = make_mechanism(), make_mechanism(neighbouring="replace-one")
     assert here.sensitivity_squared == here.clip_squared
     assert there.sensitivity_squared == 4 * there.clip_squared
     assert there.sigma * there.step == pytest.approx(2 * here.sigma * here.step, rel=1e-3)
@@ -65,7 +65,7 @@ def test_replacing_moves_a_sum_twice_as_far() -> None:
 
 def test_the_noise_is_the_analytic_one() -> None:
     """ε = 1, δ = 1e-5, one release: σ = 3.730631635 C."""
-    mechanism = made(releases=1, epsilon=1.0, clip=2.0)
+    mechanism = make_mechanism(releases=1, epsilon=1.0, clip=2.0)
     assert mechanism.sigma * mechanism.step == pytest.approx(2 * 3.730631635, rel=1e-3)
 
 
@@ -97,9 +97,9 @@ def test_the_noise_is_the_analytic_one() -> None:
     ],
     ids=str,
 )
-def test_the_impossible_is_refused(changes: dict[str, Any]) -> None:
+def test_impossible_guarantees_are_refused(changes: dict[str, Any]) -> None:
     with pytest.raises(PrivacyError):
-        made(**changes)
+        make_mechanism(**changes)
 
 
 @pytest.mark.parametrize("clip", [1e-9, 0.5, 1.0, 3.7, 1e9])
@@ -111,6 +111,6 @@ def test_the_noiseless_grid_is_fine_and_exact(clip: float) -> None:
 
 
 @pytest.mark.parametrize("clip", [0.0, -1.0, math.inf, math.nan, 1e300])
-def test_a_noiseless_clip_is_a_number_too(clip: float) -> None:
+def test_a_noise_free_clip_is_also_a_number(clip: float) -> None:
     with pytest.raises(PrivacyError):
         exact_sum(clip=clip, size=3)

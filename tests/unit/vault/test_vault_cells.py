@@ -21,24 +21,24 @@ from sottovoce.vault.remote import RemoteVault
 from sottovoce.vault.terms.means import MeanTerms
 
 from tests.cells.fleet import CELL, CLIP, LEARNER, Party, Round, belongs, fleet
-from tests.support.vaults import served, serving
+from tests.support.vaults import serve_vault, served
 
 SPARE = Cell(100, 100, 10, 0.7, 1)
 BUDGET = Budget(1.0, 1e-5, "device", "add-remove")
 
 
-def test_a_round_through_a_socket_is_the_same_round(tmp_path: Path) -> None:
+def test_a_round_through_a_socket_equals_a_direct_one(tmp_path: Path) -> None:
     parties = fleet(8)
     one = parties[0]
     path = tmp_path / "vault.sock"
     with (
-        serving(served(one.vault, one.name, BUDGET), path),
+        serve_vault(served(one.vault, one.name, BUDGET), path),
         closing(RemoteVault(path, owner=one.name, budget=BUDGET, patience=1.0, waits=Waits())) as remote,
     ):
         through = [Party(one.name, remote, one.ledger), *parties[1:]]  # type: ignore[arg-type]
         led = Round.called(through).join().mask()
-        stands = [led.stand(place, range(8)) for place in range(8)]
-        revealed = {place: led.reveal(place, stands[:6]) for place in range(6)}
+        stands = [led.stand(index, range(8)) for index in range(8)]
+        revealed = {index: led.reveal(index, stands[:6]) for index in range(6)}
         led.parties = parties
         assert not led.open(range(8), revealed).cheated
         assert (remote.spending().charges, remote.spending().releases) == (1, 1)
@@ -46,7 +46,7 @@ def test_a_round_through_a_socket_is_the_same_round(tmp_path: Path) -> None:
         assert remote.statement.epsilon_alone is not None
 
 
-def test_a_vault_of_a_cell_answers_no_query_and_one_without_takes_no_part() -> None:
+def test_a_cell_s_vault_answers_no_query_and_another_takes_no_part() -> None:
     one = fleet(1)[0]
     refused = one.vault.answer(Query(LEARNER, "mean", 0, np.empty(0)))
     assert isinstance(refused, Refused)
@@ -58,7 +58,7 @@ def test_a_vault_of_a_cell_answers_no_query_and_one_without_takes_no_part() -> N
 
 
 @pytest.mark.parametrize("said", [b"", b"\xc1", b"\x91\xa5Begin", steps.encoded(steps.Begin(0, bytes(8)))])
-def test_nonsense_is_refused(said: bytes) -> None:
+def test_invalid_messages_are_refused(said: bytes) -> None:
     answer = _vault(CELL).step(CellQuery(LEARNER, said))
     assert isinstance(answer, Refused)
     assert answer.reason == "query"
@@ -69,7 +69,7 @@ def test_another_learner_is_refused() -> None:
     assert isinstance(answer, Refused)
 
 
-def test_a_vault_that_is_closed_takes_no_part() -> None:
+def test_a_closed_vault_takes_no_part() -> None:
     vault = _vault(CELL)
     vault.end(lambda: None, "another task has begun")
     answer = vault.step(CellQuery(LEARNER, steps.encoded(steps.Begin(0, b""))))
@@ -77,7 +77,7 @@ def test_a_vault_that_is_closed_takes_no_part() -> None:
     assert answer.reason == "task"
 
 
-def test_noise_falls_with_the_honest_and_rises_with_spare_rounds() -> None:
+def test_noise_decreases_with_honest_members_and_increases_with_spare_rounds() -> None:
     many, few, spare = (_calibrated(cell) for cell in (Cell(100, 100, 10, 0.7), Cell(10, 10, 1, 0.7), SPARE))
     assert many.sigma * many.step == pytest.approx(3.7306, rel=1e-3)
     assert many.share(100) * many.step == pytest.approx(3.7306 / 60**0.5, rel=5e-3)
@@ -90,7 +90,7 @@ def test_noise_falls_with_the_honest_and_rises_with_spare_rounds() -> None:
 @pytest.mark.parametrize(
     "wrong, key", [(Cell(9, 8, 0, 0.7), "min"), (Cell(8, 9, 8, 0.7), "colluding"), (Cell(2, 9, 2, 0.6), "colluding")]
 )
-def test_rules_that_hide_nobody(wrong: Cell, key: str) -> None:
+def test_rules_that_hide_no_member_are_refused(wrong: Cell, key: str) -> None:
     assert wrong.defect is not None
     assert wrong.defect[0] == key
     assert CELL.defect is None
@@ -105,7 +105,7 @@ def test_rules_that_hide_nobody(wrong: Cell, key: str) -> None:
         (Policy(approve="auto", smallest_cell=6), None),
     ],
 )
-def test_a_task_in_cells_needs_the_owner_s_word(policy: Policy, words: str | None) -> None:
+def test_a_cell_task_needs_the_owner_s_permission(policy: Policy, words: str | None) -> None:
     def check() -> None:
         policy.check(algorithm="average", unit="device", purpose="", cell=CELL)
 
@@ -132,8 +132,8 @@ def _calibrated(cell: Cell, sums: int = 1) -> CellMechanism:
     return calibrate_cell(cell, sums=sums, clip=1.0, size=4, epsilon=1.0, delta=1e-5, neighbouring="add-remove")
 
 
-def test_each_masked_vector_is_charged_and_drawn_by_itself() -> None:
-    """Two rounds at one slot, by two offers: two charges, and another share of the noise."""
+def test_each_masked_vector_is_charged_and_drawn_separately() -> None:
+    """Two rounds at one slot, with two offers, have two charges and two noise shares."""
     parties = fleet(8, cell=Cell(4, 16, 2, 0.7, 1))
     parts = []
     for turn in (1, 2):
@@ -144,8 +144,8 @@ def test_each_masked_vector_is_charged_and_drawn_by_itself() -> None:
     assert parts[0] != parts[1]
 
 
-def test_a_share_of_the_noise_is_drawn_for_its_vector(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of a member that holds nothing, what was added before the mask is its noise: another one in each round."""
+def test_a_noise_share_is_drawn_for_its_vector(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For a member without records, the unmasked vector is its noise, which differs in each round."""
     drawn = []
     apply = CellMechanism.apply
 
@@ -158,10 +158,10 @@ def test_a_share_of_the_noise_is_drawn_for_its_vector(monkeypatch: pytest.Monkey
     for _ in range(2):
         Round.called(parties).join().mask()
     assert len(drawn) == 16
-    assert len({tuple(one) for one in drawn}) == 16
+    assert len({tuple(item) for item in drawn}) == 16
 
 
 def _stored(ledger: Ledger) -> Iterator[tuple[bytes, Stored]]:
     for query, _, _ in ledger.charges():
-        if (found := ledger.stored_release(query)) is not None:
-            yield query, found
+        if (result := ledger.stored_release(query)) is not None:
+            yield query, result

@@ -1,4 +1,4 @@
-"""Chains of steps without replacement: a lemma with checked conditions, and a bound that no neighbours exceed."""
+"""Chains of steps without replacement: a lemma with verified conditions, and a bound that no neighbours exceed."""
 
 import math
 from dataclasses import replace
@@ -38,7 +38,7 @@ def some_records(count: int, seed: int = 0) -> Records:
 
 
 def in_order(held: Records) -> Records:
-    """Numbered as a new ledger would."""
+    """Number records as a new ledger would."""
     return replace(held, units=np.arange(len(held)))
 
 
@@ -80,7 +80,7 @@ def end(
     kernel=st.sampled_from([KERNEL, Logistic(D, C)]),
     regularisation=st.sampled_from([0.0, 0.01, 1.0]),
 )
-def test_one_replaced_record_moves_the_end_no_farther_than_the_lemma_says(
+def test_one_replaced_record_moves_the_end_by_at_most_the_lemma_s_bound(
     seed: int, place: int, scale: float, longest: float, weight: float, kernel: Kernel, regularisation: float
 ) -> None:
     generator = np.random.default_rng(seed)
@@ -101,19 +101,19 @@ def test_one_replaced_record_moves_the_end_no_farther_than_the_lemma_says(
 
 
 def test_the_lemma_is_nearly_tight() -> None:
-    """Two records far apart, in the last step at weights 0 and at the first: the bound is not a loose one."""
-    held = in_order(Records(np.tile([[1.0, 0, 0, 0]], (20, 1)), np.zeros(20, dtype=np.int64)))
-    features, labels = held.features.copy(), held.labels.copy()
+    """Two distant records, in the last step with weights 0 and in the first: the bound is not loose."""
+    sample = in_order(Records(np.tile([[1.0, 0, 0, 0]], (20, 1)), np.zeros(20, dtype=np.int64)))
+    features, labels = sample.features.copy(), sample.labels.copy()
     point = np.zeros(2 * KERNEL.size)
-    point[0::3] = point[KERNEL.size :: 3] = -50  # class 0 is thought impossible: the gradient is as long as can be
+    point[0::3] = point[KERNEL.size :: 3] = -50  # class 0 is considered impossible, so the gradient has maximum length
     point[KERNEL.size :].reshape(D, C)[0, 1] = 50
     features[17], labels[17] = [-1.0, 0, 0, 0], 0
-    moved = float(np.linalg.norm(end(held, point) - end(in_order(Records(features, labels)), point)))
+    moved = float(np.linalg.norm(end(sample, point) - end(in_order(Records(features, labels)), point)))
     bound = chain_sensitivity(smoothness_of(KERNEL), step_size=0.5, batch=5, steps=4, neighbouring="replace-one")
     assert 0.45 * bound < moved <= bound
 
 
-def test_what_floating_point_adds_is_next_to_nothing() -> None:
+def test_floating_point_adds_almost_nothing() -> None:
     bound = chain_sensitivity(
         smoothness_of(Softmax(65, 10)), step_size=0.5, batch=50, steps=40, neighbouring="replace-one"
     )
@@ -132,7 +132,7 @@ def test_what_floating_point_adds_is_next_to_nothing() -> None:
         ({"steps": 10**6}, "steps"),
     ],
 )
-def test_the_lemmas_conditions_are_checked(changed: dict[str, float | str], what: str) -> None:
+def test_the_lemma_s_conditions_are_verified(changed: dict[str, float | str], what: str) -> None:
     terms: dict[str, float | str] = {"step_size": 0.5, "batch": 5, "steps": 4, "neighbouring": "replace-one"}
     with pytest.raises(PrivacyError, match=what):
         chain_sensitivity(smoothness_of(KERNEL), **{**terms, **changed})  # type: ignore[arg-type]
@@ -145,11 +145,11 @@ def test_a_loss_without_a_proof_has_no_bound() -> None:
 
 def test_a_pass_costs_a_record_one_release_and_then_the_budget_is_spent() -> None:
     ledger = Ledger.in_memory("meter-17", BUDGET)
-    made = vault(some_records(65), ledger=ledger)
+    tested_vault = vault(some_records(65), ledger=ledger)
     for slot in range(3):
-        assert not isinstance(ask(made, slot), Refused)
+        assert not isinstance(ask(tested_vault, slot), Refused)
         assert 0.999 < ledger.spending().epsilon <= 1.0
-    refused = ask(made, 3)
+    refused = ask(tested_vault, 3)
     assert isinstance(refused, Refused)
     assert refused.reason == "budget"
     assert ledger.epsilon_spent(Units(((0, 19),))) == ledger.epsilon_spent(Units(((40, 59),)))
@@ -158,25 +158,25 @@ def test_a_pass_costs_a_record_one_release_and_then_the_budget_is_spent() -> Non
 
 def test_more_passes_share_the_budget() -> None:
     ledger = Ledger.in_memory("meter-17", BUDGET)
-    made = vault(some_records(40), terms=replace(TERMS, passes=4), ledger=ledger)
+    tested_vault = vault(some_records(40), terms=replace(TERMS, passes=4), ledger=ledger)
     for slot in range(8):
-        assert not isinstance(ask(made, slot), Refused)
+        assert not isinstance(ask(tested_vault, slot), Refused)
     assert 0.999 < ledger.spending().epsilon <= 1.0
-    assert isinstance(ask(made, 8), Refused)
+    assert isinstance(ask(tested_vault, 8), Refused)
 
 
-def test_noise_is_of_the_lemmas_size() -> None:
-    held = some_records(20)
+def test_noise_has_the_lemma_s_size() -> None:
+    sample = some_records(20)
     errors = []
     for seed in range(200):
-        answer = ask(vault(held, noise=SeededNoise(seed)), 0)
+        answer = ask(vault(sample, noise=SeededNoise(seed)), 0)
         assert not isinstance(answer, Refused)
-        errors.append(answer.value * answer.step - end(held, WEIGHTS))
+        errors.append(answer.value * answer.step - end(sample, WEIGHTS))
     expected = 2 * 0.5 * math.sqrt(2) / 5 / gaussian_mu(1.0, 1e-5)
     assert np.std(errors) == pytest.approx(expected, rel=0.05)
 
 
-def test_the_same_chain_is_answered_by_the_same_bytes_wherever_it_is_asked_from() -> None:
+def test_the_same_chain_has_the_same_answer_from_any_starting_point() -> None:
     ledger = Ledger.in_memory("meter-17", BUDGET)
     first, second = (ask(vault(some_records(20), ledger=ledger), 0, WEIGHTS + shift) for shift in (0.0, 1.0))
     assert not isinstance(first, Refused)
@@ -185,20 +185,20 @@ def test_the_same_chain_is_answered_by_the_same_bytes_wherever_it_is_asked_from(
 
 
 @pytest.mark.parametrize("point", [np.zeros(3), WEIGHTS + math.nan, WEIGHTS + 5000.0, WEIGHTS - math.inf])
-def test_weights_that_make_no_sense_cost_nothing(point: NDArray[np.float64]) -> None:
+def test_invalid_weights_cost_nothing(point: NDArray[np.float64]) -> None:
     ledger = Ledger.in_memory("meter-17", BUDGET)
     assert isinstance(ask(vault(some_records(20), ledger=ledger), 0, point), Refused)
     assert ledger.spending().charges == 0
 
 
-def test_damaged_records_are_zero() -> None:
-    held = some_records(20)
-    held.features[3] = math.nan
-    held.features[7, 1] = math.inf
-    assert np.isfinite(end(held, WEIGHTS)).all()
+def test_non_finite_records_count_as_zero() -> None:
+    sample = some_records(20)
+    sample.features[3] = math.nan
+    sample.features[7, 1] = math.inf
+    assert np.isfinite(end(sample, WEIGHTS)).all()
 
 
-def test_what_makes_no_chain_is_refused() -> None:
+def test_invalid_chains_are_refused() -> None:
     with pytest.raises(DataError, match="are too few for a chain"):
         vault(some_records(19))
     with pytest.raises(PrivacyError, match="replace-one"):
@@ -207,17 +207,17 @@ def test_what_makes_no_chain_is_refused() -> None:
         vault(some_records(40), terms=replace(TERMS, step_size=1.0, regularisation=0.1))
 
 
-def test_without_an_epsilon_a_chain_ends_exactly_where_it_leads_and_is_charged_as_infinite() -> None:
-    ledger, held = Ledger.in_memory("m", replace(BUDGET, epsilon=None)), some_records(40)
-    made = vault(held, terms=replace(TERMS, step_size=3.0), ledger=ledger)
-    answer = ask(made, 1)
+def test_without_epsilon_a_chain_ends_exactly_and_is_charged_as_infinite() -> None:
+    ledger, sample = Ledger.in_memory("m", replace(BUDGET, epsilon=None)), some_records(40)
+    tested_vault = vault(sample, terms=replace(TERMS, step_size=3.0), ledger=ledger)
+    answer = ask(tested_vault, 1)
     assert not isinstance(answer, Refused)
-    exact = end(held, WEIGHTS, replace(TERMS, step_size=3.0), slot=1)
+    exact = end(sample, WEIGHTS, replace(TERMS, step_size=3.0), slot=1)
     assert answer.value * answer.step == pytest.approx(exact, abs=2.0**-24)
-    assert (made.statement.status, ledger.spending().promised_epsilon) == (Status.NONE, None)
+    assert (tested_vault.statement.status, ledger.spending().promised_epsilon) == (Status.NONE, None)
 
 
-def test_steps_of_a_regularised_chain_grow_shorter_and_stay_in_the_ball() -> None:
+def test_a_regularised_chain_s_steps_shrink_and_stay_in_the_ball() -> None:
     sizes = StepSizes(0.4, 0.5, 0.1).schedule
     assert [sizes(t) for t in (1, 50, 100)] == [0.4, 0.4, pytest.approx(0.2)]
     terms = replace(TERMS, step_size=0.4, regularisation=0.1, radius=0.01)
@@ -232,6 +232,6 @@ def test_a_chain_that_could_leave_the_grid_is_refused() -> None:
         chain_sensitivity(loss, step_size=2.0, batch=1, steps=1000, neighbouring="replace-one")
 
 
-def test_a_chain_vault_answers_no_gradients() -> None:
-    made = vault(some_records(20))
-    assert isinstance(made.answer(Query("clipd2p", "gradient", 0, np.zeros(KERNEL.size))), Refused)
+def test_a_chain_vault_answers_no_gradient_queries() -> None:
+    tested_vault = vault(some_records(20))
+    assert isinstance(tested_vault.answer(Query("clipd2p", "gradient", 0, np.zeros(KERNEL.size))), Refused)

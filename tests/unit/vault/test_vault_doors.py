@@ -28,60 +28,62 @@ def methods() -> dict[str, ast.FunctionDef | ast.AsyncFunctionDef]:
 
 
 def touched(node: ast.AST) -> set[str]:
-    """Names of attributes and of own methods that a function uses."""
+    """Return the names of attributes and own methods that a function uses."""
     return {inner.attr for inner in ast.walk(node) if isinstance(inner, ast.Attribute)}
 
 
 def reached(name: str, found: dict[str, ast.FunctionDef | ast.AsyncFunctionDef]) -> set[str]:
-    """The same of all that it calls in the class."""
-    seen, left = set[str](), [name]
+    """Return these names for a function and everything that it calls in the class."""
+    observed, remaining = set[str](), [name]
     used = set[str]()
-    while left:
-        one = left.pop()
-        if one not in seen and one in found:
-            seen.add(one)
+    while remaining:
+        one = remaining.pop()
+        if one not in observed and one in found:
+            observed.add(one)
             used |= touched(found[one])
-            left += used & set(found)
+            remaining += used & set(found)
     return used
 
 
-def test_the_class_has_two_doors_and_no_third() -> None:
+def test_the_class_has_exactly_two_doors() -> None:
     public = {name for name in vars(Vault) if not name.startswith("_")}
-    assert public == DOORS | set(IN_ITS_THREAD) | PUBLIC_FACTS, "a third door: is what it returns derived from records?"
+    assert public == DOORS | set(IN_ITS_THREAD) | PUBLIC_FACTS, (
+        "a third door: does it return values derived from records?"
+    )
 
 
 def test_only_the_doors_reach_the_records_the_program_or_the_cell() -> None:
-    found = methods()
-    for name in found:
+    result = methods()
+    for name in result:
         if name.startswith("_") or name in DOORS | set(IN_ITS_THREAD):
             continue
-        assert not reached(name, found) & {"records", "program", "compute", "apply", "step", "read", "answer"}, name
+        assert not reached(name, result) & {"records", "program", "compute", "apply", "step", "read", "answer"}, name
     for name, door in IN_ITS_THREAD.items():
-        assert door in touched(found[name])
-        assert not touched(found[name]) & {"records", "program", "compute"}
+        assert door in touched(result[name])
+        assert not touched(result[name]) & {"records", "program", "compute"}
 
 
-def test_every_line_that_the_guide_quotes_is_in_its_file_and_in_that_order() -> None:
+def test_every_quoted_line_in_the_guide_is_in_its_file_in_order() -> None:
     rows = ROW.findall(GUIDE.read_text(encoding="utf-8"))
     assert len(rows) >= 20
     last: dict[str, int] = {}
     for file, line in rows:
         source = (HOME / file).read_text(encoding="utf-8")
         assert source.count(line) >= 1, f"{file} does not say {line}"
-        place = source.index(line)
+        index = source.index(line)
         if file in ("vault/vault.py", "vault/cell_context.py"):
-            assert place > last.get(file, -1), f"{line}: stands in another order than the guide says"
-            last[file] = place
+            assert index > last.get(file, -1), f"{line}: stands in another order than the guide says"
+            last[file] = index
 
 
-def test_charge_compute_noise_store_return_in_both_doors() -> None:
+def test_both_doors_charge_compute_add_noise_store_and_return() -> None:
     for function, steps in (
         (Vault.answer, (".charge(", ".compute(", ".apply(", "ledger.store(", "return self._release")),
         (_masked(), ("ledger.charge(", "self.raw(", "member.mask(", "ledger.store(", "return masked")),
     ):
         source = inspect.getsource(function)
-        places = [source.index(step) for step in steps]
-        assert places == sorted(places)
+        positions = [source.index(step) for step in steps]
+        assert positions == sorted(positions)
 
 
 def _masked() -> Callable[..., object]:

@@ -1,4 +1,4 @@
-"""Every exact sampler against its exact law, and the values a release can take against the value it protects.
+"""Every exact sampler against its exact distribution, and a release's possible values against the protected value.
 
 Pearson's chi-square at a million draws, each law under several seeds, p > 0.001 for every one of them. All streams are
 seeded, so that all runs agree; to add seeds, divide 0.001 by the factor of the increase.
@@ -31,29 +31,29 @@ from sottovoce.vault.record_mechanism import RecordMechanism, _randomise_label, 
 DRAWS = 1_000_000
 SEEDS = [1, 2, 3]
 MIN = 1e-3  # p
-MIN_EXPECTED = 20.0  # draws in a cell; cells are merged with their neighbours until they expect this many
+MIN_EXPECTED = 20.0  # draws per cell; cells are merged with their neighbours until they expect this many
 
 Counts = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 
 def p_value(counts: Counts, probabilities: Floats) -> float:
-    """Of Pearson's test. What the cells leave of the probability, and of the draws, belongs to the last of them."""
-    expected, found, sums = [], [], np.zeros(2)
+    """Return the p-value of Pearson's test; the last cell includes the remaining probability and draws."""
+    expected, results, sums = [], [], np.zeros(2)
     for drawn, probability in zip(counts, probabilities * counts.sum(), strict=True):
         sums += drawn, probability
         if sums[1] >= MIN_EXPECTED:
-            found.append(sums[0])
+            results.append(sums[0])
             expected.append(sums[1])
             sums = np.zeros(2)
-    found[-1] += sums[0]
+    results[-1] += sums[0]
     expected[-1] += counts.sum() - sum(expected)
-    difference = np.array(found) - np.array(expected)
+    difference = np.array(results) - np.array(expected)
     return float(gammaincc((len(expected) - 1) / 2, float((difference**2 / expected).sum()) / 2))
 
 
 def on_the_line(values: NDArray[np.int64], weight: Callable[[Floats], Floats], reach: int) -> float:
-    """p-value of draws from the integers with these weights, 0 beyond `reach`, in some hundred cells or one a value."""
+    """Return the p-value of integer draws with these weights, 0 beyond `reach`, in a hundred cells or one per value."""
     support = np.arange(-reach, reach + 1)
     probabilities = weight(support.astype(np.float64))
     probabilities /= probabilities.sum()
@@ -67,22 +67,22 @@ def on_the_line(values: NDArray[np.int64], weight: Callable[[Floats], Floats], r
 
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("sigma", [1, 7, 5000])
-def test_the_discrete_gaussian(sigma: int, seed: int) -> None:
+def test_the_discrete_gaussian_fits(sigma: int, seed: int) -> None:
     values = DiscreteGaussianSampler(sigma, SeededNoise(seed)).draw(DRAWS)
     assert on_the_line(values, lambda x: np.exp(-(x**2) / (2 * sigma**2)), 12 * sigma) > MIN
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("scale", [1, 7, 5003])
-def test_the_discrete_laplace(scale: int, seed: int) -> None:
+def test_the_discrete_laplace_fits(scale: int, seed: int) -> None:
     values = DiscreteLaplaceSampler(scale, SeededNoise(seed)).draw(DRAWS)
     assert on_the_line(values, lambda x: np.exp(-abs(x) / scale), 40 * scale) > MIN
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("scale, length", [(1, 2), (2, 3)])
-def test_the_max_norm_law(scale: int, length: int, seed: int) -> None:
-    """Vectors near 0 one by one, those further out by their largest number."""
+def test_the_max_norm_law_fits(scale: int, length: int, seed: int) -> None:
+    """Vectors near 0 are counted individually, and distant ones by their largest number."""
     vectors = MaxNormLaplaceSampler(scale, length, SeededNoise(seed)).draw(DRAWS)
     reach, near = 60 * scale, 2
     shells = np.array([(2 * m + 1) ** length - max(0, 2 * m - 1) ** length for m in range(reach)])
@@ -91,15 +91,17 @@ def test_the_max_norm_law(scale: int, length: int, seed: int) -> None:
     largest = abs(vectors).max(axis=1)
     inner = vectors[largest <= near] + near
     side = 2 * near + 1
-    places = inner @ side ** np.arange(length)[::-1]  # in the order of `product`
+    positions = inner @ side ** np.arange(length)[::-1]  # in `product`'s order
     norms = [max(abs(number - near) for number in z) for z in itertools.product(range(side), repeat=length)]
-    counts = np.append(np.bincount(places, minlength=side**length), np.bincount(largest, minlength=reach)[near + 1 :])
+    counts = np.append(
+        np.bincount(positions, minlength=side**length), np.bincount(largest, minlength=reach)[near + 1 :]
+    )
     probabilities = np.append(weights[norms], (shells * weights)[near + 1 :]) / total
     assert p_value(counts, probabilities) > MIN
 
 
 @pytest.mark.parametrize("seed", SEEDS[:2])
-def test_the_randomised_label(seed: int) -> None:
+def test_the_randomised_label_fits(seed: int) -> None:
     law, noise = RandomisedLabel(10, 1.0), Ahead(seed)
     counts = np.bincount([_randomise_label(law, 3, noise) for _ in range(DRAWS)], minlength=10)
     weights = np.where(np.arange(10) == 3, law.true_weight, law.other_weight)
@@ -107,14 +109,14 @@ def test_the_randomised_label(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS[:2])
-def test_the_choice_between_the_cap_and_the_rest(seed: int) -> None:
+def test_the_choice_between_the_cap_and_the_rest_fits(seed: int) -> None:
     cap, noise = best_cap(57, 5.0), Ahead(seed)
     inside = sum(_uniform_bits(PROBABILITY_BITS, noise) < cap.inside for _ in range(DRAWS))
     assert p_value(np.array([inside, DRAWS - inside]), np.array([cap.probability, 1 - cap.probability])) > MIN
 
 
 class Ahead:
-    """A seeded stream that is drawn a million words at a time: single words cost more to fetch than to use."""
+    """A seeded stream drawn a million words at a time, because fetching single words is slow."""
 
     simulated = True
 
@@ -129,13 +131,13 @@ class Ahead:
 
 
 def below(dimension: int, t: Floats) -> Floats:
-    """P[⟨V, u⟩ ≤ t] for V uniform on the sphere of ℝᴰ."""
+    """Return P[⟨V, u⟩ ≤ t] for V uniform on the sphere in ℝᴰ."""
     half = (dimension - 1) / 2
     return np.asarray(betainc(half, half, (1 + t) / 2), dtype=np.float64)
 
 
 @pytest.mark.parametrize("dimension, epsilon", [(2, 1.0), (3, 4.0), (57, 5.0)])
-def test_the_height_above_the_edge_of_the_cap(dimension: int, epsilon: float) -> None:
+def test_the_height_above_the_cap_s_edge_fits(dimension: int, epsilon: float) -> None:
     cap, noise, edges = best_cap(dimension, epsilon), SeededNoise(4), np.linspace(0, 1, 41)[1:-1]
     low = float(below(dimension, np.array(cap.gamma)))
     heights = np.array([float(draw_exactly(lambda tape: cap_height(cap, tape)[0], noise)) for _ in range(2500)])
@@ -144,8 +146,8 @@ def test_the_height_above_the_edge_of_the_cap(dimension: int, epsilon: float) ->
 
 
 @pytest.mark.parametrize("dimension, epsilon", [(2, 1.0), (3, 4.0), (8, 2.0)])
-def test_a_released_point(dimension: int, epsilon: float) -> None:
-    """⟨V, u⟩ over the whole sphere: with probability p above γ, and on either side as on the sphere."""
+def test_a_released_point_fits(dimension: int, epsilon: float) -> None:
+    """⟨V, u⟩ over the whole sphere: with probability p above γ, and distributed on either side as on the sphere."""
     one = PrivUnit(dimension, 2, epsilon)
     row = np.arange(1.0, dimension + 1)
     mechanism, noise, record = RecordMechanism(one), SeededNoise(5), Records(row[np.newaxis], np.array([1]))
@@ -157,10 +159,10 @@ def test_a_released_point(dimension: int, epsilon: float) -> None:
 
 
 def mass(cap: Cap, t: Floats) -> Floats:
-    """P[⟨V, u⟩ ≤ t] of a release, continuous in t."""
-    whole, edge = below(cap.dimension, t), float(below(cap.dimension, np.array(cap.gamma)))
+    """Return P[⟨V, u⟩ ≤ t] for a release, continuous in t."""
+    full, edge = below(cap.dimension, t), float(below(cap.dimension, np.array(cap.gamma)))
     rest, p = 1 - cap.probability, cap.probability
-    return np.where(whole < edge, rest * whole / edge, rest + p * (whole - edge) / (1 - edge))
+    return np.where(full < edge, rest * full / edge, rest + p * (full - edge) / (1 - edge))
 
 
 SUMS: dict[str, tuple[DiscreteGaussian | PureSum, list[list[list[float]]], int]] = {
@@ -171,10 +173,10 @@ SUMS: dict[str, tuple[DiscreteGaussian | PureSum, list[list[list[float]]], int]]
 
 
 @pytest.mark.parametrize("mechanism, neighbours, reach", SUMS.values(), ids=SUMS.keys())
-def test_a_sum_reaches_the_same_values_whatever_it_protects(
+def test_a_sum_s_possible_values_do_not_depend_on_the_protected_value(
     mechanism: DiscreteGaussian | PureSum, neighbours: list[list[list[float]]], reach: int
 ) -> None:
-    """Every vector of integers within reach of 0, from each of the neighbouring values; none of them skips one."""
+    """All integer vectors within reach of 0 are reachable from each neighbouring value; none is skipped."""
     size = 1 if isinstance(mechanism, DiscreteGaussian) else mechanism.size - 1
     near = set(itertools.product(range(-reach, reach + 1), repeat=size))
     for rows in neighbours:
@@ -184,23 +186,23 @@ def test_a_sum_reaches_the_same_values_whatever_it_protects(
 
 
 @pytest.mark.parametrize("label", range(4))
-def test_every_label_is_released_whatever_the_true_one(label: int) -> None:
-    """At both ends of each of the intervals that the 64-bit words fall into, over all of the law's total."""
+def test_every_label_can_be_released_whatever_the_true_one(label: int) -> None:
+    """At both ends of each interval that the 64-bit words fall into, over the distribution's total."""
     law = RandomisedLabel(4, 0.5)
     edges = [0, *(law.true_weight + i * law.other_weight for i in range(4))]
-    found = [
+    results = [
         (_randomise_label(law, label, Word(low)), _randomise_label(law, label, Word(high - 1)))
         for low, high in itertools.pairwise(edges)
     ]
-    assert all(first == last for first, last in found)
-    assert found[0][0] == label
-    assert sorted(first for first, _ in found) == [0, 1, 2, 3]
+    assert all(first == last for first, last in results)
+    assert results[0][0] == label
+    assert sorted(first for first, _ in results) == [0, 1, 2, 3]
     assert edges[-1] == law.total
     assert math.log(law.true_weight / law.other_weight) <= law.epsilon
 
 
 class Word:
-    """Says one word."""
+    """Noise source with a single word."""
 
     simulated = True
 
@@ -212,8 +214,8 @@ class Word:
         return np.array([self._word], dtype=np.uint64)
 
 
-def test_a_point_reaches_every_cell_of_the_circle_whatever_it_protects(monkeypatch: pytest.MonkeyPatch) -> None:
-    """On a grid of quarters: the very cells that the unit circle passes through, for opposite records and for none."""
+def test_a_point_s_possible_cells_do_not_depend_on_the_record(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a grid of quarters: exactly the cells that the unit circle crosses, for opposite records and for none."""
     monkeypatch.setattr(PrivUnit, "exponent", -2)
     angles = np.linspace(0, 2 * np.pi, 100_001)
     cells = set(map(tuple, np.rint(4 * np.stack([np.cos(angles), np.sin(angles)], axis=1)).astype(int).tolist()))
@@ -223,8 +225,8 @@ def test_a_point_reaches_every_cell_of_the_circle_whatever_it_protects(monkeypat
         assert {tuple(mechanism.apply(record, noise).tolist()) for _ in range(1500)} == cells
 
 
-def test_a_number_of_the_tape_is_uniform() -> None:
-    """What every point is made of."""
+def test_a_tape_s_number_is_uniform() -> None:
+    """Every point is computed from these numbers."""
     tape = Tape(Ahead(8))
     with localcontext() as context:
         context.prec = 64

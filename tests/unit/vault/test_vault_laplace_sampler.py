@@ -1,4 +1,4 @@
-"""Law of the sampler: the discrete Laplace law, bit by bit, whichever path decides."""
+"""The sampler's distribution: the discrete Laplace law, bit by bit, whichever path decides."""
 
 import math
 from decimal import Decimal, localcontext
@@ -14,7 +14,7 @@ DRAWS = 100_000
 
 
 def p_value(values: NDArray[np.int64], scale: int, cells: int = 50) -> float:
-    """Of Pearson's chi-square test against exp(-|x|/s), in cells of about equal probability."""
+    """Return the p-value of Pearson's chi-square test against exp(-|x|/s), in about equally probable cells."""
     support = np.arange(-30 * scale, 30 * scale + 1)
     probability = np.exp(-np.abs(support) / scale)
     cumulative = np.cumsum(probability / probability.sum())
@@ -28,7 +28,7 @@ def p_value(values: NDArray[np.int64], scale: int, cells: int = 50) -> float:
 
 @pytest.mark.parametrize("bits", [(64, 53), (5, 3), (12, 9)], ids=["shipped", "slow", "mixed"])
 @pytest.mark.parametrize("scale", [1, 2, 7, 16, 100, 5003])
-def test_the_law_is_the_discrete_laplace(scale: int, bits: tuple[int, int]) -> None:
+def test_the_sampler_follows_the_discrete_laplace_law(scale: int, bits: tuple[int, int]) -> None:
     draws = DRAWS if bits == (64, 53) else DRAWS // 10
     for seed in (1, 2):
         sampler = DiscreteLaplaceSampler(scale, SeededNoise(seed), table_bits=bits[0], accept_bits=bits[1])
@@ -36,8 +36,8 @@ def test_the_law_is_the_discrete_laplace(scale: int, bits: tuple[int, int]) -> N
 
 
 @pytest.mark.parametrize("scale", [1, 7, 100])
-def test_small_values_one_by_one(scale: int) -> None:
-    """Zero is drawn once, not twice; each sign and each parity as often as it should."""
+def test_small_values_have_their_probabilities(scale: int) -> None:
+    """Zero is drawn once, not twice; each sign and each parity has its expected frequency."""
     values = DiscreteLaplaceSampler(scale, SeededNoise(4)).draw(DRAWS)
     zero = math.tanh(1 / (2 * scale))
     for x in range(-3, 4):
@@ -45,7 +45,7 @@ def test_small_values_one_by_one(scale: int) -> None:
         assert abs(np.mean(values == x) - share) < 5 * math.sqrt(share / DRAWS)
 
 
-def test_the_operating_systems_noise_gives_the_law_too() -> None:
+def test_the_operating_system_s_noise_follows_the_law_too() -> None:
     assert p_value(DiscreteLaplaceSampler(5003, OperatingSystemNoise()).draw(DRAWS), 5003) > 1e-9
 
 
@@ -69,6 +69,6 @@ def test_the_largest_scale_works() -> None:
 
 
 @pytest.mark.parametrize("scale", [0, -1, MAX_SCALE + 1])
-def test_a_scale_outside_its_range_is_refused(scale: int) -> None:
+def test_an_out_of_range_scale_is_refused(scale: int) -> None:
     with pytest.raises(ValueError, match="scale"):
         DiscreteLaplaceSampler(scale, SeededNoise(1))

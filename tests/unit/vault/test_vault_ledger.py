@@ -34,7 +34,7 @@ def test_a_new_ledger_is_empty_and_private(path: Path, ledger: Ledger) -> None:
     assert path.stat().st_mode & 0o777 == 0o600
 
 
-def test_what_is_written_is_there_after_a_restart(path: Path, budget: Budget) -> None:
+def test_written_charges_survive_a_restart(path: Path, budget: Budget) -> None:
     first = Ledger.open(path, OWNER, budget)
     assert first.charge(query(1), GaussianSum(100, 1000))
     first.store(query(1), RELEASE)
@@ -46,7 +46,7 @@ def test_what_is_written_is_there_after_a_restart(path: Path, budget: Budget) ->
     second.close()
 
 
-def test_a_charge_is_on_the_disk_when_charge_returns(path: Path, ledger: Ledger) -> None:
+def test_a_charge_is_on_disk_when_charge_returns(path: Path, ledger: Ledger) -> None:
     ledger.charge(query(1), GaussianSum(100, 1000))
     reader = Ledger.read(path)
     assert reader.owner == OWNER
@@ -54,7 +54,7 @@ def test_a_charge_is_on_the_disk_when_charge_returns(path: Path, ledger: Ledger)
     reader.close()
 
 
-def test_charges_are_synchronous_and_logged_ahead(ledger: Ledger) -> None:
+def test_charges_are_synchronous_in_a_write_ahead_log(ledger: Ledger) -> None:
     assert ledger._connection.execute("PRAGMA synchronous").fetchone() == (2,)
     assert ledger._connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
 
@@ -66,29 +66,29 @@ def test_a_ledger_is_never_replaced(path: Path, budget: Budget) -> None:
     assert path.read_bytes() == before
 
 
-def test_nor_made_beside_what_an_earlier_one_left(tmp_path: Path, budget: Budget) -> None:
-    """SQLite would play the old log into the new file."""
-    place = tmp_path / "ledger.db"
-    place.with_name("ledger.db-wal").write_bytes(b"charges")
+def test_a_ledger_is_not_created_next_to_an_earlier_one_s_log(tmp_path: Path, budget: Budget) -> None:
+    """SQLite would apply the old log to the new file."""
+    location = tmp_path / "ledger.db"
+    location.with_name("ledger.db-wal").write_bytes(b"charges")
     with pytest.raises(LedgerError, match="never replaced"):
-        Ledger.create(place, OWNER, budget)
+        Ledger.create(location, OWNER, budget)
 
 
-def test_a_draft_that_a_crash_left_is_in_nobodys_way(tmp_path: Path, budget: Budget) -> None:
-    place = tmp_path / "ledger.db"
-    place.with_name("ledger.db.new").write_bytes(b"half")
-    Ledger.create(place, OWNER, budget)
-    Ledger.open(place, OWNER, budget).close()
+def test_a_crashed_draft_blocks_no_creation(tmp_path: Path, budget: Budget) -> None:
+    location = tmp_path / "ledger.db"
+    location.with_name("ledger.db.new").write_bytes(b"half")
+    Ledger.create(location, OWNER, budget)
+    Ledger.open(location, OWNER, budget).close()
 
 
 @pytest.mark.parametrize("name", ["a b", "50%25", "what?mode=ro", "mode=rw", "#1", "ü"])
-def test_any_path_will_do(tmp_path: Path, budget: Budget, name: str) -> None:
-    place = tmp_path / name / "ledger.db"
-    place.parent.mkdir()
-    Ledger.create(place, OWNER, budget)
-    opened = Ledger.open(place, OWNER, budget)
+def test_any_path_is_accepted(tmp_path: Path, budget: Budget, name: str) -> None:
+    location = tmp_path / name / "ledger.db"
+    location.parent.mkdir()
+    Ledger.create(location, OWNER, budget)
+    opened = Ledger.open(location, OWNER, budget)
     assert opened.charge(query(1), GaussianSum(100, 1000))
-    reader = Ledger.read(place)
+    reader = Ledger.read(location)
     assert reader.spending().charges == 1
     with pytest.raises(LedgerError):
         reader.charge(query(2), GaussianSum(100, 1000))
@@ -116,24 +116,24 @@ def test_another_budget_is_refused(
 def test_another_device_is_refused(path: Path, budget: Budget) -> None:
     with pytest.raises(LedgerError, match="meter-17"):
         Ledger.open(path, "meter-18", budget)
-    Ledger.open(path, OWNER, budget).close()  # and the refusal let go of the lock
+    Ledger.open(path, OWNER, budget).close()  # the refusal has released the lock
 
 
 @pytest.mark.parametrize(
     "epsilon, delta",
     [(0.0, 1e-5), (-1.0, 1e-5), (501.0, 1e-5), (math.inf, 1e-5), (math.nan, 1e-5), (1.0, 0.0), (1.0, 1.0), (None, 2.0)],
 )
-def test_a_budget_that_promises_nothing_cannot_be_made(epsilon: float | None, delta: float) -> None:
+def test_a_budget_without_a_guarantee_cannot_be_created(epsilon: float | None, delta: float) -> None:
     with pytest.raises(PrivacyError):
         Budget(epsilon, delta, "record", "add-remove")
 
 
-def test_a_second_opener_is_refused_and_a_reader_is_not(path: Path, ledger: Ledger, budget: Budget) -> None:
+def test_a_second_writer_is_refused_and_a_reader_is_not(path: Path, ledger: Ledger, budget: Budget) -> None:
     link = path.with_name("link.db")
     link.symlink_to(path)
-    for place in (path, link):
+    for location in (path, link):
         with pytest.raises(LedgerError, match="stop it first"):
-            Ledger.open(place, OWNER, budget)
+            Ledger.open(location, OWNER, budget)
     Ledger.read(path).close()
     ledger.close()
     Ledger.open(path, OWNER, budget).close()
@@ -159,7 +159,7 @@ def test_reading_changes_nothing(path: Path, budget: Budget) -> None:
 
 @pytest.mark.parametrize("table", ["charge", "release", "budget"])
 @pytest.mark.parametrize("change", ["UPDATE {} SET rowid = 9", "DELETE FROM {}"])
-def test_what_is_written_stays(ledger: Ledger, table: str, change: str) -> None:
+def test_written_rows_cannot_be_changed(ledger: Ledger, table: str, change: str) -> None:
     ledger.charge(query(1), GaussianSum(100, 1000))
     ledger.store(query(1), RELEASE)
     with pytest.raises(sqlite3.IntegrityError, match="append only"):
@@ -173,8 +173,8 @@ def test_a_query_is_charged_once(ledger: Ledger) -> None:
 
 
 @pytest.mark.parametrize("terms", [(100, 999), (101, 1000), (1, 0), (100, 1001)])
-def test_a_charge_pays_for_nothing_else(ledger: Ledger, terms: tuple[int, int]) -> None:
-    """A device that died between charge and release may come back with another clip, or with none."""
+def test_a_charge_pays_only_for_its_own_terms(ledger: Ledger, terms: tuple[int, int]) -> None:
+    """A device that died between charge and release may return with another clip, or without one."""
     ledger.charge(query(1), GaussianSum(100, 1000))
     with pytest.raises(LedgerError, match="different terms"):
         ledger.charge(query(1), GaussianSum(*terms))
@@ -182,7 +182,7 @@ def test_a_charge_pays_for_nothing_else(ledger: Ledger, terms: tuple[int, int]) 
 
 
 @pytest.mark.parametrize("terms", [(0, 1000), (-100, 1000), (100, -5)])
-def test_a_charge_costs_something(ledger: Ledger, terms: tuple[int, int]) -> None:
+def test_a_charge_has_a_cost(ledger: Ledger, terms: tuple[int, int]) -> None:
     with pytest.raises(PrivacyError):
         ledger.charge(query(1), GaussianSum(*terms))
     assert ledger.spending().charges == 0
@@ -200,9 +200,7 @@ def test_a_release_needs_its_charge_and_is_stored_once(ledger: Ledger) -> None:
 
 @pytest.mark.parametrize("neighbouring", ["add-remove", "replace-one"])
 @pytest.mark.parametrize("epsilon, releases", [(2.0, 1), (2.0, 60), (0.5, 7), (100.0, 250)])
-def test_the_budget_pays_for_exactly_as_many_releases_as_it_covers(
-    epsilon: float, releases: int, neighbouring: str
-) -> None:
+def test_the_budget_pays_for_exactly_the_covered_releases(epsilon: float, releases: int, neighbouring: str) -> None:
     budget = Budget(epsilon, 1e-5, "record", neighbouring)
     ledger = Ledger.in_memory(OWNER, budget)
     mechanism = calibrate(clip=1.0, size=10, releases=releases, epsilon=epsilon, delta=1e-5, neighbouring=neighbouring)
@@ -228,7 +226,7 @@ def test_a_cheaper_release_may_still_fit(ledger: Ledger) -> None:
     assert not ledger.charge(query(3), GaussianSum(10**6, 1000))
 
 
-def test_spending_is_what_the_accountant_says(ledger: Ledger) -> None:
+def test_spending_matches_the_accountant(ledger: Ledger) -> None:
     for number in range(4):
         assert ledger.charge(query(number), GaussianSum(10**6, 5000))
     assert ledger.charge(query(9), GaussianSum(10**4, 900))
@@ -237,7 +235,7 @@ def test_spending_is_what_the_accountant_says(ledger: Ledger) -> None:
 
 
 @pytest.mark.parametrize("sigma", [0, 1, 4])
-def test_next_to_no_noise_is_for_unlimited_budgets_alone(ledger: Ledger, sigma: int) -> None:
+def test_nearly_noise_free_charges_need_an_unlimited_budget(ledger: Ledger, sigma: int) -> None:
     assert not ledger.charge(query(1), GaussianSum(1, sigma))
     unlimited = Ledger.in_memory(OWNER, Budget(None, 1e-5, "record", "add-remove"))
     assert unlimited.charge(query(1), GaussianSum(1, sigma))

@@ -1,4 +1,4 @@
-"""Untrustworthy ledger: refused with a remedy, and never replaced by an empty one."""
+"""Corrupt ledger: refused with a remedy, and never replaced by an empty one."""
 
 import os
 import random
@@ -22,8 +22,8 @@ BUDGET, EVENT = Budget(2.0, 1e-5, "record", "add-remove"), GaussianSum(10**4, 50
 
 
 @pytest.fixture(scope="module")
-def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A closed ledger of 40 charges and releases."""
+def original_ledger(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A closed ledger with 40 charges and releases."""
     path = tmp_path_factory.mktemp("original") / "ledger.db"
     budget = Budget(2.0, 1e-5, "record", "add-remove")
     Ledger.create(path, OWNER, budget)
@@ -36,9 +36,9 @@ def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def used(original: Path, tmp_path: Path) -> Path:
-    """A copy of it."""
-    return Path(shutil.copy(original, tmp_path / "used.db"))
+def ledger_copy(original_ledger: Path, tmp_path: Path) -> Path:
+    """A copy of that ledger."""
+    return Path(shutil.copy(original_ledger, tmp_path / "used.db"))
 
 
 def alter(path: Path, statement: str) -> None:
@@ -61,7 +61,7 @@ INDEX_PAGES = (2, 10)  # SQLite's file format: an interior page, a leaf
 
 
 def forget_in_an_index(path: Path) -> None:
-    """Point the index of released queries at nothing: a look-up would find no release and draw again."""
+    """Remove entries from the index of released queries: a look-up would find no release and draw again."""
     connection = sqlite3.connect(path)
     connection.executescript("PRAGMA writable_schema = ON; DELETE FROM sqlite_schema WHERE name = 'charge_UPDATE'")
     connection.commit()
@@ -69,8 +69,8 @@ def forget_in_an_index(path: Path) -> None:
     connection.close()
     content = bytearray(path.read_bytes())
     pages = [start for start in range(0, len(content), size) if content[start] in INDEX_PAGES]
-    (place,) = [place for start in pages if (place := content.rfind(bytes([7]) * 32, start, start + size)) > 0]
-    content[place] ^= 0xFF
+    (index,) = [index for start in pages if (index := content.rfind(bytes([7]) * 32, start, start + size)) > 0]
+    content[index] ^= 0xFF
     path.write_bytes(content)
 
 
@@ -97,27 +97,30 @@ DAMAGES: dict[str, Callable[[Path], object]] = {
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_damage_is_refused_with_a_remedy(used: Path, budget: Budget, damage: str) -> None:
-    DAMAGES[damage](used)
-    before = used.read_bytes() if used.is_file() else None
-    attempts: list[Callable[[], object]] = [lambda: Ledger.open(used, OWNER, budget), lambda: Ledger.read(used)]
+def test_corruption_is_refused_with_a_remedy(ledger_copy: Path, budget: Budget, damage: str) -> None:
+    DAMAGES[damage](ledger_copy)
+    before = ledger_copy.read_bytes() if ledger_copy.is_file() else None
+    attempts: list[Callable[[], object]] = [
+        lambda: Ledger.open(ledger_copy, OWNER, budget),
+        lambda: Ledger.read(ledger_copy),
+    ]
     for attempt in attempts:
         with pytest.raises(LedgerError, match=r"[Rr]estore|there is no ledger") as caught:
             attempt()
-        assert str(used) in str(caught.value)
-    assert (used.read_bytes() if used.is_file() else None) == before
+        assert str(ledger_copy) in str(caught.value)
+    assert (ledger_copy.read_bytes() if ledger_copy.is_file() else None) == before
 
 
-def test_damage_anywhere_is_refused_or_forgets_no_charge(used: Path, budget: Budget) -> None:
-    """Whatever 64 bytes are overwritten: refused, or every charge still counts."""
-    whole = used.read_bytes()
+def test_overwritten_bytes_are_detected_or_lose_no_charge(ledger_copy: Path, budget: Budget) -> None:
+    """Whatever 64 bytes are overwritten, the ledger is refused, or every charge still counts."""
+    content = ledger_copy.read_bytes()
     rng = random.Random(3)
     refused = 0
     for _ in range(60):
-        place = rng.randrange(len(whole) - 64)
-        used.write_bytes(whole[:place] + b"\xff" * 64 + whole[place + 64 :])
+        index = rng.randrange(len(content) - 64)
+        ledger_copy.write_bytes(content[:index] + b"\xff" * 64 + content[index + 64 :])
         try:
-            ledger = Ledger.open(used, OWNER, budget)
+            ledger = Ledger.open(ledger_copy, OWNER, budget)
         except LedgerError:
             refused += 1
             continue
@@ -127,7 +130,7 @@ def test_damage_anywhere_is_refused_or_forgets_no_charge(used: Path, budget: Bud
     assert refused > 5
 
 
-def test_a_wrong_place_is_named(tmp_path: Path, budget: Budget) -> None:
+def test_a_wrong_path_is_named(tmp_path: Path, budget: Budget) -> None:
     nowhere = tmp_path / "no" / "such" / "ledger.db"
     for attempt in (
         lambda: Ledger.open(nowhere, OWNER, budget),
@@ -141,7 +144,7 @@ def test_a_wrong_place_is_named(tmp_path: Path, budget: Budget) -> None:
 
 @contextmanager
 def full_disk(ledger: Ledger) -> Iterator[None]:
-    """No page more."""
+    """Allow no further page."""
     pages = ledger._connection.execute("PRAGMA page_count").fetchone()[0]
     ledger._connection.execute(f"PRAGMA max_page_count = {pages}")
     yield
@@ -150,7 +153,7 @@ def full_disk(ledger: Ledger) -> Iterator[None]:
 
 @contextmanager
 def failing_disk(ledger: Ledger) -> Iterator[None]:
-    """Writes past the end of what there is fail in the operating system."""
+    """Make writes past the file's end fail in the operating system."""
     path = Path(ledger._connection.execute("PRAGMA database_list").fetchone()[2])
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (path.with_name(path.name + "-wal").stat().st_size, hard))
@@ -168,7 +171,7 @@ def fill(ledger: Ledger) -> None:
 
 
 @pytest.mark.parametrize("disk", [full_disk, failing_disk])
-def test_a_full_disk_stops_releases_and_keeps_what_there_is(
+def test_a_full_disk_stops_releases_and_keeps_the_content(
     path: Path, budget: Budget, disk: Callable[[Ledger], AbstractContextManager[None]]
 ) -> None:
     ledger = Ledger.open(path, OWNER, budget)
@@ -184,30 +187,30 @@ def test_a_full_disk_stops_releases_and_keeps_what_there_is(
     Ledger.open(path, OWNER, budget).close()
 
 
-def test_a_log_that_is_removed_while_it_is_used_stops_charging_and_is_folded_in_by_a_stop(used: Path) -> None:
-    ledger = Ledger.open(used, OWNER, BUDGET)
+def test_removing_an_open_log_stops_charging_and_a_stop_restores_it(ledger_copy: Path) -> None:
+    ledger = Ledger.open(ledger_copy, OWNER, BUDGET)
     assert ledger.charge(b"x" * 32, EVENT)
     before = ledger.head().charges
-    used.with_name(used.name + "-wal").unlink()
+    ledger_copy.with_name(ledger_copy.name + "-wal").unlink()
     with pytest.raises(LedgerError, match=r"-wal, was removed.*SIGTERM"):
         ledger.charge(b"y" * 32, EVENT)
     with pytest.raises(LedgerError, match="was removed"):
-        Ledger.read(used)
+        Ledger.read(ledger_copy)
     ledger.close()
-    again = Ledger.open(used, OWNER, BUDGET)
-    assert again.head().charges >= before
-    again.close()
+    reopened = Ledger.open(ledger_copy, OWNER, BUDGET)
+    assert reopened.head().charges >= before
+    reopened.close()
 
 
-def test_a_log_that_was_removed_after_a_crash_is_missed(used: Path) -> None:
-    """Else a ledger that forgot its last charges would charge again."""
+def test_a_log_removed_after_a_crash_is_detected(ledger_copy: Path) -> None:
+    """Otherwise, a ledger without its last charges would charge again."""
     child = os.fork()
     if child == 0:
-        Ledger.open(used, OWNER, BUDGET).charge(b"x" * 32, EVENT)
+        Ledger.open(ledger_copy, OWNER, BUDGET).charge(b"x" * 32, EVENT)
         os.kill(os.getpid(), signal.SIGKILL)
     os.waitpid(child, 0)
-    used.with_name(used.name + "-wal").unlink()
+    ledger_copy.with_name(ledger_copy.name + "-wal").unlink()
     with pytest.raises(LedgerError, match="restore that very file"):
-        Ledger.open(used, OWNER, BUDGET)
+        Ledger.open(ledger_copy, OWNER, BUDGET)
     with pytest.raises(LedgerError, match="restore that very file"):
-        Ledger.read(used)
+        Ledger.read(ledger_copy)

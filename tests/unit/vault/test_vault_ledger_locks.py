@@ -1,4 +1,4 @@
-"""Locks of SQLite on an open ledger: without them, a reader beside the agent would take its index for an old one."""
+"""SQLite's locks on an open ledger: without them, a reader beside the agent would mistake its index for an old one."""
 
 import shutil
 import subprocess
@@ -8,11 +8,11 @@ from pathlib import Path
 from sottovoce.accounting.events import GaussianSum
 from sottovoce.vault import Budget, Ledger
 
-# SQLite's "WAL-mode File Format": anyone who has the index open holds byte 128 of it; who gets it alone makes it again.
+# SQLite's "WAL-mode File Format": open indexes hold byte 128; a process that gets it alone rebuilds the index
 _TRY = "import fcntl, sys; fcntl.lockf(open(sys.argv[1], 'r+b'), fcntl.LOCK_EX | fcntl.LOCK_NB, 1, 128)"
 
 
-def test_the_index_of_a_ledger_opened_after_a_crash_is_held(path: Path, budget: Budget, tmp_path: Path) -> None:
+def test_the_index_is_locked_on_a_ledger_opened_after_a_crash(path: Path, budget: Budget, tmp_path: Path) -> None:
     before = Ledger.open(path, "meter-17", budget)
     before.charge(bytes(32), GaussianSum(100, 1000))
     (tmp_path / "crashed").mkdir()

@@ -1,4 +1,4 @@
-"""Ledger of version 0.1: migrated without change of meaning; facts that are no longer known are refused by name."""
+"""Version 0.1 ledger: migrated without change of meaning; facts that are no longer known are refused by name."""
 
 import sqlite3
 from contextlib import closing
@@ -30,8 +30,8 @@ CREATE TABLE release (number INTEGER PRIMARY KEY REFERENCES charge (number), exp
 """
 
 
-def said(ledger: Ledger) -> tuple[object, ...]:
-    """All that it answers."""
+def ledger_answers(ledger: Ledger) -> tuple[object, ...]:
+    """Return all of the ledger's answers."""
     return (
         ledger.spending(),
         ledger.head(),
@@ -42,14 +42,14 @@ def said(ledger: Ledger) -> tuple[object, ...]:
 
 
 def of_version_0_1(path: Path, budget: Budget, *events: GaussianSum | RecordReleased) -> tuple[object, ...]:
-    """Such a file with these charges, the first of which was answered; returns what it said."""
+    """Make a version 0.1 file with these charges, the first of which was answered; return its answers."""
     now = path.with_name("now.db")
     Ledger.create(now, OWNER, budget)
     ledger = Ledger.open(now, OWNER, budget)
     for number, event in enumerate(events, 1):
         assert ledger.charge(bytes([number]) * 32, event)
     ledger.store(bytes([1]) * 32, Stored(-3, b"12345678", False))
-    found = said(ledger)
+    result = ledger_answers(ledger)
     with closing(sqlite3.connect(path, isolation_level=None)) as old:
         old.executescript(OF_VERSION_0_1)
         for table in ("budget", "charge", "release"):
@@ -57,11 +57,11 @@ def of_version_0_1(path: Path, budget: Budget, *events: GaussianSum | RecordRele
             rows = ledger._connection.execute(f"SELECT {names} FROM {table}").fetchall()
             old.executemany(f"INSERT INTO {table} VALUES ({', '.join('?' * len(rows[0]))})", rows)
     ledger.close()
-    return found
+    return result
 
 
 @pytest.mark.parametrize("budget", BUDGETS, ids=lambda budget: budget.unit)
-def test_it_goes_on_and_says_what_it_said(tmp_path: Path, budget: Budget) -> None:
+def test_a_migrated_ledger_continues_with_the_same_answers(tmp_path: Path, budget: Budget) -> None:
     path = tmp_path / "ledger.db"
     units = EVERY if budget.unit == "record" else Units(((3, 5),))
     before = of_version_0_1(path, budget, GaussianSum(4, 10, units), GaussianSum(4, 10, units))
@@ -69,7 +69,7 @@ def test_it_goes_on_and_says_what_it_said(tmp_path: Path, budget: Budget) -> Non
         Ledger.read(path)
     for _ in range(2):
         ledger = Ledger.open(path, OWNER, budget)
-        assert said(ledger)[1:] == before[1:]
+        assert ledger_answers(ledger)[1:] == before[1:]
         assert ledger.spending().epsilon == before[0].epsilon  # type: ignore[attr-defined]
         assert len(ledger.numbers.key) == 32
         ledger.close()
@@ -80,48 +80,48 @@ def test_it_goes_on_and_says_what_it_said(tmp_path: Path, budget: Budget) -> Non
         connection.execute("DELETE FROM secret")
 
 
-def test_charges_for_records_that_were_not_kept_are_not_followed_by_others(tmp_path: Path) -> None:
+def test_charges_for_unstored_records_cannot_be_continued(tmp_path: Path) -> None:
     path, budget = tmp_path / "ledger.db", Budget(2.0, 1e-5, "record", "replace-one")
     Ledger.create(path, OWNER, budget)
     ledger = Ledger.open(path, OWNER, budget)
     assert ledger.charge(bytes([1]) * 32, RecordReleased(0, "laplace", 2, 2, 1.0))
-    before = said(ledger)
+    before = ledger_answers(ledger)
     ledger.close()
     with closing(sqlite3.connect(path, isolation_level=None)) as old:
         old.executescript(f"{SCHEMA_6} INSERT INTO file VALUES (1, 3);")
     ledger = Ledger.open(path, OWNER, budget)
-    assert said(ledger) == before
+    assert ledger_answers(ledger) == before
     with pytest.raises(PrivacyError, match="in a file that an earlier version of the program did not store"):
         enrol_records(Records(np.zeros((3, 2)), np.zeros(3, dtype=np.int64)), ledger)
     ledger.take_up(Mandate(1, budget, b"task"))
     assert len(enrol_records(Records(np.zeros((3, 2)), np.zeros(3, dtype=np.int64)), ledger)) == 3, (
-        "a new task enrols anew"
+        "a new task enrols again"
     )
     ledger.close()
 
 
-def test_a_ledger_without_tasks_gets_them_and_says_what_it_said(tmp_path: Path) -> None:
-    """Of the schema before tasks were signed: records are numbered, and a charge has no stamp."""
+def test_a_ledger_without_tasks_is_migrated_with_the_same_answers(tmp_path: Path) -> None:
+    """In the schema before signed tasks, records are numbered and a charge has no stamp."""
     path, budget = tmp_path / "ledger.db", BUDGETS[0]
     Ledger.create(path, OWNER, budget)
     ledger = Ledger.open(path, OWNER, budget)
     assert ledger.charge(bytes([1]) * 32, GaussianSum(4, 10))
     ledger.store(bytes([1]) * 32, Stored(-3, b"12345678", False))
-    before = said(ledger)
+    before = ledger_answers(ledger)
     ledger.close()
     with closing(sqlite3.connect(path, isolation_level=None)) as old:
         old.executescript(f"{SCHEMA_5} DROP TABLE task; ALTER TABLE charge DROP COLUMN stamp; PRAGMA user_version = 4;")
     with pytest.raises(LedgerError, match=r"from an earlier version .* the device's next start upgrades it"):
         Ledger.read(path)
     ledger = Ledger.open(path, OWNER, budget)
-    assert said(ledger) == before
+    assert ledger_answers(ledger) == before
     ledger.take_up(Mandate(1, budget, b"task"))
     ledger.close()
     with sqlite3.connect(path) as connection, pytest.raises(sqlite3.IntegrityError, match="append only"):
         connection.execute("DELETE FROM task")
 
 
-def test_charges_for_single_records_by_their_place_are_refused_and_nothing_changes(tmp_path: Path) -> None:
+def test_charges_for_records_by_position_are_refused_and_nothing_changes(tmp_path: Path) -> None:
     path, budget = tmp_path / "ledger.db", BUDGETS[0]
     of_version_0_1(path, budget, GaussianSum(4, 10, Units(((0, 99),))))
     before = path.read_bytes()
@@ -133,7 +133,7 @@ def test_charges_for_single_records_by_their_place_are_refused_and_nothing_chang
 @pytest.mark.parametrize(
     "schema, words", [(99, "a newer version of the program .*use the newer version"), (2, "before 0.1")]
 )
-def test_another_version_is_named_and_not_called_damaged(tmp_path: Path, schema: int, words: str) -> None:
+def test_another_version_is_named_and_not_reported_as_corrupt(tmp_path: Path, schema: int, words: str) -> None:
     path = tmp_path / "ledger.db"
     Ledger.create(path, OWNER, BUDGETS[0])
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:

@@ -29,7 +29,7 @@ SUM = GaussianSum(50**2, 1000)
 
 
 class Device:
-    """One device's ledger under limits, by an uptime that the test moves."""
+    """One device's ledger under limits, with an uptime that the test moves."""
 
     def __init__(self, path: Path, most: Mapping[Span, float], own: Budget = LIFE) -> None:
         self.path, self.most, self.own, self.uptime = path, most, own, 1000.0
@@ -62,7 +62,7 @@ class Device:
         return self.ledger.charge(self.number.to_bytes(32, "big"), SUM)
 
     def spends(self) -> int:
-        """Charges until no more can be paid."""
+        """Charge until the budget is insufficient."""
         return next(count for count in range(10_000) if not self.charge())
 
     def under(self, span: str) -> float:
@@ -75,7 +75,7 @@ def directory(tmp_path: Path) -> Iterator[Path]:
         yield found
 
 
-def test_thirteen_tasks_spend_no_more_than_a_year_allows(directory: Path) -> None:
+def test_thirteen_tasks_spend_at_most_the_year_s_limit(directory: Path) -> None:
     device = Device(directory / "ledger.db", {"year": 2.0})
     for _ in range(13):
         device.take_up()
@@ -85,7 +85,7 @@ def test_thirteen_tasks_spend_no_more_than_a_year_allows(directory: Path) -> Non
     device.lives(364)
     assert not device.charge()
     device.lives(1.1)
-    assert device.charge(), "and the next year allows as much again"
+    assert device.charge(), "the next year allows the same amount"
     device.take_up()
     device.spends()
     device.take_up()
@@ -93,7 +93,7 @@ def test_thirteen_tasks_spend_no_more_than_a_year_allows(directory: Path) -> Non
     assert device.under("year") <= 2.0 < device.ledger.spending().epsilon
 
 
-def test_the_first_limit_that_is_reached_counts(directory: Path) -> None:
+def test_the_first_reached_limit_counts(directory: Path) -> None:
     device = Device(directory / "ledger.db", {"month": 0.5, "year": 1.0})
     first = device.spends()
     assert 0 < device.under("month") <= 0.5
@@ -114,7 +114,7 @@ def test_the_first_limit_that_is_reached_counts(directory: Path) -> None:
 
 
 @pytest.mark.parametrize("away", [400 * DAY, -900.0])
-def test_time_in_which_the_vault_was_not_at_work_allows_nothing(directory: Path, away: float) -> None:
+def test_time_without_a_running_vault_does_not_count(directory: Path, away: float) -> None:
     device = Device(directory / "ledger.db", {"month": 0.5})
     device.spends()
     device.lives(10)
@@ -126,7 +126,7 @@ def test_time_in_which_the_vault_was_not_at_work_allows_nothing(directory: Path,
     assert device.charge()
 
 
-def test_a_limit_that_is_set_later_counts_what_was_ever_charged(directory: Path) -> None:
+def test_a_later_limit_counts_all_earlier_charges(directory: Path) -> None:
     device = Device(directory / "ledger.db", {})
     for _ in range(40):
         assert device.charge()
@@ -137,18 +137,18 @@ def test_a_limit_that_is_set_later_counts_what_was_ever_charged(directory: Path)
     assert not device.charge()
 
 
-def test_a_limit_outlasts_a_kill_and_is_counted_from_where_it_began(directory: Path) -> None:
+def test_a_limit_survives_a_kill_and_is_counted_from_its_beginning(directory: Path) -> None:
     device = Device(directory / "ledger.db", {"month": 0.5})
     device.lives(31)
     device.spends()
-    with closing(Ledger.read(device.path)) as left:  # what another process finds
-        left.limit({"month": 0.5})
-        (limit,) = left.spending().of_limits
+    with closing(Ledger.read(device.path)) as snapshot:  # another process's view
+        snapshot.limit({"month": 0.5})
+        (limit,) = snapshot.spending().of_limits
     assert limit.epsilon == device.under("month")
     assert limit.ends == pytest.approx(29 * DAY, abs=2 * RECORD_INTERVAL)
 
 
-def test_a_limit_on_records_knows_that_each_task_numbers_them_anew(directory: Path) -> None:
+def test_a_limit_on_records_handles_each_task_s_numbering(directory: Path) -> None:
     own = Budget(50.0, 1e-5, "record", "add-remove")
     device = Device(directory / "ledger.db", {"year": 1.0}, own)
     for _ in range(13):
@@ -157,7 +157,7 @@ def test_a_limit_on_records_knows_that_each_task_numbers_them_anew(directory: Pa
     assert 0.9 < device.under("year") <= 1.0
 
 
-def test_a_ledger_of_the_schema_before_takes_a_limit(directory: Path) -> None:
+def test_a_ledger_with_the_previous_schema_accepts_a_limit(directory: Path) -> None:
     device = Device(directory / "ledger.db", {})
     assert device.charge()
     device.ledger.close()
@@ -169,7 +169,7 @@ def test_a_ledger_of_the_schema_before_takes_a_limit(directory: Path) -> None:
     assert device.under("year") <= 0.5
 
 
-def test_what_is_refused_says_which_limit_and_when_more_is_released() -> None:
+def test_a_refusal_states_the_limit_and_when_it_ends() -> None:
     ledger = Ledger.in_memory(OWNER, LIFE)
     ledger.limit({"month": 0.1})
     ledger.start_counting(lambda: 0.0)
@@ -179,18 +179,18 @@ def test_what_is_refused_says_which_limit_and_when_more_is_released() -> None:
     vault = build(records=records, kernel=None, terms=terms, ledger=ledger, noise=SeededNoise(1))
     refused = vault.answer(Query("average", "mean", 0, np.empty(0)))
     assert isinstance(refused, Refused)
-    assert refused.reason == "task", "so that it is asked again"
+    assert refused.reason == "task", "so the query is repeated"
     assert refused.explanation == "the owner's limit of ε = 0.1 per month has been reached: releases resume in 30 days"
 
 
-def test_a_budget_that_promises_nothing_keeps_to_the_limit(directory: Path) -> None:
+def test_a_budget_without_a_guarantee_obeys_the_limit(directory: Path) -> None:
     device = Device(directory / "ledger.db", {"year": 1.0}, replace(LIFE, epsilon=None))
     device.spends()
     assert 0.9 < device.under("year") <= 1.0
 
 
 @pytest.mark.parametrize("words", ["epsilon_per_year = 0", "epsilon_per_month = -1", "epsilon_per_week = 1"])
-def test_a_policy_that_says_nonsense_is_refused(tmp_path: Path, words: str) -> None:
+def test_an_invalid_policy_is_refused(tmp_path: Path, words: str) -> None:
     (tmp_path / "policy.toml").write_text(f'approve = "auto"\n{words}\n')
     with pytest.raises(ConfigError, match="epsilon_per"):
         read_policy(tmp_path / "policy.toml")
@@ -198,13 +198,13 @@ def test_a_policy_that_says_nonsense_is_refused(tmp_path: Path, words: str) -> N
 
 @pytest.mark.parametrize("most", [{}, {"year": 30.0}, {"year": 2.0}])
 @pytest.mark.parametrize("a_day", [1, 3])
-def test_how_long_the_budget_lasts_is_right_within_a_tenth(
+def test_the_predicted_end_of_the_budget_is_accurate_within_a_tenth(
     directory: Path, most: dict[Span, float], a_day: int
 ) -> None:
     own = replace(LIFE, epsilon=2.5 if not most else 50.0)
     device = Device(directory / "ledger.db", most, own)
     assert device.ledger.spending().lasts is None, "nothing is known yet"
-    said: list[tuple[int, float]] = []
+    messages: list[tuple[int, float]] = []
     for day in range(365):
         device.lives(1)
         if not all(device.charge() for _ in range(a_day)):
@@ -212,8 +212,8 @@ def test_how_long_the_budget_lasts_is_right_within_a_tenth(
         lasts = device.ledger.spending().lasts
         if day >= 7:
             assert lasts is not None
-            said.append((day, day + 1 + lasts / DAY))
+            messages.append((day, day + 1 + lasts / DAY))
     else:
-        assert all(end > 365 for _, end in said), "it never says that it is over before it is"
+        assert all(end > 365 for _, end in messages), "it never reports the end too early"
         return
-    assert all(abs(end - day) <= 0.1 * day + 1 for _, end in said)
+    assert all(abs(end - day) <= 0.1 * day + 1 for _, end in messages)

@@ -1,4 +1,4 @@
-"""Low bits of a release: a textbook Laplace in floats reveals with certainty what this sampler never reveals.
+"""A release's low bits: a textbook Laplace in floating point reveals with certainty what this sampler never reveals.
 
 A float that is drawn from 53 random bits takes few of all values, and adding a record moves them: of two candidates,
 the wrong one could often not have led to what is seen, whatever the random bits (Mironov 2012). The attacker knows both
@@ -24,14 +24,14 @@ Floats = NDArray[np.float64]
 
 
 def textbook(words: NDArray[np.int64]) -> Floats:
-    """Laplace noise from integers below 2^53, by inverting the cumulative distribution in floats."""
+    """Draw Laplace noise from integers below 2^53, by inverting the cumulative distribution in floating point."""
     u = words * 2.0**-53 - 0.5
     noise: Floats = -SCALE * np.sign(u) * np.log1p(-2 * np.abs(u))
     return noise
 
 
 def unreachable(seen: Floats, candidate: Floats) -> NDArray[np.int64]:
-    """How many coordinates of each row of `seen`, float64[n, d], no 53 random bits make out of `candidate`."""
+    """Count the coordinates in each row of `seen`, float64[n, d], that no 53 random bits yield from `candidate`."""
     rest = seen - candidate
     u = np.sign(rest) * -np.expm1(-np.abs(rest) / SCALE) / 2
     words = np.rint((u + 0.5) * 2.0**53).astype(np.int64)[..., np.newaxis] + NEAR
@@ -48,7 +48,7 @@ def candidates() -> tuple[Floats, Floats]:
 
 
 def says_first(seen: Floats, first: Floats, second: Floats) -> NDArray[np.bool_]:
-    """The attacker's answer: whichever candidate could have led to more of what is seen; a coin where both could."""
+    """Return the attacker's guess: the candidate that explains more coordinates, or a coin toss in a tie."""
     lead = unreachable(seen, second) - unreachable(seen, first)
     return np.where(lead == 0, np.random.default_rng(1).random(len(lead)) < 0.5, lead > 0)
 
@@ -63,7 +63,7 @@ def test_the_attack_wins_against_textbook_floats() -> None:
 
 
 @pytest.mark.parametrize("kind", [Laplace, PrivUnit])
-def test_it_is_a_coin_against_a_release(kind: type[Laplace | PrivUnit]) -> None:
+def test_the_attack_is_a_coin_toss_against_a_release(kind: type[Laplace | PrivUnit]) -> None:
     one: Scheme = kind(FEATURES, 2, EPSILON)
     first, second = candidates()
     mechanism, noise = RecordMechanism(one), OperatingSystemNoise()
@@ -71,8 +71,8 @@ def test_it_is_a_coin_against_a_release(kind: type[Laplace | PrivUnit]) -> None:
         np.array([mechanism.apply(Records(x[np.newaxis], np.array([1])), noise) for _ in range(RELEASES)])
         for x in (first, second)
     ]
-    seen = [values * 2.0**one.exponent for values in released]
-    right = says_first(seen[0], first, second).sum() + (~says_first(seen[1], first, second)).sum()
+    observed = [values * 2.0**one.exponent for values in released]
+    right = says_first(observed[0], first, second).sum() + (~says_first(observed[1], first, second)).sum()
     assert binomtest(int(right), 2 * RELEASES).pvalue > 1e-6
     assert right / (2 * RELEASES) < math.exp(EPSILON) / (1 + math.exp(EPSILON))
     for modulus in (2, 16):

@@ -27,14 +27,14 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "ledger.db"
 
 
-def test_a_task_spends_its_own_and_the_same_question_is_asked_anew(path: Path) -> None:
+def test_a_task_spends_its_own_budget_and_a_repeated_query_counts_as_new(path: Path) -> None:
     ledger = Ledger.open(path, OWNER, LIFE)
     assert ledger.charge(QUERY, SUM)
     ledger.store(QUERY, Stored(0, b"old", False))
     before = ledger.spending().epsilon
     ledger.take_up(Mandate(3, TASK, b"signed"))
     assert ledger.budget == TASK
-    assert ledger.stored_release(QUERY) is None, "no answer of another task"
+    assert ledger.stored_release(QUERY) is None, "no answer from another task"
     assert ledger.charge(QUERY, SUM)
     assert not ledger.charge(bytes([1]) * 32, SUM), "two are above .5"
     spending = ledger.spending()
@@ -42,18 +42,18 @@ def test_a_task_spends_its_own_and_the_same_question_is_asked_anew(path: Path) -
     assert (spending.of_task.epsilon, spending.of_task.releases, spending.releases) == (before, 0, 1)
     assert before < spending.epsilon < 2 * before
     ledger.close()
-    again = Ledger.open(path, OWNER, LIFE)
-    assert again.spending() == spending
-    assert again.mandate == Mandate(3, TASK, b"signed")
-    assert not again.charge(bytes([1]) * 32, SUM)
-    again.take_up(Mandate(4, TASK))
-    assert again.charge(bytes([1]) * 32, SUM)
-    account = account_of(again)
-    assert audit_account(account)[0].epsilon == again.spending().epsilon == epsilon_history(again, 10)[-1][1]
+    reopened = Ledger.open(path, OWNER, LIFE)
+    assert reopened.spending() == spending
+    assert reopened.mandate == Mandate(3, TASK, b"signed")
+    assert not reopened.charge(bytes([1]) * 32, SUM)
+    reopened.take_up(Mandate(4, TASK))
+    assert reopened.charge(bytes([1]) * 32, SUM)
+    account = account_of(reopened)
+    assert audit_account(account)[0].epsilon == reopened.spending().epsilon == epsilon_history(reopened, 10)[-1][1]
     assert [charge.stamp != "" for charge in account.charges] == [False, True, True]
     with pytest.raises(LedgerError, match="does not end at its link"):
         audit_account(_stamped(account, 1, ""))
-    again.close()
+    reopened.close()
 
 
 def _stamped(account, place: int, stamp: str):  # type: ignore[no-untyped-def]
@@ -64,7 +64,7 @@ def _stamped(account, place: int, stamp: str):  # type: ignore[no-untyped-def]
     )
 
 
-def test_all_tasks_together_keep_to_the_device_s_budget(path: Path) -> None:
+def test_all_tasks_together_stay_within_the_device_s_budget(path: Path) -> None:
     ledger, charged = Ledger.open(path, OWNER, LIFE), 0
     for epoch in range(1, 100):
         ledger.take_up(Mandate(epoch, TASK))
@@ -74,7 +74,7 @@ def test_all_tasks_together_keep_to_the_device_s_budget(path: Path) -> None:
 
 
 @pytest.mark.parametrize("epoch", [1, 2])
-def test_an_epoch_that_is_over_is_refused(path: Path, epoch: int) -> None:
+def test_a_finished_epoch_is_refused(path: Path, epoch: int) -> None:
     ledger = Ledger.open(path, OWNER, LIFE)
     ledger.take_up(Mandate(2, TASK))
     with pytest.raises(LedgerError, match=f"epoch {epoch} has passed"):
@@ -82,7 +82,7 @@ def test_an_epoch_that_is_over_is_refused(path: Path, epoch: int) -> None:
     assert ledger.mandate == Mandate(2, TASK)
 
 
-def test_a_device_s_release_costs_each_of_its_records_two_changes(path: Path) -> None:
+def test_a_device_level_release_costs_each_record_two_changes(path: Path) -> None:
     ledger = Ledger.open(path, OWNER, LIFE)
     ledger.take_up(Mandate(1, Budget(1.0, 1e-5, "device", "add-remove")))
     assert ledger.charge(QUERY, SUM)
@@ -91,17 +91,17 @@ def test_a_device_s_release_costs_each_of_its_records_two_changes(path: Path) ->
     assert once.of_task.epsilon < 0.6 * once.epsilon, "two changes, μ twice as large"
 
 
-def test_records_of_another_task_s_numbers_have_paid_what_any_has(path: Path) -> None:
+def test_another_task_s_records_count_as_the_record_charged_most(path: Path) -> None:
     ledger, one = Ledger.open(path, OWNER, LIFE), RecordReleased(7, "laplace", 4, 2, 0.5)
     for epoch in (1, 2, 3, 4):
         ledger.take_up(Mandate(epoch, TASK))
         assert ledger.charge(QUERY, replace(one, record=epoch))
     ledger.take_up(Mandate(5, TASK))
-    assert ledger.payable(replace(one, record=99)) is None, "who says that this is none of the four?"
+    assert ledger.payable(replace(one, record=99)) is None, "is this really none of the four?"
     assert ledger.spending().epsilon == 2.0
 
 
-def test_what_a_ledger_cannot_promise_of_is_refused_by_name(path: Path, tmp_path: Path) -> None:
+def test_conversions_without_a_proof_are_refused_by_name(path: Path, tmp_path: Path) -> None:
     other = Budget(2.0, 1e-5, "record", "add-remove")
     Ledger.create(tmp_path / "other.db", OWNER, other)
     ledger = Ledger.open(tmp_path / "other.db", OWNER, other)
@@ -114,7 +114,7 @@ def test_what_a_ledger_cannot_promise_of_is_refused_by_name(path: Path, tmp_path
 
 
 def _pair(rng: np.random.Generator, neighbouring: str, clip: float) -> tuple[np.ndarray, np.ndarray]:
-    """Two data sets of a device, one record apart, some of them as far from one another as can be."""
+    """Make two data sets for a device, one record apart, some of them as far apart as possible."""
     rows = rng.normal(size=(int(rng.integers(1, 6)), 4)) * clip * rng.choice([0.1, 1.0, 100.0])
     other = rows.copy()
     other[0] = -other[0] * rng.choice([1.0, 1000.0])
@@ -123,8 +123,8 @@ def _pair(rng: np.random.Generator, neighbouring: str, clip: float) -> tuple[np.
 
 @pytest.mark.parametrize("kept", ["add-remove", "replace-one"])
 @pytest.mark.parametrize("unit", ["record", "device"])
-def test_one_record_moves_a_release_by_no_more_than_is_charged_for_it(unit: str, kept: str) -> None:
-    """Releases made for adding and removing, in a ledger of records; exact, in squared units of the grid."""
+def test_one_record_moves_a_release_by_at_most_its_charge(unit: str, kept: str) -> None:
+    """Releases for add-remove in a ledger for records; exact, in squared grid units."""
     rng, clip = np.random.default_rng(3), 2.0
     mechanism = calibrate(clip=clip, size=4, releases=1, epsilon=2.0, delta=1e-5, neighbouring="add-remove")
     event, changes = convert_charge(mechanism.event, Promise(unit, "add-remove"), Promise("record", kept))

@@ -11,12 +11,12 @@ from sottovoce.vault.noise import SeededNoise
 
 
 @pytest.mark.parametrize("scale, length", [(1, 1), (3, 1), (1, 2), (2, 2), (1, 3), (1, 5)])
-def test_every_vector_comes_as_often_as_its_largest_number_allows(scale: int, length: int) -> None:
+def test_a_vector_s_frequency_depends_on_its_largest_number(scale: int, length: int) -> None:
     count, edge = 60_000, 12 * scale
     drawn = Counter(map(tuple, MaxNormLaplaceSampler(scale, length, SeededNoise(5)).draw(count).tolist()))
     shells = [(2 * m + 1) ** length - max(0, 2 * m - 1) ** length for m in range(200 * scale)]
     total = sum(shell * math.exp(-m / scale) for m, shell in enumerate(shells))
-    inner = 2 if length <= 2 else 1  # vectors one by one near 0, whole shells further out
+    inner = 2 if length <= 2 else 1  # vectors near 0 individually, whole shells farther out
     square, cells = 0.0, 0
     for vector in itertools.product(range(-inner, inner + 1), repeat=length):
         expected = count * math.exp(-max(map(abs, vector)) / scale) / total
@@ -24,14 +24,14 @@ def test_every_vector_comes_as_often_as_its_largest_number_allows(scale: int, le
     for m in range(inner + 1, edge):
         expected = count * shells[m] * math.exp(-m / scale) / total
         if expected > 20:
-            found = sum(times for vector, times in drawn.items() if max(map(abs, vector)) == m)
-            square, cells = square + (found - expected) ** 2 / expected, cells + 1
+            result = sum(times for vector, times in drawn.items() if max(map(abs, vector)) == m)
+            square, cells = square + (result - expected) ** 2 / expected, cells + 1
     assert abs(square - cells) < 4.5 * math.sqrt(2 * cells)
 
 
 @pytest.mark.parametrize("length", [1, 3, 10])
-def test_its_variance_at_the_scales_in_use(length: int) -> None:
-    """(c + 1)(c + 2)/3 s² a number; s² times 2c² is what independent Laplace noise of the same ε would have."""
+def test_the_variance_at_the_scales_in_use(length: int) -> None:
+    """(c + 1)(c + 2)/3 s² per number; independent Laplace noise with the same ε would have 2c² s²."""
     scale = 2**21
     drawn = MaxNormLaplaceSampler(scale, length, SeededNoise(6)).draw(60_000 // length)
     assert drawn.shape == (60_000 // length, length)
@@ -40,7 +40,7 @@ def test_its_variance_at_the_scales_in_use(length: int) -> None:
 
 
 @pytest.mark.parametrize("scale, length", [(0, 2), (max_scale(2) + 1, 2), (1, 0)])
-def test_what_is_no_law_is_refused(scale: int, length: int) -> None:
+def test_invalid_laws_are_refused(scale: int, length: int) -> None:
     with pytest.raises(ValueError, match="scale must be an integer"):
         MaxNormLaplaceSampler(scale, length, SeededNoise(1))
 

@@ -1,4 +1,4 @@
-"""Single vector of a whole device, released once."""
+"""Single vector for a whole device, released once."""
 
 import numpy as np
 import pytest
@@ -34,22 +34,22 @@ def test_the_vector_is_the_clipped_mean(rows: list[list[float]], vector: list[fl
     np.testing.assert_allclose(answer.value * answer.step, vector, atol=1e-5)
 
 
-def test_it_is_charged_once_and_never_made_again() -> None:
-    held = vault([[1.0, 2.0]], epsilon=1.0)
-    first = held.answer(ASK)
-    again = held.answer(ASK)
+def test_the_vector_is_charged_once_and_never_released_again() -> None:
+    tested_vault = vault([[1.0, 2.0]], epsilon=1.0)
+    first = tested_vault.answer(ASK)
+    repeated = tested_vault.answer(ASK)
     assert not isinstance(first, Refused)
-    assert not isinstance(again, Refused)
-    np.testing.assert_array_equal(first.value, again.value)
-    assert held.spending().charges == 1
-    assert 0.99 < held.spending().epsilon <= 1.0
-    refused = held.answer(Query("average", "mean", 1, np.empty(0)))
+    assert not isinstance(repeated, Refused)
+    np.testing.assert_array_equal(first.value, repeated.value)
+    assert tested_vault.spending().charges == 1
+    assert 0.99 < tested_vault.spending().epsilon <= 1.0
+    refused = tested_vault.answer(Query("average", "mean", 1, np.empty(0)))
     assert isinstance(refused, Refused)
     assert refused.reason == "budget"
-    assert (held.statement.unit, held.statement.status) == ("device", "proved")
+    assert (tested_vault.statement.unit, tested_vault.statement.status) == ("device", "proved")
 
 
-def test_the_noise_is_the_analytic_gaussian_s() -> None:
+def test_the_noise_matches_the_analytic_gaussian() -> None:
     """ALGORITHMS §7.1: 3.7306 for (1, 1e-5) at sensitivity 1."""
     terms = MeanTerms("average", Profile(2, 2.5))
     assert terms.deviation(Budget(1.0, 1e-5, "device", "add-remove"), 1) == pytest.approx(2.5 * 3.730631635, rel=1e-3)
@@ -60,7 +60,7 @@ def test_the_noise_is_the_analytic_gaussian_s() -> None:
 @pytest.mark.parametrize(
     "query", [Query("average", "gradient", 0, np.empty(0)), Query("average", "mean", 0, np.ones(2))]
 )
-def test_nothing_else_is_answered(query: Query) -> None:
+def test_other_queries_are_refused(query: Query) -> None:
     answer = vault([[1.0, 2.0]]).answer(query)
     assert isinstance(answer, Refused)
     assert answer.reason == "query"

@@ -1,4 +1,4 @@
-"""Every mechanism of the vault as it is applied, with the operating system's noise, against its law, tails included.
+"""Every vault mechanism as applied, with the operating system's noise, against its law, including the tails.
 
 A million draws; each test fails by chance once in ten million runs. A point of PrivUnit takes up to a millisecond, so
 only three thousand points are drawn.
@@ -40,7 +40,7 @@ _CHARGED_AS_INFINITE = {"PublishedGaussian", "UnprovedPoint"}
 
 
 def fits(values: Ints, below: Callable[[Floats], Floats], tails: list[int], beyond: list[float]) -> None:
-    """Pearson's test in a thousand equally probable cells, and how many draws are beyond each of the tails.
+    """Run Pearson's test in a thousand equally probable cells, and count the draws beyond each tail.
 
     Args:
         values: int64[n], draws from a symmetric law.
@@ -51,52 +51,57 @@ def fits(values: Ints, below: Callable[[Floats], Floats], tails: list[int], beyo
     counts = np.histogram(below(values.astype(np.float64)), bins=1000, range=(0, 1))[0]
     expected = len(values) / 1000
     assert gammaincc(999 / 2, float(((counts - expected) ** 2).sum()) / expected / 2) > ALPHA
-    for place, chance in zip(tails, beyond, strict=True):
-        found = int((abs(values) > place).sum())
-        assert min(bdtr(found, len(values), chance), bdtrc(found - 1, len(values), chance)) > ALPHA / 2, (place, found)
+    for index, chance in zip(tails, beyond, strict=True):
+        result = int((abs(values) > index).sum())
+        assert min(bdtr(result, len(values), chance), bdtrc(result - 1, len(values), chance)) > ALPHA / 2, (
+            index,
+            result,
+        )
 
 
 def fits_gaussian(values: Ints, sigma: int) -> None:
-    """The discrete Gaussian, out to 4.8 σ."""
+    """Test the discrete Gaussian, out to 4.8 σ."""
     cuts = [1.0, 2.0, 3.0, 3.5, 4.0, 4.4, 4.8]
-    places = [math.floor(cut * sigma) for cut in cuts]
-    fits(values, lambda x: ndtr(x / sigma), places, [2 * math.exp(log_ndtr(-(at + 0.5) / sigma)) for at in places])
+    positions = [math.floor(cut * sigma) for cut in cuts]
+    fits(
+        values, lambda x: ndtr(x / sigma), positions, [2 * math.exp(log_ndtr(-(at + 0.5) / sigma)) for at in positions]
+    )
 
 
 def fits_laplace(values: Ints, scale: int) -> None:
-    """The discrete Laplace law, out to 12 scales."""
-    places = [math.floor(cut * scale) for cut in (1, 2, 4, 8, 10, 12)]
+    """Test the discrete Laplace law, out to 12 scales."""
+    positions = [math.floor(cut * scale) for cut in (1, 2, 4, 8, 10, 12)]
     fits(
         values,
         lambda x: np.where(x < 0, np.exp(x / scale) / 2, 1 - np.exp(-x / scale) / 2),
-        places,
-        [math.exp(-(at + 0.5) / scale) for at in places],
+        positions,
+        [math.exp(-(at + 0.5) / scale) for at in positions],
     )
 
 
 def gaussian() -> None:
-    """Sums of clipped gradients."""
+    """Test sums of clipped gradients."""
     fits_gaussian(DiscreteGaussian(DRAWS, -10, 4, 4, SIGMA).apply(iter([]), OperatingSystemNoise()), SIGMA)
 
 
 def point() -> None:
-    """Ends of chains."""
+    """Test the ends of chains."""
     fits_gaussian(BoundedPoint(DRAWS, -10, 4, SIGMA).apply(np.zeros(DRAWS), OperatingSystemNoise()), SIGMA)
 
 
 def stream() -> None:
-    """Totals of windows."""
+    """Test window totals."""
     fits_gaussian(StreamSum(DRAWS, -10, (1,), 0, 4, 4, SIGMA).apply(iter([]), OperatingSystemNoise()), SIGMA)
 
 
 def laplace_sum() -> None:
-    """One-vs-all gradients, copy by copy."""
+    """Test one-vs-all gradients, copy by copy."""
     mechanism = PureSum(1, DRAWS, -20, "copies", SCALE, 2**21 / SCALE)
     fits_laplace(mechanism.apply(iter([]), OperatingSystemNoise())[:-1], SCALE)
 
 
 def k_norm() -> None:
-    """One-vs-all gradients, all copies of a feature at once: the largest of c numbers has a law of Gamma(c + 1)."""
+    """Test one-vs-all gradients, all copies of a feature at once: the largest of c numbers follows Gamma(c + 1)."""
     copies = 3
     mechanism = PureSum(copies, DRAWS, -20, "joint", SCALE, 2**21 / SCALE)
     rows = mechanism.apply(iter([]), OperatingSystemNoise())[:-1].reshape(copies, DRAWS)
@@ -104,14 +109,14 @@ def k_norm() -> None:
     shares = np.histogram(1 - gammaincc(copies, (largest + 0.5) / SCALE), bins=1000, range=(0, 1))[0]
     assert gammaincc(999 / 2, float(((shares - DRAWS / 1000) ** 2).sum()) / (DRAWS / 1000) / 2) > ALPHA
     for cut in (8, 12, 16, 20):
-        found, chance = int((largest > cut * SCALE).sum()), float(gammaincc(copies, cut + 0.5 / SCALE))
-        assert min(bdtr(found, DRAWS, chance), bdtrc(found - 1, DRAWS, chance)) > ALPHA / 2, (cut, found)
+        result, chance = int((largest > cut * SCALE).sum()), float(gammaincc(copies, cut + 0.5 / SCALE))
+        assert min(bdtr(result, DRAWS, chance), bdtrc(result - 1, DRAWS, chance)) > ALPHA / 2, (cut, result)
     signs = (rows > 0).sum(axis=1)
     assert np.abs(signs - DRAWS / 2).max() < 6 * math.sqrt(DRAWS) / 2
 
 
 def laplace_record() -> None:
-    """A record as it is published, by the Laplace law."""
+    """Test a published record with the Laplace law."""
     features = DRAWS // 10
     law = scheme("laplace", features, 10, 1.0)
     row = Records(np.zeros((1, features)), np.array([3]))
@@ -119,7 +124,7 @@ def laplace_record() -> None:
 
 
 def priv_unit_record() -> None:
-    """⟨V, u⟩ of a record's points: in the cap as often as it should be, and spread there and outside as on a sphere."""
+    """Test a record's points by ⟨V, u⟩: the frequency in the cap, and the spread in and outside it as on a sphere."""
     law = scheme("privunit", 4, 2, 2.0)
     assert isinstance(law, PrivUnit)
     row = np.array([1.0, -2.0, 3.0, 0.5])
@@ -129,7 +134,7 @@ def priv_unit_record() -> None:
 
 
 def labelled_record() -> None:
-    """The same for a record whose label is released apart: its label as often as randomised response says."""
+    """Test a record with a separately released label, whose frequency follows randomised response."""
     law = scheme("krr-privunit", 4, 3, 6.0)
     assert isinstance(law, LabelledPrivUnit)
     row = np.array([1.0, -2.0, 3.0, 0.5])
@@ -142,16 +147,16 @@ def labelled_record() -> None:
 
 def _fits_cap(cap, heights: Floats) -> None:  # type: ignore[no-untyped-def]
     half = (cap.dimension - 1) / 2
-    whole, edge = betainc(half, half, (1 + np.clip(heights, -1, 1)) / 2), betainc(half, half, (1 + cap.gamma) / 2)
+    full, edge = betainc(half, half, (1 + np.clip(heights, -1, 1)) / 2), betainc(half, half, (1 + cap.gamma) / 2)
     rest = 1 - cap.probability
-    share = np.where(whole < edge, rest * whole / edge, rest + cap.probability * (whole - edge) / (1 - edge))
+    share = np.where(full < edge, rest * full / edge, rest + cap.probability * (full - edge) / (1 - edge))
     counts = np.histogram(share, bins=60, range=(0, 1))[0]
     expected = POINTS / 60
     assert gammaincc(59 / 2, float(((counts - expected) ** 2).sum()) / expected / 2) > ALPHA
 
 
 def cell() -> None:
-    """A member's share of the noise, in the smallest roster and in the largest."""
+    """Test a member's share of the noise, in the smallest roster and in the largest."""
     for members in (8, 40):
         mechanism = CellMechanism(Cell(8, 40, 1, 0.7), 1, DRAWS, -20, 2**40, 2**40, 400_000)
         fits_gaussian(mechanism.apply(iter([]), members, OperatingSystemNoise()), mechanism.share(members))
@@ -175,7 +180,7 @@ def test_a_release_follows_its_law(name: str) -> None:
     FITS[name]()
 
 
-def test_no_mechanism_is_left_out() -> None:
+def test_every_mechanism_is_tested() -> None:
     modules = [import_module(f"sottovoce.vault.{found.name}") for found in iter_modules(sottovoce.vault.__path__)]
     named = {
         name
@@ -187,17 +192,17 @@ def test_no_mechanism_is_left_out() -> None:
 
 
 def noise_is_the_operating_systems(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every word of a device's noise is one that os.urandom gave out, in its order."""
-    given: list[bytes] = []
+    """Check that every word of a device's noise comes from os.urandom, in order."""
+    inputs: list[bytes] = []
 
     def urandom(count: int) -> bytes:
-        given.append(os.getrandom(count))
-        return given[-1]
+        inputs.append(os.getrandom(count))
+        return inputs[-1]
 
     monkeypatch.setattr("os.urandom", urandom)
     words = [OperatingSystemNoise().words(count) for count in (1, 7, 4096)]
-    assert b"".join(given) == b"".join(drawn.astype("<u8").tobytes() for drawn in words)
+    assert b"".join(inputs) == b"".join(drawn.astype("<u8").tobytes() for drawn in words)
 
 
-def test_a_devices_noise_is_the_operating_systems(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_device_s_noise_comes_from_the_operating_system(monkeypatch: pytest.MonkeyPatch) -> None:
     noise_is_the_operating_systems(monkeypatch)

@@ -27,20 +27,20 @@ ADD_REMOVE, REPLACE_ONE = (Budget(1.0, 1e-5, "record", relation) for relation in
 FEATURES = 4
 
 
-def some(count: int, seed: int = 0) -> Records:
+def draw_records(count: int, seed: int = 0) -> Records:
     rng = np.random.default_rng(seed)
     return Records(rng.normal(size=(count, FEATURES)), rng.integers(0, 2, count))
 
 
 def numbers(records: Records, ledger: Ledger) -> dict[bytes, int]:
-    """The number of each record, by its features."""
+    """Return each record's number, by its features."""
     hashed = ledger.budget.neighbouring == "add-remove"
     units = (number_by_hash(records, ledger) if hashed else enrol_records(records, ledger)).units
     assert units is not None
     return {row.tobytes(): int(unit) for row, unit in zip(records.features, units, strict=True)}
 
 
-def joined(*parts: Records) -> Records:
+def join_records(*parts: Records) -> Records:
     return Records(np.concatenate([part.features for part in parts]), np.concatenate([part.labels for part in parts]))
 
 
@@ -50,45 +50,45 @@ def path(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     return tmp_path / "ledger.db"
 
 
-def opened(path: Path) -> Ledger:
-    found = Ledger.read(path)
-    found.close()
-    return Ledger.open(path, found.owner, found.budget)
+def open_ledger(path: Path) -> Ledger:
+    reopened = Ledger.read(path)
+    reopened.close()
+    return Ledger.open(path, reopened.owner, reopened.budget)
 
 
 @pytest.mark.parametrize("path", [ADD_REMOVE], indirect=True, ids=["hashed"])
-def test_rows_inserted_removed_and_reordered_change_nobody_elses_number(path: Path) -> None:
-    first, new = some(30), some(10, seed=1)
-    ledger = opened(path)
+def test_inserting_removing_and_reordering_rows_changes_no_other_number(path: Path) -> None:
+    first, new = draw_records(30), draw_records(10, seed=1)
+    ledger = open_ledger(path)
     before = numbers(first, ledger)
     ledger.close()
-    ledger = opened(path)
+    ledger = open_ledger(path)
     order = np.random.default_rng(2).permutation(25)
-    after = numbers(joined(new, first.at(order)), ledger)
+    after = numbers(join_records(new, first.at(order)), ledger)
     assert all(after[row] == before[row] for row in after.keys() & before.keys())
     assert not {after[row.tobytes()] for row in new.features} & set(before.values())
     ledger.close()
 
 
 @pytest.mark.parametrize("path", [ADD_REMOVE], indirect=True, ids=["hashed"])
-def test_an_edited_record_is_another_one_and_returns_to_its_number(path: Path) -> None:
-    ledger, held = opened(path), some(3)
-    before = numbers(held, ledger)
-    edited = replace(held, features=held.features + np.eye(3, FEATURES) * 1e-12)
+def test_an_edited_record_has_another_number_until_it_is_restored(path: Path) -> None:
+    ledger, sample = open_ledger(path), draw_records(3)
+    before = numbers(sample, ledger)
+    edited = replace(sample, features=sample.features + np.eye(3, FEATURES) * 1e-12)
     assert not set(numbers(edited, ledger).values()) & set(before.values())
-    assert numbers(held, ledger) == before
+    assert numbers(sample, ledger) == before
     ledger.close()
 
 
 def test_a_later_transform_changes_no_number(path: Path) -> None:
-    ledger, raw = opened(path), some(12)
+    ledger, raw = open_ledger(path), draw_records(12)
     as_it_was = [number_by_hash(records_of(raw, name, None), ledger).units for name in ("none", "centred-unit", "unit")]
     assert all((units == as_it_was[0]).all() for units in as_it_was)  # type: ignore[union-attr]
     ledger.close()
 
 
-def test_equal_records_share_a_number_or_are_told_apart() -> None:
-    twins = joined(some(2), some(2))
+def test_equal_records_share_a_number_or_are_distinguished() -> None:
+    twins = join_records(draw_records(2), draw_records(2))
     hashed = number_by_hash(twins, Ledger.in_memory("meter-17", ADD_REMOVE)).units
     assert hashed is not None
     assert hashed[:2].tolist() == hashed[2:].tolist()
@@ -105,27 +105,27 @@ def test_zero_has_one_sign() -> None:
     assert (one == other).all()
 
 
-def test_label_and_window_are_part_of_a_record() -> None:
-    held = some(1)
+def test_label_and_window_are_part_of_a_record_s_content() -> None:
+    sample = draw_records(1)
     windows = np.array([0], dtype=np.int64)
-    others = [held, replace(held, labels=held.labels + 1), replace(held, windows=windows)]
-    assert len({identified(one).identities.tobytes() for one in others}) == 3  # type: ignore[union-attr]
+    others = [sample, replace(sample, labels=sample.labels + 1), replace(sample, windows=windows)]
+    assert len({identified(peer).identities.tobytes() for peer in others}) == 3  # type: ignore[union-attr]
 
 
-def test_numbers_follow_from_the_ledgers_own_key(tmp_path: Path) -> None:
-    held, found = some(40), []
+def test_numbers_depend_on_the_ledger_s_own_key(tmp_path: Path) -> None:
+    sample, results = draw_records(40), []
     for name in ("one.db", "other.db"):
         Ledger.create(tmp_path / name, "meter-17", ADD_REMOVE)
-        ledger = opened(tmp_path / name)
-        found.append(set(numbers(held, ledger).values()))
+        ledger = open_ledger(tmp_path / name)
+        results.append(set(numbers(sample, ledger).values()))
         ledger.close()
-    assert not found[0] & found[1]
+    assert not results[0] & results[1]
 
 
-def test_a_record_is_in_each_block_as_often_as_in_another() -> None:
-    """Over ledgers' keys: within 6 standard deviations in every block."""
-    held, edges = some(4000), blocks_of(7)
-    units = number_by_hash(held, Ledger.in_memory("meter-17", ADD_REMOVE)).units
+def test_a_record_is_in_each_block_equally_often() -> None:
+    """Over ledger keys: within 6 standard deviations in every block."""
+    sample, edges = draw_records(4000), blocks_of(7)
+    units = number_by_hash(sample, Ledger.in_memory("meter-17", ADD_REMOVE)).units
     assert units is not None
     assert 0 <= units.min() <= units.max() < SPACE
     counts = np.histogram(units, bins=edges)[0]
@@ -137,56 +137,64 @@ def rows(records: Records) -> list[bytes]:
     return [row.tobytes() for row in records.features]
 
 
-def test_enrolled_records_are_those_of_the_first_start_whatever_the_file_holds_later() -> None:
-    ledger, first = Ledger.in_memory("meter-17", REPLACE_ONE), some(6)
+def test_enrolled_records_come_from_the_first_start_whatever_the_file_contains_later() -> None:
+    ledger, first = Ledger.in_memory("meter-17", REPLACE_ONE), draw_records(6)
     assert rows(enrol_records(first, ledger)) == rows(first)
-    for later in (first.at(np.array([3, 1])), joined(some(9, seed=8), first), some(0), some(6, seed=2)):
-        held = enrol_records(later, ledger)
-        assert rows(held) == rows(first)
-        assert held.labels.tolist() == first.labels.tolist()
-        assert held.units is not None
-        assert held.units.tolist() == list(range(6))
+    for later in (
+        first.at(np.array([3, 1])),
+        join_records(draw_records(9, seed=8), first),
+        draw_records(0),
+        draw_records(6, seed=2),
+    ):
+        sample = enrol_records(later, ledger)
+        assert rows(sample) == rows(first)
+        assert sample.labels.tolist() == first.labels.tolist()
+        assert sample.units is not None
+        assert sample.units.tolist() == list(range(6))
 
 
-def test_twins_do_not_tell_which_of_them_is_gone() -> None:
-    """D = [v, w] and D' = [w, w], then [w] in both: every slot but the first holds the same record."""
-    (v, w), later = (some(1, seed=seed) for seed in (1, 2)), some(1, seed=2)
-    found = []
-    for first in (joined(v, w), joined(w, w)):
+def test_a_removed_twin_cannot_be_identified() -> None:
+    """D = [v, w] and D' = [w, w], then [w] in both: every slot except the first has the same record."""
+    (v, w), later = (draw_records(1, seed=seed) for seed in (1, 2)), draw_records(1, seed=2)
+    results = []
+    for first in (join_records(v, w), join_records(w, w)):
         ledger = Ledger.in_memory("meter-17", REPLACE_ONE)
         enrol_records(first, ledger)
-        found.append(rows(enrol_records(later, ledger)))
-    assert found[0][1:] == found[1][1:]
-    assert len(found[0]) == len(found[1])
+        results.append(rows(enrol_records(later, ledger)))
+    assert results[0][1:] == results[1][1:]
+    assert len(results[0]) == len(results[1])
 
 
-def test_a_start_that_is_refused_enrols_nothing() -> None:
-    """A chain of two batches of three needs six records: four are refused, and six take their place later."""
+def test_a_refused_start_enrols_nothing() -> None:
+    """A chain of two batches of three needs six records: four are refused, and six are enrolled later."""
     ledger, check = Ledger.in_memory("meter-17", REPLACE_ONE), chain_count_check("without-replacement", 3, 2)
     with pytest.raises(DataError, match="4 records are too few for a chain of 2 batches of 3"):
-        enrol_records(some(4), ledger, check)
+        enrol_records(draw_records(4), ledger, check)
     assert ledger.numbers.enrolled_records(0) is None
-    assert rows(enrol_records(some(6, seed=2), ledger, check)) == rows(some(6, seed=2))
+    assert rows(enrol_records(draw_records(6, seed=2), ledger, check)) == rows(draw_records(6, seed=2))
     with pytest.raises(DataError, match="6 records are too few for a chain of 2 batches of 4"):
-        enrol_records(some(8), ledger, chain_count_check("without-replacement", 4, 2))
+        enrol_records(draw_records(8), ledger, chain_count_check("without-replacement", 4, 2))
 
 
-def test_enrolled_records_outlive_a_restart_in_the_precision_they_are_read_in(path: Path) -> None:
-    held = replace(some(5), features=some(5).features.astype(np.float32))
-    ledger = opened(path)
-    enrol_records(held, ledger)
+def test_enrolled_records_survive_a_restart_in_their_original_precision(path: Path) -> None:
+    sample = replace(draw_records(5), features=draw_records(5).features.astype(np.float32))
+    ledger = open_ledger(path)
+    enrol_records(sample, ledger)
     ledger.close()
-    ledger = opened(path)
-    again = enrol_records(replace(some(2), features=some(2).features.astype(np.float32)), ledger)
-    assert again.features.dtype == np.float32
-    assert rows(again) == rows(held)
+    ledger = open_ledger(path)
+    repeated = enrol_records(replace(draw_records(2), features=draw_records(2).features.astype(np.float32)), ledger)
+    assert repeated.features.dtype == np.float32
+    assert rows(repeated) == rows(sample)
     ledger.close()
 
 
-def test_records_that_are_prepared_otherwise_are_refused() -> None:
+def test_records_with_another_preparation_are_refused() -> None:
     ledger = Ledger.in_memory("meter-17", REPLACE_ONE)
-    enrol_records(replace(some(3), prepared="transform none"), ledger)
-    for other in (replace(some(3), prepared="transform unit"), Records(np.zeros((3, 9)), np.zeros(3, dtype=int))):
+    enrol_records(replace(draw_records(3), prepared="transform none"), ledger)
+    for other in (
+        replace(draw_records(3), prepared="transform unit"),
+        Records(np.zeros((3, 9)), np.zeros(3, dtype=int)),
+    ):
         with pytest.raises(
             PrivacyError, match=r"enrolled its records as transform none with 4 features.*restore \[data\]"
         ):
@@ -194,8 +202,8 @@ def test_records_that_are_prepared_otherwise_are_refused() -> None:
 
 
 def test_the_key_and_the_list_stay_in_the_ledger(path: Path) -> None:
-    ledger = opened(path)
-    enrol_records(some(5), ledger)
+    ledger = open_ledger(path)
+    enrol_records(draw_records(5), ledger)
     document = repr(account_of(ledger))
     assert ledger.numbers.key.hex() not in document
     for (value,) in sqlite3.connect(path).execute("SELECT value FROM enrolled"):
@@ -204,26 +212,26 @@ def test_the_key_and_the_list_stay_in_the_ledger(path: Path) -> None:
 
 
 @pytest.mark.parametrize("statement", ["UPDATE secret SET key = x'00'", "DELETE FROM enrolled", "DELETE FROM secret"])
-def test_neither_key_nor_list_is_ever_changed(path: Path, statement: str) -> None:
-    ledger = opened(path)
-    enrol_records(some(5), ledger)
+def test_neither_key_nor_list_ever_changes(path: Path, statement: str) -> None:
+    ledger = open_ledger(path)
+    enrol_records(draw_records(5), ledger)
     ledger.close()
     with sqlite3.connect(path) as connection, pytest.raises(sqlite3.IntegrityError, match="append only"):
         connection.execute(statement)
 
 
 def test_records_without_numbers_are_not_read_unit_by_unit() -> None:
-    assert some(3).within(EVERY).features.shape == (3, FEATURES)
+    assert draw_records(3).within(EVERY).features.shape == (3, FEATURES)
     with pytest.raises(InternalError, match="without numbers"):
-        some(3).within(Units(((0, 1),)))
+        draw_records(3).within(Units(((0, 1),)))
 
 
-def test_what_is_in_both() -> None:
+def test_the_overlap_of_two_sets_of_units() -> None:
     assert overlap(Units(((0, 4), (8, 9))), Units(((3, 8),))) == Units(((3, 4), (8, 8)))
     assert overlap(Units(((0, 4),)), Units(((5, 8),))) is None
 
 
-# ------------------------------------------------------- what was found, played as it was found, noise left out
+# ------------------------------------------------------- past findings, replayed as found, without noise
 
 
 @pytest.fixture
@@ -250,36 +258,38 @@ def _exponent(release: Release) -> int:
 
 @pytest.mark.parametrize("batch", [1, 2, 20])
 @pytest.mark.usefixtures("quiet")
-def test_a_record_less_moves_one_block_and_no_other(batch: int) -> None:
-    held = replace(some(60), features=some(60).features * 100)
-    worlds = [blocks(one, Ledger.in_memory("meter-17", ADD_REMOVE), batch) for one in (held, held.at(slice(1, None)))]
-    moved = [float(np.linalg.norm(one - other)) for one, other in zip(*worlds, strict=True)]
+def test_removing_a_record_changes_only_one_block(batch: int) -> None:
+    sample = replace(draw_records(60), features=draw_records(60).features * 100)
+    worlds = [
+        blocks(item, Ledger.in_memory("meter-17", ADD_REMOVE), batch) for item in (sample, sample.at(slice(1, None)))
+    ]
+    moved = [float(np.linalg.norm(item - other)) for item, other in zip(*worlds, strict=True)]
     assert sorted(moved)[:-1] == [0.0] * (len(moved) - 1)
     assert 0.69 < max(moved) <= 0.7
 
 
 @pytest.mark.usefixtures("quiet")
-def test_what_cannot_pay_is_not_summed_whatever_the_batch() -> None:
-    """Each record is in one release, whatever blocks are made of them at later starts."""
-    held, ledger = some(60), Ledger.in_memory("meter-17", ADD_REMOVE)
+def test_unaffordable_records_are_not_summed_whatever_the_batch() -> None:
+    """Each record is in one release, whatever blocks later starts form."""
+    sample, ledger = draw_records(60), Ledger.in_memory("meter-17", ADD_REMOVE)
     total = np.zeros(FEATURES * 2)
     for batch, of in ((26, 60), (14, 60), (10, 60), (8, 30)):
         before = ledger.spending().charges
-        released = blocks(held, ledger, batch, of)
+        released = blocks(sample, ledger, batch, of)
         total += sum(part for slot, part in enumerate(released) if part is not None and slot >= before)
-    once = blocks(held, Ledger.in_memory("meter-17", ADD_REMOVE), 60)[0]
+    once = blocks(sample, Ledger.in_memory("meter-17", ADD_REMOVE), 60)[0]
     assert once is not None
     np.testing.assert_allclose(total, once, atol=1e-3)
     assert ledger.spending().epsilon <= 1.0
 
 
-def test_a_record_is_published_once_whatever_becomes_of_the_file() -> None:
+def test_a_record_is_published_once_whatever_happens_to_the_file() -> None:
     ledger, law = Ledger.in_memory("meter-17", REPLACE_ONE), scheme("privunit", FEATURES, 2, 1.0)
-    held = some(8)
+    sample = draw_records(8)
     for start in range(4):
-        held = joined(some(10, seed=start + 5), held) if start else held
+        sample = join_records(draw_records(10, seed=start + 5), sample) if start else sample
         terms = RecordTerms("golf", law, "declared")
-        vault = build(records=held, kernel=None, terms=terms, ledger=ledger, noise=OperatingSystemNoise())
+        vault = build(records=sample, kernel=None, terms=terms, ledger=ledger, noise=OperatingSystemNoise())
         answers = [vault.answer(Query("golf", "record", slot, np.empty(0))) for slot in range(20)]
         refused = [answer.reason for answer in answers if isinstance(answer, Refused)]
         assert refused == ["record"] * 12
@@ -288,7 +298,7 @@ def test_a_record_is_published_once_whatever_becomes_of_the_file() -> None:
 
 
 def learners(records: Records, ledger: Ledger, *order: str) -> None:
-    """One learner after another at the same ledger, by hand, each as long as it is answered."""
+    """Run one learner after another on the same ledger, each until it is refused."""
     terms: dict[str, RecordTerms | GradientTerms] = {
         "golf": RecordTerms("golf", scheme("laplace", FEATURES, 2, 1.0), "declared"),
         "blocks": GradientTerms("without-replacement", 2, 1.0, sampling="blocks", batch=10, of=40),
@@ -302,30 +312,30 @@ def learners(records: Records, ledger: Ledger, *order: str) -> None:
 
 
 @pytest.mark.parametrize("before, then", [("golf", "blocks"), ("blocks", "golf")])
-def test_no_learner_follows_one_that_numbers_records_otherwise(tmp_path: Path, before: str, then: str) -> None:
-    """Or the budget of each record would be spent twice, under two numbers."""
+def test_a_learner_with_another_numbering_is_refused(tmp_path: Path, before: str, then: str) -> None:
+    """Otherwise, each record's budget could be spent twice, under two numbers."""
     path = tmp_path / "ledger.db"
     Ledger.create(path, "meter-17", REPLACE_ONE)
-    ledger = opened(path)
-    learners(some(40), ledger, before)
+    ledger = open_ledger(path)
+    learners(draw_records(40), ledger, before)
     spent = ledger.spending()
     assert spent.charges > 0
     with pytest.raises(PrivacyError, match=r"restore learner\.name, or have the fleet sign a task"):
-        learners(some(40), ledger, then)
+        learners(draw_records(40), ledger, then)
     assert ledger.spending() == spent
-    learners(some(40), ledger, before)
+    learners(draw_records(40), ledger, before)
     ledger.close()
-    again = opened(path)
+    reopened = open_ledger(path)
     with pytest.raises(PrivacyError, match="numbers them differently"):
-        learners(some(40), again, then)
-    again.take_up(Mandate(1, REPLACE_ONE))
-    learners(some(40), again, then)
-    assert again.spending().epsilon <= 1.0, "each is taken for the dearest, and all have paid"
+        learners(draw_records(40), reopened, then)
+    reopened.take_up(Mandate(1, REPLACE_ONE))
+    learners(draw_records(40), reopened, then)
+    assert reopened.spending().epsilon <= 1.0, "each counts as the record charged most, and all have been charged"
 
 
-def test_a_learner_that_has_charged_nothing_is_followed_by_any() -> None:
+def test_a_learner_without_charges_can_be_replaced_by_any() -> None:
     ledger = Ledger.in_memory("meter-17", REPLACE_ONE)
     for number in (enrol_records, number_by_hash, enrol_records):
-        number(some(40), ledger)
-    learners(some(40), ledger, "golf")
+        number(draw_records(40), ledger)
+    learners(draw_records(40), ledger, "golf")
     assert ledger.spending().charges == 8

@@ -1,4 +1,4 @@
-"""Observer of a vault: allowed for a simulated vault, refused for real noise."""
+"""Observer of a vault: allowed for a simulated vault, refused with real noise."""
 
 from typing import Any
 
@@ -28,22 +28,22 @@ def ledger() -> Ledger:
     return Ledger.in_memory("meter", Budget(2.0, 1e-5, "record", "add-remove"))
 
 
-def test_an_observer_is_told_of_the_batch_and_of_the_release() -> None:
+def test_an_observer_sees_the_batch_and_the_release() -> None:
     notes = Notes()
     vault = build(records=RECORDS, kernel=KERNEL, terms=TERMS, ledger=ledger(), noise=SeededNoise(1), observer=notes)
     query = Query("clipd2p", "gradient", 0, np.zeros(6))
     answer = vault.answer(query)
     assert not isinstance(answer, Refused)
-    ((asked, facts),) = notes.taken
-    assert asked is query
+    ((notes_taken, facts),) = notes.taken
+    assert notes_taken is query
     assert 0 < len(facts["batch"]) < 60
     assert facts["batch"] == sorted(set(facts["batch"]))
     np.testing.assert_allclose(facts["value"], answer.value * answer.step)
     assert vault.answer(query).value.tolist() == answer.value.tolist()  # type: ignore[union-attr]
-    assert len(notes.taken) == 1, "what is stored is not computed again"
+    assert len(notes.taken) == 1, "stored answers are not recomputed"
 
 
-def test_the_noise_of_a_device_has_no_observer() -> None:
+def test_a_device_s_real_noise_has_no_observer() -> None:
     with pytest.raises(InternalError, match="must not have an observer"):
         build(
             records=RECORDS,

@@ -1,4 +1,4 @@
-"""Renewal of a device's budget: by the fleet's signature and by time that its vault has run; never by one alone."""
+"""Renewal of a device's budget: by the fleet's signature and the vault's running time; never by one alone."""
 
 import sqlite3
 from collections.abc import Iterator
@@ -31,7 +31,7 @@ SUM = GaussianSum(120**2, 1000)
 
 
 class Device:
-    """One device's vault, as far as its ledger goes, by an uptime that the test moves."""
+    """The ledger part of one device's vault, with an uptime that the test moves."""
 
     def __init__(self, path: Path) -> None:
         self.path, self.uptime = path, 1000.0
@@ -51,7 +51,7 @@ class Device:
         self.start()
 
     def lives(self, days: float) -> None:
-        """An hour after the other, as the vault's thread does it."""
+        """Let hours pass, one after another, as the vault's thread does."""
         for _ in range(round(days * DAY / RECORD_INTERVAL)):
             self.uptime += RECORD_INTERVAL
             self.ledger.record_life()
@@ -75,18 +75,18 @@ def spend(device: Device) -> None:
     assert not device.charge(1)
 
 
-def test_the_fleet_s_word_and_a_year_s_life_open_a_period(device: Device) -> None:
+def test_the_fleet_s_signature_and_a_year_of_running_time_open_a_period(device: Device) -> None:
     device.told(0)
     spend(device)
     device.lives(366)
-    assert not device.charge(1), "no word of the fleet's"
+    assert not device.charge(1), "no signature by the fleet"
     device.told(1)
     assert device.charge(1)
-    assert not device.charge(2), "one budget a period"
+    assert not device.charge(2), "one budget per period"
     spending = device.ledger.spending()
     assert spending.of_period is not None
     assert spending.of_period.period.number == 1
-    assert spending.of_period.epsilon < 0.5 < spending.epsilon, "what was released is not forgotten"
+    assert spending.of_period.epsilon < 0.5 < spending.epsilon, "earlier releases still count"
     assert audit_account(account_of(device.ledger))[0].epsilon == spending.epsilon
     before = device.ledger.spending()
     device.restart()
@@ -94,7 +94,7 @@ def test_the_fleet_s_word_and_a_year_s_life_open_a_period(device: Device) -> Non
     assert not device.charge(2)
 
 
-def test_the_word_alone_opens_nothing_until_the_vault_has_lived_so_long(device: Device) -> None:
+def test_the_signature_alone_opens_nothing_before_enough_running_time(device: Device) -> None:
     device.told(0)
     spend(device)
     device.told(9)
@@ -104,13 +104,13 @@ def test_the_word_alone_opens_nothing_until_the_vault_has_lived_so_long(device: 
     device.lives(364)
     assert not device.charge(1)
     device.lives(1.1)
-    assert device.charge(1), "and then it opens by itself"
+    assert device.charge(1), "then it opens automatically"
     device.told(11)
-    assert not device.charge(2), "the next one has to wait as long again"
+    assert not device.charge(2), "the next period has to wait as long"
 
 
 @pytest.mark.parametrize("away", [400 * DAY, -900.0])
-def test_time_in_which_the_vault_was_not_at_work_opens_and_locks_nothing(device: Device, away: float) -> None:
+def test_time_without_a_running_vault_opens_and_blocks_nothing(device: Device, away: float) -> None:
     device.told(0)
     spend(device)
     device.told(1)
@@ -123,19 +123,19 @@ def test_time_in_which_the_vault_was_not_at_work_opens_and_locks_nothing(device:
     assert device.charge(1)
 
 
-def test_a_vault_that_is_killed_forgets_an_hour_of_its_life_at_most(device: Device) -> None:
+def test_a_killed_vault_loses_at_most_an_hour_of_its_running_time(device: Device) -> None:
     device.told(1)
     device.lives(10)
     device.uptime += RECORD_INTERVAL - 1
-    with closing(Ledger.read(device.path)) as left:  # what another process finds
-        left.periods.allow_renewal("year")
-        left.start_counting(lambda: 0.0)
-        period = left.periods.current_period(None)
+    with closing(Ledger.read(device.path)) as snapshot:  # another process's view
+        snapshot.periods.allow_renewal("year")
+        snapshot.start_counting(lambda: 0.0)
+        period = snapshot.periods.current_period(None)
     assert period is not None
     assert period.lived == 10 * DAY
 
 
-def test_without_the_owner_s_word_there_is_one_budget_for_life(tmp_path: Path) -> None:
+def test_without_the_owner_s_permission_there_is_one_budget_for_life(tmp_path: Path) -> None:
     Ledger.create(tmp_path / "ledger.db", OWNER, LIFE)
     ledger = Ledger.open(tmp_path / "ledger.db", OWNER, LIFE)
     ledger.take_up(Mandate(1, LIFE, b"signed", 1))
@@ -146,7 +146,7 @@ def test_without_the_owner_s_word_there_is_one_budget_for_life(tmp_path: Path) -
     assert ledger._connection.execute("SELECT count(*) FROM lived").fetchone() == (0,)
 
 
-def test_the_period_stands_in_the_link_of_the_charge(device: Device) -> None:
+def test_the_period_is_part_of_the_charge_s_link(device: Device) -> None:
     device.told(0)
     spend(device)
     device.lives(366)
@@ -165,7 +165,7 @@ def test_the_period_stands_in_the_link_of_the_charge(device: Device) -> None:
 
 @pytest.mark.parametrize("later, refused", [(0, True), (1, False)])
 def test_an_account_that_spends_a_period_s_budget_twice_is_refused(later: int, *, refused: bool) -> None:
-    """Anyone who forges a ledger has its chain right; the sum tells."""
+    """A forged ledger can have a valid chain, but its sum reveals it."""
     nonce, link, charges = bytes(16), first_link(LIFE.canonical_json(OWNER), bytes(16)), []
     for number, period in enumerate((0, later)):
         query, stamp = bytes([number]) * 32, Mandate(number + 1, LIFE).stamp(period)
@@ -180,7 +180,7 @@ def test_an_account_that_spends_a_period_s_budget_twice_is_refused(later: int, *
 
 
 @pytest.mark.parametrize("table", ["period", "task"])
-def test_what_opened_a_period_is_never_changed(device: Device, table: str) -> None:
+def test_a_period_s_opening_is_never_changed(device: Device, table: str) -> None:
     device.told(0)
     device.lives(366)
     device.told(1)
@@ -190,7 +190,7 @@ def test_what_opened_a_period_is_never_changed(device: Device, table: str) -> No
             device.ledger._connection.execute(statement)
 
 
-def test_a_ledger_of_the_schema_before_counts_as_the_first_period(tmp_path: Path) -> None:
+def test_a_ledger_with_the_previous_schema_counts_as_the_first_period(tmp_path: Path) -> None:
     path = tmp_path / "ledger.db"
     Ledger.create(path, OWNER, LIFE)
     ledger = Ledger.open(path, OWNER, LIFE)
@@ -199,17 +199,17 @@ def test_a_ledger_of_the_schema_before_counts_as_the_first_period(tmp_path: Path
     ledger.close()
     with closing(connect(path, "rw")) as older:
         older.executescript(SCHEMA_5)
-    again = Ledger.open(path, OWNER, LIFE)
-    again.start_counting(lambda: 0.0)
-    again.periods.allow_renewal("year")
-    again.record_life()
-    spending = again.spending()
+    reopened = Ledger.open(path, OWNER, LIFE)
+    reopened.start_counting(lambda: 0.0)
+    reopened.periods.allow_renewal("year")
+    reopened.record_life()
+    spending = reopened.spending()
     assert spending.of_period is not None
     assert spending.of_period.epsilon == spending.epsilon
-    assert not again.charge(bytes([1]) * 32, SUM)
+    assert not reopened.charge(bytes([1]) * 32, SUM)
 
 
-def test_a_stamp_of_a_period_before_is_no_charge(device: Device) -> None:
+def test_an_earlier_period_s_stamp_is_refused(device: Device) -> None:
     device.told(0)
     device.lives(366)
     device.told(1)
@@ -218,8 +218,8 @@ def test_a_stamp_of_a_period_before_is_no_charge(device: Device) -> None:
         device.ledger._spent.add(SUM, Mandate(2, LIFE).stamp(0))
 
 
-def test_a_charge_is_stamped_with_the_period_that_pays_not_with_the_task_s(device: Device) -> None:
-    """A task of period 9 is taken up while period 0 is open: what is released meanwhile is paid by period 0."""
+def test_a_charge_has_the_paying_period_s_stamp_and_not_the_task_s(device: Device) -> None:
+    """A task for period 9 is activated while period 0 is open: period 0 pays for releases in the meantime."""
     device.told(9)
     assert device.charge()
     (charge,) = device.ledger.charges()
@@ -227,8 +227,8 @@ def test_a_charge_is_stamped_with_the_period_that_pays_not_with_the_task_s(devic
     assert '"period"' not in charge[2]
 
 
-def test_a_period_s_account_is_renumbered_with_a_new_task() -> None:
-    """After a change of the task no number says which record has paid: each counts as the dearest, in each sum."""
+def test_a_new_task_renumbers_a_period_s_account() -> None:
+    """After a task change, no number shows which record was charged: each counts as the most expensive, in each sum."""
     budget = Budget(0.5, 1e-5, "record", "add-remove")
     one, other = (GaussianSum(120**2, 1000, Units((span,))) for span in ((0, 4), (5, 9)))
     spent = ChargeTotals(budget, None)
@@ -237,11 +237,11 @@ def test_a_period_s_account_is_renumbered_with_a_new_task() -> None:
     spent.add(one, Mandate(1, budget).stamp(1))
     assert spent.payable(other) == other.units
     spent.begin(Mandate(2, budget))
-    assert spent.payable(other) is None, "any record may have paid already"
+    assert spent.payable(other) is None, "any record may have been charged already"
 
 
-def test_a_statement_says_that_its_budget_renews(device: Device) -> None:
-    """After three periods the ledger's total is more than the statement's ε, which is of one period."""
+def test_a_statement_mentions_that_its_budget_renews(device: Device) -> None:
+    """After three periods, the ledger's total exceeds the statement's ε, which covers one period."""
     for period in range(3):
         device.told(period)
         device.lives(366 if period else 0)

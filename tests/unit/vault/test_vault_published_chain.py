@@ -1,4 +1,4 @@
-"""Jin, He & Dai 2023 as published, in the vault: reference vectors, noise as printed, and a controller's every move."""
+"""Jin, He & Dai 2023 as published, in the vault: reference vectors, noise as printed, and each controller action."""
 
 import math
 from typing import Any
@@ -48,28 +48,28 @@ def vault(terms: Any, held: Records, *, promised: float | None = None, observer:
     return build(records=held, kernel=kernel, terms=terms, ledger=ledger, noise=noise, observer=observer)
 
 
-def asked(made: Vault, kind: str, slot: int, *points: NDArray[np.float64]) -> NDArray[np.float64]:
+def answer_values(made: Vault, kind: str, slot: int, *points: NDArray[np.float64]) -> NDArray[np.float64]:
     answer = made.answer(Query(NAME, kind, slot, np.concatenate(points)))
     assert not isinstance(answer, Refused), answer
-    found: NDArray[np.float64] = answer.value.astype(np.float64) * answer.step
-    return found
+    result: NDArray[np.float64] = answer.value.astype(np.float64) * answer.step
+    return result
 
 
 @pytest.mark.parametrize("terms", [LETTER, ChainTerms(NAME, ETA, 2, 1, 1)])
-def test_a_global_step_is_the_reference(terms: Any) -> None:
-    end = asked(vault(terms, pairs(1)), "chain", 0, LOCAL, LATEST)
+def test_a_global_step_matches_the_reference(terms: Any) -> None:
+    end = answer_values(vault(terms, pairs(1)), "chain", 0, LOCAL, LATEST)
     noise = np.array([0.3, -0.1])
     assert end - ETA * noise == pytest.approx([0.2637565696, 0.0175088706], abs=2.0**-24)
 
 
-def test_a_local_step_is_the_reference() -> None:
+def test_a_local_step_matches_the_reference() -> None:
     looker = Looker()
-    asked(vault(ChainTerms(NAME, ETA, 2, 2, 1), pairs(2), observer=looker), "chain", 0, LOCAL, LATEST)
+    answer_values(vault(ChainTerms(NAME, ETA, 2, 2, 1), pairs(2), observer=looker), "chain", 0, LOCAL, LATEST)
     assert looker.facts[0]["local_before"] == LOCAL.tolist()
     assert looker.facts[0]["local_after"] == pytest.approx([0.4777704015, -0.1739501995], rel=1e-9)
 
 
-def test_sensitivity_and_noise_are_the_references() -> None:
+def test_sensitivity_and_noise_match_the_references() -> None:
     bound = chain_sensitivity(SmoothLoss(1.0, 1.0), step_size=ETA, batch=50, steps=9, neighbouring="replace-one")
     assert bound == pytest.approx(0.004)
     multiplier = math.sqrt(2 * math.log(1.25 / (1 / 60000**2)))
@@ -83,23 +83,23 @@ def test_noise_is_added_as_printed_and_charged_as_infinite() -> None:
     ledger = Ledger.in_memory("meter-17", Budget(None, 1e-5, "record", "replace-one"))
     terms = PublishedChainTerms(NAME, CLAIM, StepSizes(ETA), 2, 1, 1, 5.0, 1.0)
     records = Records(np.zeros((2000, 2)), np.zeros(2000, dtype=np.int64))
-    made = build(records=records, kernel=Softmax(2, 2), terms=terms, ledger=ledger, noise=OperatingSystemNoise())
-    drawn = [asked(made, "chain", slot, np.zeros(8)) for slot in range(1000)]
+    created = build(records=records, kernel=Softmax(2, 2), terms=terms, ledger=ledger, noise=OperatingSystemNoise())
+    drawn = [answer_values(created, "chain", slot, np.zeros(8)) for slot in range(1000)]
     assert np.std(drawn) == pytest.approx(5.0 * 2 * ETA / 2, rel=0.06)
-    assert (made.statement.status, made.statement.epsilon) == (Status.REFUTED, 1.0)
+    assert (created.statement.status, created.statement.epsilon) == (Status.REFUTED, 1.0)
     assert ledger.spending().promised_epsilon is None
 
 
-def test_decisions_are_told_with_all_that_they_are_made_of() -> None:
+def test_decisions_are_reported_with_all_their_inputs() -> None:
     looker = Looker()
-    made = vault(Q, pairs(40), observer=looker)
+    tested_vault = vault(Q, pairs(40), observer=looker)
     own, slot = LOCAL, 0
     actions = []
     while slot < 40:
-        action = int(asked(made, "decide", slot, own)[0])
+        action = int(answer_values(tested_vault, "decide", slot, own)[0])
         actions.append(action)
         if action:
-            own = asked(made, "chain", slot, own, LATEST)
+            own = answer_values(tested_vault, "chain", slot, own, LATEST)
         slot += 1
     assert set(actions) == {0, 1}
     decided = [facts for facts in looker.facts if facts["kind"] == "decide"]
@@ -113,7 +113,7 @@ def test_decisions_are_told_with_all_that_they_are_made_of() -> None:
             assert earlier["action"] == "local"
             assert later["local_before"] == earlier["local_after"] != earlier["local_before"]
         else:
-            assert earlier["local_after"] == earlier["local_before"], "the step is the global one"
+            assert earlier["local_after"] == earlier["local_before"], "the step is the global step"
         margins = PAIR[0] @ before * np.array([1, -1])
         assert later["reward"] == pytest.approx(-np.log1p(np.exp(-margins)).mean())
         assert later["replay"][-1]["state"] == earlier["state"]
@@ -129,11 +129,11 @@ def test_decisions_are_told_with_all_that_they_are_made_of() -> None:
     assert decided[-1]["exploration"] == pytest.approx(0.1)
 
 
-def test_a_chain_after_local_steps_goes_on_from_the_private_model() -> None:
+def test_a_chain_after_local_steps_continues_from_the_private_model() -> None:
     looker = Looker()
-    made = vault(Q, pairs(40), observer=looker)
-    slot = next(slot for slot in range(40) if asked(made, "decide", slot, LOCAL)[0])
-    end = asked(made, "chain", slot, LOCAL, LATEST)
+    tested_vault = vault(Q, pairs(40), observer=looker)
+    slot = next(slot for slot in range(40) if answer_values(tested_vault, "decide", slot, LOCAL)[0])
+    end = answer_values(tested_vault, "chain", slot, LOCAL, LATEST)
     steps = sum(facts.get("action") == "local" for facts in looker.facts)
     local, targets = LOCAL.copy(), np.array([1, -1])
     for _ in range(steps):
@@ -154,14 +154,14 @@ def test_a_chain_after_local_steps_goes_on_from_the_private_model() -> None:
         ("decide", 5, LOCAL),
     ],
 )
-def test_other_questions_are_refused(kind: str, slot: int, point: NDArray[np.float64]) -> None:
-    made = vault(Q, pairs(5))
-    assert isinstance(made.answer(Query(NAME, kind, slot, point)), Refused)
-    assert made.spending().charges == 0
+def test_other_queries_are_refused(kind: str, slot: int, point: NDArray[np.float64]) -> None:
+    tested_vault = vault(Q, pairs(5))
+    assert isinstance(tested_vault.answer(Query(NAME, kind, slot, point)), Refused)
+    assert tested_vault.spending().charges == 0
 
 
 @pytest.mark.parametrize("terms", [LETTER, Q])
-def test_the_letter_promises_nothing(terms: Any) -> None:
+def test_paper_fidelity_guarantees_nothing(terms: Any) -> None:
     with pytest.raises(PrivacyError, match="sound"):
         vault(terms, pairs(5), promised=1.0)
     with pytest.raises(DataError, match="records are too few"):

@@ -1,4 +1,4 @@
-"""Releases of single records: each record charged once, ever; refused by place and by terms; units and labels exact."""
+"""Releases of single records: each record charged only once; refused by position and terms; exact units and labels."""
 
 import math
 from collections.abc import Callable, Iterator
@@ -34,14 +34,14 @@ MakeVault = Callable[..., Vault]
 
 @pytest.fixture
 def ledger_path(tmp_path: Path) -> Path:
-    place = tmp_path / "records.db"
-    Ledger.create(place, OWNER, REPLACE)
-    return place
+    location = tmp_path / "records.db"
+    Ledger.create(location, OWNER, REPLACE)
+    return location
 
 
 @pytest.fixture
 def make(records: Records, ledger_path: Path) -> Iterator[MakeVault]:
-    made: list[Vault] = []
+    created: list[Vault] = []
 
     def vault(
         one: Scheme | None = None,
@@ -51,7 +51,7 @@ def make(records: Records, ledger_path: Path) -> Iterator[MakeVault]:
         noise: NoiseSource | None = None,
         over: Records | None = None,
     ) -> Vault:
-        made.append(
+        created.append(
             build(
                 records=records if over is None else over,
                 kernel=Softmax(FEATURES, CLASSES),
@@ -60,10 +60,10 @@ def make(records: Records, ledger_path: Path) -> Iterator[MakeVault]:
                 noise=noise or OperatingSystemNoise(),
             )
         )
-        return made[-1]
+        return created[-1]
 
     yield vault
-    for open_one in made:
+    for open_one in created:
         open_one.close()
 
 
@@ -71,7 +71,7 @@ def ask(slot: int, kind: str = "record", size: int = 0) -> Query:
     return Query("golf", kind, slot, np.zeros(size))
 
 
-def released(vault: Vault, slot: int) -> Release:
+def release_of(vault: Vault, slot: int) -> Release:
     answer = vault.answer(ask(slot))
     assert not isinstance(answer, Refused)
     return answer
@@ -79,24 +79,24 @@ def released(vault: Vault, slot: int) -> Release:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_record_is_charged_once_and_released_once(make: MakeVault, records: Records, name: str) -> None:
-    """Across restarts the same bytes, however often they are asked for; the records' ε does not add up."""
+    """The same bytes are returned across restarts, however often they are requested; the records' ε does not add up."""
     one = scheme(name, FEATURES, CLASSES, 2.0)
     vault = make(one)
-    first = [released(vault, slot).value.tobytes() for slot in range(len(records))]
+    first = [release_of(vault, slot).value.tobytes() for slot in range(len(records))]
     assert len(set(first)) == len(records)
     spent = vault.spending()
     assert (spent.charges, spent.releases, spent.epsilon) == (12, 12, 2.0)
     vault.close()
     vault = make(one)
-    assert [released(vault, slot).value.tobytes() for slot in range(len(records))] == first
+    assert [release_of(vault, slot).value.tobytes() for slot in range(len(records))] == first
     assert vault.spending() == spent
-    answer = released(vault, 3)
+    answer = release_of(vault, 3)
     assert answer.value.shape == (one.width,)
     assert answer.step == 2.0**one.exponent
 
 
 @pytest.mark.parametrize("slot", [12, 99, -1])
-def test_there_is_no_record_beyond_the_last(make: MakeVault, slot: int) -> None:
+def test_a_record_beyond_the_last_is_refused(make: MakeVault, slot: int) -> None:
     vault = make()
     answer = vault.answer(ask(slot))
     assert isinstance(answer, Refused)
@@ -105,7 +105,7 @@ def test_there_is_no_record_beyond_the_last(make: MakeVault, slot: int) -> None:
 
 
 @pytest.mark.parametrize("query", [ask(0, "gradient"), ask(0, ""), ask(0, size=1), ask(0, "gradient", 12)])
-def test_other_questions_are_not_answered(make: MakeVault, query: Query) -> None:
+def test_other_queries_are_refused(make: MakeVault, query: Query) -> None:
     vault = make()
     answer = vault.answer(query)
     assert isinstance(answer, Refused)
@@ -113,7 +113,7 @@ def test_other_questions_are_not_answered(make: MakeVault, query: Query) -> None
     assert vault.spending().charges == 0
 
 
-def test_what_refuses_does_not_depend_on_what_records_hold(make: MakeVault, records: Records) -> None:
+def test_refusals_do_not_depend_on_the_records_content(make: MakeVault, records: Records) -> None:
     other = Records(records.features * 0, np.zeros(len(records), dtype=np.int64))
     answers = []
     for over in (records, other):
@@ -135,38 +135,38 @@ def test_a_charge_without_its_release_pays_for_one(make: MakeVault) -> None:
     assert (vault.spending().charges, vault.spending().releases) == (1, 0)
     vault.close()
     vault = make()
-    released(vault, 5)
+    release_of(vault, 5)
     assert (vault.spending().charges, vault.spending().releases) == (1, 1)
 
 
 @pytest.mark.parametrize("other", [("laplace", 2.0), ("privunit", 1.9)], ids=str)
-def test_nor_does_it_pay_for_other_terms(make: MakeVault, other: tuple[str, float]) -> None:
+def test_such_a_charge_does_not_pay_for_other_terms(make: MakeVault, other: tuple[str, float]) -> None:
     vault = make()
     event = RecordReleased(0, "privunit", FEATURES, CLASSES, 2.0)
     assert vault._context.ledger.charge(ask(0).id, event)
-    released(vault, 1)
+    release_of(vault, 1)
     vault.close()
     vault = make(scheme(other[0], FEATURES, CLASSES, other[1]))
     with pytest.raises(LedgerError, match="different terms"):
         vault.answer(ask(0))
-    refusal = vault.answer(ask(1))  # stored, and as wide: but not what these terms say it is
+    refusal = vault.answer(ask(1))  # stored, with the same width, but not as these terms describe it
     assert isinstance(refusal, Refused)
     assert refusal.reason == "terms"
     assert vault.spending().releases == 1
 
 
-def test_a_record_is_not_released_a_second_time_by_another_learner(make: MakeVault) -> None:
-    """Another learner's name is another query; the record's ε is spent all the same."""
+def test_another_learner_does_not_release_a_record_again(make: MakeVault) -> None:
+    """Another learner's name means another query; the record's ε is spent nevertheless."""
     vault = make()
-    released(vault, 0)
+    release_of(vault, 0)
     refusal = vault.answer(Query("gradient-walk", "record", 0, np.zeros(0)))
     assert isinstance(refusal, Refused)
     assert refusal.reason == "budget"
     assert vault.spending().epsilon == 2.0
 
 
-def test_records_need_replace_one(make: MakeVault, path: Path, budget: Budget) -> None:
-    """`path` is a ledger under add-remove, where the number of records is private."""
+def test_records_require_replace_one(make: MakeVault, path: Path, budget: Budget) -> None:
+    """`path` is an add-remove ledger, under which the number of records is private."""
     ledger = Ledger.open(path, OWNER, budget)
     with pytest.raises(PrivacyError, match="neighbouring=replace-one"):
         make(ledger=ledger)
@@ -185,11 +185,11 @@ def test_records_must_fit_the_scheme(make: MakeVault, features: int, classes: in
         make(scheme("privunit", features, classes, 2.0))
 
 
-def test_without_noise_only_without_a_promise(make: MakeVault, records: Records) -> None:
+def test_a_noise_free_vault_needs_a_ledger_without_a_guarantee(make: MakeVault, records: Records) -> None:
     unlimited = Ledger.in_memory(OWNER, Budget(None, 1e-5, "record", "add-remove"))
     vault = make(scheme("exact", FEATURES, CLASSES, None), ledger=unlimited)
     one = scheme("exact", FEATURES, CLASSES, None)
-    decoded = one.decode(released(vault, 4).value[np.newaxis])[0]
+    decoded = one.decode(release_of(vault, 4).value[np.newaxis])[0]
     x = records.features[4] / np.sqrt((records.features[4] ** 2).sum())
     np.testing.assert_allclose(decoded[records.labels[4]], x, atol=1e-8)
     assert vault.spending().epsilon == math.inf
@@ -198,9 +198,9 @@ def test_without_noise_only_without_a_promise(make: MakeVault, records: Records)
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_statement_says_what_holds(make: MakeVault, name: str) -> None:
+def test_the_statement_states_the_guarantee(make: MakeVault, name: str) -> None:
     one = scheme(name, FEATURES, CLASSES, 2.0)
-    statement = released(make(one), 0).statement
+    statement = release_of(make(one), 0).statement
     assert (statement.epsilon, statement.delta, statement.unit) == (2.0, 1e-5, "record")
     assert (statement.neighbouring, statement.status) == ("replace-one", Status.PROVED)
     assert "parallel over records" in statement.composition
@@ -214,8 +214,8 @@ def test_the_statement_says_what_holds(make: MakeVault, name: str) -> None:
     assert words[name] in statement.mechanism
 
 
-def test_scaling_by_the_training_sets_extremes_is_refuted(make: MakeVault) -> None:
-    """Under a budget that promises something the vault is not built; without one, a release is charged as infinite."""
+def test_scaling_by_the_training_set_s_extremes_is_refuted(make: MakeVault) -> None:
+    """Under a budget with an ε, the vault cannot be built; without one, a release is charged as infinite."""
     one = scheme("laplace-copies", FEATURES, CLASSES, 2.0)
     ledger = Ledger.in_memory(OWNER, REPLACE)
     with pytest.raises(PrivacyError, match="declare the feature ranges"):
@@ -225,17 +225,17 @@ def test_scaling_by_the_training_sets_extremes_is_refuted(make: MakeVault) -> No
     vault = make(one, scaling="training-min-max", ledger=unlimited)
     assert (vault.statement.status, vault.statement.epsilon) == (Status.REFUTED, 2.0)
     assert "outlier" in vault.statement.reason
-    released(vault, 0)
+    release_of(vault, 0)
     assert vault.spending().epsilon == math.inf
 
 
 def test_simulated_noise_is_marked(make: MakeVault) -> None:
     vault = make(noise=SeededNoise(1))
-    assert released(vault, 0).simulated
+    assert release_of(vault, 0).simulated
     vault.close()
     vault = make()
-    assert released(vault, 0).simulated, "what was drawn from a seed stays so"
-    assert not released(vault, 1).simulated
+    assert release_of(vault, 0).simulated, "seeded releases stay marked"
+    assert not release_of(vault, 1).simulated
 
 
 ROWS = [
@@ -248,7 +248,7 @@ ROWS = [
 
 
 @pytest.mark.parametrize("row", ROWS, ids=range(len(ROWS)))
-def test_a_record_has_length_one_exactly(row: NDArray[np.float64]) -> None:
+def test_a_record_has_exactly_length_one(row: NDArray[np.float64]) -> None:
     """In L1 never above it, each number within a step and toward zero; in L2 to sixty decimals."""
     exact = [Fraction(number) for number in row.tolist()]
     length = sum(map(abs, exact))
@@ -269,7 +269,7 @@ def test_a_record_has_length_one_exactly(row: NDArray[np.float64]) -> None:
 
 
 @pytest.mark.parametrize("row", [np.zeros(3), np.array([1.0, math.nan, 0.0]), np.array([math.inf, 1.0, 1.0])])
-def test_a_record_that_has_no_direction_is_zero(row: NDArray[np.float64]) -> None:
+def test_a_record_without_a_direction_is_zero(row: NDArray[np.float64]) -> None:
     assert l1_units(row, 2**20) == [0, 0, 0]
     assert l2_unit(row) is None
 
@@ -284,10 +284,10 @@ def test_a_zero_record_gets_the_same_noise(name: str, classes: int) -> None:
 
 
 @pytest.mark.parametrize("kind, classes", [(LaplaceCopies, 2), (LaplaceCopies, 10), (Laplace, 2), (Laplace, 10)])
-def test_two_records_are_within_the_sensitivity_and_the_scale_pays_for_it(
+def test_two_records_are_within_the_sensitivity_and_the_scale_covers_it(
     kind: type[Laplace | LaplaceCopies], classes: int
 ) -> None:
-    """The same noise over two records: the difference of the releases is that of the exact values."""
+    """With the same noise for two records, the releases' difference is the exact values' difference."""
     for features, epsilon in ((1, 0.01), (5, 1.0), (785, 7.3)):
         one = kind(features, classes, epsilon)
         rng = np.random.default_rng(features)
@@ -316,8 +316,8 @@ def test_answers_have_their_integer_weights(classes: int, epsilon: float) -> Non
 
 
 @pytest.mark.parametrize("classes", [2, 10, 10_000])
-def test_the_weights_of_answers_are_within_the_ratio(classes: int) -> None:
-    """Where e^ε is next to an integer, too: exp() rounds to one that is above it."""
+def test_answers_weights_are_within_the_ratio(classes: int) -> None:
+    """This includes e^ε close to an integer, where exp() rounds above it."""
     for epsilon in [2.0**-16, 0.1, 1.0, 3.0, 4.0, *(math.log(ratio) for ratio in range(2, 55))]:
         law = RandomisedLabel(classes, epsilon)
         ratio = Fraction(law.true_weight, law.other_weight)
@@ -326,7 +326,7 @@ def test_the_weights_of_answers_are_within_the_ratio(classes: int) -> None:
 
 
 @pytest.mark.parametrize("epsilon", [2.0**-16, 0.1, 1.0, 3.7, 12.0, 50.0, 499.9])
-def test_the_two_parts_of_a_release_cost_its_epsilon_together(epsilon: float) -> None:
+def test_a_release_s_two_parts_cost_its_epsilon_together(epsilon: float) -> None:
     one = LabelledPrivUnit(4, 3, epsilon)
     q = _tail(one.features, one.cap.gamma)[0]
     features = math.log(one.cap.inside) - math.log(2**128 - one.cap.inside) + math.log1p(-q) - math.log(q)
@@ -338,7 +338,7 @@ def test_the_two_parts_of_a_release_cost_its_epsilon_together(epsilon: float) ->
 @pytest.mark.parametrize(
     "features, label", [(np.zeros((2, 3)), [0, 0]), (np.zeros((1, 4)), [0]), (np.zeros((1, 3)), [4])], ids=range(3)
 )
-def test_a_record_of_another_shape_is_a_defect(features: NDArray[np.float64], label: list[int]) -> None:
+def test_a_record_with_another_shape_is_a_defect(features: NDArray[np.float64], label: list[int]) -> None:
     mechanism = RecordMechanism(scheme("laplace", 3, 4, 1.0))
     with pytest.raises(InternalError):
         mechanism.apply(Records(features, np.array(label)), SeededNoise(1))

@@ -14,7 +14,7 @@ from sottovoce.door import Answer, Query, Refused, Release, Status
 from sottovoce.vault import Budget, Vault
 from sottovoce.vault.remote import RemoteVault
 
-from tests.support.vaults import served, serving
+from tests.support.vaults import serve_vault, served
 
 OWNER = "meter-17"
 SIZE = 12
@@ -26,7 +26,7 @@ MakeFront = Callable[..., Front]
 def front(
     request: pytest.FixtureRequest, make_vault: Callable[..., Vault], tmp_path: Path, budget: Budget
 ) -> Iterator[MakeFront]:
-    """Makes vaults one after the other, each over the ledger of the one before, which is closed."""
+    """Makes vaults one after another, each over the previous one's ledger, which is closed."""
     with ExitStack() as stack:
         open_now = stack.enter_context(ExitStack())
 
@@ -37,7 +37,7 @@ def front(
             if request.param == "in process":
                 return vault
             path = tmp_path / "vault.sock"
-            open_now.enter_context(serving(served(vault, OWNER, budget), path))
+            open_now.enter_context(serve_vault(served(vault, OWNER, budget), path))
             remote = RemoteVault(path, owner=OWNER, budget=budget, patience=1.0, waits=Waits())
             return open_now.enter_context(closing(remote))
 
@@ -48,30 +48,30 @@ def question(slot: int, kind: str = "gradient", point: Any = None) -> Query:
     return Query("clipd2p", kind, slot, np.zeros(SIZE) if point is None else np.asarray(point, dtype=np.float64))
 
 
-def released(answer: Answer) -> Release:
+def release_of(answer: Answer) -> Release:
     assert not isinstance(answer, Refused)
     return answer
 
 
-def test_the_same_question_has_the_same_answer_across_a_restart(front: MakeFront) -> None:
-    first = released(front().answer(question(0)))
+def test_the_same_query_has_the_same_answer_across_a_restart(front: MakeFront) -> None:
+    first = release_of(front().answer(question(0)))
     vault = front()
     for again in (question(0), question(0, point=np.ones(SIZE))):
-        answer = released(vault.answer(again))
+        answer = release_of(vault.answer(again))
         assert answer.value.tobytes() == first.value.tobytes()
         assert (answer.query_id, answer.step, answer.simulated) == (first.query_id, first.step, False)
     assert (vault.spending().charges, vault.spending().releases) == (1, 1)
 
 
-def test_another_question_has_other_noise(front: MakeFront) -> None:
+def test_another_query_has_other_noise(front: MakeFront) -> None:
     vault = front()
-    values = {released(vault.answer(question(slot))).value.tobytes() for slot in range(3)}
+    values = {release_of(vault.answer(question(slot))).value.tobytes() for slot in range(3)}
     assert len(values) == 3
 
 
-def test_a_spent_budget_is_refused_and_old_answers_are_still_given(front: MakeFront) -> None:
+def test_a_spent_budget_is_refused_and_old_answers_are_still_returned(front: MakeFront) -> None:
     vault = front(releases=3)
-    first = [released(vault.answer(question(slot))).value.tobytes() for slot in range(3)]
+    first = [release_of(vault.answer(question(slot))).value.tobytes() for slot in range(3)]
     spent = vault.spending()
     assert 1.99 < spent.epsilon <= 2.0
     for slot in (3, 4, 2**63 - 1):
@@ -80,7 +80,7 @@ def test_a_spent_budget_is_refused_and_old_answers_are_still_given(front: MakeFr
         assert (refusal.reason, refusal.query_id) == ("budget", question(slot).id)
     assert vault.spending() == spent
     vault = front(releases=3)
-    assert [released(vault.answer(question(slot))).value.tobytes() for slot in range(3)] == first
+    assert [release_of(vault.answer(question(slot))).value.tobytes() for slot in range(3)] == first
     assert vault.spending() == spent
 
 
@@ -97,7 +97,7 @@ def test_a_spent_budget_is_refused_and_old_answers_are_still_given(front: MakeFr
     ],
     ids=range(7),
 )
-def test_what_makes_no_sense_costs_nothing(front: MakeFront, query: Query) -> None:
+def test_invalid_queries_cost_nothing(front: MakeFront, query: Query) -> None:
     vault = front()
     refusal = vault.answer(query)
     assert isinstance(refusal, Refused)
@@ -105,21 +105,21 @@ def test_what_makes_no_sense_costs_nothing(front: MakeFront, query: Query) -> No
     assert vault.spending().charges == 0
 
 
-def test_no_records_still_get_noise(front: MakeFront) -> None:
+def test_without_records_noise_is_still_added(front: MakeFront) -> None:
     vault = front(over=Records(np.zeros((0, 3)), np.zeros(0, dtype=np.int64)))
-    assert np.abs(released(vault.answer(question(0))).value).max() > 0
+    assert np.abs(release_of(vault.answer(question(0))).value).max() > 0
     assert vault.spending().charges == 1
 
 
-def test_every_number_lies_on_the_grid(front: MakeFront) -> None:
-    release = released(front().answer(question(0)))
+def test_every_number_is_on_the_grid(front: MakeFront) -> None:
+    release = release_of(front().answer(question(0)))
     assert release.value.dtype == np.int64
     assert release.value.shape == (SIZE,)
     assert np.frexp(release.step)[0] == 0.5
     assert not release.value.flags.writeable
 
 
-def test_the_guarantee_is_the_one_of_the_vault(front: MakeFront) -> None:
+def test_the_guarantee_is_the_vault_s(front: MakeFront) -> None:
     vault = front()
     statement = vault.statement
     assert (statement.epsilon, statement.delta, statement.unit, statement.status) == (
@@ -128,13 +128,13 @@ def test_the_guarantee_is_the_one_of_the_vault(front: MakeFront) -> None:
         "record",
         Status.PROVED,
     )
-    assert released(vault.answer(question(0))).statement == statement
+    assert release_of(vault.answer(question(0))).statement == statement
 
 
-def test_the_ledger_shows_itself(front: MakeFront) -> None:
+def test_the_ledger_s_content_is_available(front: MakeFront) -> None:
     vault = front()
     empty = vault.tip()
-    released(vault.answer(question(0)))
+    release_of(vault.answer(question(0)))
     tip = vault.tip()
     assert (empty.charges, tip.charges, tip.released) == (0, 1, 1)
     assert vault.mark(0, 0) == empty.mark
@@ -142,8 +142,8 @@ def test_the_ledger_shows_itself(front: MakeFront) -> None:
     assert vault.mark(2, 0) is None
 
 
-async def test_asking_is_answering(front: MakeFront) -> None:
+async def test_a_query_returns_its_answer(front: MakeFront) -> None:
     vault = front()
     first, second = await asyncio.gather(vault.ask(question(0)), vault.ask(question(0)))
-    assert released(first).value.tobytes() == released(second).value.tobytes()
+    assert release_of(first).value.tobytes() == release_of(second).value.tobytes()
     assert vault.spending().charges == 1

@@ -27,7 +27,7 @@ from sottovoce.vault.protocol import Failed
 from sottovoce.vault.remote import RemoteVault
 from sottovoce.vault.server import listening_socket
 
-from tests.support.vaults import served, serving
+from tests.support.vaults import serve_vault, served
 from tests.support.waiting import until
 
 OWNER, OTHER = "meter-17", "meter-18"
@@ -37,7 +37,7 @@ MakeVault = Callable[..., Vault]
 
 @pytest.fixture
 def at(tmp_path: Path) -> Path:
-    """Of the socket."""
+    """Return the socket's address."""
     return tmp_path / "vault.sock"
 
 
@@ -51,7 +51,7 @@ def question(slot: int) -> Query:
     return Query("clipd2p", "gradient", slot, np.zeros(SIZE))
 
 
-def test_a_broken_mechanism_of_another_package_is_named_to_the_agent(
+def test_another_package_s_broken_mechanism_is_named_to_the_agent(
     make_vault: MakeVault, at: Path, budget: Budget, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     vault, words = make_vault(), "mechanism stair of package elsewhere 1: draw() failed at stair.py line 9"
@@ -59,7 +59,7 @@ def test_a_broken_mechanism_of_another_package_is_named_to_the_agent(
     def failing(query: Query) -> None:
         raise PluginError(words)
 
-    with serving(served(vault, OWNER, budget), at):
+    with serve_vault(served(vault, OWNER, budget), at):
         remote = met(at, budget)
         monkeypatch.setattr(vault, "answer", failing)
         with pytest.raises(PluginError, match="^" + re.escape(words) + "$"):
@@ -67,34 +67,34 @@ def test_a_broken_mechanism_of_another_package_is_named_to_the_agent(
         remote.close()
 
 
-def test_another_device_s_vault_is_none_for_this_one(make_vault: MakeVault, at: Path, budget: Budget) -> None:
-    with serving(served(make_vault(), OWNER, budget), at):
+def test_another_device_s_vault_is_rejected(make_vault: MakeVault, at: Path, budget: Budget) -> None:
+    with serve_vault(served(make_vault(), OWNER, budget), at):
         with pytest.raises(LedgerError, match=f"belongs to device {OWNER}, not to {OTHER}"):
             met(at, budget, owner=OTHER)
         with pytest.raises(LedgerError, match=r"created for ε = 2, .* the configuration specifies ε = 9"):
             met(at, Budget(9.0, 1e-5, "record", "add-remove"))
 
 
-def test_the_vault_says_which_ranges_are_declared(make_vault: MakeVault, at: Path, budget: Budget) -> None:
-    with serving(served(make_vault(), OWNER, budget, ranges="[[0.0],[9.0]]"), at):
+def test_the_vault_reports_the_declared_ranges(make_vault: MakeVault, at: Path, budget: Budget) -> None:
+    with serve_vault(served(make_vault(), OWNER, budget, ranges="[[0.0],[9.0]]"), at):
         remote = met(at, budget)
         assert remote.ranges == "[[0.0],[9.0]]"
         remote.close()
 
 
 def test_only_the_agent_s_user_is_answered(make_vault: MakeVault, at: Path, budget: Budget) -> None:
-    with serving(served(make_vault(), OWNER, budget, user=os.getuid() + 1), at):
+    with serve_vault(served(make_vault(), OWNER, budget, user=os.getuid() + 1), at):
         with pytest.raises(
             PrivacyError, match=f"user {os.getuid()} is not authorised to query this vault; see vault.agent_user"
         ):
             met(at, budget)
-        assert sent(at, b"") == Failed(
+        assert send_raw(at, b"") == Failed(
             "user",
             f"user {os.getuid()} is not authorised to query this vault; see vault.agent_user in its configuration",
         )
 
 
-def test_the_socket_is_for_its_owner_alone_unless_shared(at: Path) -> None:
+def test_the_socket_is_only_for_its_owner_unless_shared(at: Path) -> None:
     with listening_socket(at, shared=False):
         assert at.stat().st_mode & 0o777 == 0o600
     assert not at.exists()
@@ -102,9 +102,9 @@ def test_the_socket_is_for_its_owner_alone_unless_shared(at: Path) -> None:
         assert at.stat().st_mode & 0o777 == 0o666
 
 
-def test_a_socket_left_behind_is_replaced_and_nothing_else_is(at: Path) -> None:
-    with socket.socket(socket.AF_UNIX) as left:
-        left.bind(str(at))
+def test_only_a_leftover_socket_is_replaced(at: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as leftover:
+        leftover.bind(str(at))
     with listening_socket(at, shared=False):
         pass
     at.write_text("letters")
@@ -120,32 +120,32 @@ def test_a_socket_left_behind_is_replaced_and_nothing_else_is(at: Path) -> None:
 
 
 def test_without_a_vault_the_wait_has_a_reason_and_an_end(at: Path, budget: Budget) -> None:
-    seen: list[str] = []
+    observed: list[str] = []
 
     class Watched(Waits):
         def begin(
             self, name: str, reason: str, seconds: float, since: float | None = None, *, repeats: bool = False
         ) -> None:
             super().begin(name, reason, seconds, since, repeats=repeats)
-            seen.append(f"{name}: {reason}, {seconds:g}")
+            observed.append(f"{name}: {reason}, {seconds:g}")
 
     waits = Watched()
     with pytest.raises(PrivacyError, match=r"no vault has answered for 0.2 s .* start it with `sottovoce vault run"):
         met(at, budget, waits=waits)
-    assert seen == [f"vault-process: the vault's process to answer at {at}, 0.2"]
+    assert observed == [f"vault-process: the vault's process to answer at {at}, 0.2"]
     assert waits.current == {}
 
 
-def test_a_vault_that_comes_back_is_asked_again(make_vault: MakeVault, at: Path, budget: Budget) -> None:
+def test_a_returning_vault_is_queried_again(make_vault: MakeVault, at: Path, budget: Budget) -> None:
     vault, waits = make_vault(), Waits()
-    with serving(served(vault, OWNER, budget), at):
+    with serve_vault(served(vault, OWNER, budget), at):
         remote = met(at, budget, patience=30.0, waits=waits)
         first = remote.answer(question(0))
     answers: list[Any] = []
     asking = threading.Thread(target=lambda: answers.append(remote.answer(question(0))))
     asking.start()
     until(lambda: "vault-process" in waits.current, "it waits for the vault")
-    with serving(served(vault, OWNER, budget), at):
+    with serve_vault(served(vault, OWNER, budget), at):
         asking.join()
     assert not isinstance(first, Refused)
     assert answers[0].value.tobytes() == first.value.tobytes()
@@ -153,48 +153,48 @@ def test_a_vault_that_comes_back_is_asked_again(make_vault: MakeVault, at: Path,
     remote.close()
 
 
-def test_a_vault_that_comes_back_with_other_settings_is_not(make_vault: MakeVault, at: Path, budget: Budget) -> None:
-    """Its releases would be of another size than the learner takes them for."""
+def test_a_returning_vault_with_other_settings_is_rejected(make_vault: MakeVault, at: Path, budget: Budget) -> None:
+    """Its releases would have a different size from the one that the learner assumes."""
     vault = make_vault()
-    with serving(served(vault, OWNER, budget), at):
+    with serve_vault(served(vault, OWNER, budget), at):
         remote = met(at, budget)
     vault.close()
-    with serving(served(make_vault(clip=0.5), OWNER, budget), at), closing(remote):
+    with serve_vault(served(make_vault(clip=0.5), OWNER, budget), at), closing(remote):
         for ask in (lambda: remote.answer(question(0)), remote.spending, remote.tip, lambda: remote.mark(0, 0)):
             with pytest.raises(PrivacyError, match="restarted with different settings; restart the agent"):
                 ask()
 
 
-async def test_an_agent_that_stops_does_not_wait_for_the_vault(make_vault: MakeVault, at: Path, budget: Budget) -> None:
-    with serving(served(make_vault(), OWNER, budget), at):
+async def test_a_stopping_agent_does_not_wait_for_the_vault(make_vault: MakeVault, at: Path, budget: Budget) -> None:
+    with serve_vault(served(make_vault(), OWNER, budget), at):
         remote = met(at, budget, patience=300.0)
-    asked = asyncio.create_task(remote.ask(question(0)))
+    pending = asyncio.create_task(remote.ask(question(0)))
     spending = asyncio.get_running_loop().run_in_executor(None, remote.spending)
     await asyncio.sleep(0.2)
     began = time.monotonic()
     remote.close()
-    for waiting in (asked, spending):
+    for waiting in (pending, spending):
         with pytest.raises(asyncio.CancelledError):
             await waiting
     assert time.monotonic() - began < 5
 
 
-async def test_nor_for_what_the_vault_is_answering(at: Path, budget: Budget, make_vault: MakeVault) -> None:
-    """As when the vault is stopped in its work by a debugger: the connection is there, and no answer."""
-    with serving(served(make_vault(), OWNER, budget), at):
+async def test_a_stopping_agent_does_not_wait_for_a_busy_vault(at: Path, budget: Budget, make_vault: MakeVault) -> None:
+    """A debugger can stop a vault in this way: there is a connection, but no answer."""
+    with serve_vault(served(make_vault(), OWNER, budget), at):
         remote = met(at, budget)
     with listening_socket(at, shared=False) as silent:
-        asked = asyncio.create_task(remote.ask(question(0)))
+        pending = asyncio.create_task(remote.ask(question(0)))
         connection, _ = await asyncio.get_running_loop().run_in_executor(None, silent.accept)
         remote.close()
         with pytest.raises(asyncio.CancelledError):
-            await asked
+            await pending
         connection.close()
 
 
-def test_the_ledger_s_own_words_reach_the_agent(make_vault: MakeVault, at: Path, budget: Budget) -> None:
+def test_the_ledger_s_own_message_reaches_the_agent(make_vault: MakeVault, at: Path, budget: Budget) -> None:
     vault = make_vault()
-    with serving(served(vault, OWNER, budget), at), closing(met(at, budget)) as remote:
+    with serve_vault(served(vault, OWNER, budget), at), closing(met(at, budget)) as remote:
         vault._context.ledger._connection.execute("PRAGMA query_only = ON")
         with pytest.raises(LedgerError, match="nothing was released"):
             remote.answer(question(0))
@@ -202,24 +202,24 @@ def test_the_ledger_s_own_words_reach_the_agent(make_vault: MakeVault, at: Path,
         assert not isinstance(remote.answer(question(0)), Refused)
 
 
-def test_a_defect_keeps_its_words_to_itself(
+def test_a_defect_s_message_is_not_sent(
     make_vault: MakeVault, at: Path, budget: Budget, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """They might be about a record. The vault continues."""
+    """It might describe a record. The vault continues."""
 
     def fails(self: GradientSum, query: Query, records: Records) -> Batches:
         raise ValueError("the third record is 17.25")
 
     monkeypatch.setattr(GradientSum, "compute", fails)
     vault = make_vault()
-    with serving(served(vault, OWNER, budget), at), closing(met(at, budget)) as remote:
+    with serve_vault(served(vault, OWNER, budget), at), closing(met(at, budget)) as remote:
         with pytest.raises(InternalError, match="a bug; please report") as failure:
             remote.answer(question(0))
         assert "17.25" not in str(failure.value)
         assert remote.spending().charges == 1
 
 
-def test_what_is_no_vault_is_told_apart(at: Path, budget: Budget) -> None:
+def test_a_server_that_is_not_a_vault_is_recognised(at: Path, budget: Budget) -> None:
     def answer(raw: bytes) -> None:
         connection, _ = listener.accept()
         with connection:
@@ -244,8 +244,8 @@ def framed(raw: bytes, mark: bytes = b"svv", version: int = protocol.VERSION, le
     return struct.pack(">3sBI", mark, version, len(raw) if length is None else length) + raw
 
 
-def sent(at: Path, raw: bytes) -> protocol.Reply | None:
-    """What the vault replies to these bytes; None when it only hangs up."""
+def send_raw(at: Path, raw: bytes) -> protocol.Reply | None:
+    """Return the vault's reply to these bytes; None if it only disconnects."""
     with socket.socket(socket.AF_UNIX) as connection:
         connection.settimeout(20)
         connection.connect(str(at))
@@ -253,7 +253,7 @@ def sent(at: Path, raw: bytes) -> protocol.Reply | None:
             connection.sendall(raw)
             connection.shutdown(socket.SHUT_WR)
         except OSError:
-            pass  # it has replied without listening to the end
+            pass  # it has replied before reading everything
         try:
             return protocol.decode_reply(protocol.receive(connection, 2**20, 20))
         except ConnectionError:
@@ -261,8 +261,8 @@ def sent(at: Path, raw: bytes) -> protocol.Reply | None:
 
 
 def asking(**different: Any) -> dict[str, Any]:
-    whole = {"type": "Ask", "vault": bytes(32), "learner": "clipd2p", "kind": "gradient", "slot": 0, "point": bytes(96)}
-    return {**whole, **different}
+    full = {"type": "Ask", "vault": bytes(32), "learner": "clipd2p", "kind": "gradient", "slot": 0, "point": bytes(96)}
+    return {**full, **different}
 
 
 MALFORMED = {
@@ -289,45 +289,47 @@ MALFORMED = {
 
 
 @pytest.fixture
-def attacked(make_vault: MakeVault, at: Path, budget: Budget) -> Iterator[tuple[Path, RemoteVault]]:
-    """A vault that afterwards still answers and was charged nothing."""
-    with serving(served(make_vault(), OWNER, budget), at), closing(met(at, budget)) as remote:
+def attacked_vault(make_vault: MakeVault, at: Path, budget: Budget) -> Iterator[tuple[Path, RemoteVault]]:
+    """A vault that still answers afterwards and was charged nothing."""
+    with serve_vault(served(make_vault(), OWNER, budget), at), closing(met(at, budget)) as remote:
         yield at, remote
         assert remote.spending().charges == 0
 
 
 @pytest.mark.parametrize("raw", MALFORMED.values(), ids=MALFORMED)
-def test_what_is_no_question_gets_one_clear_error(attacked: tuple[Path, RemoteVault], raw: bytes) -> None:
-    reply = sent(attacked[0], raw)
+def test_an_invalid_query_gets_one_clear_error(attacked_vault: tuple[Path, RemoteVault], raw: bytes) -> None:
+    reply = send_raw(attacked_vault[0], raw)
     assert isinstance(reply, Failed)
     assert reply.kind == "malformed"
     assert reply.explanation
 
 
-def test_a_part_of_a_number_is_malformed(attacked: tuple[Path, RemoteVault]) -> None:
-    at, remote = attacked
-    reply = sent(at, framed(msgspec.msgpack.encode(asking(vault=remote._fingerprint, point=bytes(95)))))
+def test_a_truncated_number_is_malformed(attacked_vault: tuple[Path, RemoteVault]) -> None:
+    at, remote = attacked_vault
+    reply = send_raw(at, framed(msgspec.msgpack.encode(asking(vault=remote._fingerprint, point=bytes(95)))))
     assert reply == Failed("malformed", "a point must consist of 8-byte numbers")
 
 
-def test_bytes_at_random_and_damaged_questions_change_nothing(attacked: tuple[Path, RemoteVault]) -> None:
-    at, remote = attacked
+def test_random_bytes_and_corrupt_queries_change_nothing(attacked_vault: tuple[Path, RemoteVault]) -> None:
+    at, remote = attacked_vault
     rng = random.Random(3)
-    whole = framed(msgspec.msgpack.encode(asking(kind="record", vault=remote._fingerprint)))
+    full = framed(msgspec.msgpack.encode(asking(kind="record", vault=remote._fingerprint)))
     for _ in range(300):
-        damaged = bytearray(whole)
+        damaged = bytearray(full)
         for _ in range(rng.randint(1, 8)):
             damaged[rng.randrange(8, len(damaged))] = rng.randrange(256)
-        for raw in (bytes(damaged), whole[: rng.randrange(len(whole))], framed(rng.randbytes(rng.randrange(64)))):
-            reply = sent(at, raw)
+        for raw in (bytes(damaged), full[: rng.randrange(len(full))], framed(rng.randbytes(rng.randrange(64)))):
+            reply = send_raw(at, raw)
             assert reply is None or isinstance(reply, Failed | protocol.Denied)
 
 
-def test_nobody_is_waited_for(make_vault: MakeVault, at: Path, budget: Budget, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither who connects and is silent, nor who asks half a question."""
+def test_silent_and_unfinished_clients_are_not_waited_for(
+    make_vault: MakeVault, at: Path, budget: Budget, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A client may connect and stay silent, or send half a query."""
     monkeypatch.setattr(server, "_PATIENCE_SECONDS", 0.2)
     with (
-        serving(served(make_vault(), OWNER, budget), at),
+        serve_vault(served(make_vault(), OWNER, budget), at),
         closing(met(at, budget)) as remote,
         socket.socket(socket.AF_UNIX) as silent,
         socket.socket(socket.AF_UNIX) as slow,

@@ -1,4 +1,4 @@
-"""Law of the sampler: the discrete Gaussian, bit by bit, unchanged when the slow path is made common."""
+"""The sampler's distribution: the discrete Gaussian, bit by bit, unchanged when the slow path is made common."""
 
 from collections.abc import Iterable
 from decimal import Decimal, localcontext
@@ -17,7 +17,7 @@ DRAWS = 150_000
 
 
 class Script:
-    """A noise source that says what it receives, and counts."""
+    """A noise source that returns prescribed words, and counts them."""
 
     simulated = True
 
@@ -31,21 +31,21 @@ class Script:
 
 
 def law(sigma: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """The integers within 9σ and their exact probabilities."""
+    """Return the integers within 9σ and their exact probabilities."""
     support = np.arange(-9 * sigma, 9 * sigma + 1)
     weights = np.exp(-(support.astype(np.float64) ** 2) / (2 * sigma**2))
     return support, weights / weights.sum()
 
 
 def p_value(drawn: NDArray[Any], expected: NDArray[Any]) -> float:
-    """Of Pearson's chi-square test; cells are counts, expected ones all above 20."""
+    """Return the p-value of Pearson's chi-square test; cells are counts, expected ones all above 20."""
     assert expected.min() > 20
     statistic = float(((drawn - expected) ** 2 / expected).sum())
     return float(gammaincc((len(expected) - 1) / 2, statistic / 2))
 
 
 def fit(values: NDArray[np.int64], sigma: int, cells: int = 60) -> float:
-    """p-value of `values` against the law of σ, in at most `cells` cells of about equal probability."""
+    """Return the p-value of `values` against σ's law, in at most `cells` cells of about equal probability."""
     support, probability = law(sigma)
     cumulative = np.cumsum(probability)
     edges = np.unique(np.searchsorted(cumulative, np.linspace(0, 1, cells + 1)[1:-1]))
@@ -58,7 +58,7 @@ def fit(values: NDArray[np.int64], sigma: int, cells: int = 60) -> float:
 
 @pytest.mark.parametrize("bits", [(64, 53), (5, 3), (12, 9)], ids=["shipped", "slow", "mixed"])
 @pytest.mark.parametrize("sigma", [1, 3, 1024, 5000, 100_003])
-def test_the_law_is_the_discrete_gaussian(sigma: int, bits: tuple[int, int]) -> None:
+def test_the_sampler_follows_the_discrete_gaussian_law(sigma: int, bits: tuple[int, int]) -> None:
     draws = DRAWS if bits == (64, 53) else DRAWS // 5
     for seed in (11, 12):
         noise = SeededNoise(seed)
@@ -68,8 +68,8 @@ def test_the_law_is_the_discrete_gaussian(sigma: int, bits: tuple[int, int]) -> 
 
 
 @pytest.mark.parametrize("sigma", [5000, 100_003])
-def test_places_within_a_block_follow_the_law(sigma: int) -> None:
-    """|x| modulo the length of a block, against the exact law of that remainder."""
+def test_positions_within_a_block_follow_the_law(sigma: int) -> None:
+    """The test compares |x| modulo a block's length with the exact law of that remainder."""
     block = 1 << max(0, sigma.bit_length() - 11)
     support, probability = law(sigma)
     expected = np.bincount(np.abs(support) % block, weights=probability) * float(DRAWS)
@@ -79,7 +79,7 @@ def test_places_within_a_block_follow_the_law(sigma: int) -> None:
 
 @pytest.mark.parametrize("bits", [(64, 53), (4, 2)], ids=["shipped", "slow"])
 def test_rejection_within_long_blocks_keeps_the_law(bits: tuple[int, int]) -> None:
-    """Blocks as long as σ reject most places; the short ones that ship hardly any, so that a test would not see."""
+    """Blocks as long as σ reject most positions; the shipped short ones reject so few that a test would not notice."""
     sampler = DiscreteGaussianSampler(8, SeededNoise(5), table_bits=bits[0], accept_bits=bits[1])
     sampler._block_bits = 3
     sampler._table = np.array(_cumulative(8, 3, bits[0]), dtype=np.uint64)
@@ -95,20 +95,20 @@ def test_every_sign_and_parity_appears_equally_often(sigma: int) -> None:
         assert abs(chosen.mean() - share) < 4 * (share * (1 - share) / DRAWS) ** 0.5
 
 
-def test_the_operating_systems_noise_gives_the_law_too() -> None:
-    """The one test here that nothing seeds: wrong by chance once in 10^12 runs."""
+def test_the_operating_system_s_noise_follows_the_law_too() -> None:
+    """This is the only unseeded test here: it fails by chance once in 10^12 runs."""
     assert fit(DiscreteGaussianSampler(5000, OperatingSystemNoise()).draw(DRAWS), 5000) > 1e-12
 
 
-def test_draws_are_independent_of_one_another() -> None:
+def test_draws_are_independent() -> None:
     values = DiscreteGaussianSampler(5000, SeededNoise(9)).draw(DRAWS).astype(np.float64) / 5000
     for lag in (1, 2, 7):
         assert abs(np.mean(values[lag:] * values[:-lag])) < 4 / DRAWS**0.5
         assert abs(np.mean(np.abs(values[lag:]) * np.abs(values[:-lag])) - 2 / np.pi) < 5 / DRAWS**0.5
 
 
-def test_values_depend_on_the_noise_alone() -> None:
-    """The same words, the same values: whatever was drawn before, by whichever sampler."""
+def test_values_depend_only_on_the_noise() -> None:
+    """The same words yield the same values, whatever was drawn before, by whichever sampler."""
     DiscreteGaussianSampler(3, SeededNoise(1)).draw(1000)
     for sigma in (3, 5000):
         words = SeededNoise(21).words(4000).tolist()
@@ -119,7 +119,7 @@ def test_values_depend_on_the_noise_alone() -> None:
 
 
 @pytest.mark.parametrize("count", [0, 1, 7, 650])
-def test_as_many_values_as_asked_for(count: int) -> None:
+def test_the_requested_number_of_values_is_drawn(count: int) -> None:
     for sigma in (1, 5000):
         values = DiscreteGaussianSampler(sigma, SeededNoise(2)).draw(count)
         assert values.shape == (count,)
@@ -127,7 +127,7 @@ def test_as_many_values_as_asked_for(count: int) -> None:
 
 
 @pytest.mark.parametrize("sigma", [0, -1, MAX_SIGMA + 1])
-def test_sigma_outside_its_range_is_refused(sigma: int) -> None:
+def test_an_out_of_range_sigma_is_refused(sigma: int) -> None:
     with pytest.raises(ValueError, match="sigma"):
         DiscreteGaussianSampler(sigma, SeededNoise(1))
 
@@ -140,7 +140,7 @@ def test_the_largest_sigma_works() -> None:
 @pytest.mark.parametrize("sigma", [1, 2, 3, 17, 1024, 2047, 2048, 5000, 100_003, MAX_SIGMA])
 @pytest.mark.parametrize("bits", [3, 64, 128])
 def test_the_cumulative_table_is_exact(sigma: int, bits: int) -> None:
-    """Against plain sums at 120 digits; every entry."""
+    """Every entry is compared with plain sums at 120 digits."""
     block_bits = max(0, sigma.bit_length() - 11)
     table = _cumulative(sigma, block_bits, bits)
     with localcontext() as context:
@@ -161,7 +161,7 @@ def test_the_cumulative_table_is_exact(sigma: int, bits: int) -> None:
 
 @pytest.mark.parametrize("bits", [1, 2, 53, 117])
 def test_the_scaled_exponential_is_exact(bits: int) -> None:
-    """Every numerator of a grid, against bounds of e^-x from its series in exact fractions."""
+    """Every numerator on a grid is compared with bounds on e^-x from its series in exact fractions."""
     for denominator in (1, 2, 18, 2 * 5000**2):
         for numerator in [0, 1, 2, 3, 5, 7, 11, denominator // 3, denominator, 3 * denominator + 1]:
             x = Fraction(numerator, denominator)
@@ -172,7 +172,7 @@ def test_the_scaled_exponential_is_exact(bits: int) -> None:
 
 
 def exponential(x: Fraction) -> tuple[Fraction, Fraction]:
-    """e^-x between two fractions less than 2^-200 apart, by two neighbouring partial sums of the alternating series."""
+    """Return two fractions less than 2^-200 apart with e^-x between them: consecutive partial sums of the series."""
     term, total, n = Fraction(1), Fraction(1), 0
     while True:
         n += 1
@@ -186,7 +186,7 @@ def exponential(x: Fraction) -> tuple[Fraction, Fraction]:
 
 @pytest.mark.parametrize("word", [0, 1, 2**63, 2**64 - 1, 0x9E3779B97F4A7C15])
 def test_every_prefix_of_a_block_is_decided_exactly(word: int) -> None:
-    """The first bits, then as many words as it takes, must give the block that the whole number falls into."""
+    """The first bits, then as many words as necessary, must yield the block that contains the whole number."""
     third = 0x5555555555555555
     for sigma in (1, 3, 1024):
         sampler = DiscreteGaussianSampler(sigma, Script([]), table_bits=8)
@@ -210,16 +210,16 @@ def test_every_prefix_of_an_acceptance_is_decided_exactly(word: int) -> None:
             assert accepted == ((prefix << 64 | word) < threshold)
 
 
-def test_the_fast_path_needs_no_more_words() -> None:
-    """Three words an attempt, of which hardly any fails: what a release costs does not depend on a record."""
+def test_the_fast_path_needs_no_further_words() -> None:
+    """An attempt takes three words and rarely fails: a release's cost does not depend on a record."""
     noise = Script(SeededNoise(30).words(10_000).tolist())
     DiscreteGaussianSampler(5000, noise).draw(650)
     assert noise.drawn <= 3 * (650 + 650 // 64 + 8)
 
 
 @pytest.mark.parametrize("third", [0, 2**63, 2**64 - 1])
-def test_a_tie_of_many_bits_is_decided_by_the_next(third: int) -> None:
-    """The first bits and the next 64 are those of the threshold itself."""
+def test_the_next_bits_decide_a_long_tie(third: int) -> None:
+    """The first bits and the next 64 equal the threshold's own."""
     numerator = 7
     at_hand, exact = (floor_scaled_exp(numerator, 2 * 5**2, bits) for bits in (6 + 64, 6 + 128))
     sampler = DiscreteGaussianSampler(5, Script([at_hand % 2**64, third]), accept_bits=6)

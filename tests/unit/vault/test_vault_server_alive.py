@@ -1,4 +1,4 @@
-"""Liveness of a separate vault: reported also while it gets no queries."""
+"""Liveness of a separate vault: reported even while it receives no queries."""
 
 import queue
 import socket
@@ -15,7 +15,7 @@ from tests.support.waiting import PATIENCE, until
 
 
 @pytest.mark.parametrize("every", [0.005, None])
-def test_a_vault_that_is_asked_nothing_is_alive(
+def test_an_idle_vault_is_alive(
     make_vault: Callable[..., Vault], budget: Budget, tmp_path: Path, every: float | None
 ) -> None:
     server, pulse = VaultServer(served(make_vault(), "meter-17", budget)), queue.SimpleQueue[None]()
@@ -28,7 +28,7 @@ def test_a_vault_that_is_asked_nothing_is_alive(
         thread = threading.Thread(target=run)
         thread.start()
         if every is not None:
-            until(lambda: pulse.qsize() >= 3, "it is alive three times over")
+            until(lambda: pulse.qsize() >= 3, "it has reported three times")
         there.send(b"!")
         thread.join(PATIENCE)
         assert not thread.is_alive()

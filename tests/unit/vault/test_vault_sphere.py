@@ -20,7 +20,7 @@ from sottovoce.vault.record_units import l2_unit
 from sottovoce.vault.sphere import draw_point, draw_uniform_point
 from sottovoce_lab.simulator.simulated_records import simulate
 
-EXPONENT = -40  # finer than any release, so that the laws of points are seen
+EXPONENT = -40  # finer than any release, so that the points' laws are visible
 
 
 def unit(dimension: int) -> NDArray[np.float64]:
@@ -32,7 +32,7 @@ def unit(dimension: int) -> NDArray[np.float64]:
 def drawn(
     cap: Cap, inside: bool, count: int, *, seed: int = 1, rows: int | None = None, offset: int = 0
 ) -> NDArray[np.float64]:
-    """`count` exact points around a fixed direction, float64[count, D]."""
+    """Draw `count` exact points around a fixed direction, float64[count, D]."""
     row, noise = unit(cap.dimension if rows is None else rows), SeededNoise(seed)
 
     def draw(tape: Tape) -> list[int]:
@@ -44,14 +44,14 @@ def drawn(
 
 
 def heights(dimension: int, t: NDArray[np.float64]) -> NDArray[np.float64]:
-    """P[⟨V, u⟩ ≤ t] on the whole sphere."""
+    """Return P[⟨V, u⟩ ≤ t] on the whole sphere."""
     half = (dimension - 1) / 2
     return np.asarray(betainc(half, half, (1 + t) / 2))
 
 
 @pytest.mark.parametrize("dimension, epsilon", [(2, 1.0), (2, 8.0), (3, 3.0), (4, 0.1), (57, 5.0), (57, 60.0)])
 @pytest.mark.parametrize("inside", [True, False], ids=["cap", "rest"])
-def test_heights_follow_the_law_of_the_cap_and_of_the_rest(dimension: int, epsilon: float, inside: bool) -> None:
+def test_heights_follow_the_law_in_the_cap_and_in_the_rest(dimension: int, epsilon: float, inside: bool) -> None:
     cap = best_cap(dimension, epsilon)
     t = drawn(cap, inside, 800) @ unit(dimension)
     assert (t >= cap.gamma - 1e-9).all() if inside else (t < cap.gamma + 1e-9).all()
@@ -69,7 +69,7 @@ def test_heights_follow_the_law_of_the_cap_and_of_the_rest(dimension: int, epsil
 
 
 @pytest.mark.parametrize("inside", [True, False], ids=["cap", "rest"])
-def test_around_the_direction_every_side_is_alike(inside: bool) -> None:
+def test_all_sides_around_the_direction_are_equally_likely(inside: bool) -> None:
     """In ℝ³ the angle around u is uniform."""
     cap, u = best_cap(3, 3.0), unit(3)
     points = drawn(cap, inside, 1500, seed=2)
@@ -80,7 +80,7 @@ def test_around_the_direction_every_side_is_alike(inside: bool) -> None:
 
 
 @pytest.mark.parametrize("dimension", [1, 2, 3, 6, 7])
-def test_anywhere_is_anywhere(dimension: int) -> None:
+def test_uniform_points_cover_the_sphere_evenly(dimension: int) -> None:
     noise = SeededNoise(3)
 
     def draw(tape: Tape) -> list[int]:
@@ -88,15 +88,15 @@ def test_anywhere_is_anywhere(dimension: int) -> None:
 
     points = np.array([draw_exactly(draw, noise) for _ in range(1500)]) * 2.0**EXPONENT
     np.testing.assert_allclose((points**2).sum(axis=1), 1, atol=1e-10)
-    for place in range(dimension):
+    for index in range(dimension):
         if dimension > 1:
-            assert kstest(points[:, place], lambda t: heights(dimension, t)).pvalue > 1e-6
-        assert binomtest(int((points[:, place] > 0).sum()), len(points)).pvalue > 1e-6
+            assert kstest(points[:, index], lambda t: heights(dimension, t)).pvalue > 1e-6
+        assert binomtest(int((points[:, index] > 0).sum()), len(points)).pvalue > 1e-6
     assert np.abs(points.T @ points / len(points) - np.eye(dimension) / dimension).max() < 6.5 / math.sqrt(len(points))
 
 
-def test_the_direction_may_fill_a_part_of_the_space() -> None:
-    """As in the tensor of a record and its label: the coordinates of u from 3 to 5, zeros elsewhere."""
+def test_the_direction_may_occupy_part_of_the_space() -> None:
+    """As in the tensor of a record and its label: u's coordinates from 3 to 5, and zeros elsewhere."""
     cap, u = best_cap(9, 6.0), np.zeros(9)
     u[3:6] = unit(3)
     for inside in (True, False):
@@ -126,30 +126,32 @@ def test_exact_releases_agree_with_the_simulator(dimension: int, epsilon: float)
 @pytest.mark.parametrize("dimension, epsilon", [(2, 1.0), (2, 9.0), (3, 2.0), (57, 5.0), (57, 80.0)])
 @pytest.mark.parametrize("inside", [True, False], ids=["cap", "rest"])
 def test_more_bits_never_change_a_decision(dimension: int, epsilon: float, inside: bool) -> None:
-    """What is decided with the first bits is what the same numbers decide with two and three times as many."""
+    """Decisions with the first bits agree with those from two and three times as many bits of the same numbers."""
     cap, row = best_cap(dimension, epsilon), unit(dimension)
     noise = SeededNoise(6)
     for _ in range(12):
-        tape, found = Tape(noise), []
+        tape, results = Tape(noise), []
         while tape.level < 4:
             with localcontext() as context:
                 context.prec = 64 * tape.level
                 direction = l2_unit(row)
                 assert direction is not None
                 try:
-                    found.append([tape.round_to_grid(x, EXPONENT) for x in draw_point(cap, direction, 0, inside, tape)])
+                    results.append(
+                        [tape.round_to_grid(x, EXPONENT) for x in draw_point(cap, direction, 0, inside, tape)]
+                    )
                 except Undecided:
-                    found.clear()
+                    results.clear()
             tape.rewind()
-        assert found
-        assert all(again == found[0] for again in found)
+        assert results
+        assert all(again == results[0] for again in results)
 
 
 @pytest.mark.parametrize("dimension, epsilon", [(2, 1.0), (3, 4.0), (5, 1.0)])
-def test_the_law_does_not_move_when_hardly_anything_is_decided_at_first(
+def test_the_law_does_not_change_if_few_decisions_are_made_at_first(
     dimension: int, epsilon: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Few digits and a wide margin: every draw is done over, most of them more than once."""
+    """With few digits and a wide margin, every draw is repeated, most of them several times."""
     for name, value in {
         "_WORDS": 1,
         "_DIGITS": 22,
@@ -175,7 +177,7 @@ def test_the_law_does_not_move_when_hardly_anything_is_decided_at_first(
     assert max(levels) >= 3
 
 
-def test_a_tape_says_the_same_numbers_with_more_bits() -> None:
+def test_a_tape_yields_the_same_numbers_with_more_bits() -> None:
     tape = Tape(SeededNoise(2))
     with localcontext() as context:
         context.prec = 130
@@ -183,13 +185,13 @@ def test_a_tape_says_the_same_numbers_with_more_bits() -> None:
         tape.rewind()
         second = [tape.uniform() for _ in range(600)]
         moved = [(b - a) * 2**193 for a, b in zip(first, second, strict=True)]  # uniform on (-1, 1)
-    assert all(abs(place) < 1 for place in moved)
-    assert abs(np.mean([float(place) for place in moved])) < 6.5 / math.sqrt(3 * 600)
+    assert all(abs(index) < 1 for index in moved)
+    assert abs(np.mean([float(index) for index in moved])) < 6.5 / math.sqrt(3 * 600)
     assert len(set(moved)) == 600
     assert 0.4 < sum(second) / 600 < 0.6
 
 
-def test_what_lies_on_an_edge_is_undecided() -> None:
+def test_a_value_on_an_edge_is_undecided() -> None:
     tape = Tape(SeededNoise(1))
     with localcontext() as context:
         context.prec = 64
@@ -207,14 +209,14 @@ def test_what_lies_on_an_edge_is_undecided() -> None:
             tape.divisor(Decimal(10) ** -9)
 
 
-CELLS = -2  # a grid so coarse that most cells are seen often
+CELLS = -2  # a grid so coarse that most cells are observed often
 
 
 @pytest.mark.parametrize("dimension, classes, epsilon", [(2, 2, 1.0), (3, 2, 0.7), (1, 2, 1.0), (1, 3, 1.0)])
 def test_measured_ratios_stay_within_epsilon(
     dimension: int, classes: int, epsilon: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Opposite records and a zero one: no cell, and no set of cells chosen beforehand, is above e^ε; one is at it."""
+    """Opposite records and a zero record: no cell, and no predefined set of cells, exceeds e^ε; one reaches it."""
     monkeypatch.setattr(PrivUnit, "exponent", CELLS)
     one = PrivUnit(dimension, classes, epsilon)
     mechanism, noise, count = RecordMechanism(one), OperatingSystemNoise(), 1000
@@ -228,7 +230,7 @@ def test_measured_ratios_stay_within_epsilon(
         for cells in [*({cell} for cell in first[mine]), chosen]:
             here, there = (sum(second[law][cell] for cell in cells) for law in (mine, other))
             assert here <= allowed * there + 7 * math.sqrt(allowed * (1 + allowed) * max(there, 10))
-    place = dimension if classes == 3 else 0
+    index = dimension if classes == 3 else 0
     edge = 2.0**-CELLS * max(one.cap.gamma, 0.3)
-    top = [sum(np.frombuffer(cell, np.int64)[place] >= edge for cell in values) for values in drawn[:2]]
+    top = [sum(np.frombuffer(cell, np.int64)[index] >= edge for cell in values) for values in drawn[:2]]
     assert top[0] > 0.75 * allowed * top[1]

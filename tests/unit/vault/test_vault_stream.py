@@ -1,4 +1,4 @@
-"""Total published window by window, without end: each window pays once, whatever the band, and gaps remain gaps."""
+"""Endless total published by window: each window pays once, whatever the band, and gaps remain gaps."""
 
 import math
 from collections.abc import Callable
@@ -27,7 +27,7 @@ Make = Callable[..., Vault]
 
 
 def meter(days: int, size: int = 2) -> Records:
-    """Four readings a day."""
+    """Make four readings per day."""
     generator = np.random.default_rng(3)
     readings = generator.uniform(0, 2, size=(4 * days, size))
     return Records(readings, np.zeros(4 * days, dtype=np.int64), np.repeat(np.arange(days), 4))
@@ -46,7 +46,7 @@ def ask(made: Vault, day: int) -> Release | Refused:
     return made.answer(Query("average", "total", day, EMPTY))
 
 
-def released(made: Vault, day: int) -> NDArray[np.float64]:
+def release_values(made: Vault, day: int) -> NDArray[np.float64]:
     answer = ask(made, day)
     assert not isinstance(answer, Refused)
     return answer.value.astype(np.float64) * answer.step
@@ -64,67 +64,67 @@ def weighted(held: NDArray[np.float64], day: int) -> NDArray[np.float64]:
     return total
 
 
-def test_a_stream_without_end_costs_a_window_one_release() -> None:
+def test_an_endless_stream_costs_a_window_one_release() -> None:
     ledger = book()
-    made = vault(meter(LAST + 1), ledger)
+    tested_vault = vault(meter(LAST + 1), ledger)
     for day in range(LAST + 1):
-        assert not isinstance(ask(made, day), Refused)
+        assert not isinstance(ask(tested_vault, day), Refused)
         assert 0.999 * EPSILON < ledger.spending().epsilon <= EPSILON
     assert ledger.spending().charges == LAST + 1
     assert ledger.epsilon_spent(Units(((5, 5),))) == ledger.epsilon_spent(Units(((39, 39),)))
 
 
-def test_what_is_released_is_the_weighted_sum_and_noise_of_the_stated_size() -> None:
-    held = meter(LAST + 1)
-    made = vault(held, book(), SeededNoise(5))
-    errors = np.array([released(made, day) - weighted(totals(held), day) for day in range(LAST + 1)])
+def test_a_release_is_the_weighted_sum_plus_noise_with_the_stated_size() -> None:
+    sample = meter(LAST + 1)
+    tested_vault = vault(sample, book(), SeededNoise(5))
+    errors = np.array([release_values(tested_vault, day) - weighted(totals(sample), day) for day in range(LAST + 1)])
     deviation = CLIP * math.sqrt(sum(c * c for c in COEFFICIENTS)) / 2**BITS / gaussian_mu(EPSILON, DELTA)
     assert abs(errors.std() / deviation - 1) < 0.3
     assert abs(errors.mean()) < 4 * deviation / math.sqrt(errors.size)
 
 
-def test_running_totals_are_read_from_the_stream_with_the_error_that_theory_gives() -> None:
-    held, ledger = meter(LAST + 1, 1), book()
-    made = vault(held, ledger, SeededNoise(4), size=1)
-    steps = [ask(made, day) for day in range(LAST + 1)]
+def test_running_totals_have_the_theoretical_error() -> None:
+    sample, ledger = meter(LAST + 1, 1), book()
+    tested_vault = vault(sample, ledger, SeededNoise(4), size=1)
+    steps = [ask(tested_vault, day) for day in range(LAST + 1)]
     values = [int(step.value[0]) for step in steps if not isinstance(step, Refused)]
     unit = next(step.step for step in steps if not isinstance(step, Refused)) * 2**BITS
-    found = decode(values, COEFFICIENTS) * unit
-    exact = np.cumsum(totals(held)[:, 0])
+    result = decode(values, COEFFICIENTS) * unit
+    exact = np.cumsum(totals(sample)[:, 0])
     expected = CLIP / gaussian_mu(EPSILON, DELTA) * largest_error("square-root", LAST + 1, BAND)
-    assert 0.1 * expected < np.abs(found - exact).max() < 4 * expected
+    assert 0.1 * expected < np.abs(result - exact).max() < 4 * expected
     independent = CLIP / gaussian_mu(EPSILON, DELTA) * largest_error("independent", LAST + 1)
     assert expected < 0.6 * independent
 
 
-def test_a_window_never_asked_for_stays_out_of_later_releases() -> None:
-    """Nothing was paid for it: as if it had never been recorded."""
+def test_an_unqueried_window_stays_out_of_later_releases() -> None:
+    """It was not charged, so it is treated as if it had never been recorded."""
     full, without = meter(6), meter(6)
     assert without.windows is not None
     without = without.at(np.flatnonzero(without.windows != 3))
     answers = []
     for held in (full, without):
-        made = vault(held, book(), SeededNoise(9))
-        answers.append([released(made, day).tolist() for day in (0, 1, 2, 4, 5)])
+        tested_vault = vault(held, book(), SeededNoise(9))
+        answers.append([release_values(tested_vault, day).tolist() for day in (0, 1, 2, 4, 5)])
     assert answers[0] == answers[1]
 
 
-def test_the_same_window_is_answered_by_the_same_bytes() -> None:
+def test_the_same_window_has_the_same_answer() -> None:
     ledger = book()
     first = vault(meter(4), ledger)
-    before = [released(first, day).tolist() for day in range(4)]
-    again = vault(meter(4), ledger)
-    assert [released(again, day).tolist() for day in range(4)] == before
+    before = [release_values(first, day).tolist() for day in range(4)]
+    repeated = vault(meter(4), ledger)
+    assert [release_values(repeated, day).tolist() for day in range(4)] == before
     assert ledger.spending().charges == 4
 
 
-def test_a_huge_or_damaged_reading_moves_a_stream_no_farther_than_the_clip() -> None:
+def test_a_huge_or_invalid_reading_moves_a_stream_by_at_most_the_clip() -> None:
     outcomes = []
     for value in (0.0, 1e12, 1e308, -1e308):
-        held = meter(5)
-        held.features[8] = value  # a reading of day 2
-        made = vault(held, book(), SeededNoise(2))
-        outcomes.append(np.array([released(made, day) for day in range(5)]))
+        sample = meter(5)
+        sample.features[8] = value  # a reading on day 2
+        tested_vault = vault(sample, book(), SeededNoise(2))
+        outcomes.append(np.array([release_values(tested_vault, day) for day in range(5)]))
     norm = CLIP * math.sqrt(sum(c * c for c in COEFFICIENTS[:3])) / 2**BITS
     for other in outcomes[1:]:
         assert np.linalg.norm(other - outcomes[0]) <= 2 * norm
@@ -132,8 +132,8 @@ def test_a_huge_or_damaged_reading_moves_a_stream_no_farther_than_the_clip() -> 
 
 @pytest.mark.parametrize("size", [1, 2, 500])
 def test_a_device_without_readings_adds_the_same_noise(size: int) -> None:
-    made = vault(meter(0, size), book(), size=size)
-    values = np.concatenate([released(made, day) for day in range(30)])
+    tested_vault = vault(meter(0, size), book(), size=size)
+    values = np.concatenate([release_values(tested_vault, day) for day in range(30)])
     deviation = CLIP * math.sqrt(sum(c * c for c in COEFFICIENTS)) / 2**BITS / gaussian_mu(EPSILON, DELTA)
     assert 0.4 * deviation < values.std() < 2 * deviation
 
@@ -147,13 +147,13 @@ def test_a_device_without_readings_adds_the_same_noise(size: int) -> None:
         Query("average", "gradient", 0, EMPTY),
     ],
 )
-def test_other_questions_are_refused_and_cost_nothing(query: Query) -> None:
+def test_other_queries_are_refused_and_cost_nothing(query: Query) -> None:
     ledger = book()
     assert isinstance(vault(meter(2), ledger).answer(query), Refused)
     assert ledger.spending().charges == 0
 
 
-def test_a_stream_is_of_windows_and_has_a_budget() -> None:
+def test_a_stream_requires_windows_and_a_budget() -> None:
     for ledger in (book("record"), book("device"), book("window", None)):
         with pytest.raises(PrivacyError, match=r"privacy\.unit=window"):
             vault(meter(2), ledger)
@@ -162,7 +162,7 @@ def test_a_stream_is_of_windows_and_has_a_budget() -> None:
 
 
 @pytest.mark.parametrize("clip, epsilon", [(0.0, 1.0), (math.nan, 1.0), (math.inf, 1.0), (1.0, 1e-9)])
-def test_what_no_grid_carries_is_refused(clip: float, epsilon: float) -> None:
+def test_values_beyond_the_grid_are_refused(clip: float, epsilon: float) -> None:
     with pytest.raises(PrivacyError):
         calibrate_stream(
             clip=clip,
@@ -176,7 +176,7 @@ def test_what_no_grid_carries_is_refused(clip: float, epsilon: float) -> None:
 
 
 @pytest.mark.parametrize("neighbouring, distance", [("add-remove", 1), ("replace-one", 2)])
-def test_the_sensitivity_is_the_clip_times_the_norm_of_the_column(neighbouring: str, distance: int) -> None:
+def test_the_sensitivity_is_the_clip_times_the_column_s_norm(neighbouring: str, distance: int) -> None:
     mechanism = calibrate_stream(
         clip=1.5,
         size=3,

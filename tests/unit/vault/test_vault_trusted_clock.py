@@ -1,4 +1,4 @@
-"""Clock that jumps: no day is charged before the clock has been steady, and no later day is spoilt."""
+"""Jumping clock: no day is charged before the clock has been steady, and no later day is lost."""
 
 import random
 from dataclasses import dataclass, field
@@ -42,7 +42,7 @@ class Machine:
         return (FIRST + 20) * DAY + self.lived + self.skew
 
     def start(self) -> "Machine":
-        """Its vault begins, on what the ledger says."""
+        """Start its vault with the ledger's last day."""
         self.days = TrustedDays(lambda: self.wall, self.ledger.last_window(), lambda: self.lived)
         count = 60
         records = Records(np.ones((count, 2)), np.zeros(count, dtype=np.int64), np.arange(FIRST, FIRST + count))
@@ -57,7 +57,7 @@ class Machine:
         return self
 
     def live(self, seconds: float) -> "Machine":
-        """Time passes; once an hour it asks about a day that is over and that it has not learnt from."""
+        """Let time pass; once an hour, query about a completed day that has not been learnt."""
         until = self.lived + seconds
         while self.lived < until:
             self.lived = min(until, self.lived + HOUR)
@@ -72,7 +72,7 @@ class Machine:
         return self
 
 
-def test_days_are_over_as_long_as_the_clock_is_steady() -> None:
+def test_days_end_while_the_clock_is_steady() -> None:
     machine = Machine().start()
     assert machine.days() == FIRST + 19
     machine.live(3 * DAY)
@@ -81,7 +81,7 @@ def test_days_are_over_as_long_as_the_clock_is_steady() -> None:
 
 
 @pytest.mark.parametrize("jump", [400 * DAY, -400 * DAY, 2 * HOUR])
-def test_after_a_jump_nothing_is_over_until_the_clock_has_been_steady(
+def test_after_a_jump_no_day_ends_until_the_clock_has_been_steady(
     jump: float, caplog: pytest.LogCaptureFixture
 ) -> None:
     machine = Machine().start().live(DAY)
@@ -94,7 +94,7 @@ def test_after_a_jump_nothing_is_over_until_the_clock_has_been_steady(
     assert "clock-jumped" in caplog.text
 
 
-def test_a_start_near_the_last_day_charged_is_believed_and_one_far_from_it_is_not() -> None:
+def test_a_start_near_the_last_charged_day_is_accepted_and_a_distant_one_is_not() -> None:
     machine = Machine().start().live(DAY)
     machine.lived += 20 * DAY
     assert machine.start().days() is not None
@@ -104,7 +104,7 @@ def test_a_start_near_the_last_day_charged_is_believed_and_one_far_from_it_is_no
     assert machine.start().days() is not None
 
 
-def test_sixty_round_trips_in_a_quarter_of_an_hour_charge_no_day_that_has_not_come() -> None:
+def test_sixty_clock_round_trips_in_a_quarter_of_an_hour_charge_no_future_day() -> None:
     machine = Machine().start().live(DAY)
     for _ in range(60):
         machine.skew = 3000 * DAY
@@ -115,7 +115,7 @@ def test_sixty_round_trips_in_a_quarter_of_an_hour_charge_no_day_that_has_not_co
 
 
 @pytest.mark.parametrize("seed", range(100))
-def test_whatever_a_clock_has_done_the_next_three_days_are_learnt_from(seed: int) -> None:
+def test_after_any_clock_changes_the_next_three_days_are_learnt(seed: int) -> None:
     rng = random.Random(seed)
     machine = Machine().start().live(DAY * rng.randint(1, 5))
     for _ in range(rng.randint(1, 40)):

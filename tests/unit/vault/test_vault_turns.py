@@ -1,4 +1,4 @@
-"""Concurrent queries to a vault: by its agent's learner and by comparisons of ledger heads, from several threads."""
+"""Concurrent queries to a vault: from its agent's learner and from comparisons of ledger heads, in several threads."""
 
 import threading
 from pathlib import Path
@@ -14,8 +14,8 @@ BUDGET = Budget(2.0, 1e-5, "record", "replace-one")
 COUNT = 300
 
 
-def test_one_caller_at_a_time_is_served(tmp_path: Path) -> None:
-    """Without turns, threads meet in SQLite's connection: chains look broken, or the process dies."""
+def test_one_caller_is_served_at_a_time(tmp_path: Path) -> None:
+    """Without this, threads would share SQLite's connection: chains would look broken, or the process would die."""
     generator = np.random.default_rng(0)
     records = Records(generator.random((COUNT, 3)), generator.integers(0, 3, COUNT))
     path = tmp_path / "ledger.db"
@@ -42,7 +42,7 @@ def test_one_caller_at_a_time_is_served(tmp_path: Path) -> None:
     for onlooker in onlookers:
         onlooker.start()
     try:
-        answers = [vault.answer(Query("golf", "record", place, np.empty(0))) for place in range(COUNT)]
+        answers = [vault.answer(Query("golf", "record", index, np.empty(0))) for index in range(COUNT)]
     finally:
         done.set()
         for onlooker in onlookers:

@@ -28,7 +28,7 @@ Make = Callable[..., Vault]
 
 
 def records(days: list[int]) -> Records:
-    """One record for each entry: the day it belongs to."""
+    """Make one record for each entry, which is its day."""
     generator = np.random.default_rng(7)
     count = len(days)
     return Records(
@@ -54,7 +54,7 @@ def ask(made: Vault, slot: int) -> Release | Refused:
     return made.answer(Query("clipd2p", "gradient", slot, POINT))
 
 
-def test_a_window_pays_for_the_releases_it_is_in() -> None:
+def test_a_window_pays_for_the_releases_that_include_it() -> None:
     ledger = book("window")
     first = vault(records([0, 0, 1, 2]), ledger, (0, 2))
     for slot in range(STEPS):
@@ -73,15 +73,15 @@ def test_a_window_pays_for_the_releases_it_is_in() -> None:
 
 
 def test_time_alone_renews_nothing() -> None:
-    """A wider declared range without new days of data brings nothing new: the old days stay spent."""
+    """A wider declared range without new days of data adds nothing: the old days stay spent."""
     ledger = book("window")
-    made = vault(records([0, 1]), ledger, (0, 1))
+    tested_vault = vault(records([0, 1]), ledger, (0, 1))
     for slot in range(STEPS):
-        ask(made, slot)
+        ask(tested_vault, slot)
     assert isinstance(ask(vault(records([0, 1]), ledger, (0, 1)), 90), Refused)
 
 
-def test_what_old_windows_cannot_pay_for_is_not_computed_from_them(seen: list[int]) -> None:
+def test_windows_without_budget_are_not_included(seen: list[int]) -> None:
     ledger = book("window")
     early = vault(records([4, 4]), ledger, (0, 4))
     for slot in range(STEPS):
@@ -91,12 +91,12 @@ def test_what_old_windows_cannot_pay_for_is_not_computed_from_them(seen: list[in
     assert seen == [5, 5], "day 4 is spent, and day 6 is not declared"
 
 
-def test_no_window_is_ever_above_the_budget() -> None:
+def test_no_window_ever_exceeds_the_budget() -> None:
     ledger = book("window")
     for last in range(12):
-        made = vault(records(list(range(last + 1))), ledger, (max(0, last - 5), last))
+        tested_vault = vault(records(list(range(last + 1))), ledger, (max(0, last - 5), last))
         for slot in range(2):
-            ask(made, 10 * last + slot)
+            ask(tested_vault, 10 * last + slot)
     for day in range(12):
         assert ledger.epsilon_spent(Units(((day, day),))) <= 2.0
     assert ledger.epsilon_spent(Units(((50, 50),))) == 0.0
@@ -106,17 +106,17 @@ def test_no_window_is_ever_above_the_budget() -> None:
 @pytest.mark.parametrize("unit", ["window", "device"])
 @pytest.mark.parametrize("copies", [1, 40])
 def test_a_unit_adds_at_most_the_clip_however_many_records_it_has(unit: str, copies: int) -> None:
-    held = records([3] * copies)
-    held = replace(held, windows=held.windows if unit == "window" else None)
+    sample = records([3] * copies)
+    sample = replace(sample, windows=sample.windows if unit == "window" else None)
     mechanism = exact_sum(clip=CLIP, size=KERNEL.size)
     program = GradientSum(KERNEL, mechanism, unit, EVERY)
-    value = mechanism.apply(program.compute(Query("clipd2p", "gradient", 0, POINT), held), OperatingSystemNoise())
+    value = mechanism.apply(program.compute(Query("clipd2p", "gradient", 0, POINT), sample), OperatingSystemNoise())
     norm = float(np.linalg.norm(value * mechanism.step))
     assert norm <= CLIP
     assert norm > 0.99 * CLIP
 
 
-def test_a_window_does_not_depend_on_the_records_of_another() -> None:
+def test_a_window_does_not_depend_on_other_windows_records() -> None:
     program = GradientSum(KERNEL, exact_sum(clip=None, size=KERNEL.size), "window", EVERY)
     query = Query("clipd2p", "gradient", 0, POINT)
     together = unit_records(records([1, 0, 1, 2, 0]), "window")
@@ -126,24 +126,24 @@ def test_a_window_does_not_depend_on_the_records_of_another() -> None:
         assert (alone[0] == row).all(), "to the last bit"
 
 
-def test_a_window_does_not_depend_on_the_order_of_its_records() -> None:
-    """Sums of floats do: in some orders the long records below leave nothing of the short one."""
+def test_a_window_does_not_depend_on_its_records_order() -> None:
+    """Floating-point sums do: in some orders, the long records below leave nothing of the short one."""
     mechanism = exact_sum(clip=CLIP, size=KERNEL.size)
     program = GradientSum(KERNEL, mechanism, "window", EVERY)
     long = np.array([1.0, 2.0, -1.0]) * 1e17
     features = np.array([long, [0.3, -0.2, 0.7], -long, [0.1, 0.2, 0.9], [0.4, 0.4, 0.4]])
-    held = Records(features, np.array([1, 1, 1, 2, 0]), np.array([0, 0, 0, 0, 1]))
-    query, seen = Query("clipd2p", "gradient", 0, POINT), set()
-    for order in itertools.permutations(range(len(held))):
-        shuffled = unit_records(held.at(np.array(order)), "window")
-        seen.add(mechanism.apply(program.compute(query, shuffled), OperatingSystemNoise()).tobytes())
-    assert len(seen) == 1
+    sample = Records(features, np.array([1, 1, 1, 2, 0]), np.array([0, 0, 0, 0, 1]))
+    query, observed = Query("clipd2p", "gradient", 0, POINT), set()
+    for order in itertools.permutations(range(len(sample))):
+        shuffled = unit_records(sample.at(np.array(order)), "window")
+        observed.add(mechanism.apply(program.compute(query, shuffled), OperatingSystemNoise()).tobytes())
+    assert len(observed) == 1
 
 
 @pytest.mark.parametrize("days", [[], [0, 1]])
-def test_a_device_with_or_without_records_adds_the_same_noise(days: list[int]) -> None:
-    made = vault(records(days), book("device"), None)
-    release = ask(made, 0)
+def test_a_device_adds_the_same_noise_with_or_without_records(days: list[int]) -> None:
+    tested_vault = vault(records(days), book("device"), None)
+    release = ask(tested_vault, 0)
     assert isinstance(release, object)
     assert not isinstance(release, Refused)
     deviation = float(np.std(release.value * release.step))
@@ -151,10 +151,10 @@ def test_a_device_with_or_without_records_adds_the_same_noise(days: list[int]) -
     assert 0.2 * expected < deviation < 5 * expected
 
 
-def test_a_window_unit_needs_records_that_know_theirs() -> None:
-    held = replace(records([1, 2]), windows=None)
+def test_a_window_unit_requires_records_with_windows() -> None:
+    sample = replace(records([1, 2]), windows=None)
     with pytest.raises(DataError, match="windows"):
-        vault(held, book("window"), (0, 9))
+        vault(sample, book("window"), (0, 9))
 
 
 @pytest.mark.parametrize("unit", ["window", "device"])
@@ -170,8 +170,8 @@ def test_published_records_are_bounded_record_by_record(unit: str) -> None:
         )
 
 
-def test_the_statement_says_what_was_clipped() -> None:
+def test_the_statement_mentions_the_clipped_unit() -> None:
     for unit in ("record", "window", "device"):
-        made = vault(records([1]), book(unit), (0, 3))
-        assert ("example" if unit == "record" else unit) in made.statement.mechanism
-        assert made.statement.unit == unit
+        tested_vault = vault(records([1]), book(unit), (0, 3))
+        assert ("example" if unit == "record" else unit) in tested_vault.statement.mechanism
+        assert tested_vault.statement.unit == unit

@@ -1,4 +1,4 @@
-"""Gradients at visits: always in noise, never more than the budget covers, and never under another law."""
+"""Gradients at visits: always noisy, never beyond the budget, and never under another law."""
 
 import math
 from typing import Any
@@ -48,14 +48,14 @@ def ask(slot: int, point: NDArray[np.float64] | None = None) -> Query:
     return Query("gradient-walk", "gradient", slot, np.zeros(SIZE) if point is None else point)
 
 
-def released(room: Vault, query: Query) -> Release:
+def release_of(room: Vault, query: Query) -> Release:
     answer = room.answer(query)
     assert not isinstance(answer, Refused), answer
     return answer
 
 
-def by_hand(point: NDArray[np.float64], model: str, records: Records = RECORDS) -> NDArray[np.float64]:
-    """-Σ of loss gradients of records at L1 length 1, one number at a time, from the paper."""
+def reference_sum(point: NDArray[np.float64], model: str, records: Records = RECORDS) -> NDArray[np.float64]:
+    """Return -Σ of loss gradients for records with L1 length 1, one number at a time, from the paper."""
     weights, total = point.reshape(CLASSES, FEATURES), np.zeros((CLASSES, FEATURES))
     for row, label in zip(records.features, records.labels, strict=True):
         x = row / sum(abs(number) for number in row)
@@ -68,21 +68,21 @@ def by_hand(point: NDArray[np.float64], model: str, records: Records = RECORDS) 
 
 
 @pytest.mark.parametrize("model", ["pegasos", "logistic"])
-def test_without_noise_it_is_the_gradient_and_the_number_of_records(model: str) -> None:
+def test_without_noise_the_result_is_the_gradient_and_the_number_of_records(model: str) -> None:
     point = np.random.default_rng(1).normal(size=SIZE) * 5
     exact = terms(model=model, epsilons=(math.inf,))
-    answer = released(vault(ledger(None), exact), ask(0, point))
+    answer = release_of(vault(ledger(None), exact), ask(0, point))
     assert answer.value.shape == (SIZE + 1,)
     assert answer.value[-1] == COUNT
-    np.testing.assert_allclose(answer.value[:-1] * answer.step, by_hand(point, model), atol=COUNT * answer.step)
+    np.testing.assert_allclose(answer.value[:-1] * answer.step, reference_sum(point, model), atol=COUNT * answer.step)
     assert answer.statement.status == Status.NONE
     assert answer.statement.epsilon is None
 
 
 @pytest.mark.parametrize("law, factor", [("joint", 1), ("copies", CLASSES)])
 @pytest.mark.parametrize("visits", [1, 10])
-def test_noise_has_the_scale_of_the_equations(law: str, factor: int, visits: int) -> None:
-    """On the sum 2c/ε_r to the letter, 2/ε_r of the joint law: on the mean of n, 2c/(n ε) once, 2c/ε with k = n."""
+def test_noise_has_the_equations_scale(law: str, factor: int, visits: int) -> None:
+    """For the sum, 2c/ε_r in the paper variant, 2/ε_r jointly; for the mean of n, 2c/(n ε) once, 2c/ε with k = n."""
     for epsilon in visit_epsilons("k-times", visits, 2.0):
         mechanism = pure_sum(copies=CLASSES, features=FEATURES, law=law, epsilon=epsilon, charged=epsilon)  # type: ignore[arg-type]
         assert mechanism.scale / mechanism.unit == pytest.approx(2 * factor * visits / 2.0, rel=1e-4)
@@ -90,38 +90,38 @@ def test_noise_has_the_scale_of_the_equations(law: str, factor: int, visits: int
         assert mechanism.event.sensitivity <= mechanism.scale * epsilon
 
 
-def test_two_classes_have_one_law() -> None:
-    """One copy: the paper's noise and the joint one are the same."""
+def test_two_classes_have_a_single_law() -> None:
+    """With one copy, the paper's noise and the joint noise are equal."""
     laws = [pure_sum(copies=1, features=9, law=law, epsilon=0.7, charged=0.7) for law in ("joint", "copies")]
-    assert len({(one.scale, one.exponent) for one in laws}) == 1
+    assert len({(item.scale, item.exponent) for item in laws}) == 1
     spreads = []
-    for one in laws:
-        drawn = [one.apply(iter([np.zeros((1, 9))]), SeededNoise(seed))[:-1] / one.unit for seed in range(400)]
+    for item in laws:
+        drawn = [item.apply(iter([np.zeros((1, 9))]), SeededNoise(seed))[:-1] / item.unit for seed in range(400)]
         spreads.append(np.mean(np.abs(drawn)))
     assert spreads == pytest.approx([2 / 0.7] * 2, rel=0.06)
 
 
 @pytest.mark.parametrize("law", ["joint", "copies"])
-def test_noise_is_added_where_no_hinge_is_active_and_where_all_are(law: str) -> None:
-    """The same noise, whatever the sum is: at a model that every record is far right of, too."""
+def test_noise_is_added_whether_or_not_hinges_are_active(law: str) -> None:
+    """The noise is the same whatever the sum, even at a model that classifies every record with a wide margin."""
     one = Records(np.array([[0.5, 0.25, 0.25]]), np.array([1]))
     far = np.full((CLASSES, FEATURES), -1e6)
     far[1] = 1e6
     noise = []
     for point in (np.zeros(SIZE), far.ravel()):
-        answer = released(vault(asked=terms(law=law), records=one), ask(0, point))
-        exact = np.rint(by_hand(point, "pegasos", one) / answer.step).astype(np.int64)
+        answer = release_of(vault(asked=terms(law=law), records=one), ask(0, point))
+        exact = np.rint(reference_sum(point, "pegasos", one) / answer.step).astype(np.int64)
         assert exact.any() == (not point.any())
         noise.append((answer.value[:-1] - exact).tolist())
     assert noise[0] == noise[1]
     assert all(noise[0])
 
 
-def test_a_visit_more_than_scheduled_is_refused_and_the_budget_is_never_exceeded() -> None:
+def test_an_unscheduled_visit_is_refused_and_the_budget_is_never_exceeded() -> None:
     book = ledger()
     room = vault(book)
     for slot in range(3):
-        released(room, ask(slot))
+        release_of(room, ask(slot))
         assert book.spending().epsilon == pytest.approx(2.0 * (slot + 1) / 3)
         assert book.spending().epsilon <= 2.0
     answer = room.answer(ask(3))
@@ -132,21 +132,21 @@ def test_a_visit_more_than_scheduled_is_refused_and_the_budget_is_never_exceeded
 
 @pytest.mark.parametrize("budget", ["once", "k-times", "halving"])
 @pytest.mark.parametrize("epsilon", [0.1, 1 / 3, 2.0, 50.0])
-def test_every_scheduled_visit_is_paid_for(budget: Any, epsilon: float) -> None:
+def test_every_scheduled_visit_is_affordable(budget: Any, epsilon: float) -> None:
     shares = visit_epsilons(budget, 1 if budget == "once" else 7, epsilon)
     book = ledger(epsilon)
     room = vault(book, terms(epsilons=shares))
     for slot in range(len(shares)):
-        released(room, ask(slot))
+        release_of(room, ask(slot))
     assert book.spending().epsilon <= epsilon
     assert isinstance(room.answer(ask(len(shares))), Refused)
 
 
-def test_the_same_visit_is_answered_by_the_same_bytes_at_whatever_model() -> None:
+def test_the_same_visit_has_the_same_answer_at_any_model() -> None:
     room = vault()
-    first = released(room, ask(0))
-    again = released(room, ask(0, np.ones(SIZE)))
-    assert again.value.tobytes() == first.value.tobytes()
+    first = release_of(room, ask(0))
+    repeated = release_of(room, ask(0, np.ones(SIZE)))
+    assert repeated.value.tobytes() == first.value.tobytes()
     assert room.spending().charges == 1
 
 
@@ -155,19 +155,19 @@ def test_the_same_visit_is_answered_by_the_same_bytes_at_whatever_model() -> Non
 )
 def test_a_visit_under_other_terms_is_refused(changes: dict[str, Any]) -> None:
     book = ledger()
-    released(vault(book), ask(0))
+    release_of(vault(book), ask(0))
     answer = vault(book, terms(**changes)).answer(ask(0))
     assert isinstance(answer, Refused)
     assert answer.reason == "terms"
 
 
-def test_a_charge_whose_release_was_lost_pays_under_its_own_terms_alone() -> None:
+def test_a_charge_with_a_lost_release_pays_only_under_its_own_terms() -> None:
     book = ledger()
     mechanism = pure_sum(copies=CLASSES, features=FEATURES, law="joint", epsilon=1.0, charged=1.0)
     assert book.charge(ask(0).id, mechanism.event)
     with pytest.raises(LedgerError, match="charged under different terms"):
         vault(book, terms(epsilons=(0.5, 0.5))).answer(ask(0))
-    assert released(vault(book, terms(epsilons=(1.0,))), ask(0)).value.size == SIZE + 1
+    assert release_of(vault(book, terms(epsilons=(1.0,))), ask(0)).value.size == SIZE + 1
 
 
 @pytest.mark.parametrize(
@@ -180,32 +180,32 @@ def test_a_charge_whose_release_was_lost_pays_under_its_own_terms_alone() -> Non
         Query("gradient-walk", "gradient", 0, np.full(SIZE, np.inf)),
     ],
 )
-def test_a_question_that_makes_no_sense_is_refused_and_costs_nothing(query: Query) -> None:
+def test_an_invalid_query_is_refused_and_costs_nothing(query: Query) -> None:
     room = vault()
     answer = room.answer(query)
     assert isinstance(answer, Refused)
     assert (answer.reason, room.spending().charges) == ("query", 0)
 
 
-def test_a_device_without_records_says_so_at_no_cost() -> None:
+def test_a_device_without_records_reports_it_at_no_cost() -> None:
     room = vault(records=Records(np.empty((0, FEATURES)), np.empty(0, dtype=np.int64)))
     answer = room.answer(ask(0))
     assert isinstance(answer, Refused)
     assert (answer.reason, room.spending().charges) == ("record", 0)
 
 
-def test_records_that_have_no_length_count_as_zero() -> None:
+def test_records_without_a_length_count_as_zero() -> None:
     rows = np.array([[0.0, 0.0, 0.0], [1e308, 1e308, 1e308], [5e-324, 0.0, 0.0], [1e-310, -3e-310, 0.0]])
     records = Records(rows, np.array([0, 1, 2, 3]))
-    answer = released(vault(ledger(None), terms(epsilons=(math.inf,)), records=records), ask(0))
-    found = answer.value[:-1].reshape(CLASSES, FEATURES) * answer.step
+    answer = release_of(vault(ledger(None), terms(epsilons=(math.inf,)), records=records), ask(0))
+    result = answer.value[:-1].reshape(CLASSES, FEATURES) * answer.step
     small = np.array([1.0, 0.0, 0.0])
     last = np.array([0.25, -0.75, 0.0])
-    assert found == pytest.approx(np.stack([-small - last, -small - last, small - last, -small + last]), abs=1e-6)
+    assert result == pytest.approx(np.stack([-small - last, -small - last, small - last, -small + last]), abs=1e-6)
     assert answer.value[-1] == 4
 
 
-def test_promises_that_do_not_hold_are_not_made() -> None:
+def test_guarantees_that_do_not_hold_are_refused() -> None:
     with pytest.raises(PrivacyError, match=r"set privacy\.neighbouring=replace-one"):
         vault(ledger(neighbouring="add-remove"))
     with pytest.raises(PrivacyError, match="all visits together cost"):
@@ -228,7 +228,7 @@ def test_promises_that_do_not_hold_are_not_made() -> None:
         vault(asked=terms(features=5))
 
 
-def test_the_statement_says_what_holds() -> None:
+def test_the_statement_states_the_guarantee() -> None:
     proved = vault().statement
     assert (proved.status, proved.epsilon, proved.neighbouring) == (Status.PROVED, 2.0, "replace-one")
     assert "ε = 2 over 3 visits" in proved.mechanism
@@ -237,11 +237,11 @@ def test_the_statement_says_what_holds() -> None:
     assert "each one-vs-all copy" in letter.mechanism
     refuted = vault(ledger(None), terms(scaling="training-min-max"))
     assert (refuted.statement.status, refuted.statement.epsilon) == (Status.REFUTED, 2.0)
-    released(refuted, ask(0))
+    release_of(refuted, ask(0))
     assert refuted.spending().epsilon == math.inf
 
 
-def test_whatever_differs_in_a_release_differs_in_its_terms() -> None:
+def test_different_releases_have_different_terms() -> None:
     mine = PureRelease("joint", 3, 4, 8, 10, 1.0)
     others = [
         PureRelease("copies", 3, 4, 8, 10, 1.0),

@@ -1,4 +1,4 @@
-"""Cycles of the engine: by hand for two devices, and by counting for many."""
+"""The engine's cycles: by hand for two devices, and by counting for many."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ Places = NDArray[np.int64]
 
 
 class Ledger:
-    """A state that notes which message, sent when, was processed when: each device sends its own count of cycles."""
+    """State that records each message, its send time and its processing time: each device sends its own cycle count."""
 
     def __init__(self, nodes: int) -> None:
         self.nodes = nodes
@@ -34,15 +34,15 @@ def one_number(*q: float) -> NDArray[np.float32]:
     return np.array(q, dtype=np.float32)[:, np.newaxis, np.newaxis]
 
 
-def test_two_devices_by_hand() -> None:
-    # λ = 1e-4. Cycle 1: each gets the zero model, updates it with its own q to 1e4·q at t = 1, and halves it.
+def test_two_devices_match_hand_computation() -> None:
+    # λ = 1e-4. Cycle 1: each gets the zero model, updates it with its own q to 1e4·q at t = 1, and halves it
     state = TravellingModels(one_number(0.5, -0.25), RULES["pegasos"])
     engine = Engine(state, seed=0)
     engine.step()
     assert state.weights.ravel().tolist() == [2500.0, -1250.0]
     assert state.steps.tolist() == [1, 1]
-    # Cycle 2, device 0 gets -1250: margin -625 < 1, t = 2: -625 + 0.5·5000 = 1875; with its own 2500: 2187.5.
-    # Device 1 gets 2500: margin -625 < 1: 1250 - 0.25·5000 = 0; with its own -1250: -625.
+    # Cycle 2, device 0 gets -1250: margin -625 < 1, t = 2: -625 + 0.5·5000 = 1875; with its own 2500: 2187.5
+    # Device 1 gets 2500: margin -625 < 1: 1250 - 0.25·5000 = 0; with its own -1250: -625
     engine.step()
     assert state.weights.ravel().tolist() == [2187.5, -625.0]
     assert state.steps.tolist() == [2, 2]
@@ -55,13 +55,13 @@ def test_a_delayed_model_is_the_one_that_was_sent() -> None:
     for expected in ([0.0, 0.0], [0.0, 0.0], [2500.0, -1250.0]):
         engine.step()
         assert state.weights.ravel().tolist() == expected
-    engine.step()  # the zero models of cycle 2 arrive: 1e4·q at t = 1 again, averaged with what is there
+    engine.step()  # cycle 2's zero models arrive: 1e4·q at t = 1 again, averaged with the current model
     assert state.weights.ravel().tolist() == [(5000 + 2500) / 2, (-2500 - 1250) / 2]
     assert state.steps.tolist() == [1, 1]
 
 
-def test_who_gets_three_models_processes_one_after_another() -> None:
-    """Whatever their order: the result is that of the scalar rule applied in some order of the three senders."""
+def test_three_received_models_are_processed_one_after_another() -> None:
+    """In any order: the result is the scalar rule's, applied to the three senders in some order."""
     q = np.random.default_rng(0).normal(size=(4, 1, 3)).astype(np.float32)
     state = TravellingModels(q, RULES["logistic"])
     state.weights[:] = np.random.default_rng(1).normal(size=q.shape)
@@ -84,7 +84,7 @@ def test_who_gets_three_models_processes_one_after_another() -> None:
         assert t[0] == state.steps[node]
 
 
-def test_dropped_messages_are_lost_as_often_as_they_should() -> None:
+def test_messages_are_dropped_at_the_given_rate() -> None:
     state = Ledger(2000)
     engine = Engine(state, network=Network(drop=0.3), seed=1)
     for _ in range(50):
@@ -95,7 +95,7 @@ def test_dropped_messages_are_lost_as_often_as_they_should() -> None:
     assert counts.received == counts.sent - counts.dropped == len(state.delays)
 
 
-def test_delays_are_uniform_between_their_ends() -> None:
+def test_delays_are_uniform_within_their_range() -> None:
     state = Ledger(2000)
     engine = Engine(state, network=Network(delay=(1, 10)), seed=2)
     for _ in range(60):
@@ -108,7 +108,7 @@ def test_delays_are_uniform_between_their_ends() -> None:
     assert engine.counts.sent - engine.counts.received == pytest.approx(2000 * 5.5, rel=0.05)
 
 
-def test_messages_to_devices_that_are_offline_are_lost_and_they_send_none() -> None:
+def test_offline_devices_lose_their_messages_and_send_none() -> None:
     state = Ledger(4000)
     engine = Engine(state, churn=LogNormal(0.6, 2.0, 1.0), seed=3)
     for _ in range(30):
@@ -120,7 +120,7 @@ def test_messages_to_devices_that_are_offline_are_lost_and_they_send_none() -> N
     assert engine.counts.received == engine.counts.sent - engine.counts.missed
 
 
-def test_what_an_offline_device_holds_is_still_there_when_it_is_back() -> None:
+def test_an_offline_device_keeps_its_content() -> None:
     state = TravellingModels(one_number(*np.linspace(-1, 1, 300)), RULES["pegasos"])
     engine = Engine(state, churn=LogNormal(0.5, 1.0, 1.0), seed=4)
     for _ in range(20):
@@ -133,7 +133,7 @@ EXTREME: dict[str, Any] = {"network": Network(0.5, (1, 10)), "churn": LogNormal(
 
 
 @pytest.mark.parametrize("options", [{}, EXTREME, {"topology": "newscast"}, {"topology": "ring"}])
-def test_the_same_seed_gives_the_same_bits(options: dict[str, Any]) -> None:
+def test_the_same_seed_yields_the_same_bits(options: dict[str, Any]) -> None:
     q = np.random.default_rng(5).normal(size=(500, 2, 7)).astype(np.float32)
     digests = []
     for seed in (1, 1, 2):
@@ -145,7 +145,7 @@ def test_the_same_seed_gives_the_same_bits(options: dict[str, Any]) -> None:
     assert digests[0] == digests[1] != digests[2]
 
 
-def test_how_the_work_is_divided_does_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_division_of_work_has_no_effect(monkeypatch: pytest.MonkeyPatch) -> None:
     q = np.random.default_rng(6).normal(size=(700, 1, 33)).astype(np.float32)
     digests = set()
     for numbers in (64, 1000, 2**20):
@@ -158,7 +158,7 @@ def test_how_the_work_is_divided_does_not_matter(monkeypatch: pytest.MonkeyPatch
     assert len(digests) == 1
 
 
-def test_records_reach_everybody_and_are_counted_once_each() -> None:
+def test_records_reach_all_devices_and_are_counted_once_each() -> None:
     stores = RecordStores(300)
     engine = Engine(stores, seed=9)
     while not all(stores.stored_owners(node).all() for node in range(300)):
@@ -169,7 +169,7 @@ def test_records_reach_everybody_and_are_counted_once_each() -> None:
     assert stores.message_bytes == 38
 
 
-def test_a_device_alone_goes_on_alone() -> None:
+def test_a_single_device_continues_alone() -> None:
     state = TravellingModels(one_number(1.0), RULES["pegasos"])
     engine = Engine(state, seed=0)
     engine.step()

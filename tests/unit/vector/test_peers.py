@@ -10,7 +10,7 @@ ALL = np.ones(NODES, dtype=np.bool_)
 
 
 @pytest.mark.parametrize("name", PEERS)
-def test_nobody_sends_to_itself_or_to_nobody_there_is(name: str) -> None:
+def test_no_device_sends_to_itself_or_to_an_unknown_device(name: str) -> None:
     peers = peers_named(name, NODES, 0.0, np.random.default_rng(0))
     for _ in range(20):
         drawn = peers.draw(ALL)
@@ -19,12 +19,12 @@ def test_nobody_sends_to_itself_or_to_nobody_there_is(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", PEERS)
-def test_a_device_alone_has_no_peer(name: str) -> None:
+def test_a_single_device_has_no_peer(name: str) -> None:
     assert peers_named(name, 1, 0.0, np.random.default_rng(0)).draw(ALL[:1]).tolist() == [-1]
 
 
 @pytest.mark.parametrize("name", ["uniform", "full", "newscast"])
-def test_everybody_is_drawn_equally_often(name: str) -> None:
+def test_all_devices_are_drawn_equally_often(name: str) -> None:
     peers = peers_named(name, NODES, 0.0, np.random.default_rng(1))
     counts = np.zeros(NODES)
     for _ in range(2000):
@@ -32,7 +32,7 @@ def test_everybody_is_drawn_equally_often(name: str) -> None:
     assert np.abs(counts / 2000 - 1).max() < 0.25
 
 
-def test_graphs_keep_to_their_edges() -> None:
+def test_graphs_use_only_their_edges() -> None:
     ring = peers_named("ring", NODES, 0.0, np.random.default_rng(2))
     exponential = peers_named("exponential", NODES, 0.0, np.random.default_rng(2))
     for _ in range(20):
@@ -45,6 +45,6 @@ def test_two_devices_know_each_other() -> None:
         assert peers_named(name, 2, 0.0, np.random.default_rng(0)).draw(ALL[:2]).tolist() == [1, 0]
 
 
-def test_an_unknown_topology_is_refused_with_those_there_are() -> None:
+def test_an_unknown_topology_is_refused_with_the_list() -> None:
     with pytest.raises(UsageError, match=r"topology `star`: choose one of uniform, .*newscast"):
         peers_named("star", 5, 0.0, np.random.default_rng(0))

@@ -6,7 +6,7 @@ from sottovoce.identity import Identity, create_fleet, enrol
 
 @pytest.fixture(scope="session")
 def devices(tmp_path_factory: pytest.TempPathFactory) -> tuple[Identity, Identity]:
-    """Two devices of one fleet."""
+    """Two devices in one fleet."""
     directory: Path = tmp_path_factory.mktemp("fleet")
     fleet = create_fleet(directory / "authority", "fleet")
     return enrol(fleet, directory / "one"), enrol(fleet, directory / "two")

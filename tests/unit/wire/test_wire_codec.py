@@ -31,7 +31,7 @@ def test_a_share_has_the_documented_form() -> None:
     assert (share.numerator, share.weight) == (b"", 3)
 
 
-def test_what_version_0_1_left_to_be_sent_can_be_read() -> None:
+def test_version_0_1_s_outgoing_messages_can_be_read() -> None:
     share = share_of(decode(TYPE, _payload(b"\x01" + b"\x00" * 7 + b"\xfe" + b"\xff" * 7, 3)))
     assert (share.numerator.tolist(), share.weight) == ([1, -2], 3)
 
@@ -66,7 +66,7 @@ def test_each_refusal_has_its_reason() -> None:
         assert _reason(_payload(b"\0" * 8 + number.to_bytes(8, "little", signed=True))) == "range"
 
 
-def test_a_signed_payload_may_carry_what_a_later_version_added() -> None:
+def test_a_signed_payload_may_contain_a_later_version_s_fields() -> None:
     assert share_of(decode(TYPE, _payload(b"\0" * 8) + b"\x50\x01")).weight == 2**40
 
 
@@ -83,7 +83,7 @@ def test_a_signed_payload_may_carry_what_a_later_version_added() -> None:
     ],
     ids=["empty", "matrix", "too-many", "too-large", "too-small", "no-weight", "heavy"],
 )
-def test_a_sender_refuses_to_encode_what_nobody_accepts(share: PushSumShare) -> None:
+def test_a_sender_refuses_to_encode_an_unacceptable_share(share: PushSumShare) -> None:
     with pytest.raises(InternalError, match="every peer refuses"):
         encode(share)
 
@@ -106,7 +106,7 @@ def test_the_largest_share_fits_an_envelope(devices: tuple[Identity, Identity]) 
     assert np.array_equal(share_of(decode(payload_type, payload)).numerator, share.numerator)
 
 
-def test_receipts() -> None:
+def test_receipts_survive_encoding() -> None:
     for receipt in (
         Receipt(),
         Receipt(duplicate=True),

@@ -1,4 +1,4 @@
-"""Contributions on the wire and on the disk: unchanged, or refused with a reason."""
+"""Contributions on the wire and on disk: unchanged, or refused with a reason."""
 
 import numpy as np
 import pytest
@@ -43,7 +43,9 @@ def test_every_message_arrives_as_it_was_sent(message: Contributions) -> None:
     arrived = decode(*encode(message))
     assert isinstance(arrived, Contributions)
     assert arrived.steps == message.steps
-    assert [facts(one) for one in arrived.contributions] == [facts(one) for one in message.contributions]
+    assert [facts(contribution) for contribution in arrived.contributions] == [
+        facts(contribution) for contribution in message.contributions
+    ]
 
 
 @given(st.binary(max_size=300))
@@ -76,14 +78,14 @@ def packed(**fields: object) -> contributions_pb2.Contribution:
         ({"ranks": range(1026), "steps": range(1026)}, "shape"),
     ],
 )
-def test_what_no_device_says_is_refused(said: dict[str, object], reason: str) -> None:
+def test_impossible_messages_are_refused(said: dict[str, object], reason: str) -> None:
     payload = contributions_pb2.Contributions(**said).SerializeToString()  # type: ignore[arg-type]
     with pytest.raises(MessageRefused) as refusal:
         decode(TYPE, payload)
     assert refusal.value.reason == reason
 
 
-def test_nothing_is_sealed_that_would_be_refused_or_is_simulated() -> None:
+def test_refusable_or_simulated_content_is_never_sealed() -> None:
     with pytest.raises(InternalError, match="please report it"):
         encode(Contributions({}, (Contribution("a", 0, np.zeros(1, dtype=np.int64), b"", bytes(64)),)))
     with pytest.raises(PrivacyError, match="simulated noise protects no data"):
@@ -97,19 +99,19 @@ def mixer(size: int) -> Mixer:
 
 def test_a_state_is_the_same_after_a_restart() -> None:
     codec = ContributionsCodec(mixer(3))
-    held = [Contribution(owner, 4, np.array([1, -2, 2**50]), b"c", b"mine".ljust(64)) for owner in ("a", "me")]
-    held_by_rank = {rank(one.owner): one for one in held}
+    stored = [Contribution(owner, 4, np.array([1, -2, 2**50]), b"c", b"mine".ljust(64)) for owner in ("a", "me")]
+    held_by_rank = {rank(item.owner): item for item in stored}
     state = ContributionsState(
         np.array([5, 0, -7]), held_by_rank, cycle=11, step=6, variation=0.3, turn=2, exhausted=True
     )
-    again = codec.decode(codec.encode(state))
-    assert (again.cycle, again.step, again.turn, again.exhausted) == (11, 6, 2, True)
-    assert again.variation == 0.3
-    assert again.numerator.tolist() == [5, 0, -7]
-    assert {at: facts(one) for at, one in again.held.items()} == {rank(one.owner): facts(one) for one in held}
+    decoded = codec.decode(codec.encode(state))
+    assert (decoded.cycle, decoded.step, decoded.turn, decoded.exhausted) == (11, 6, 2, True)
+    assert decoded.variation == 0.3
+    assert decoded.numerator.tolist() == [5, 0, -7]
+    assert {at: facts(item) for at, item in decoded.held.items()} == {rank(item.owner): facts(item) for item in stored}
 
 
-def test_a_state_of_another_model_is_named_and_one_of_push_sum_begins_again_from_the_ledger() -> None:
+def test_another_model_s_state_is_named_and_a_push_sum_state_restarts_from_the_ledger() -> None:
     raw = ContributionsCodec(mixer(3)).encode(mixer(3).fresh())
     with pytest.raises(OtherModel, match="a model of 3 parameters, but the configuration needs 4"):
         ContributionsCodec(mixer(4)).decode(raw)

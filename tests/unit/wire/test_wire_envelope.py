@@ -38,7 +38,7 @@ def _altered(raw: bytes, **changes: Any) -> bytes:
     return envelope.SerializeToString(deterministic=True)
 
 
-def test_what_was_sealed_is_opened(devices: Devices) -> None:
+def test_a_sealed_envelope_can_be_opened(devices: Devices) -> None:
     opened = unseal(_seal(devices), fleet="fleet", recipient=devices[1].node_id)
     assert opened == VerifiedMessage(devices[0].node_id, 3, 7, "t/1", b"p", TASK)
 
@@ -52,16 +52,16 @@ def test_the_signature_is_the_documented_one(devices: Devices) -> None:
     assert Envelope.FromString(_seal(devices)).signature == sender.sign(message)
 
 
-def test_sealing_the_same_again_gives_the_same_bytes(devices: Devices) -> None:
+def test_sealing_again_yields_the_same_bytes(devices: Devices) -> None:
     assert _seal(devices) == _seal(devices)
 
 
 @pytest.mark.parametrize("heads", [b"", b"ledger heads"])
-def test_heads_stand_beside_what_was_sealed_before(devices: Devices, heads: bytes) -> None:
+def test_heads_are_added_to_sealed_envelopes(devices: Devices, heads: bytes) -> None:
     raw = _seal(devices)
     opened = unseal(append_heads(raw, heads), fleet="fleet", recipient=devices[1].node_id)
     assert opened == VerifiedMessage(devices[0].node_id, 3, 7, "t/1", b"p", TASK, heads)
-    assert _reason(devices, append_heads(append_heads(raw, b"some"), b"others")) == "malformed", "once at most"
+    assert _reason(devices, append_heads(append_heads(raw, b"some"), b"others")) == "malformed", "at most once"
 
 
 def test_each_refusal_has_its_reason(devices: Devices) -> None:
@@ -101,12 +101,12 @@ def test_checks_come_in_the_documented_order(devices: Devices) -> None:
     assert _reason(devices, raw) == "signature"
 
 
-def test_bytes_do_not_move_between_fields(devices: Devices) -> None:
+def test_bytes_cannot_move_between_fields(devices: Devices) -> None:
     raw = _seal(devices, payload_type="push", payload=b"sum")
     assert _reason(devices, _altered(raw, payload_type="pushs", payload=b"um")) == "signature"
 
 
-def test_an_impostor_cannot_use_anothers_name_or_key(devices: Devices) -> None:
+def test_an_impostor_cannot_use_another_s_name_or_key(devices: Devices) -> None:
     impostor = Ed25519PrivateKey.generate()
     public = impostor.public_key().public_bytes_raw()
     raw = _seal(devices)
@@ -119,8 +119,8 @@ def test_an_impostor_cannot_use_anothers_name_or_key(devices: Devices) -> None:
     [
         b"\x50\x01",  # field 10 as a number
         b"\x62\x01x",  # an unknown field 12
-        b"\x3a\x01q",  # the payload once more: the last one counts
-        b"\x28\x07",  # the same sequence number once more
+        b"\x3a\x01q",  # the payload again: the last one counts
+        b"\x28\x07",  # the same sequence number again
         b"\x20\x00",  # a second, default incarnation
         b"\x53\x54",  # an unknown group
     ],
@@ -130,14 +130,14 @@ def test_nothing_can_be_added(addition: bytes, devices: Devices) -> None:
     assert _reason(devices, raw + addition) == _reason(devices, addition + raw) == "malformed"
 
 
-def test_fields_come_in_order_and_numbers_in_their_shortest_form(devices: Devices) -> None:
+def test_fields_are_ordered_and_numbers_in_their_shortest_form(devices: Devices) -> None:
     raw = _seal(devices)
     assert raw.count(b"\x20\x03\x28\x07") == 1
     assert _reason(devices, raw.replace(b"\x20\x03\x28\x07", b"\x28\x07\x20\x03")) == "malformed"
     assert _reason(devices, raw.replace(b"\x28\x07", b"\x28\x87\x00")) == "malformed"
 
 
-def test_a_sender_refuses_to_seal_what_nobody_accepts(devices: Devices) -> None:
+def test_a_sender_refuses_to_seal_unacceptable_content(devices: Devices) -> None:
     for changes in ({"sequence": 0}, {"payload": b"\0" * MAX_ENVELOPE_BYTES}):
         with pytest.raises(InternalError):
             _seal(devices, **changes)

@@ -42,7 +42,8 @@ messages = st.builds(
 
 def facts(message: GolfMessage) -> tuple[object, ...]:
     carried = [
-        (one.key, one.perturbation, one.values.tolist(), one.credential, one.signature) for one in message.records
+        (record.key, record.perturbation, record.values.tolist(), record.credential, record.signature)
+        for record in message.records
     ]
     return message.parameters.tolist(), message.age, message.holding, sorted(carried, key=repr)
 
@@ -65,7 +66,7 @@ def test_arbitrary_bytes_are_a_message_or_refused(payload: bytes) -> None:
         assert refusal.reason in {"malformed", "shape", "range"}  # noqa: PT017
 
 
-def test_arrays_of_a_message_are_read_only() -> None:
+def test_a_message_s_arrays_are_read_only() -> None:
     record = PublishedRecord("a", 0, Perturbation("privunit", 2, 2, 1.0), np.array([1, 2]), b"", bytes(64))
     arrived = decode(*encode(GolfMessage(np.zeros(2, dtype=np.float32), 0, Holding(), (record,))))
     assert isinstance(arrived, GolfMessage)
@@ -79,7 +80,7 @@ def test_simulated_noise_never_leaves() -> None:
         encode(GolfMessage(np.zeros(2, dtype=np.float32), 0, Holding(), (), simulated=True))
 
 
-def test_what_is_not_a_number_is_never_encoded() -> None:
+def test_non_finite_values_are_never_encoded() -> None:
     with pytest.raises(InternalError):
         encode(GolfMessage(np.array([np.nan], dtype=np.float32), 0, Holding()))
 
@@ -133,14 +134,14 @@ def test_too_many_records_are_refused() -> None:
         decode(TYPE, golf_pb2.GolfMessage(records=[group]).SerializeToString())
 
 
-def test_a_model_that_is_no_whole_number_of_parameters_is_refused() -> None:
+def test_a_model_without_a_whole_number_of_parameters_is_refused() -> None:
     for parameters, reason in ((bytes(5), "shape"), (np.array([np.inf], dtype="<f4").tobytes(), "range")):
         with pytest.raises(MessageRefused) as refusal:
             decode(TYPE, golf_pb2.GolfMessage(parameters=parameters).SerializeToString())
         assert refusal.value.reason == reason
 
 
-def test_records_of_one_owner_share_a_credential() -> None:
+def test_one_owner_s_records_share_a_credential() -> None:
     record = PublishedRecord("a", 0, Perturbation("privunit", 2, 2, 1.0), np.array([1, 2]), bytes(1000), bytes(64))
     many = tuple(replace(record, slot=slot) for slot in range(10))
     assert len(encode(GolfMessage(np.zeros(0, dtype=np.float32), 0, Holding(), many))[1]) < 2000

@@ -55,7 +55,7 @@ def test_arbitrary_bytes_are_a_message_or_refused(payload: bytes) -> None:
         (bytes(4), 2**53 + 1, "range"),
     ],
 )
-def test_what_is_beyond_a_limit_is_refused(parameters: bytes, age: int, reason: str) -> None:
+def test_values_beyond_a_limit_are_refused(parameters: bytes, age: int, reason: str) -> None:
     payload = gradient_walk_pb2.GradientWalkMessage(parameters=parameters, age=age).SerializeToString()
     with pytest.raises(MessageRefused) as refusal:
         decode(TYPE, payload)
@@ -68,6 +68,6 @@ def test_simulated_noise_never_leaves() -> None:
 
 
 @pytest.mark.parametrize("message", [walk(), walk(float("nan")), walk(1.0, age=-1), walk(1.0, age=2**53 + 1)])
-def test_what_every_peer_refuses_is_never_encoded(message: GradientWalkMessage) -> None:
+def test_unacceptable_messages_are_never_encoded(message: GradientWalkMessage) -> None:
     with pytest.raises(InternalError):
         encode(message)

@@ -12,12 +12,12 @@ Devices = tuple[Identity, Identity]
 LARGEST = 2**63 - 1
 
 
-def signed(identity: Identity, charges: int = 57, released: int = 56) -> SignedHead:
+def sign_head(identity: Identity, charges: int = 57, released: int = 56) -> SignedHead:
     return SignedHead(identity.public_key, charges, released, b"m" * 32, b"l" * 16).signed(identity)
 
 
-def test_questions_and_answers_survive_the_wire(devices: Devices) -> None:
-    one, other = signed(devices[0]), signed(devices[1], LARGEST, LARGEST)
+def test_queries_and_answers_survive_encoding(devices: Devices) -> None:
+    one, other = sign_head(devices[0]), sign_head(devices[1], LARGEST, LARGEST)
     for heads in (Heads(one, other), Heads(one, None), Heads(None, other), Heads(None, None)):
         assert decode_heads(encode_heads(heads)) == heads
     assert one.owner == devices[0].node_id
@@ -26,14 +26,14 @@ def test_questions_and_answers_survive_the_wire(devices: Devices) -> None:
 
 
 def test_the_signature_covers_every_field_and_the_fleet(devices: Devices) -> None:
-    head = signed(devices[0])
+    head = sign_head(devices[0])
     altered = [
         replace(head, owner_key=devices[1].public_key),
         replace(head, charges=58),
         replace(head, released=57),
         replace(head, mark=b"n" * 32),
         replace(head, life=b"k" * 16),
-        replace(head, signature=signed(devices[1]).signature),
+        replace(head, signature=sign_head(devices[1]).signature),
         replace(head, owner_key=b"\xff" * 32),
     ]
     for forged in altered:
@@ -55,15 +55,15 @@ def test_the_signature_covers_every_field_and_the_fleet(devices: Devices) -> Non
         ("charges", 55),
     ],
 )
-def test_a_field_that_is_not_of_its_form_is_refused(devices: Devices, field: str, value: bytes | int) -> None:
-    message = LedgerHeads.FromString(encode_heads(Heads(signed(devices[0]), None)))
+def test_malformed_fields_are_refused(devices: Devices, field: str, value: bytes | int) -> None:
+    message = LedgerHeads.FromString(encode_heads(Heads(sign_head(devices[0]), None)))
     setattr(message.head, field, value)
     with pytest.raises(MessageRefused) as refused:
         decode_heads(message.SerializeToString(deterministic=True))
     assert refused.value.reason == "head"
 
 
-def test_an_empty_head_is_none(devices: Devices) -> None:
+def test_an_empty_head_is_refused(devices: Devices) -> None:
     with pytest.raises(MessageRefused):
         decode_heads(LedgerHeads(head=LedgerHead()).SerializeToString())
 
@@ -74,5 +74,5 @@ def test_an_empty_head_is_none(devices: Devices) -> None:
 )
 def test_bytes_beyond_the_canonical_form_are_refused(devices: Devices, more: bytes, reason: str) -> None:
     with pytest.raises(MessageRefused) as refused:
-        decode_heads(encode_heads(Heads(signed(devices[0]), None)) + more)
+        decode_heads(encode_heads(Heads(sign_head(devices[0]), None)) + more)
     assert refused.value.reason == reason

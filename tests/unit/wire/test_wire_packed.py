@@ -18,22 +18,22 @@ LARGEST = 2**60
 @example(numbers=[0], coarser=0)
 @example(numbers=[LARGEST, -LARGEST], coarser=0)
 @example(numbers=[-1], coarser=0)
-def test_it_comes_out_as_it_went_in(numbers: list[int], coarser: int) -> None:
+def test_numbers_survive_packing(numbers: list[int], coarser: int) -> None:
     values = np.array([number >> coarser << coarser for number in numbers])
     packed = pack(values)
     np.testing.assert_array_equal(unpack(packed), values)
     assert len(packed.data) == -(-len(values) * packed.width // 8)
     least = max((abs(int(value)) >> packed.shift).bit_length() for value in values)
-    assert packed.width <= least + 1, "no bit more than the largest and its sign take"
+    assert packed.width <= least + 1, "no more bits than the largest number and its sign need"
 
 
-def test_it_is_the_documented_form() -> None:
+def test_packing_follows_the_documented_form() -> None:
     """Two's complement, the highest bit first: 8 = 1000, -16 = 10000 in units of 8 are 01 and 10; the rest is 0."""
     assert pack(np.array([8, -16])) == Packed(size=2, width=2, shift=3, data=bytes([0b01_10_0000]))
 
 
 @pytest.mark.parametrize("size", [2**16 - 1, 2**16, 2**16 + 9, 200_003])
-def test_many_numbers_are_packed_as_few_are(size: int) -> None:
+def test_many_numbers_are_packed_like_few(size: int) -> None:
     values = np.random.default_rng(size).integers(-(2**21), 2**21, size)
     packed = pack(values)
     np.testing.assert_array_equal(unpack(packed), values)
@@ -56,7 +56,7 @@ def test_many_numbers_are_packed_as_few_are(size: int) -> None:
         (Packed(1, 2, 0, b"\x01"), "malformed"),
     ],
 )
-def test_what_cannot_be_is_refused(packed: Packed, reason: str) -> None:
+def test_invalid_input_is_refused(packed: Packed, reason: str) -> None:
     with pytest.raises(MessageRefused) as refusal:
         unpack(packed)
     assert refusal.value.reason == reason

@@ -50,14 +50,14 @@ def test_arbitrary_bytes_are_a_message_or_refused(kind: str, payload: bytes) -> 
 
 
 @pytest.mark.parametrize("fields", [{"parts": 1}, {"parts": 0}, {"reach": 0.0}, {"reach": -1.0}, {"reach": math.nan}])
-def test_who_asks_to_go_more_than_half_way_or_by_no_length_is_refused(fields: dict[str, float]) -> None:
-    said = pairwise_pb2.Proposal(size=1, width=2, packed=b"\x40", **{"parts": 2, **fields})  # type: ignore[arg-type]
+def test_an_offer_beyond_halfway_or_without_a_length_is_refused(fields: dict[str, float]) -> None:
+    proposal = pairwise_pb2.Proposal(size=1, width=2, packed=b"\x40", **{"parts": 2, **fields})  # type: ignore[arg-type]
     with pytest.raises(MessageRefused) as refused:
-        decode(PROPOSAL, said.SerializeToString())
+        decode(PROPOSAL, proposal.SerializeToString())
     assert refused.value.reason == "range"
 
 
-def test_what_every_peer_refuses_is_not_encoded_and_simulated_noise_never() -> None:
+def test_unacceptable_or_simulated_messages_are_never_encoded() -> None:
     with pytest.raises(InternalError):
         encode(Proposal(np.array([1]), 1, 1.0))
     with pytest.raises(InternalError):
@@ -72,24 +72,24 @@ def codec(size: int = 2) -> PairwiseCodec:
 
 
 @pytest.mark.parametrize("blank", [True, False])
-def test_a_state_comes_back_as_it_was_saved(blank: bool) -> None:
+def test_a_state_survives_saving(blank: bool) -> None:
     state = PairwiseState(np.array([3, -(2**50)]), blank=blank, cycle=7, step=5, turn=2, exhausted=True)
-    found = codec().decode(codec().encode(state))
-    assert found.numerator.tolist() == state.numerator.tolist()
-    assert (found.blank, found.cycle, found.step, found.turn, found.exhausted) == (blank, 7, 5, 2, True)
+    result = codec().decode(codec().encode(state))
+    assert result.numerator.tolist() == state.numerator.tolist()
+    assert (result.blank, result.cycle, result.step, result.turn, result.exhausted) == (blank, 7, 5, 2, True)
 
 
 @pytest.mark.parametrize(
     "weight, blank, model", [(UNIT, False, 6.0), (UNIT // 2, False, 12.0), (3 * UNIT, False, 2.0), (1, True, 0.0)]
 )
-def test_who_mixed_by_push_sum_goes_on_from_the_model_it_believed_in(weight: int, blank: bool, model: float) -> None:
+def test_a_push_sum_device_continues_from_its_estimate(weight: int, blank: bool, model: float) -> None:
     before = PushSumState(np.array([6 * UNIT, 0]), weight, cycle=9, step=4)
-    found = codec().decode(PushSumCodec(PushSum(schedule(size=2))).encode(before))
-    assert (found.blank, found.cycle, found.step) == (blank, 9, 4)
-    assert found.estimate is None if blank else found.numerator.tolist() == [model * UNIT, 0]
+    result = codec().decode(PushSumCodec(PushSum(schedule(size=2))).encode(before))
+    assert (result.blank, result.cycle, result.step) == (blank, 9, 4)
+    assert result.estimate is None if blank else result.numerator.tolist() == [model * UNIT, 0]
 
 
-def test_a_state_of_another_model_or_of_none_is_refused() -> None:
+def test_another_or_missing_model_s_state_is_refused() -> None:
     with pytest.raises(OtherModel):
         codec(3).decode(codec().encode(PairwiseState(np.array([1, 2]))))
     with pytest.raises(ValueError, match="the model is invalid"):

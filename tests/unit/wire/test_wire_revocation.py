@@ -30,7 +30,7 @@ def revoked(fleet: Fleet) -> RevocationList:
     return RevocationList(fleet.name, 3, 1_700_000_000, (TWO, ONE)).signed(fleet.sign)
 
 
-def test_a_list_and_a_question_survive_the_wire(fleet: Fleet, revoked: RevocationList) -> None:
+def test_a_list_and_a_query_survive_encoding(fleet: Fleet, revoked: RevocationList) -> None:
     assert decode_list(encode_list(revoked)) == revoked
     decode_list(encode_list(revoked)).verify(fleet.authority)
     for message in (Revocations(0, None), Revocations(7, None), Revocations(3, revoked)):
@@ -64,7 +64,7 @@ def test_every_field_is_signed(fleet: Fleet, revoked: RevocationList, change: di
         replace(revoked, **change).verify(fleet.authority)  # type: ignore[arg-type]
 
 
-def test_no_device_and_no_other_fleet_signs_a_list(fleet: Fleet, revoked: RevocationList, tmp_path: Path) -> None:
+def test_no_device_and_no_other_fleet_can_sign_a_list(fleet: Fleet, revoked: RevocationList, tmp_path: Path) -> None:
     device, namesake = enrol(fleet, tmp_path / "device"), new_fleet(tmp_path / "namesake")
     for sign in (device.sign, namesake.sign):
         with pytest.raises(IdentityError, match="was not signed by fleet"):
@@ -86,13 +86,13 @@ def test_no_device_and_no_other_fleet_signs_a_list(fleet: Fleet, revoked: Revoca
         ("f", 1, 0, (), bytes(81)),
     ],
 )
-def test_fields_that_are_not_of_their_form_are_refused(fields: tuple[object, ...]) -> None:
+def test_malformed_fields_are_refused(fields: tuple[object, ...]) -> None:
     with pytest.raises(MessageRefused) as refused:
         RevocationList(*fields)  # type: ignore[arg-type]
     assert refused.value.reason == "revocations"
 
 
-def test_bytes_that_are_not_canonical_are_refused(revoked: RevocationList) -> None:
+def test_non_canonical_bytes_are_refused(revoked: RevocationList) -> None:
     raw = encode_list(revoked)
     for wrong in (raw[:-1], raw + b"\x30\x01", raw + raw, b"\x22\x13" + bytes(19), bytes(MAX_LIST_BYTES + 1)):
         with pytest.raises(MessageRefused):

@@ -34,7 +34,7 @@ def test_every_message_arrives_as_it_was_sent(message: RoundMessage) -> None:
         arrived.vectors[0, 0] = 1
 
 
-def test_a_message_without_a_vector_says_that_there_is_none() -> None:
+def test_a_message_without_a_vector_says_so() -> None:
     arrived = decode(*encode(RoundMessage(3, 1, 2, np.empty((0, 7), dtype=np.float32))))
     assert isinstance(arrived, RoundMessage)
     assert len(arrived.vectors) == 0
@@ -69,14 +69,14 @@ def test_arbitrary_bytes_are_a_message_or_refused(payload: bytes) -> None:
         ([bytes(4)], 0, 0, 2**20 + 1, "range"),
     ],
 )
-def test_what_nobody_sends_is_refused(vectors: list[bytes], turn: int, phase: int, degree: int, reason: str) -> None:
+def test_impossible_messages_are_refused(vectors: list[bytes], turn: int, phase: int, degree: int, reason: str) -> None:
     payload = rounds_pb2.RoundMessage(round=turn, phase=phase, degree=degree, vectors=vectors).SerializeToString()
     with pytest.raises(MessageRefused) as refusal:
         decode(TYPE, payload)
     assert refusal.value.reason == reason
 
 
-def test_what_must_not_leave_does_not() -> None:
+def test_unsendable_content_is_never_encoded() -> None:
     vectors = np.zeros((1, 2), dtype=np.float32)
     with pytest.raises(PrivacyError, match="simulated"):
         encode(RoundMessage(0, 0, 1, vectors, simulated=True))

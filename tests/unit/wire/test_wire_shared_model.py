@@ -47,7 +47,7 @@ def test_arbitrary_bytes_are_a_message_or_refused(payload: bytes) -> None:
         assert encode(decode(TYPE, payload))[0] == TYPE
 
 
-def test_an_announcement_is_two_numbers() -> None:
+def test_an_announcement_has_two_numbers() -> None:
     assert len(encode(HeadAnnounced(Head(120, "a" * 32)))[1]) <= 40
     assert HeadAnnounced(Head(1, "a")).numbers == 2
 
@@ -77,7 +77,7 @@ def test_an_announcement_is_two_numbers() -> None:
         (shared_model_pb2.SharedModelMessage(announced=shared_model_pb2.SharedModelHead(writer="x" * 65)), "range"),
     ],
 )
-def test_what_no_device_says_is_refused(message: shared_model_pb2.SharedModelMessage, reason: str) -> None:
+def test_impossible_messages_are_refused(message: shared_model_pb2.SharedModelMessage, reason: str) -> None:
     with pytest.raises(MessageRefused) as refusal:
         decode(TYPE, message.SerializeToString())
     assert refusal.value.reason == reason
@@ -92,6 +92,6 @@ def test_simulated_noise_never_leaves() -> None:
             encode(message)
 
 
-def test_what_every_peer_refuses_is_a_defect_here() -> None:
+def test_encoding_an_unacceptable_message_is_a_defect() -> None:
     with pytest.raises(InternalError):
         encode(HeadAnnounced(Head(-1, "a")))

@@ -1,4 +1,4 @@
-"""Windows on the disk: durable, private, limited."""
+"""Windows on disk: durable, private, limited."""
 
 import os
 import sqlite3
@@ -24,7 +24,7 @@ def stored(
     return path
 
 
-def test_windows_stand_side_by_side_and_gaps_are_missing(tmp_path: Path) -> None:
+def test_windows_are_consecutive_and_gaps_are_missing(tmp_path: Path) -> None:
     path = stored(tmp_path / "w.db", Window("solar", 1001, 0), Window("house", 1000, 5), Window("house", 1002, 7))
     windows = read_windows(path)
     assert (windows.meters, windows.first, windows.seconds) == (("house", "solar"), 1000, 1800)
@@ -32,7 +32,7 @@ def test_windows_stand_side_by_side_and_gaps_are_missing(tmp_path: Path) -> None
     assert windows.wh.tolist() == [[5, -1, 7], [-1, 0, -1]]
 
 
-def test_what_came_before_can_be_left_out(tmp_path: Path) -> None:
+def test_earlier_windows_can_be_omitted(tmp_path: Path) -> None:
     path = stored(tmp_path / "w.db", *(Window("house", number, number) for number in range(1000, 1005)))
     windows = read_windows(path, since=1003)
     assert (windows.first, windows.wh.tolist()) == (1003, [[1003, 1004]])
@@ -44,7 +44,7 @@ def test_an_empty_store_has_no_windows(tmp_path: Path) -> None:
     assert (windows.meters, windows.wh.shape) == ((), (0, 0))
 
 
-def test_what_was_kept_stays_as_it_was(tmp_path: Path) -> None:
+def test_stored_windows_do_not_change(tmp_path: Path) -> None:
     path = stored(stored(tmp_path / "w.db", Window("house", 1000, 5)), Window("house", 1000, 9))
     assert read_windows(path).wh.tolist() == [[5]]
 
@@ -64,7 +64,7 @@ def test_deleted_windows_are_overwritten(tmp_path: Path) -> None:
     store.close()
 
 
-def test_nobody_else_can_read_it(tmp_path: Path) -> None:
+def test_no_other_user_can_read_the_store(tmp_path: Path) -> None:
     mask = os.umask(0)
     try:
         store = WindowStore(tmp_path / "w.db", 1800, 400)
@@ -77,14 +77,14 @@ def test_nobody_else_can_read_it(tmp_path: Path) -> None:
     assert set(files.values()) == {0o600}
 
 
-def test_every_commit_is_on_the_disk(tmp_path: Path) -> None:
+def test_every_commit_is_on_disk(tmp_path: Path) -> None:
     store = WindowStore(tmp_path / "w.db", 1800, 400)
     assert store._execute("PRAGMA synchronous").fetchone() == (2,), "FULL"
     assert store._execute("PRAGMA journal_mode").fetchone() == ("wal",)
     store.close()
 
 
-def test_it_can_be_read_while_it_is_written(tmp_path: Path) -> None:
+def test_the_store_can_be_read_while_it_is_written(tmp_path: Path) -> None:
     store = WindowStore(tmp_path / "w.db", 1800, 400)
     store.write([Window("house", 1000, 5)], {})
     assert read_windows(tmp_path / "w.db").wh.tolist() == [[5]]
@@ -96,12 +96,12 @@ def test_it_can_be_read_while_it_is_written(tmp_path: Path) -> None:
 def test_refusals_add_up(tmp_path: Path) -> None:
     path = stored(tmp_path / "w.db", Window("house", 1000, 5), refused={("house", "fell"): 2})
     stored(path, refused={("house", "fell"): 3, ("house", "jumped"): 1})
-    found = summary(path)
-    assert found.refused == {("house", "fell"): 5, ("house", "jumped"): 1}
-    assert found.meters == {"house": (1, 1000, 1000)}
+    result = summary(path)
+    assert result.refused == {("house", "fell"): 5, ("house", "jumped"): 1}
+    assert result.meters == {"house": (1, 1000, 1000)}
 
 
-def test_its_name_lasts(tmp_path: Path) -> None:
+def test_the_store_s_name_is_permanent(tmp_path: Path) -> None:
     first = WindowStore(tmp_path / "w.db", 1800, 400)
     first.close()
     second = WindowStore(tmp_path / "w.db", 1800, 400)
@@ -110,7 +110,7 @@ def test_its_name_lasts(tmp_path: Path) -> None:
     assert len(first.identifier) == 12
 
 
-def test_one_process_writes(tmp_path: Path) -> None:
+def test_only_one_process_writes(tmp_path: Path) -> None:
     store = WindowStore(tmp_path / "w.db", 1800, 400)
     with pytest.raises(DataError, match="stop it first"):
         WindowStore(tmp_path / "w.db", 1800, 400)
@@ -118,7 +118,7 @@ def test_one_process_writes(tmp_path: Path) -> None:
     WindowStore(tmp_path / "w.db", 1800, 400).close()
 
 
-def test_windows_of_one_length(tmp_path: Path) -> None:
+def test_all_windows_have_one_length(tmp_path: Path) -> None:
     path = stored(tmp_path / "w.db")
     with pytest.raises(DataError, match=r"restore feed\.window"):
         WindowStore(path, 900, 400)
@@ -126,7 +126,7 @@ def test_windows_of_one_length(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [b"no database", b"SQLite format 3\x00" + b"x" * 2000, b""])
-def test_a_damaged_file_is_named(tmp_path: Path, content: bytes) -> None:
+def test_a_corrupt_file_is_named(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "w.db"
     path.write_bytes(content)
     for use in (read_windows, summary, lambda path: WindowStore(path, 1800, 400)):
@@ -134,7 +134,7 @@ def test_a_damaged_file_is_named(tmp_path: Path, content: bytes) -> None:
             use(path)
 
 
-def test_numbers_of_no_time_are_damage(tmp_path: Path) -> None:
+def test_window_numbers_without_a_time_count_as_corruption(tmp_path: Path) -> None:
     path = stored(tmp_path / "w.db", Window("house", 1000, 5))
     connection = sqlite3.connect(path)
     connection.execute("INSERT INTO window VALUES (1, 9000000000000000, 5)")
@@ -144,7 +144,7 @@ def test_numbers_of_no_time_are_damage(tmp_path: Path) -> None:
         read_windows(path)
 
 
-def test_a_full_disk_is_said_and_loses_nothing(tmp_path: Path) -> None:
+def test_a_full_disk_is_reported_and_loses_nothing(tmp_path: Path) -> None:
     path = stored(tmp_path / "w.db", Window("house", 1000, 5))
     store = WindowStore(path, 1800, 400)
     pages = store._execute("PRAGMA page_count").fetchone()[0]
@@ -157,7 +157,7 @@ def test_a_full_disk_is_said_and_loses_nothing(tmp_path: Path) -> None:
     assert read_windows(path).wh.tolist() == [[5, 6]]
 
 
-def test_there_is_no_store_before_the_feed_has_run(tmp_path: Path) -> None:
+def test_no_store_exists_before_the_feed_has_run(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="sottovoce feed run"):
         read_windows(tmp_path / "w.db")
     with pytest.raises(DataError, match=r"feed\.store"):
@@ -165,16 +165,16 @@ def test_there_is_no_store_before_the_feed_has_run(tmp_path: Path) -> None:
 
 
 class TestSpec:
-    def test_its_path_is_the_store(self) -> None:
+    def test_the_source_s_path_is_the_store(self) -> None:
         spec = parse("feed:mqtt://broker:1883#store=/var/lib/w.db&meter=house")
         assert spec.path == Path("/var/lib/w.db")
         assert spec.options == {"meter": "house"}
 
-    def test_without_a_store_it_says_so(self) -> None:
+    def test_a_missing_store_is_reported(self) -> None:
         with pytest.raises(DataError, match="requires the option 'store'"):
             parse("feed:mqtt://broker:1883")
 
-    def test_windows_become_records_of_a_meters_days(self, tmp_path: Path) -> None:
+    def test_windows_become_one_meter_s_records(self, tmp_path: Path) -> None:
         day = 20_000
         windows = [Window(meter, day * DAY + n, 100 + n) for meter in ("house", "solar") for n in range(2 * DAY)]
         path = stored(tmp_path / "w.db", *windows)
@@ -184,7 +184,7 @@ class TestSpec:
         assert house.windows is not None
         assert set(house.windows.tolist()) == {day, day + 1}
 
-    def test_a_meter_that_is_not_there_is_named(self, tmp_path: Path) -> None:
+    def test_an_unknown_meter_is_named(self, tmp_path: Path) -> None:
         path = stored(tmp_path / "w.db", Window("house", 1000, 5))
         with pytest.raises(DataError, match="'garage'"):
             load(f"feed:mqtt://broker#store={path}&meter=garage")

@@ -1,4 +1,4 @@
-"""Two devices of a fleet, and a fleet of the same name."""
+"""Two devices in a fleet, and another fleet with the same name."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""gRPC strangers: wrong recipients, devices of no fleet, and peers that are no agents."""
+"""gRPC strangers: wrong recipients, devices outside the fleet, and peers that are not agents."""
 
 import asyncio
 import socket
@@ -13,12 +13,12 @@ import pytest
 from sottovoce.identity import Fleet, enrol
 from sottovoce.transport.grpc import METHOD
 
-from tests.support.fleets import beginning_tomorrow, ending_in
-from tests.support.grpc_nodes import Node, becomes, listening, refused_connections
+from tests.support.fleets import beginning_tomorrow, validity_ending_in
+from tests.support.grpc_nodes import Node, listening, refused_connections, wait_until
 from tests.support.waiting import PATIENCE
 
 
-async def test_another_device_than_meant_gets_nothing(pair: tuple[Node, Node], fleet: Fleet, tmp_path: Path) -> None:
+async def test_an_unintended_device_receives_nothing(pair: tuple[Node, Node], fleet: Fleet, tmp_path: Path) -> None:
     one, other = pair
     third = enrol(fleet, tmp_path / "third")
     async with listening(one, other):
@@ -29,7 +29,7 @@ async def test_another_device_than_meant_gets_nothing(pair: tuple[Node, Node], f
     assert other.received == []
 
 
-async def test_a_device_of_another_fleet_of_the_same_name_is_not_trusted(
+async def test_a_device_from_another_fleet_with_the_same_name_is_not_trusted(
     pair: tuple[Node, Node], namesake: Fleet, tmp_path: Path
 ) -> None:
     one, other = pair
@@ -42,7 +42,7 @@ async def test_a_device_of_another_fleet_of_the_same_name_is_not_trusted(
     assert (one.received, stranger.received, other.received) == ([], [], [])
 
 
-async def test_a_stranger_that_trusts_the_fleet_is_not_trusted_by_it(
+async def test_the_fleet_does_not_trust_a_stranger_that_trusts_it(
     pair: tuple[Node, Node], namesake: Fleet, tmp_path: Path
 ) -> None:
     one, _ = pair
@@ -59,11 +59,11 @@ async def test_a_stranger_that_trusts_the_fleet_is_not_trusted_by_it(
 @pytest.mark.parametrize(
     "validity, words",
     [
-        (ending_in(-60), "the peer's certificate has expired"),
+        (validity_ending_in(-60), "the peer's certificate has expired"),
         (beginning_tomorrow(), "the peer's certificate is not valid yet"),
     ],
 )
-async def test_a_certificate_out_of_its_time_is_trusted_by_neither_side(
+async def test_neither_side_trusts_a_certificate_outside_its_validity(
     pair: tuple[Node, Node], fleet: Fleet, tmp_path: Path, validity: object, words: str
 ) -> None:
     one, _ = pair
@@ -94,8 +94,8 @@ def speaks_http(connection: socket.socket) -> None:
 
 
 @contextmanager
-def answering(behaviour: Callable[[socket.socket], None]) -> Iterator[int]:
-    """A port on which every connection is treated like this, then closed."""
+def serve_connections(behaviour: Callable[[socket.socket], None]) -> Iterator[int]:
+    """Serve a port on which every connection is handled by a function and then closed."""
     with socket.create_server(("127.0.0.1", 0)) as server:
 
         def serve() -> None:
@@ -115,11 +115,11 @@ def answering(behaviour: Callable[[socket.socket], None]) -> Iterator[int]:
 
 
 @pytest.mark.parametrize("behaviour", [closes, resets, speaks_http])
-async def test_what_is_not_an_agent_is_told_apart_from_nobody(
+async def test_a_server_that_is_not_an_agent_is_distinguished_from_an_absent_one(
     pair: tuple[Node, Node], behaviour: Callable[[socket.socket], None]
 ) -> None:
     one, _ = pair
-    with answering(behaviour) as port:
+    with serve_connections(behaviour) as port:
         failed = await one.failure(one.peer(address=f"127.0.0.1:{port}"))
         await one.transport.stop(0.1)
     assert failed.cause == "rejected"
@@ -138,19 +138,19 @@ async def test_each_connection_without_a_call_is_counted_once(pair: tuple[Node, 
             assert failed.value.code() is grpc.StatusCode.UNAVAILABLE
         await one.transport.deliver(one.peer(other), b"m", PATIENCE)
         listener = other.transport.listener
-        await becomes(lambda: listener().handshakes >= 5)  # a client may try more than once
-        await becomes(lambda: listener().refused == listener().handshakes - 1)
+        await wait_until(lambda: listener().handshakes >= 5)  # a client may try several times
+        await wait_until(lambda: listener().refused == listener().handshakes - 1)
     assert len(other.received) == 1
 
 
-async def test_one_device_cannot_keep_the_others_out(pair: tuple[Node, Node], fleet: Fleet, tmp_path: Path) -> None:
-    """Four of its calls may wait; one more, over another connection, is turned away, and another device is served."""
+async def test_one_device_cannot_block_the_others(pair: tuple[Node, Node], fleet: Fleet, tmp_path: Path) -> None:
+    """Four of its calls may wait; a fifth, over another connection, is refused, and another device is served."""
     one, other = pair
     twin, third = Node(one.identity), Node(enrol(fleet, tmp_path / "c"))
     async with listening(other):
         other.open.clear()
         waiting = [asyncio.create_task(one.transport.deliver(one.peer(other), b"slow", PATIENCE)) for _ in range(4)]
-        await becomes(lambda: len(other.received) == 4)
+        await wait_until(lambda: len(other.received) == 4)
         assert (await twin.failure(twin.peer(other))).cause == "busy"
         assert await third.transport.deliver(third.peer(other), b"me too", PATIENCE) == b"answer to me too"
         other.open.set()

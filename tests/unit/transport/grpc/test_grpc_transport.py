@@ -15,13 +15,13 @@ from sottovoce.identity.renewal import install_certificate, renewal_request
 from sottovoce.identity.request import read_request
 from sottovoce.transport import Listener
 
-from tests.support.grpc_nodes import LIMIT, Node, becomes, listening
+from tests.support.grpc_nodes import LIMIT, Node, listening, wait_until
 from tests.support.waiting import PATIENCE
 
 Start = Callable[..., Awaitable["Node"]]
 
 
-async def test_a_message_and_its_answer_cross_with_the_sender_known(pair: tuple[Node, Node]) -> None:
+async def test_a_message_and_its_answer_are_exchanged_and_the_sender_is_known(pair: tuple[Node, Node]) -> None:
     one, other = pair
     async with listening(one, other):
         assert await one.transport.deliver(one.peer(other), b"hello", PATIENCE) == b"answer to hello"
@@ -31,8 +31,8 @@ async def test_a_message_and_its_answer_cross_with_the_sender_known(pair: tuple[
     assert (other.transport.listener().handshakes, other.transport.listener().refused) == (1, 0)
 
 
-async def test_one_connection_serves_many_messages_and_stays_counted_as_good(pair: tuple[Node, Node]) -> None:
-    """Far more at once than the receiver takes: one that gRPC turns away was not received, and is tried again."""
+async def test_one_connection_serves_many_messages_and_counts_as_accepted(pair: tuple[Node, Node]) -> None:
+    """A call that gRPC refuses because there are too many at once was not received, and is retried."""
     one, other = pair
     async with listening(one, other):
         await asyncio.gather(*(one.delivers(one.peer(other), b"%d" % i) for i in range(20)))
@@ -41,7 +41,7 @@ async def test_one_connection_serves_many_messages_and_stays_counted_as_good(pai
     assert sorted(int(message or b"") for _, message in other.received) == list(range(20))
 
 
-async def test_nobody_listens(pair: tuple[Node, Node]) -> None:
+async def test_an_address_without_a_listener(pair: tuple[Node, Node]) -> None:
     one, other = pair
     failed = await one.failure(one.peer(other))
     assert failed.cause == "unreachable"
@@ -49,7 +49,7 @@ async def test_nobody_listens(pair: tuple[Node, Node]) -> None:
     await one.transport.stop(0.1)
 
 
-async def test_the_peer_is_found_as_soon_as_it_is_there(pair: tuple[Node, Node]) -> None:
+async def test_a_peer_is_reached_as_soon_as_it_listens(pair: tuple[Node, Node]) -> None:
     one, other = pair
     await one.failure(one.peer(other))
     async with listening(one, other):
@@ -57,7 +57,7 @@ async def test_the_peer_is_found_as_soon_as_it_is_there(pair: tuple[Node, Node])
 
 
 async def test_a_slow_handshake_is_waited_for(pair: tuple[Node, Node], monkeypatch: pytest.MonkeyPatch) -> None:
-    """As over a link of long delay, or with a device that has much to do."""
+    """A slow handshake resembles one over a slow link, or with a busy device."""
     one, other = pair
     handshake = other.transport._handshake
 
@@ -71,8 +71,8 @@ async def test_a_slow_handshake_is_waited_for(pair: tuple[Node, Node], monkeypat
         assert other.transport.listener().handshakes == 1
 
 
-async def test_too_slow_an_answer_is_a_timeout_kept_by_the_transport(pair: tuple[Node, Node]) -> None:
-    """The answer would never come."""
+async def test_the_transport_enforces_the_answer_s_timeout(pair: tuple[Node, Node]) -> None:
+    """Otherwise, the answer would never arrive."""
     one, other = pair
     other.open.clear()
     async with listening(one, other):
@@ -83,7 +83,7 @@ async def test_too_slow_an_answer_is_a_timeout_kept_by_the_transport(pair: tuple
     assert "no answer within 0.2 s" in str(failed)
 
 
-async def test_a_refused_message_says_why(pair: tuple[Node, Node]) -> None:
+async def test_a_refused_message_states_the_reason(pair: tuple[Node, Node]) -> None:
     one, other = pair
     other.answer = MessageRefused("shape", "it is of another model")
     async with listening(one, other):
@@ -92,8 +92,8 @@ async def test_a_refused_message_says_why(pair: tuple[Node, Node]) -> None:
     assert "refused the message: shape: it is of another model" in str(failed)
 
 
-async def test_a_failing_device_does_not_say_what_failed(pair: tuple[Node, Node]) -> None:
-    """The reason is for its owner's log, not for its peers."""
+async def test_a_failing_device_does_not_reveal_the_cause(pair: tuple[Node, Node]) -> None:
+    """The cause is for its owner's log, not for its peers."""
     one, other = pair
     other.answer = DataError("/var/lib/secret/state.db: cannot be written")
     async with listening(one, other):
@@ -103,8 +103,8 @@ async def test_a_failing_device_does_not_say_what_failed(pair: tuple[Node, Node]
     assert "secret" not in str(failed)
 
 
-async def test_a_device_that_no_longer_accepts_the_certificate_says_so(pair: tuple[Node, Node]) -> None:
-    """As when it expires on an open connection."""
+async def test_a_device_that_no_longer_accepts_the_certificate_states_it(pair: tuple[Node, Node]) -> None:
+    """An example is a certificate that expires on an open connection."""
     one, other = pair
 
     def expired(pem: bytes) -> str:
@@ -120,22 +120,20 @@ async def test_a_device_that_no_longer_accepts_the_certificate_says_so(pair: tup
 
 
 def renewed(fleet: Fleet, directory: Path, days: int) -> Identity:
-    """The identity in a directory, with another certificate."""
+    """Return the identity from a directory, with another certificate."""
     certificate = fleet.renew(read_request(renewal_request(directory), "r"), (), Validity.from_now(days))
     install_certificate(directory, certificate, "c")
     return load(directory)
 
 
-async def test_a_new_certificate_is_shown_to_those_who_come_and_by_this_device_from_then_on(
-    fleet: Fleet, tmp_path: Path
-) -> None:
-    """A call that is in progress ends on the channel on which it began."""
+async def test_a_new_certificate_is_used_for_incoming_and_outgoing_connections(fleet: Fleet, tmp_path: Path) -> None:
+    """A call in progress ends on its original channel."""
     one, other = Node(enrol(fleet, tmp_path / "one")), Node(enrol(fleet, tmp_path / "other"))
-    seen: list[bytes] = []
+    observed: list[bytes] = []
     authenticate = other.trust.authenticate
 
     def remembered(pem: bytes) -> str:
-        seen.append(pem)
+        observed.append(pem)
         return authenticate(pem)
 
     other.trust.authenticate = remembered  # type: ignore[method-assign]
@@ -143,7 +141,7 @@ async def test_a_new_certificate_is_shown_to_those_who_come_and_by_this_device_f
         await one.transport.deliver(one.peer(other), b"m", PATIENCE)
         other.open.clear()
         slow = asyncio.ensure_future(one.transport.deliver(one.peer(other), b"slow", PATIENCE))
-        await becomes(lambda: len(other.received) == 2)
+        await wait_until(lambda: len(other.received) == 2)
         one.trust.renew(renewed(fleet, tmp_path / "one", 120))
         other.trust.renew(renewed(fleet, tmp_path / "other", 130))
         await one.transport.deliver(one.peer(other), b"m", PATIENCE)
@@ -151,13 +149,13 @@ async def test_a_new_certificate_is_shown_to_those_who_come_and_by_this_device_f
         other.open.set()
         assert await slow == b"answer to slow"
         await one.transport.deliver(one.peer(other), b"m", PATIENCE)
-        shown = await asyncio.to_thread(ssl.get_server_certificate, ("127.0.0.1", other.port), timeout=PATIENCE)
-    assert seen == [one.identity.tls_cert_pem] * 2 + [one.trust.identity.tls_cert_pem] * 2
-    assert ssl.PEM_cert_to_DER_cert(shown) == other.trust.identity.certificate_der
+        output = await asyncio.to_thread(ssl.get_server_certificate, ("127.0.0.1", other.port), timeout=PATIENCE)
+    assert observed == [one.identity.tls_cert_pem] * 2 + [one.trust.identity.tls_cert_pem] * 2
+    assert ssl.PEM_cert_to_DER_cert(output) == other.trust.identity.certificate_der
     assert one.transport._retired == [], "the old channel is closed"
 
 
-async def test_the_channel_to_a_device_that_is_refused_is_closed(pair: tuple[Node, Node]) -> None:
+async def test_the_channel_to_a_refused_device_is_closed(pair: tuple[Node, Node]) -> None:
     one, other = pair
     async with listening(one, other):
         await one.transport.deliver(one.peer(other), b"m", PATIENCE)
@@ -168,7 +166,7 @@ async def test_the_channel_to_a_device_that_is_refused_is_closed(pair: tuple[Nod
 
 
 @pytest.mark.parametrize("size", [LIMIT + 1, 25 * LIMIT])
-async def test_a_message_over_the_limit_never_arrives_and_the_receiver_is_told(
+async def test_an_oversized_message_never_arrives_and_the_receiver_is_informed(
     pair: tuple[Node, Node], size: int
 ) -> None:
     one, other = pair
@@ -181,7 +179,7 @@ async def test_a_message_over_the_limit_never_arrives_and_the_receiver_is_told(
     assert [message for _, message in other.received] == [b"small", None, b"small"]
 
 
-async def test_a_message_at_the_limit_arrives(pair: tuple[Node, Node]) -> None:
+async def test_a_message_of_the_maximum_size_arrives(pair: tuple[Node, Node]) -> None:
     one, other = pair
     async with listening(one, other):
         await one.transport.deliver(one.peer(other), b"\0" * (LIMIT - 100), PATIENCE)
@@ -196,7 +194,7 @@ async def test_a_message_at_the_limit_arrives(pair: tuple[Node, Node]) -> None:
         ("no-such-host.invalid:7400", ", because the host name is unknown; "),
     ],
 )
-async def test_an_address_that_cannot_be_listened_on(fleet: Fleet, tmp_path: Path, listen: str, why: str) -> None:
+async def test_an_unusable_address_is_reported(fleet: Fleet, tmp_path: Path, listen: str, why: str) -> None:
     node = Node(enrol(fleet, tmp_path / "a"))
     with socket.create_server(("127.0.0.1", 0)) as used:
         node.transport._listen = listen.format(used=used.getsockname()[1])
@@ -213,17 +211,17 @@ async def test_two_agents_never_share_a_port(pair: tuple[Node, Node]) -> None:
             await other.transport.start(other.receive)
 
 
-async def test_stopped_it_is_gone_and_may_be_stopped_again(pair: tuple[Node, Node]) -> None:
+async def test_a_stopped_transport_is_gone_and_may_be_stopped_again(pair: tuple[Node, Node]) -> None:
     one, other = pair
     async with listening(one, other):
         await one.transport.deliver(one.peer(other), b"m", PATIENCE)
         await other.transport.stop(0.5)
         async with asyncio.timeout(PATIENCE):
             while (failed := await one.failure(one.peer(other))).cause != "unreachable":
-                assert failed.cause == "rejected", "until it has seen that the connection is closed"
+                assert failed.cause == "rejected", "until it notices the closed connection"
                 await asyncio.sleep(0.02)
         await other.transport.stop(0.5)
         await one.transport.stop(0.5)
         stopping = await one.failure(one.peer(other))
-        assert stopping.cause == "unreachable", "and no defect, whoever still has something to deliver"
+        assert stopping.cause == "unreachable", "and no defect, even with pending deliveries"
         assert "this device is stopping" in str(stopping)
