@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 from sottovoce.learner_settings import STEPS, GradientSettings
-from sottovoce.registry import ALGORITHMS
+from sottovoce.registry import ALGORITHMS, DEFAULT
 from sottovoce_lab.library.simulation import simulate
 from sottovoce_lab.papers.cells import half_interval
 
@@ -61,9 +61,14 @@ def accuracies(name: str, point: Point, seeds: range) -> np.ndarray:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--smoke", action="store_true", help="try only two points of one learner's grid")
-    parser.add_argument("--learner", action="append", choices=list(ALGORITHMS), help="measure only this learner")
+    parser.add_argument(
+        "--learner",
+        action="append",
+        choices=list(ALGORITHMS),
+        help="learner to measure; may be repeated; by default the default learner",
+    )
     arguments = parser.parse_args()
-    names = ["with-replacement"] if arguments.smoke else arguments.learner or list(ALGORITHMS)
+    names = ["with-replacement"] if arguments.smoke else arguments.learner or [DEFAULT]
     worst = 0.0
     print("learner              points  default   best   lost            best point", flush=True)
     for name in names:

@@ -43,7 +43,7 @@ class WindowStore:
         keep_days: age in days, relative to the newest window, beyond which windows are deleted within a day.
 
     Raises:
-        DataError: if the store is damaged, has another version or window length, is open in another process, or cannot
+        DataError: if the store is corrupt, has another version or window length, is open in another process, or cannot
             be written.
     """
 
@@ -151,7 +151,7 @@ def summary(path: Path, *, untouched: bool = False) -> Summary:
         untouched: whether to avoid creating SQLite's additional files if no process has the store open.
 
     Raises:
-        DataError: if the store does not exist or is damaged.
+        DataError: if the store does not exist or is corrupt.
     """
     with StoreReading(path, still=untouched and not path.with_name(path.name + "-wal").exists()) as connection:
         found = connection.execute(

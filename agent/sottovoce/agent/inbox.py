@@ -64,7 +64,7 @@ class Inbox:
             duplicate, actions = self._core.receive(*key, message, clock())
             replies = [encode(action.message) for action in actions if isinstance(action, Reply)]
             if duplicate and replies:
-                self._quota.charge_share(sender)  # a reply takes long to compute, but not to repeat
+                self._quota.charge_share(sender)  # repeating a message is cheap, computing its reply is not
             receipt = Receipt(duplicate, reply=replies[0] if replies else None)
             return actions
 

@@ -36,7 +36,7 @@ def read_windows(path: Path, since: int = 0) -> Windows:
         since: number of the first window to return.
 
     Raises:
-        DataError: if the store does not exist or is damaged.
+        DataError: if the store does not exist or is corrupt.
     """
     with StoreReading(path) as connection:
         seconds = window_seconds(connection)

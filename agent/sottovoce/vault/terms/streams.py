@@ -74,5 +74,5 @@ def stream_guarantee(budget: Budget, mechanism: StreamSum, clip: float) -> Priva
         delta=budget.delta,
         threat_model=THREAT_MODEL + "; the existence of a window is public",
         status=Status.PROVED,
-        reason="docs/explanation/privacy-model.md#a-statistic-for-ever",
+        reason="docs/explanation/privacy-model.md#continual-release-of-a-statistic",
     )
