@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 from sottovoce.agent.control import ask as ask_agent
 from sottovoce.agent.join import join
-from sottovoce.agent.vault_here import LEDGER, make_vault
+from sottovoce.agent.local_vault import LEDGER, make_vault
 from sottovoce.agent.wait_status import Waits
 from sottovoce.algorithms.assembly import family_of
 from sottovoce.algorithms.family import budget_of

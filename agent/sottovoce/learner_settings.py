@@ -90,7 +90,7 @@ class LearnerSettings(Struct, frozen=True, forbid_unknown_fields=True, tag_field
         """Check that the learner supports the model and the fidelity."""
         if self.model is not None and (problem := self.algorithm.cannot_learn(self.model)) is not None:
             raise invalid_key("model", problem)
-        if self.fidelity == "paper" and self.algorithm.to_the_letter is None:
+        if self.fidelity == "paper" and self.algorithm.paper_status is None:
             raise invalid_key("fidelity", f"learner {self.name} has only a sound variant")
 
     def completed(self, *, follows: bool) -> Self:
@@ -140,15 +140,15 @@ class LearnerSettings(Struct, frozen=True, forbid_unknown_fields=True, tag_field
     @property
     def unproved(self) -> bool:
         """Return whether the learner has no proved ε, in which case its releases are charged as infinite."""
-        return self.fidelity == "paper" and self.algorithm.to_the_letter != "proved"
+        return self.fidelity == "paper" and self.algorithm.paper_status != "proved"
 
     @property
     def chosen_model(self) -> str:
         """Return the configured model, or the learner's default."""
         if self.model:
             return self.model
-        if self.fidelity == "paper" and self.algorithm.letter_model:
-            return self.algorithm.letter_model
+        if self.fidelity == "paper" and self.algorithm.paper_model:
+            return self.algorithm.paper_model
         return self.algorithm.models[0]
 
     @property

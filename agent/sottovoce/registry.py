@@ -45,8 +45,8 @@ class Algorithm:
         neighbouring: default neighbouring relation. An algorithm that publishes each record, or the mean over records,
             reveals the number of records, so its relation is to replace records rather than to add them.
         relation: function that returns the relation if it depends on the settings; else None.
-        to_the_letter: verdict on the paper's variant; None if there is only the sound variant.
-        letter_model: default model of the paper's variant, if it differs from the algorithm's default.
+        paper_status: verdict on the paper's variant; None if there is only the sound variant.
+        paper_model: default model of the paper's variant, if it differs from the algorithm's default.
         steps: function that returns the number of private steps for a configuration, if the default number depends on
             the configuration; else None.
         record_level: whether the algorithm bounds only the effect of one record and of no larger unit.
@@ -58,8 +58,8 @@ class Algorithm:
         scaled_by_training: whether the paper's variant scales features by the ranges of the training set.
         topology: default topology in a testbed.
         mutual: whether every receiver sends a message back.
-        in_cells: whether the algorithm's releases are secure sums if `privacy.noise` requests that.
-        one_begins: whether one device in the fleet begins (`learner.begins_walk`).
+        secure_sums: whether the algorithm's releases are secure sums if `privacy.noise` requests that.
+        has_initiator: whether one device in the fleet begins (`learner.begins_walk`).
         one_member: harm that one dishonest fleet member can do to the others.
         payloads: for each payload type of the algorithm's messages, a function that returns the codec.
         audit: dotted `[data]` and `[learner]` keys with which an audit can read releases from messages.
@@ -71,8 +71,8 @@ class Algorithm:
     models: tuple[str, ...] = GRADIENT_MODELS
     neighbouring: Relation = "add-remove"
     relation: Callable[[Any], Relation] | None = None
-    to_the_letter: Literal["proved", "as-published", "refuted"] | None = None
-    letter_model: str | None = None
+    paper_status: Literal["proved", "as-published", "refuted"] | None = None
+    paper_model: str | None = None
     steps: Callable[[Any], int] | None = None
     record_level: bool = False
     unit: Literal["record", "window", "device"] = "record"
@@ -83,8 +83,8 @@ class Algorithm:
     scaled_by_training: bool = False
     topology: str = "exponential"
     mutual: bool = False
-    in_cells: Literal["never", "where asked", "always"] = "never"
-    one_begins: bool = False
+    secure_sums: Literal["never", "optional", "always"] = "never"
+    has_initiator: bool = False
     one_member: str = "unknown: its package does not document this"
     payloads: Mapping[str, Callable[[], Any]] = field(default_factory=dict)
     audit: Mapping[str, Any] = field(default_factory=dict)

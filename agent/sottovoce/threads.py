@@ -15,7 +15,7 @@ from queue import Empty, SimpleQueue
 from typing import Any, ParamSpec, TypeVar
 
 _START_SECONDS = 10.0
-USUAL = min(32, (os.cpu_count() or 1) + 4)
+DEFAULT_THREADS = min(32, (os.cpu_count() or 1) + 4)
 """Number of threads in an event loop's default executor, as in asyncio."""
 
 P = ParamSpec("P")

@@ -131,7 +131,7 @@ def cases() -> Iterator[Case]:
         ]
         if known.models[0] == "softmax" and name not in ("adad2p", "constd2p"):
             chosen += [{"model": "mlp", "hidden": 2}, {"model": "logistic"}, {"model": "pegasos"}]
-        if known.in_cells == "where asked":
+        if known.secure_sums == "optional":
             chosen.append({"noise": "cell"})
         for learner, unit, neighbouring in itertools.product(chosen, UNITS, RELATIONS):
             yield Case(tuple(sorted({"name": name, **learner}.items())), unit, neighbouring)

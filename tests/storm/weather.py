@@ -106,7 +106,7 @@ def weather(seed: int) -> Weather:
         settings["learner.fanout"] = fate.choice((1, 1, 2, 3))
     if "sampling" in own and fate.random() < 0.3:
         settings |= {"learner.sampling": "poisson", "learner.batch": 4}
-    if ALGORITHMS[learner].in_cells == "always":
+    if ALGORITHMS[learner].secure_sums == "always":
         settings["privacy.cell.min"] = agents // 2 + 1
     if learner != "average" and fate.random() < 0.3:
         settings["data.partition"] = "dirichlet(1)"
@@ -125,13 +125,13 @@ def _newer(drawn: Weather) -> Weather:
     settings, faults = dict(drawn.settings), dict(drawn.faults)
     if drawn.learner == "average" and fate.random() < 0.5:
         settings |= {"privacy.noise": "cell", "privacy.cell.min": drawn.agents // 2 + 1}
-    in_cells = "privacy.cell.min" in settings
+    secure_sums = "privacy.cell.min" in settings
     if settings.get("learner.mixing") in ("pairwise", "contributions") and fate.random() < 0.3:
         faults["dishonest"] = f"{fate.choice(('0.25', '0.34'))}@{fate.choice(_LIES_IN_MESSAGES)}"
-    first = _BEFORE_FIRST_SUM if in_cells and fate.random() < 0.7 else drawn.cycles - 4
+    first = _BEFORE_FIRST_SUM if secure_sums and fate.random() < 0.7 else drawn.cycles - 4
     faults |= {kind: make(fate, drawn.cycles, first) for kind, make in _NEWER.items() if fate.random() < 0.2}
     liar = ""
-    if in_cells and fate.random() < 0.5:
+    if secure_sums and fate.random() < 0.5:
         settings["privacy.cell.min"] = max(4, settings["privacy.cell.min"])
         liar = fate.choice(sorted(CELL_LIARS))
     later: dict[str, Any] = {}

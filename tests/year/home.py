@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sottovoce.agent.local_vault import LEDGER, make_vault
 from sottovoce.agent.sqlite_store import SqliteStore
 from sottovoce.agent.task_activator import TaskActivator, active_configuration
-from sottovoce.agent.vault_here import LEDGER, make_vault
 from sottovoce.algorithms.assembly import family_of
 from sottovoce.algorithms.family import budget_of
 from sottovoce.config import AgentConfig, config_from_tables
 from sottovoce.data.feed import Window
-from sottovoce.days import DAY, last_day_over
+from sottovoce.days import DAY, last_ended_day
 from sottovoce.errors import MessageRefused
 from sottovoce.identity.authority import Authority
 from sottovoce.learners import Learner
@@ -125,7 +125,7 @@ class Home:
     @property
     def over(self) -> int | None:
         """The last day that is over by the home's own clock, if it may be learnt from; else None."""
-        day = last_day_over(self.now)
+        day = last_ended_day(self.now)
         return day if day is not None and day >= self._first else None
 
     def open_feed(self) -> None:

@@ -10,8 +10,8 @@ import numpy as np
 from msgspec import structs
 from numpy.typing import NDArray
 from sottovoce.accounting.units import Units
+from sottovoce.agent.local_vault import LEDGER
 from sottovoce.agent.rotation import rotate
-from sottovoce.agent.vault_here import LEDGER
 from sottovoce.data.forecast import energy_kwh, forecast_dataset
 from sottovoce.days import DAY, NOT_BEFORE
 from sottovoce.errors import TaskRefused

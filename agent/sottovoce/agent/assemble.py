@@ -21,6 +21,7 @@ from sottovoce.agent.head_book import NAME as HEADS
 from sottovoce.agent.head_book import HeadBook
 from sottovoce.agent.ledger_head_gossip import LedgerHeadGossip, Messenger
 from sottovoce.agent.links import Outgoing, Parcel
+from sottovoce.agent.local_vault import LEDGER as LEDGER
 from sottovoce.agent.peer_sampling import PeerSampling
 from sottovoce.agent.provenance import FleetProvenance
 from sottovoce.agent.quota import Quota
@@ -34,7 +35,6 @@ from sottovoce.agent.runtime import Agent
 from sottovoce.agent.sqlite_store import SqliteStore
 from sottovoce.agent.tasks import Tasks
 from sottovoce.agent.transport_factory import make_transport
-from sottovoce.agent.vault_here import LEDGER as LEDGER
 from sottovoce.agent.vault_session import VaultSession, open_local_vault, open_remote_vault
 from sottovoce.agent.wait_status import Waits
 from sottovoce.config import AgentConfig

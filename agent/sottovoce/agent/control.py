@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from sottovoce.agent.predictions import Predictor
     from sottovoce.agent.roster import RosterSource
 
-LONGEST_QUESTION = 2**20
+MAX_CONTROL_REQUEST = 2**20
 """Largest request size, in bytes."""
 
 _MAX_READER_REQUEST_BYTES = 1024
@@ -73,7 +73,7 @@ class ControlServer:
 
     def __init__(self, path: Path, agent: Controlled, readers: Path | None = None) -> None:
         self._agent = agent
-        self._endpoints = [(path, 0o177, self._answer, LONGEST_QUESTION)]
+        self._endpoints = [(path, 0o177, self._answer, MAX_CONTROL_REQUEST)]
         if readers is not None:
             self._endpoints.append((readers, 0o117, self._answer_reader, _MAX_READER_REQUEST_BYTES))
         self._servers: list[tuple[RequestServer, Path]] = []
@@ -111,7 +111,7 @@ class ControlServer:
     async def _answer(self, request: bytes | None) -> dict[str, Any]:
         match request:
             case None:
-                return {"error": f"the request exceeds {LONGEST_QUESTION} bytes; send fewer records"}
+                return {"error": f"the request exceeds {MAX_CONTROL_REQUEST} bytes; send fewer records"}
             case b"leave":
                 return await self._agent.leave()
             case b"status":

@@ -88,9 +88,9 @@ def ranges_of(config: AgentConfig) -> tuple[Literal["declared", "none", "unknown
             case "npz" | "csv" if "bounds" in source.options:
                 return "declared", bounds_option(source.options["bounds"], data.features, data.source)
             case "npz" if source.path is not None:
-                from sottovoce.data.npz import arrays_of
+                from sottovoce.data.npz import load_arrays
 
-                array = arrays_of(source.path, frozenset({"bounds"})).get("bounds")
+                array = load_arrays(source.path, frozenset({"bounds"})).get("bounds")
                 if array is None:
                     return "none", None
                 low, high = array

@@ -11,7 +11,7 @@ from sottovoce.errors import IdentityError
 from sottovoce.identity import Fleet, Identity, Validity, enrol, load
 from sottovoce.identity.files import read, replace
 from sottovoce.identity.identity import FLEET_CERTIFICATE
-from sottovoce.identity.invitation import Promised, Seeds, Token, read_bundle, use_bundle, write_seeds
+from sottovoce.identity.invitation import Promised, Seeds, Token, read_bundle, void_bundle, write_seeds
 from sottovoce.identity.new_device import DeviceKeys, write_external_certificate, write_identity, write_keys
 from sottovoce.identity.pinned import enrol_pinned
 from sottovoce.vault import Budget, Ledger
@@ -64,7 +64,7 @@ def join_from_bundle(bundle: Path, state: Path, budget: BudgetChoice, *, vault: 
         )
         return _complete_draft(draft, invitation.seeds)
 
-    return _create_state(state, lambda: ledger_budget, vault, write_draft, lambda: use_bundle(bundle, invitation))
+    return _create_state(state, lambda: ledger_budget, vault, write_draft, lambda: void_bundle(bundle, invitation))
 
 
 def join_with_token(token: Token, state: Path, budget: BudgetChoice, *, vault: Path | None = None) -> Identity:

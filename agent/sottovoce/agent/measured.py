@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 import sottovoce
 from sottovoce.agent.faults import KINDS, PERSON_KINDS, Fault
+from sottovoce.agent.local_vault import LEDGER
 from sottovoce.agent.status import Reported
-from sottovoce.agent.vault_here import LEDGER
 from sottovoce.agent.wait_status import Waits
 from sottovoce.identity.renewal import renewal_due
 from sottovoce.observe.machine import Machine

@@ -15,7 +15,7 @@ from sottovoce.agent.notify import notify_while_running
 from sottovoce.agent.status import SCHEMA
 from sottovoce.config import AgentConfig
 from sottovoce.errors import ExitCode, SottovoceError
-from sottovoce.threads import USUAL, Threads
+from sottovoce.threads import DEFAULT_THREADS, Threads
 
 
 class Pause:
@@ -40,7 +40,7 @@ class Pause:
     async def wait(self) -> ExitCode | None:
         """Wait until the pause has elapsed and return None, or return the exit code if the agent is stopped earlier."""
         loop = asyncio.get_running_loop()
-        loop.set_default_executor(Threads(USUAL))
+        loop.set_default_executor(Threads(DEFAULT_THREADS))
         loop.add_signal_handler(signal.SIGTERM, self.stop)
         loop.add_signal_handler(signal.SIGINT, lambda: self._end(ExitCode.INTERRUPTED))
         section = self.config.agent

@@ -16,7 +16,7 @@ from sottovoce.agent.revoked import NAME as REVOKED
 from sottovoce.agent.revoked import load_revocation_list
 from sottovoce.errors import IdentityError
 from sottovoce.identity.authority import FleetAuthority
-from sottovoce.identity.files import make_private_directory, move_in, read, read_private, write_new
+from sottovoce.identity.files import make_private_directory, read, read_private, write_files, write_new
 from sottovoce.identity.fleet import FLEET_KEY, SPARE, Fleet, new_key, open_fleet
 from sottovoce.identity.fleet_keys import MAX_CHANGES, Anchors, KeyChange, decode_changes, encode_changes
 from sottovoce.identity.identity import FLEET_CERTIFICATE, FLEET_KEYS, IDENTITY, fleet_authority
@@ -128,7 +128,7 @@ def _write_files(
             raise IdentityError(f"{directory / SPARE} contains a key that would be overwritten; move it away first")
         make_private_directory(directory / SPARE)
         write_new({directory / SPARE / name: content for name, content in spare_files.items()})
-    move_in(directory, files)
+    write_files(directory, files)
     return fleet
 
 

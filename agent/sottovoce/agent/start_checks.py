@@ -5,9 +5,9 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from sottovoce.agent.control import ask
+from sottovoce.agent.local_vault import load_configured_records
 from sottovoce.agent.runnable import check_cell, check_mode, check_peers, check_readers, check_socket, runnable_family
 from sottovoce.agent.transport_factory import check_transports
-from sottovoce.agent.vault_here import load_configured_records
 from sottovoce.config import AgentConfig
 from sottovoce.data import load
 from sottovoce.errors import NetworkError, SottovoceError

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sottovoce.agent.consent import read_consent
+from sottovoce.agent.local_vault import make_no_task_check
 from sottovoce.agent.revoked import keep_keys
 from sottovoce.agent.statement_preview import preview_statement
-from sottovoce.agent.vault_here import make_no_task_check
 from sottovoce.algorithms.assembly import family_of
 from sottovoce.algorithms.family import budget_of
 from sottovoce.config import AgentConfig, config_for_task

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sottovoce.agent.faults import STUCK_SECONDS, FaultBackoff, fault_of, unrecoverable_disk_error
+from sottovoce.agent.local_vault import LEDGER, make_no_task_check, make_vault
 from sottovoce.agent.notify import ALIVE, READY, STOPPING, notify_manager, ping_interval
 from sottovoce.agent.own_task import declared_ranges, task_of
-from sottovoce.agent.vault_here import LEDGER, make_no_task_check, make_vault
 from sottovoce.algorithms.assembly import family_of
 from sottovoce.algorithms.family import budget_of, try_graph
 from sottovoce.config import AgentConfig

@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sottovoce.agent.fleet_tasks import load_task
+from sottovoce.agent.local_vault import LEDGER, make_vault
 from sottovoce.agent.own_task import task_of
 from sottovoce.agent.provenance import RosterWitness
 from sottovoce.agent.revoked import StoredRevocations
 from sottovoce.agent.runnable import check_cell, runnable_family
 from sottovoce.agent.task_activator import TaskActivator, active_configuration, make_closing_check
-from sottovoce.agent.vault_here import LEDGER, make_vault
 from sottovoce.agent.wait_status import Waits
 from sottovoce.algorithms.family import Family, budget_of
 from sottovoce.config import AgentConfig, config_for_task

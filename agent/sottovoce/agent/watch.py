@@ -4,13 +4,13 @@ import asyncio
 
 from sottovoce.agent.runtime import Agent
 from sottovoce.errors import ExitCode
-from sottovoce.threads import USUAL, Threads
+from sottovoce.threads import DEFAULT_THREADS, Threads
 
 
 async def run(agent: Agent, *, embedded: bool = False) -> ExitCode:
     """Run the agent, and serve its metrics if configured; see Agent.run and observation.serve_observation."""
     if not embedded:
-        asyncio.get_running_loop().set_default_executor(Threads(USUAL))
+        asyncio.get_running_loop().set_default_executor(Threads(DEFAULT_THREADS))
     if agent.config.observe.metrics is None:
         return await agent.run(embedded=embedded)
     from sottovoce.agent.observation import serve_observation

@@ -122,10 +122,10 @@ def _predict_with_agent(
 
 def _requests(rows: "NDArray[np.float64]", description: "Description") -> list[str]:
     """Return JSON requests that together contain all rows, each with as many rows as fit."""
-    from sottovoce.agent.control import LONGEST_QUESTION
+    from sottovoce.agent.control import MAX_CONTROL_REQUEST
     from sottovoce.agent.predictions import MAX_ROWS
 
-    size = min(MAX_ROWS, LONGEST_QUESTION // (_NUMBER_BYTES * description.columns + 64))
+    size = min(MAX_ROWS, MAX_CONTROL_REQUEST // (_NUMBER_BYTES * description.columns + 64))
     if size == 0:
         raise DataError("a record is too long to send to an agent; export the model, and use --model")
     parts = [rows[start : start + size] for start in range(0, len(rows), size)]

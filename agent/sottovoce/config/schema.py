@@ -364,11 +364,11 @@ class WholeConfig(Struct, Generic[Learner], frozen=True, forbid_unknown_fields=T
 
     def _check_noise(self) -> None:
         learner, noise = self.learner, self.privacy.noise
-        if learner.algorithm.in_cells == "never" and (noise == "cell" or self.privacy.cell is not None):
+        if learner.algorithm.secure_sums == "never" and (noise == "cell" or self.privacy.cell is not None):
             raise invalid_key(
                 "privacy.noise", f"learner {learner.name} does not use secure sums; remove this key and privacy.cell"
             )
-        if noise == "local" and learner.algorithm.in_cells == "always":
+        if noise == "local" and learner.algorithm.secure_sums == "always":
             raise invalid_key("privacy.noise", f"learner {learner.name} supports only secure sums; choose cell")
 
     def _check_addresses(self) -> None:
@@ -448,7 +448,7 @@ class WholeConfig(Struct, Generic[Learner], frozen=True, forbid_unknown_fields=T
     @property
     def cell(self) -> Cell | None:
         """Size limits of the cells in which devices share their noise; None if each device adds full noise itself."""
-        noise = self.privacy.noise or ("cell" if self.learner.algorithm.in_cells == "always" else "local")
+        noise = self.privacy.noise or ("cell" if self.learner.algorithm.secure_sums == "always" else "local")
         return None if noise == "local" else (self.privacy.cell or CellSection()).rule
 
     @property

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 
 from sottovoce.data.dataset import DataSet, assemble_dataset
-from sottovoce.data.npz import arrays_of
+from sottovoce.data.npz import load_arrays
 from sottovoce.errors import DataError
 
 _COLUMNS = ("quant", "wilderness", "soil", "y")
@@ -25,7 +25,7 @@ def load_covertype(path: Path) -> DataSet:
     Raises:
         DataError: if the file cannot be read or has another format.
     """
-    arrays = arrays_of(path, frozenset(_COLUMNS))
+    arrays = load_arrays(path, frozenset(_COLUMNS))
     try:
         quantities, wilderness, soil, cover = (arrays[name] for name in _COLUMNS)
         codes = (np.eye(_WILDERNESS)[wilderness], np.eye(_SOILS)[soil])

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from sottovoce.data.dataset import DataSet, assemble_dataset
 from sottovoce.data.forecast import HALF_HOURS, forecast_dataset, held_out_share
-from sottovoce.data.npz import arrays_of
+from sottovoce.data.npz import load_arrays
 from sottovoce.errors import DataError
 
 _WH_IN_KWH = 1000.0
@@ -44,7 +44,7 @@ def load_meters(path: Path, options: Mapping[str, str]) -> DataSet:
 
 
 def _load_energies(path: Path) -> NDArray[np.integer]:
-    arrays = arrays_of(path, frozenset({"wh"}))
+    arrays = load_arrays(path, frozenset({"wh"}))
     if "wh" not in arrays:
         raise DataError(f"{path}: the array wh is missing. Store readings in Wh as integer[meters, half hours].")
     wh = arrays["wh"]

@@ -41,7 +41,7 @@ def load_npz(path: Path, options: Mapping[str, str]) -> DataSet:
         DataError: if the file cannot be read or contains pickled objects, or an array is missing or has the wrong
             shape.
     """
-    arrays, origin = arrays_of(path, _KNOWN_ARRAYS), str(path)
+    arrays, origin = load_arrays(path, _KNOWN_ARRAYS), str(path)
     all_records = (_rows(_required_array(arrays, _FEATURES, origin), origin), _required_array(arrays, _LABELS, origin))
     train, test = _split_test(all_records, arrays, origin)
     return assemble_dataset(
@@ -56,7 +56,7 @@ def load_npz(path: Path, options: Mapping[str, str]) -> DataSet:
     )
 
 
-def arrays_of(path: Path, names: frozenset[str]) -> dict[str, NDArray[Any]]:
+def load_arrays(path: Path, names: frozenset[str]) -> dict[str, NDArray[Any]]:
     """Return an npz file's arrays that have one of these names.
 
     Raises:

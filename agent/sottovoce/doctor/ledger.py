@@ -12,7 +12,7 @@ from sottovoce.doctor.subject import Subject
 from sottovoce.errors import ExitCode, SottovoceError
 from sottovoce.identity import load
 from sottovoce.vault import Budget, Spending, check_budget, check_ledger_exists, check_owner
-from sottovoce.vault.ledger_file import log_is_damaged
+from sottovoce.vault.ledger_file import is_log_corrupt
 
 _MIB = 2**20
 _LARGE_LOG = 64 * _MIB
@@ -39,7 +39,7 @@ def ledger(subject: Subject) -> Iterator[Finding]:
         return
     check_ledger_exists(path)
     with snapshot(path) as (ledger_copy, copy_path):
-        is_corrupt = log_is_damaged(copy_path)
+        is_corrupt = is_log_corrupt(copy_path)
         budget, spending, owner = ledger_copy.own_budget, ledger_copy.spending(), ledger_copy.owner
     if is_corrupt:
         yield problem(

@@ -4,8 +4,8 @@ import os
 import stat
 from collections.abc import Iterator
 
+from sottovoce.agent.local_vault import load_configured_records
 from sottovoce.agent.start_checks import doubts
-from sottovoce.agent.vault_here import load_configured_records
 from sottovoce.data import parse
 from sottovoce.doctor.finding import Finding, error_finding, ok, problem, refusal_findings, warning
 from sottovoce.doctor.subject import Subject

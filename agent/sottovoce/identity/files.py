@@ -84,7 +84,7 @@ def replace(path: Path, content: bytes) -> None:
         ) from error
 
 
-def move_in(directory: Path, files: dict[str, bytes]) -> None:
+def write_files(directory: Path, files: dict[str, bytes]) -> None:
     """Write or replace several files in a directory, either all of them or none, even if the power fails.
 
     Raises:
@@ -108,7 +108,7 @@ def move_in(directory: Path, files: dict[str, bytes]) -> None:
 
 
 def finish_move(directory: Path) -> None:
-    """Complete a `move_in` that a power cut interrupted.
+    """Complete a `write_files` that a power cut interrupted.
 
     Raises:
         IdentityError: if the directory cannot be written.

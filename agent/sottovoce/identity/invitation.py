@@ -221,7 +221,7 @@ def read_bundle(path: Path) -> Bundle:
     return bundle
 
 
-def use_bundle(path: Path, bundle: Bundle) -> None:
+def void_bundle(path: Path, bundle: Bundle) -> None:
     """Replace a used bundle with a note, which prevents other devices from joining with it.
 
     Raises:

@@ -31,7 +31,7 @@ from sottovoce.vault.ledger_file import (
     check_releases,
     connect,
     create_tables,
-    log_is_damaged,
+    is_log_corrupt,
     read_verified_header,
     translate_errors,
     upgrade,
@@ -135,7 +135,7 @@ class Ledger:
                     f"{path}: this ledger was moved to {move[1]} and has ended here for good; run the device "
                     "there instead"
                 )
-            if log_is_damaged(path):
+            if is_log_corrupt(path):
                 raise sqlite3.DatabaseError("the log is corrupt in the middle: charges after that point are lost")
             check_owner(path, ledger.owner, owner)
             check_budget(path, ledger.own_budget, budget)

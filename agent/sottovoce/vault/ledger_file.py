@@ -201,7 +201,7 @@ def connect(path: Path, mode: str) -> sqlite3.Connection:
     )
 
 
-def log_is_damaged(path: Path) -> bool:
+def is_log_corrupt(path: Path) -> bool:
     """Return whether the log continues after the point where SQLite stopped reading it, which a crash cannot cause.
 
     A commit is on disk before the next one begins, so only the last commit can be torn. SQLite treats a broken frame in

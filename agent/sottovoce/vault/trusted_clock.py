@@ -9,7 +9,7 @@ charged day.
 import logging
 from collections.abc import Callable
 
-from sottovoce.days import last_day_over
+from sottovoce.days import last_ended_day
 from sottovoce.vault.life import uptime
 
 STEADY_SECONDS = 6 * 3600.0
@@ -36,7 +36,7 @@ class TrustedDays:
         self, clock: Callable[[], float], charged: int | None, lived: Callable[[], float] | None = None
     ) -> None:
         self._clock, self._uptime = clock, lived or uptime
-        now, last_day = self._uptime(), last_day_over(clock())
+        now, last_day = self._uptime(), last_ended_day(clock())
         self._offset, self._steady_since = clock() - now, now
         self._is_trusted = last_day is None or charged is None or charged - 1 <= last_day <= charged + _MAX_OFF_DAYS
         if not self._is_trusted:
@@ -52,7 +52,7 @@ class TrustedDays:
         if not self._is_trusted and now - self._steady_since >= STEADY_SECONDS:
             self._is_trusted = True
             _log.info("clock-believed")
-        return last_day_over(wall) if self._is_trusted else None
+        return last_ended_day(wall) if self._is_trusted else None
 
     @staticmethod
     def _warn(reason: str) -> None:

@@ -165,7 +165,7 @@ class _Result:
 
 
 def _fits(name: str, shape: Shape) -> bool:
-    return ALGORITHMS[name].in_cells != "always" or shape.agents >= CellSection().min
+    return ALGORITHMS[name].secure_sums != "always" or shape.agents >= CellSection().min
 
 
 def _simulate_once(shape: Shape, learner: str, separation: float, seed: int) -> _Result:
@@ -192,7 +192,7 @@ def _summarise(name: str, results: Mapping[tuple[str, float, int], _Result]) -> 
         accuracies[separation] = (*accuracies.get(separation, ()), result.accuracy)
     first = next(iter(results.values()))
     algorithm = ALGORITHMS[name]
-    local = algorithm.in_cells != "always"
+    local = algorithm.secure_sums != "always"
     return Recommendation(
         name, accuracies, first.wire_bytes, first.promise, algorithm.one_member, local, first.settings
     )

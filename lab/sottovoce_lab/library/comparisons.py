@@ -102,7 +102,9 @@ def _run_secure_sums(options: Options) -> _Outcome:
 def _secure_sums_learner() -> str:
     """Return the name of the first learner that trains a model and always uses secure sums."""
     return next(
-        name for name, algorithm in loaded_algorithms().items() if algorithm.in_cells == "always" and algorithm.predicts
+        name
+        for name, algorithm in loaded_algorithms().items()
+        if algorithm.secure_sums == "always" and algorithm.predicts
     )
 
 

@@ -189,7 +189,7 @@ class Options:
     @property
     def unproved(self) -> bool:
         """Whether no ε is proved for the learner: with fidelity `paper`, or with a mechanism from another package."""
-        if self.fidelity == "paper" and self.algorithm.to_the_letter is None:
+        if self.fidelity == "paper" and self.algorithm.paper_status is None:
             return False  # such a learner is rejected elsewhere
         return self.learner_settings.unproved
 
@@ -267,7 +267,7 @@ class Options:
         The last fifth of the cycles is for mixing, or up to two fifths in large fleets. A secure sum takes two or three
         cycles and needs no mixing afterwards.
         """
-        if self.algorithm.in_cells == "always":
+        if self.algorithm.secure_sums == "always":
             return max(1, self.cycles // 3)
         mixing = max(self.cycles // 5, min(2 * self.agents.bit_length(), self.cycles * 2 // 5))
         return max(1, self.cycles - mixing)

@@ -303,7 +303,7 @@ def _agent_learner_keys(options: Options, index: int, peers: list[list[int]]) ->
 
     With one shared model, the first agent begins the walk. In rounds, the keys follow from the graph.
     """
-    if ALGORITHMS[options.learner].one_begins:
+    if ALGORITHMS[options.learner].has_initiator:
         return {"begins_walk": True} if index == 0 else {}
     keys: dict[str, Any] = {}
     if options.settings.get("learner.chebyshev") is True and "learner.spectral_gap" not in options.settings:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from sottovoce.agent.control import LONGEST_QUESTION, ControlServer, ask, decode_parameters
+from sottovoce.agent.control import MAX_CONTROL_REQUEST, ControlServer, ask, decode_parameters
 from sottovoce.agent.wait_status import Waits
 from sottovoce.config import AgentConfig
 from sottovoce.config.loading import config_from_tables
@@ -92,7 +92,7 @@ async def test_readers_see_public_values_and_can_change_nothing(tmp_path: Path, 
     assert readers.stat().st_mode & 0o777 == 0o660
     assert await read("status") == agent.status()
     assert await read("model") == {"cycle": 3, "parameters": None}
-    for question in ("stop", "leave", "describe", '{"records": []}', "x" * (LONGEST_QUESTION + 1)):
+    for question in ("stop", "leave", "describe", '{"records": []}', "x" * (MAX_CONTROL_REQUEST + 1)):
         assert await read(question) == {"error": "unknown request; the supported requests are status and model"}
     assert not agent.stopped
     fault = {"kind": "data", "reason": "records.npz: row 17 is no number", "tries_again_s": 1.0, "needs_a_person": True}
@@ -183,7 +183,7 @@ BAD_QUESTIONS = {
     "no features": ('{"predict": [[], []]}', "has 0 features"),
     "infinity": ('{"predict": [[1, 1e999]]}', "a finite number|out of range"),
     "a name that is no number": ('{"predict": [[1, NaN]]}', "send {"),
-    "too long": (json.dumps({"predict": [[0.0] * 2] * (LONGEST_QUESTION // 8)}), "exceeds 1048576 bytes"),
+    "too long": (json.dumps({"predict": [[0.0] * 2] * (MAX_CONTROL_REQUEST // 8)}), "exceeds 1048576 bytes"),
     "deep": ('{"predict": ' + "[" * 5000 + "]" * 5000 + "}", "send {"),
 }
 

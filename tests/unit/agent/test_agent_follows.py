@@ -5,8 +5,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from sottovoce.agent.local_vault import make_vault
 from sottovoce.agent.own_task import task_of
-from sottovoce.agent.vault_here import make_vault
 from sottovoce.agent.vault_session import open_remote_vault
 from sottovoce.agent.wait_status import Waits
 from sottovoce.algorithms.assembly import family_of

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sottovoce.agent.vault_here import load_configured_records, make_vault
+from sottovoce.agent.local_vault import load_configured_records, make_vault
 from sottovoce.algorithms.assembly import family_of
 from sottovoce.algorithms.family import budget_of
 from sottovoce.config import DataSection, config_from_tables

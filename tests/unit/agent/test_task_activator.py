@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from msgspec import structs
 from sottovoce.agent.consent import save_consent
+from sottovoce.agent.local_vault import make_vault
 from sottovoce.agent.task_activator import TaskActivator, active_configuration, make_closing_check
-from sottovoce.agent.vault_here import make_vault
 from sottovoce.algorithms.assembly import family_of
 from sottovoce.algorithms.family import budget_of
 from sottovoce.config import AgentConfig, config_from_tables
@@ -179,7 +179,7 @@ def test_consent_applies_to_one_document(fleet: Fleet, tmp_path: Path) -> None:
 def test_activation_does_not_depend_on_any_record(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     """All devices see whether a task is active, so nothing is read before."""
     monkeypatch.setattr(
-        "sottovoce.agent.vault_here.load_configured_records", lambda data: pytest.fail("the records were read")
+        "sottovoce.agent.local_vault.load_configured_records", lambda data: pytest.fail("the records were read")
     )
     bench.take_up(bench.signed())
 

@@ -13,7 +13,7 @@ from tests.support.devices import Device, new_device
 from tests.support.patients import make_subject, worst_finding
 
 
-def in_cells(device: Device, **tables: Any) -> Device:
+def secure_sums(device: Device, **tables: Any) -> Device:
     return device.configure(learner={"name": "group-sgd"}, **tables)
 
 
@@ -23,7 +23,7 @@ def test_a_device_without_secure_sums_is_not_checked(device: Device) -> None:
 
 def test_too_few_listed_peers_are_the_agent_s_own_error(fleet: Fleet, device: Device, tmp_path: Any) -> None:
     other = new_device(fleet, tmp_path / "other")
-    in_cells(device, membership={"sampling": "static"}, transport={"peers": [other.entry()]})
+    secure_sums(device, membership={"sampling": "static"}, transport={"peers": [other.entry()]})
     with pytest.raises(ConfigError) as refused:
         list(cells(make_subject(device)))
     assert "requires at least 8 devices, but this device and its transport.peers number only 2" in str(refused.value)
@@ -33,7 +33,7 @@ def test_too_few_listed_peers_are_the_agent_s_own_error(fleet: Fleet, device: De
 
 
 def test_too_few_peers_and_a_dishonest_one_cause_warnings(device: Device) -> None:
-    in_cells(device, membership={"sampling": "newscast"})
+    secure_sums(device, membership={"sampling": "newscast"})
     assert worst_finding(cells(make_subject(device))).level is Level.OK
     alone = worst_finding(cells(make_subject(device, status={"peers": []})))
     assert (alone.level, "knows 1 of the 8 devices" in alone.what) == (Level.WARNING, True)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from sottovoce.errors import IdentityError
 from sottovoce.identity import files
-from sottovoce.identity.files import move_in, replace
+from sottovoce.identity.files import replace, write_files
 
 WRITERS = 4
 
@@ -35,7 +35,7 @@ def test_concurrent_writers_do_not_remove_each_other_s_draft(tmp_path: Path) -> 
 def test_concurrent_writers_of_a_directory_leave_one_writer_s_files(tmp_path: Path) -> None:
     def write(number: int) -> None:
         for _ in range(10):
-            move_in(tmp_path, {"a": b"%d" % number, "b": b"%d" % number})
+            write_files(tmp_path, {"a": b"%d" % number, "b": b"%d" % number})
 
     with ThreadPoolExecutor(WRITERS) as pool:
         list(pool.map(write, range(WRITERS)))

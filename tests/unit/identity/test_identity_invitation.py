@@ -14,7 +14,7 @@ from sottovoce.identity.invitation import (
     Token,
     read_bundle,
     read_seeds,
-    use_bundle,
+    void_bundle,
     write_bundle,
     write_seeds,
 )
@@ -70,7 +70,7 @@ def test_a_bundle_is_read_as_written_until_it_is_used(bundle: Bundle, tmp_path: 
     assert "PRIVATE" not in repr(repeated)
     with pytest.raises(IdentityError, match="will not be overwritten"):
         write_bundle(path, bundle)
-    use_bundle(path, bundle)
+    void_bundle(path, bundle)
     with pytest.raises(IdentityError, match=f"device {bundle.id} has already used it"):
         read_bundle(path)
     assert bundle.tls_key not in path.read_text()
@@ -90,7 +90,7 @@ def test_a_corrupt_bundle_is_refused(bundle: Bundle, tmp_path: Path) -> None:
 def test_a_bundle_that_cannot_be_marked_states_the_remedy(bundle: Bundle, tmp_path: Path) -> None:
     (tmp_path / ".b.new").mkdir()
     with pytest.raises(IdentityError, match="must be in a writable directory, where it can be marked as used"):
-        use_bundle(tmp_path / "b", bundle)
+        void_bundle(tmp_path / "b", bundle)
 
 
 def test_seeds_are_stored_in_the_state_directory(tmp_path: Path) -> None:

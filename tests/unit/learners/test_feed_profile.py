@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from sottovoce.accounting.units import Units
-from sottovoce.agent.vault_here import load_configured_records, make_vault
+from sottovoce.agent.local_vault import load_configured_records, make_vault
 from sottovoce.algorithms.assembly import family_of
 from sottovoce.algorithms.family import budget_of
 from sottovoce.config import AgentConfig, config_from_tables

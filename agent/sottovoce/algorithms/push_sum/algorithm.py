@@ -69,11 +69,11 @@ def _push_sum_algorithm(**attributes: Any) -> Algorithm:
     )
 
 
-def _noisy_algorithm(settings: type[ClipD2pSettings], to_the_letter: Literal["as-published", "refuted"]) -> Algorithm:
+def _noisy_algorithm(settings: type[ClipD2pSettings], paper_status: Literal["as-published", "refuted"]) -> Algorithm:
     return _push_sum_algorithm(
         settings=settings,
         releases="shares of a model, each after a step along a noisy sum of clipped gradients",
-        to_the_letter=to_the_letter,
+        paper_status=paper_status,
     )
 
 

@@ -21,7 +21,7 @@ _OWN_GRADIENT = "a model, after steps along noisy gradients of random batches"
 _AUDIT = {"data.features": 256, "data.classes": 2}
 
 
-def of_rounds(settings: type[RoundsSettings], rule: "Callable[[], Rule]", **attributes: Any) -> Algorithm:
+def rounds_algorithm(settings: type[RoundsSettings], rule: "Callable[[], Rule]", **attributes: Any) -> Algorithm:
     """Return an algorithm in rounds that asks its vault for noisy mean gradients on random batches.
 
     Args:
@@ -61,7 +61,7 @@ def _built_in_algorithm(settings: type[RoundsSettings], **attributes: Any) -> Al
 
         return RULES[settings]
 
-    return of_rounds(settings, rule, to_the_letter="as-published", **attributes)
+    return rounds_algorithm(settings, rule, paper_status="as-published", **attributes)
 
 
 ALGORITHMS = by_name(

@@ -32,11 +32,11 @@ def _relation(settings: SharedModelSettings) -> Relation:
 def _shared_model_algorithm(**attributes: Any) -> Algorithm:
     return Algorithm(
         parts=_parts,
-        to_the_letter="refuted",
+        paper_status="refuted",
         record_level=True,
         one_member="replaces the model",
         topology="full",
-        one_begins=True,
+        has_initiator=True,
         payloads={"shared-model-message/1": _wire},
         audit={"data.features": 256, "data.classes": 2},
         relation=_relation,

@@ -69,6 +69,6 @@ MECHANISMS: dict[str, SubjectFactory] = {
 LEARNERS: dict[tuple[str, str], SubjectFactory] = {
     (name, fidelity): partial(shipped_learner, name, fidelity)
     for name, known in loaded_algorithms().items()
-    for fidelity in (("sound", "paper") if known.to_the_letter == "proved" else ("sound",))
+    for fidelity in (("sound", "paper") if known.paper_status == "proved" else ("sound",))
 }
 """Targets by name and fidelity: all built-in learners, and the paper variants with a proven ε."""

@@ -5,7 +5,7 @@ from typing import Annotated
 
 from msgspec import Meta
 from sottovoce.algorithms.family import settings_of
-from sottovoce.algorithms.rounds.algorithm import of_rounds
+from sottovoce.algorithms.rounds.algorithm import rounds_algorithm
 from sottovoce.algorithms.rounds.public import Work
 from sottovoce.algorithms.rounds.public.work import Floats
 from sottovoce.algorithms.rounds.rules import Rule
@@ -40,7 +40,7 @@ class MomentumSgd:
         return replace(work, model=mixed - work.rate * work.direction if 0 in work.answers else mixed)
 
 
-ALGORITHM = of_rounds(
+ALGORITHM = rounds_algorithm(
     MomentumSgdSettings,
     lambda: Rule(lambda config, kernel, public: MomentumSgd(settings_of(config, MomentumSgdSettings).momentum)),
     audit={"learner.momentum": 0.0},
