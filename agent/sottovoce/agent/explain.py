@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sottovoce.accounting.events import Event
-from sottovoce.accounting.groups import epsilon_apart, epsilon_together
+from sottovoce.agent.group_epsilon import epsilon_apart, epsilon_together
 from sottovoce.agent.statement_preview import preview_statement
 from sottovoce.algorithms.assembly import family_of
 from sottovoce.algorithms.family import Family, budget_of

@@ -19,11 +19,11 @@ from sottovoce.agent.own_task import declared_ranges, task_of
 from sottovoce.algorithms.assembly import family_of
 from sottovoce.algorithms.family import budget_of, try_graph
 from sottovoce.config import AgentConfig
+from sottovoce.confinement import forbid_network, hide_memory
 from sottovoce.data import parse
 from sottovoce.durable import read_only
 from sottovoce.errors import ConfigError, ExitCode, SottovoceError, TaskRefused
 from sottovoce.vault import Ledger
-from sottovoce.vault.confinement import forbid_network, hide_memory
 from sottovoce.vault.server import Served, VaultServer, listening_socket
 
 if TYPE_CHECKING:

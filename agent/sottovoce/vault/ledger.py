@@ -16,12 +16,12 @@ from typing import Self
 from sottovoce.accounting.events import Event
 from sottovoce.accounting.stored import event_of
 from sottovoce.accounting.units import LAST, Units
+from sottovoce.disk_writes import DiskWriteCounter
 from sottovoce.durable import rename
 from sottovoce.errors import LedgerError, PrivacyError
 from sottovoce.schema import PAGE_BYTES
 from sottovoce.vault.budget import Budget, PeriodSpending, Spending, Stored, TaskSpending
 from sottovoce.vault.chain import Head, Tip, first_link, mark, next_link, release_digest
-from sottovoce.vault.disk_write_accounting import DiskWriteCounter
 from sottovoce.vault.keeper_list import KeeperList
 from sottovoce.vault.ledger_binding import check_budget, check_ledger_exists, check_owner
 from sottovoce.vault.ledger_file import (

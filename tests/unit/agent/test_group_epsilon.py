@@ -8,8 +8,8 @@ from dp_accounting import dp_event
 from dp_accounting.pld import PLDAccountant
 from sottovoce.accounting.events import GaussianSum, RecordReleased
 from sottovoce.accounting.gaussian import gaussian_epsilon
-from sottovoce.accounting.groups import epsilon_apart, epsilon_together
 from sottovoce.accounting.sampled import SampledGaussian
+from sottovoce.agent.group_epsilon import epsilon_apart, epsilon_together
 
 DELTA = 1e-5
 GAUSSIAN, PURE = GaussianSum(10**6, 20_000), RecordReleased(0, "laplace", 3, 2, 0.5)

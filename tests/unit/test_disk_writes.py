@@ -6,8 +6,8 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from sottovoce.disk_writes import DiskWriteCounter
 from sottovoce.vault import Budget, Ledger
-from sottovoce.vault.disk_write_accounting import DiskWriteCounter
 
 PAGE, FRAME = 4096, 24
 
