@@ -17,19 +17,19 @@ RECENT_DAYS = 28
 """Number of recent days on which the two models are compared."""
 
 _PENALTY = 1.0  # ridge penalty, with about the weight of half a day of readings
-_SHARES = np.linspace(0.0, 1.0, 21)
+_CANDIDATE_SHARES = np.linspace(0.0, 1.0, 21)
 
 
 class Blend:
     """A home's own model, fitted to the days learnt so far, and its blend with the fleet's model.
 
     Attributes:
-        own: weights of the home's own model, float64[FEATURES - 1].
+        own_weights: weights of the home's own model, float64[FEATURES - 1].
     """
 
     def __init__(self) -> None:
-        self._second, self._first = _PENALTY * np.eye(FEATURES - 1), np.zeros(FEATURES - 1)
-        self.own: Floats = self._first
+        self._gram_matrix, self._correlations = _PENALTY * np.eye(FEATURES - 1), np.zeros(FEATURES - 1)
+        self.own_weights: Floats = self._correlations
         self._recent: deque[tuple[Floats, Floats]] = deque(maxlen=RECENT_DAYS)
 
     def learn(self, rows: Floats) -> "Blend":
@@ -39,13 +39,13 @@ class Blend:
             rows: the home's records for that day, float64[n, FEATURES].
         """
         features, targets = rows[:, :-1], rows[:, -1]
-        self._recent.append((rows, features @ self.own))
-        self._second = self._second + features.T @ features
-        self._first = self._first + features.T @ targets
-        self.own = np.linalg.solve(self._second, self._first)
+        self._recent.append((rows, features @ self.own_weights))
+        self._gram_matrix = self._gram_matrix + features.T @ features
+        self._correlations = self._correlations + features.T @ targets
+        self.own_weights = np.linalg.solve(self._gram_matrix, self._correlations)
         return self
 
-    def share(self, fleet: Floats) -> float:
+    def own_share(self, fleet: Floats) -> float:
         """Return the own model's share, from 0 to 1: the largest share that is as good as the best on the last days.
 
         A share counts as equally good if its error is at most one standard error larger. Without any days, the share is
@@ -58,18 +58,18 @@ class Blend:
             return 0.0
         rows, own = (np.concatenate(each) for each in zip(*self._recent, strict=True))
         by_fleet = rows[:, :-1] @ fleet
-        targets = by_fleet + _SHARES[:, np.newaxis] * (own - by_fleet)
+        targets = by_fleet + _CANDIDATE_SHARES[:, np.newaxis] * (own - by_fleet)
         errors = np.abs(energy_kwh(rows, targets) - energy_kwh(rows, rows[:, -1]))
         worse = errors - errors[errors.mean(axis=1).argmin()]
-        return float(_SHARES[worse.mean(axis=1) <= worse.std(axis=1) / np.sqrt(len(rows))].max())
+        return float(_CANDIDATE_SHARES[worse.mean(axis=1) <= worse.std(axis=1) / np.sqrt(len(rows))].max())
 
     def weights(self, fleet: Floats) -> Floats:
         """Return the weights of the blended model, in the shape of the fleet's model."""
-        share = self.share(fleet)
-        return share * self.own + (1.0 - share) * fleet
+        share = self.own_share(fleet)
+        return share * self.own_weights + (1.0 - share) * fleet
 
 
-def by_day(records: Records) -> dict[int, Floats]:
+def group_by_day(records: Records) -> dict[int, Floats]:
     """Return one home's forecasting records, float64[n, FEATURES], by day number and in order."""
     if records.windows is None:
         return {}

@@ -14,14 +14,14 @@ from paho.mqtt.properties import Properties
 from paho.mqtt.reasoncodes import ReasonCode
 from sottovoce.errors import ConfigError, NetworkError
 
-from sottovoce_home.meters import LARGEST
+from sottovoce_home.meters import MAX_PAYLOAD_BYTES
 
 TIMEOUT = 10.0
 """Timeout for connecting to the broker and for each of its answers, in seconds."""
 
 _QUEUE = 256
 _KEEP_ALIVE = 30
-_PACKET = LARGEST + 4096  # a payload and its topic; an MQTT 5 broker does not deliver anything larger
+_PACKET = MAX_PAYLOAD_BYTES + 4096  # a payload and its topic; an MQTT 5 broker does not deliver anything larger
 _REFUSALS = {
     0x84: "the broker does not support this MQTT version; set feed.version",
     0x85: "the client identifier is not allowed",
@@ -29,7 +29,7 @@ _REFUSALS = {
     0x87: "this user may not connect; check feed.username and feed.password_file, or the broker's rules",
     0x8A: "this client is banned",
 }
-_REFUSED_SUBSCRIPTION = 0x80
+_FIRST_ERROR_CODE = 0x80
 
 
 class BrokerRefuses(NetworkError):
@@ -79,7 +79,7 @@ class Session:
         self._client = client
 
     @property
-    def waiting(self) -> int:
+    def unread_count(self) -> int:
         """The number of received messages that have not been read yet."""
         return len(self._client.messages)
 
@@ -114,8 +114,8 @@ class Session:
 
 
 @asynccontextmanager
-async def session(
-    settings: BrokerSettings, filters: Sequence[str], will: Will | None, dropped: Callable[[], None]
+async def open_session(
+    settings: BrokerSettings, filters: Sequence[str], will: Will | None, on_drop: Callable[[], None]
 ) -> AsyncIterator[Session]:
     """Open a session with subscriptions.
 
@@ -125,7 +125,7 @@ async def session(
         settings: settings for the connection.
         filters: topic filters to subscribe to.
         will: the will, if there is one.
-        dropped: called each time that the oldest waiting message is dropped because the queue is full.
+        on_drop: called each time that the oldest waiting message is dropped because the queue is full.
 
     Raises:
         BrokerRefuses: if the broker refuses this client or one of its subscriptions.
@@ -139,14 +139,14 @@ async def session(
         identifier=settings.identifier,
         protocol=aiomqtt.ProtocolVersion.V5 if settings.mqtt5 else aiomqtt.ProtocolVersion.V311,
         clean_session=None if settings.mqtt5 else True,
-        queue_type=_dropping_queue_type(dropped),
+        queue_type=_dropping_queue_type(on_drop),
         max_queued_incoming_messages=_QUEUE,
         max_queued_outgoing_messages=_QUEUE,
         keepalive=_KEEP_ALIVE,
         timeout=TIMEOUT,
         tls_context=settings.tls,
         will=None if will is None else aiomqtt.Will(will.topic, will.payload, qos=1, retain=True),
-        properties=_limits() if settings.mqtt5 else None,
+        properties=_connect_properties() if settings.mqtt5 else None,
     )
     try:
         await client.__aenter__()
@@ -156,7 +156,7 @@ async def session(
         try:
             for topic_filter in filters:
                 granted = await client.subscribe(topic_filter, qos=1)
-                if any(_reason_number(code) >= _REFUSED_SUBSCRIPTION for code in granted):
+                if any(_reason_number(code) >= _FIRST_ERROR_CODE for code in granted):
                     raise BrokerRefuses(
                         f"this user is not authorised to subscribe to {topic_filter}; check the broker's access rules"
                     )
@@ -183,20 +183,20 @@ def tls_context(ca: Path | None) -> ssl.SSLContext:
         raise ConfigError(f"feed.ca: {ca} does not contain a readable certificate; specify a PEM file") from error
 
 
-def _dropping_queue_type(dropped: Callable[[], None]) -> type[asyncio.Queue[aiomqtt.Message]]:
+def _dropping_queue_type(on_drop: Callable[[], None]) -> type[asyncio.Queue[aiomqtt.Message]]:
     class DroppingOldest(asyncio.Queue[aiomqtt.Message]):
         """A bounded queue that drops its oldest message when it is full."""
 
         def put_nowait(self, item: aiomqtt.Message) -> None:
             if self.full():
                 self.get_nowait()
-                dropped()
+                on_drop()
             super().put_nowait(item)
 
     return DroppingOldest
 
 
-def _limits() -> Properties:
+def _connect_properties() -> Properties:
     limits = Properties(PacketTypes.CONNECT)  # type: ignore[no-untyped-call]
     limits.MaximumPacketSize = _PACKET
     limits.SessionExpiryInterval = 0

@@ -31,13 +31,13 @@ def check(config: Config) -> None:
     """Show which topics the feed would subscribe to, without connecting."""
     from sottovoce.config import fill_placeholders, load
 
-    from sottovoce_home.outside import Outside
+    from sottovoce_home.plugin_source import PluginSource
     from sottovoce_home.sources import broker_settings, broker_url
 
     settings = load(config)
     feed = settings.feed
     if feed.source is not None:
-        Outside(feed.source, feed.settings)
+        PluginSource(feed.source, feed.settings)
         typer.echo(f"source   {feed.source}")
     if feed.source is None or feed.home_assistant.enabled:
         broker_settings(settings, "check")
@@ -48,8 +48,8 @@ def check(config: Config) -> None:
             topic = fill_placeholders(value.topic, meter.names)
             where = "" if value.path is None else f" at {fill_placeholders(value.path, meter.names)}"
             typer.echo(f"meter    {meter.name} ({chosen.name}): {topic}{where}, a {chosen.kind} in {chosen.unit}")
-    shown = feed.home_assistant
-    typer.echo(f"panel    {f'Home Assistant under {shown.discovery_prefix}' if shown.enabled else 'none'}")
+    panel = feed.home_assistant
+    typer.echo(f"panel    {f'Home Assistant under {panel.discovery_prefix}' if panel.enabled else 'none'}")
     typer.echo(f"windows  {feed.window} s each, stored for {feed.keep_days} days in {feed.file}")
 
 
@@ -60,38 +60,42 @@ def show(
     """Count the stored windows and the refused messages. Does not show energy values."""
     from sottovoce.config import load
 
-    from sottovoce_home.store import summary
+    from sottovoce_home.store import read_summary
 
     settings = load(config)
-    found = summary(settings.feed.file)
+    stored = read_summary(settings.feed.file)
     meters = {
-        name: {"windows": count, "first": _time(first * found.seconds), "last": _time((last + 1) * found.seconds)}
-        for name, (count, first, last) in found.meters.items()
+        name: {"windows": count, "first": _time(first * stored.seconds), "last": _time((last + 1) * stored.seconds)}
+        for name, (count, first, last) in stored.meters.items()
     }
     if as_json:
         refused: dict[str, dict[str, int]] = {}
-        for (meter, reason), count in found.refused.items():
+        for (meter, reason), count in stored.refusals.items():
             refused.setdefault(meter, {})[reason] = count
         heard = {
             name: {
-                "came": _time(one.came),
-                "counted": _time(one.kept) if one.kept else None,
-                "refused": one.refused or None,
-                "new_counts": one.counts,
+                "came": _time(activity.last_message_at),
+                "counted": _time(activity.last_accepted_at) if activity.last_accepted_at else None,
+                "refused": activity.last_refusal or None,
+                "new_counts": activity.new_counts,
             }
-            for name, one in found.heard.items()
+            for name, activity in stored.activity.items()
         }
-        typer.echo(json.dumps({"seconds": found.seconds, "meters": meters, "refused": refused, "heard": heard}))
+        typer.echo(json.dumps({"seconds": stored.seconds, "meters": meters, "refused": refused, "heard": heard}))
         return
     if not meters:
         typer.echo("windows  none yet")
     for name, facts in meters.items():
         typer.echo(f"windows  {name}: {facts['windows']}, from {facts['first']} to {facts['last']}")
-    for name, one in found.heard.items():
-        counted = f"newest accepted message at {_time(one.kept)}" if one.kept else "none accepted yet"
-        again = f", {one.counts} new counts" if one.counts else ""
-        typer.echo(f"heard    {name}: newest message at {_time(one.came)}, {counted}{again}")
-    for (meter, reason), count in found.refused.items():
+    for name, activity in stored.activity.items():
+        counted = (
+            f"newest accepted message at {_time(activity.last_accepted_at)}"
+            if activity.last_accepted_at
+            else "none accepted yet"
+        )
+        again = f", {activity.new_counts} new counts" if activity.new_counts else ""
+        typer.echo(f"heard    {name}: newest message at {_time(activity.last_message_at)}, {counted}{again}")
+    for (meter, reason), count in stored.refusals.items():
         typer.echo(f"refused  {meter}: {count} for {reason}")
 
 

@@ -11,7 +11,7 @@ from sottovoce.doctor.subject import Subject
 from sottovoce.errors import ExitCode
 
 from sottovoce_home.sources import broker_settings, broker_url
-from sottovoce_home.store import Summary, summary
+from sottovoce_home.store import Summary, read_summary
 
 _EMPTY_DAYS = 30  # days without records at which a new home's contribution becomes noticeably small
 _DEAF = 900  # seconds for which a meter may send messages of which none is accepted
@@ -19,7 +19,7 @@ _LATE_WINDOWS = 4  # a window is written only when the next reading arrives
 _RUN = "check that `sottovoce feed run` is running and the meter still publishes: `sottovoce feed show` counts refusals"
 
 
-def feed(subject: Subject) -> Iterator[Finding]:
+def check_feed(subject: Subject) -> Iterator[Finding]:
     """Check the sources and the store that `[feed]` declares, if it declares any."""
     config = subject.config
     if config is None or not (config.feed.meters or config.data.source.startswith("feed:")):
@@ -31,9 +31,9 @@ def feed(subject: Subject) -> Iterator[Finding]:
             ExitCode.DATA,
         )
     else:
-        found = summary(config.feed.file, untouched=True)
-        yield from _check_windows(config, found, subject.now.timestamp())
-        yield from _check_first_day(config, found)
+        stored = read_summary(config.feed.file, create_no_files=True)
+        yield from _check_windows(config, stored, subject.now.timestamp())
+        yield from _check_first_day(config, stored)
     if config.feed.source is not None and not config.feed.home_assistant.enabled:
         return
     settings = broker_settings(config, "doctor")
@@ -48,36 +48,40 @@ def feed(subject: Subject) -> Iterator[Finding]:
         )
 
 
-def _check_windows(config: AgentConfig, found: Summary, now: float) -> Iterator[Finding]:
+def _check_windows(config: AgentConfig, stored: Summary, now: float) -> Iterator[Finding]:
     replayed = {meter.name for meter in config.feed.meters if meter.replay}
-    for name, heard in found.heard.items():
-        if heard.refused and heard.came - heard.kept > _DEAF:
-            since = f"for {_duration_words(heard.came - heard.kept)}" if heard.kept else "yet"
+    for name, heard in stored.activity.items():
+        if heard.last_refusal and heard.last_message_at - heard.last_accepted_at > _DEAF:
+            since = (
+                f"for {_duration_words(heard.last_message_at - heard.last_accepted_at)}"
+                if heard.last_accepted_at
+                else "yet"
+            )
             yield warning(
-                f"meter {name}: messages arrive, but none has been accepted {since}: {heard.refused}",
+                f"meter {name}: messages arrive, but none has been accepted {since}: {heard.last_refusal}",
                 "look up the reason under `What is refused` in docs/reference/feeds.md",
             )
-        if heard.counts:
-            yield ok(f"meter {name}: {heard.counts} new counts, because it was reset or replaced, or overflowed")
-    for name, (count, _, last) in found.meters.items():
-        late = now - (last + 1) * found.seconds
-        words = f"meter {name}: {count} windows of {found.seconds} s"
+        if heard.new_counts:
+            yield ok(f"meter {name}: {heard.new_counts} new counts, because it was reset or replaced, or overflowed")
+    for name, (count, _, last) in stored.meters.items():
+        late = now - (last + 1) * stored.seconds
+        words = f"meter {name}: {count} windows of {stored.seconds} s"
         if name in replayed:
             yield ok(f"{words}, replayed")
-        elif late > _LATE_WINDOWS * found.seconds:
+        elif late > _LATE_WINDOWS * stored.seconds:
             yield warning(f"{words}, the newest of which ended {_duration_words(late)} ago", _RUN)
         else:
             yield ok(f"{words}, up to date")
     for meter in config.feed.meters:
-        if meter.name not in found.meters:
+        if meter.name not in stored.meters:
             yield warning(f"meter {meter.name}: no window yet", _RUN)
 
 
-def _check_first_day(config: AgentConfig, found: Summary) -> Iterator[Finding]:
+def _check_first_day(config: AgentConfig, stored: Summary) -> Iterator[Finding]:
     """Warn if many days that may be used are before the first stored day."""
-    if config.followed_days is None or not found.meters:
+    if config.followed_days is None or not stored.meters:
         return
-    kept = min(first for _, first, _ in found.meters.values()) * found.seconds // DAY
+    kept = min(first for _, first, _ in stored.meters.values()) * stored.seconds // DAY
     if (empty := kept - config.followed_days[0]) > _EMPTY_DAYS:
         yield warning(
             f"data.windows begins {empty} days before the first stored day: sums are divided by the number of all "

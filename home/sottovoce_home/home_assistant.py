@@ -97,7 +97,7 @@ class Topics:
         return f"sottovoce_{self.identifier}"
 
 
-def discovery(topics: Topics, name: str, expires: int, epoch: int | None = None) -> dict[str, Any]:
+def discovery_message(topics: Topics, name: str, expires: int, epoch: int | None = None) -> dict[str, Any]:
     """Return the discovery message that describes the device.
 
     Args:

@@ -10,12 +10,12 @@ from sottovoce.data.feed import Window
 from sottovoce.errors import MessageRefused
 
 from sottovoce_home.meters import Arrival, Meter
-from sottovoce_home.store import Heard, WindowStore
+from sottovoce_home.store import MeterActivity, WindowStore
 
 _log = logging.getLogger("sottovoce.home.listener")
 _MAX_PENDING = 256
-_COUNTS_EVERY = 600.0
-_SILENCE = 600.0
+_COUNT_INTERVAL = 600.0
+_SILENCE_SECONDS = 600.0
 
 
 class Listener:
@@ -31,12 +31,12 @@ class Listener:
         self._store = store
         self._pending: list[Window] = []
         self._refused: Counter[tuple[str, str]] = Counter()
-        self._told: set[tuple[str, str]] = set()
+        self._logged_refusals: set[tuple[str, str]] = set()
         self._saved_at = self._started = time.monotonic()
-        self._heard: dict[str, float] = {}
-        self._news: dict[str, Heard] = {}
-        self._silent: set[str] = set()
-        self._urgent = False
+        self._accepted_at: dict[str, float] = {}
+        self._activity: dict[str, MeterActivity] = {}
+        self._silent_meters: set[str] = set()
+        self._must_save = False
 
     @property
     def filters(self) -> list[str]:
@@ -47,34 +47,34 @@ class Listener:
         """Pass a message that has just arrived to each meter that listens to its topic."""
         arrival = Arrival(topic, payload, retained, time.monotonic(), time.time())
         for meter in self._meters:
-            if not meter.hears(topic):
+            if not meter.listens_to(topic):
                 continue
-            counts, before = meter.restarts, self._news.get(meter.name, Heard())
+            counts, before = meter.restarts, self._activity.get(meter.name, MeterActivity())
             at = int(arrival.wall)
             try:
-                self._pending += meter.take(arrival)
+                self._pending += meter.process(arrival)
             except MessageRefused as refusal:
-                self._news[meter.name] = replace(before, came=at, refused=refusal.reason)
+                self._activity[meter.name] = replace(before, last_message_at=at, last_refusal=refusal.reason)
                 self.count_rejection(meter.name, refusal.reason, str(refusal))
             else:
-                self._news[meter.name] = Heard(at, at, "", before.counts + meter.restarts - counts)
-                self._heard[meter.name] = arrival.monotonic
+                self._activity[meter.name] = MeterActivity(at, at, "", before.new_counts + meter.restarts - counts)
+                self._accepted_at[meter.name] = arrival.monotonic
                 if meter.restarts > counts:
-                    self._urgent = True
+                    self._must_save = True
                     _log.warning(
                         "meter-count-restarted meter=%s the meter was reset or replaced, so one window is missing",
                         meter.name,
                     )
-                if meter.name in self._silent:
-                    self._silent.remove(meter.name)
+                if meter.name in self._silent_meters:
+                    self._silent_meters.remove(meter.name)
                     _log.info("meter-heard meter=%s", meter.name)
 
     def count_rejection(self, meter: str, reason: str, explanation: str) -> None:
-        """Count a rejected reading, and log it if it is the first with this meter and reason."""
+        """Count a rejected reading, and log it if it is the first for this meter and reason."""
         self._refused[meter, reason] += 1
-        if (meter, reason) not in self._told:
-            self._told.add((meter, reason))
-            self._urgent = True
+        if (meter, reason) not in self._logged_refusals:
+            self._logged_refusals.add((meter, reason))
+            self._must_save = True
             _log.warning(
                 "reading-refused meter=%s reason=%s %s; further refusals are only counted", meter, reason, explanation
             )
@@ -91,8 +91,12 @@ class Listener:
         Raises:
             DataError: if the disk is full or failing.
         """
-        due = self._urgent or time.monotonic() - self._saved_at > _COUNTS_EVERY
-        if (self._pending and idle) or len(self._pending) >= _MAX_PENDING or (due and (self._refused or self._urgent)):
+        due = self._must_save or time.monotonic() - self._saved_at > _COUNT_INTERVAL
+        if (
+            (self._pending and idle)
+            or len(self._pending) >= _MAX_PENDING
+            or (due and (self._refused or self._must_save))
+        ):
             return self.save()
         return False
 
@@ -102,24 +106,24 @@ class Listener:
         Raises:
             DataError: if the disk is full or failing.
         """
-        found = bool(self._pending)
-        if found or self._refused or self._urgent:
-            self._store.write(self._pending, self._refused, self._news)
-            self._news.clear()
+        has_windows = bool(self._pending)
+        if has_windows or self._refused or self._must_save:
+            self._store.write(self._pending, self._refused, self._activity)
+            self._activity.clear()
         for meter in dict.fromkeys(window.meter for window in self._pending):
             _log.info("windows-kept meter=%s count=%d", meter, sum(one.meter == meter for one in self._pending))
         self._pending.clear()
         self._refused.clear()
-        self._urgent, self._saved_at = False, time.monotonic()
-        return found
+        self._must_save, self._saved_at = False, time.monotonic()
+        return has_windows
 
     def log_silent_meters(self) -> None:
         """Log each meter that has become silent, which means that no message was accepted for ten minutes."""
         now = time.monotonic()
         for meter in self._meters:
-            last = self._heard.get(meter.name, self._started)
-            if now - last > _SILENCE and meter.name not in self._silent:
-                self._silent.add(meter.name)
+            last = self._accepted_at.get(meter.name, self._started)
+            if now - last > _SILENCE_SECONDS and meter.name not in self._silent_meters:
+                self._silent_meters.add(meter.name)
                 _log.warning(
                     "meter-silent meter=%s for_s=%.0f refused=%s",
                     meter.name,

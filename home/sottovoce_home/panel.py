@@ -13,23 +13,23 @@ from sottovoce.days import lasts_until
 from sottovoce.errors import NetworkError
 
 from sottovoce_home.broker import Session, Will
-from sottovoce_home.home_assistant import KEYS, OFFLINE, ONLINE, TASK_KEYS, Topics, discovery
+from sottovoce_home.home_assistant import KEYS, OFFLINE, ONLINE, TASK_KEYS, Topics, discovery_message
 from sottovoce_home.prediction import Predictor
 
 if TYPE_CHECKING:
-    from sottovoce_home.taking_part import TakingPart
+    from sottovoce_home.participation import Participation
 
 _log = logging.getLogger("sottovoce.home.panel")
 UNREACHABLE = "unreachable"
 """State of an agent that does not answer, or whose socket this user is not allowed to open."""
 
-_PATIENCE = 5.0
-_MAX_LETTERS = 255  # longest state that Home Assistant accepts
-_LEAVING = 2.0
+_ANSWER_TIMEOUT = 5.0
+_MAX_STATE_LENGTH = 255  # longest state that Home Assistant accepts
+_OFFLINE_TIMEOUT = 2.0
 
 
 class Panel:
-    """The agent's representation as a Home Assistant device.
+    """The agent, exposed as a Home Assistant device.
 
     Args:
         config: the complete configuration.
@@ -44,17 +44,17 @@ class Panel:
         self._state = config.agent.state
         self._readers = config.agent.readers_socket
         self._predictor = Predictor(config)
-        self._taking_part = _taking_part(config) if section.tasks else None
-        self._keys = KEYS if self._taking_part is None else (*KEYS, *TASK_KEYS)
-        self._announce, self._switched = asyncio.Event(), asyncio.Event()
+        self._participation = _make_participation(config) if section.tasks else None
+        self._keys = KEYS if self._participation is None else (*KEYS, *TASK_KEYS)
+        self._announcement_due, self._switch_used = asyncio.Event(), asyncio.Event()
         self._traffic: tuple[int, int] | None = None
-        self._exchanged: str | None = None
-        self._away = False
+        self._last_exchange: str | None = None
+        self._is_unreachable = False
 
     @property
     def filters(self) -> list[str]:
         """Return the topics on which Home Assistant reports its start and, if enabled, the owner's switch."""
-        return [self._topics.birth] + ([] if self._taking_part is None else [self._topics.switch])
+        return [self._topics.birth] + ([] if self._participation is None else [self._topics.switch])
 
     @property
     def will(self) -> Will:
@@ -62,64 +62,64 @@ class Panel:
         return Will(self._topics.availability, OFFLINE)
 
     async def handle_message(self, topic: str, payload: bytes, *, retained: bool) -> None:
-        """Handle a message: either Home Assistant has started and needs all states again, or the switch was used."""
+        """Announce the device again after Home Assistant has started, or record a use of the switch."""
         if topic == self._topics.birth and payload == ONLINE.encode():
-            self._announce.set()
-        if self._taking_part is not None and topic == self._topics.switch and not retained:
-            await asyncio.to_thread(self._taking_part.handle_switch, payload)
-            self._switched.set()
+            self._announcement_due.set()
+        if self._participation is not None and topic == self._topics.switch and not retained:
+            await asyncio.to_thread(self._participation.handle_switch, payload)
+            self._switch_used.set()
 
-    async def show(self, connection: Session, kept: asyncio.Event) -> None:
+    async def publish_states(self, connection: Session, windows_stored: asyncio.Event) -> None:
         """Announce the device, and then publish its state in each period and whenever it may have changed.
 
         Args:
             connection: connection to the broker.
-            kept: event that is set when a window has been stored.
+            windows_stored: event that is set when a window has been stored.
 
         Raises:
             NetworkError: if the connection has ended.
         """
-        self._announce.set()
+        self._announcement_due.set()
         announced: int | None = None
         while True:
-            if self._announce.is_set():
-                self._announce.clear()
-                announced = None if self._taking_part is None else self._taking_part.epoch
-                config = json.dumps(discovery(self._topics, self._name, round(3 * self._period), announced))
+            if self._announcement_due.is_set():
+                self._announcement_due.clear()
+                announced = None if self._participation is None else self._participation.epoch
+                config = json.dumps(discovery_message(self._topics, self._name, round(3 * self._period), announced))
                 await connection.publish(self._topics.discovery, config, retain=True, confirmed=True)
                 await connection.publish(self._topics.availability, ONLINE, retain=True, confirmed=True)
-            kept.clear()
-            self._switched.clear()
-            state = json.dumps(await asyncio.to_thread(self.state))
-            if self._taking_part is not None and self._taking_part.epoch != announced:
-                self._announce.set()
+            windows_stored.clear()
+            self._switch_used.clear()
+            state = json.dumps(await asyncio.to_thread(self.read_state))
+            if self._participation is not None and self._participation.epoch != announced:
+                self._announcement_due.set()
                 continue
             await connection.publish(self._topics.state, state, retain=False, confirmed=False)
-            await _wait_for_first(self._announce, self._switched, kept, seconds=self._period)
+            await _wait_for_first(self._announcement_due, self._switch_used, windows_stored, seconds=self._period)
 
-    async def leave(self, connection: Session) -> None:
+    async def announce_offline(self, connection: Session) -> None:
         """Announce that the device is offline; if the connection no longer allows this, the broker does so instead."""
         try:
-            async with asyncio.timeout(_LEAVING):
+            async with asyncio.timeout(_OFFLINE_TIMEOUT):
                 await connection.publish(self._topics.availability, OFFLINE, retain=True, confirmed=True)
         except (NetworkError, TimeoutError):
             _log.debug("left-silently")
 
-    def state(self) -> dict[str, Any]:
+    def read_state(self) -> dict[str, Any]:
         """Query the agent, read the windows, and return the state, JSON-serialisable with None for unknown values."""
         try:
-            status = ask(self._state, "status", _PATIENCE, waiting=True, readers=self._readers)
-            model = {} if "fault" in status else ask(self._state, "model", _PATIENCE, readers=self._readers)
+            status = ask(self._state, "status", _ANSWER_TIMEOUT, waiting=True, readers=self._readers)
+            model = {} if "fault" in status else ask(self._state, "model", _ANSWER_TIMEOUT, readers=self._readers)
         except NetworkError:
-            if not self._away:
+            if not self._is_unreachable:
                 _log.warning("waiting-for-agent reason=the agent does not answer next_attempt_s=%.0f", self._period)
-            self._away = True
+            self._is_unreachable = True
             return {**dict.fromkeys(self._keys), "state": UNREACHABLE}
-        self._away = False
+        self._is_unreachable = False
         if "fault" in status:
-            fault = Fault.of_status(status["fault"])
+            fault = Fault.from_status(status["fault"])
             problem = "ON" if fault.needs_a_person else "OFF"
-            trouble = fault.summary[:_MAX_LETTERS]
+            trouble = fault.summary[:_MAX_STATE_LENGTH]
             return {
                 **dict.fromkeys(self._keys),
                 "state": status["state"],
@@ -128,28 +128,28 @@ class Panel:
             }
         traffic = status["traffic"]["messages"], status["traffic"]["received"]
         if self._traffic is not None and traffic != self._traffic:
-            self._exchanged = datetime.now(UTC).isoformat(timespec="seconds")
+            self._last_exchange = datetime.now(UTC).isoformat(timespec="seconds")
         self._traffic = traffic
         privacy = status["privacy"]
         total, spent = privacy["epsilon"], privacy["spent_epsilon"]
         return {
             "state": status["state"],
             "needs_a_person": "OFF",
-            "trouble": status["transport"]["trouble"][:_MAX_LETTERS] or "none",
+            "trouble": status["transport"]["trouble"][:_MAX_STATE_LENGTH] or "none",
             "peers": len(status["peers"]),
             "epsilon_left": None if total is None or spent is None else round(max(total - spent, 0.0), 4),
             "budget_lasts_until": lasts_until(status["ledger"]["lasts_days"]),
-            "last_exchange": self._exchanged,
+            "last_exchange": self._last_exchange,
             "certificate_expires": status["certificate_expires"],
             "prediction": self._predictor.predict(model),
-            **({} if self._taking_part is None else self._taking_part.state(status)),
+            **({} if self._participation is None else self._participation.state(status)),
         }
 
 
-def _taking_part(config: AgentConfig) -> "TakingPart":
-    from sottovoce_home.taking_part import TakingPart  # imported late to save memory if it is not used
+def _make_participation(config: AgentConfig) -> "Participation":
+    from sottovoce_home.participation import Participation  # imported late to save memory if it is not used
 
-    return TakingPart(config)
+    return Participation(config)
 
 
 async def _wait_for_first(*events: asyncio.Event, seconds: float) -> None:

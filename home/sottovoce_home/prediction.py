@@ -12,7 +12,7 @@ from sottovoce.data.feed import Windows, read_windows
 from sottovoce.data.forecast import FEATURES, HALF_HOURS, LAGS, energy_kwh, features_of, forecast_dataset
 from sottovoce.errors import DataError
 
-from sottovoce_home.blend import Blend, by_day
+from sottovoce_home.blend import Blend, group_by_day
 
 _SECONDS = 1800
 
@@ -76,7 +76,7 @@ class Predictor:
         wh = windows.wh[[windows.meters.index(str(self._meter))], : max(0, until)]
         origin = str(self._store)
         records = forecast_dataset(wh, windows.first, windows.seconds, name="home", origin=origin, share=0.0).records
-        return by_day(records)
+        return group_by_day(records)
 
 
 def _preceding_energies(windows: Windows, meter: str, half_hour: int) -> NDArray[np.int64] | None:

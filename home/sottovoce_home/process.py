@@ -12,20 +12,20 @@ from sottovoce.cancellation import cancel_and_wait
 from sottovoce.config import AgentConfig
 from sottovoce.errors import ConfigError, ExitCode, NetworkError
 
-from sottovoce_home.broker import BrokerRefuses, BrokerSettings, Session, Will, session
+from sottovoce_home.broker import BrokerRefuses, BrokerSettings, Session, Will, open_session
 from sottovoce_home.listener import Listener
 from sottovoce_home.meters import Meter
-from sottovoce_home.outside import Outside
 from sottovoce_home.panel import Panel
 from sottovoce_home.pauses import Pauses
-from sottovoce_home.sources import broker_settings, sources
+from sottovoce_home.plugin_source import PluginSource
+from sottovoce_home.sources import broker_settings, build_sources
 from sottovoce_home.store import WindowStore
 
 _log = logging.getLogger("sottovoce.home.process")
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
-_LOOK_AFTER = 30.0
-_SOON, _END_AGAIN = 1.0, 5.0  # seconds; a session needs at most two to disconnect
-_LASTING = 60.0  # seconds after which a session counts as a success
+_CHECK_INTERVAL = 30.0
+_SESSION_END_SECONDS, _SHUTDOWN_SECONDS = 1.0, 5.0  # seconds; a session needs at most two to disconnect
+_STABLE_SECONDS = 60.0  # seconds after which a session counts as a success
 
 
 async def run(config: AgentConfig) -> ExitCode:
@@ -53,7 +53,7 @@ async def run(config: AgentConfig) -> ExitCode:
     for number, code in ((signal.SIGTERM, ExitCode.DONE), (signal.SIGINT, ExitCode.INTERRUPTED)):
         asyncio.get_running_loop().add_signal_handler(number, _stop, stopping, code)
     with closing(WindowStore(feed.file, feed.window, feed.keep_days)) as store:
-        listener = Listener([Meter(source, feed.window) for source in sources(feed)], store)
+        listener = Listener([Meter(source, feed.window) for source in build_sources(feed)], store)
         serving = [asyncio.create_task(one) for one in _services(config, store.identifier, listener)]
         try:
             either: list[asyncio.Future[Any]] = [*serving, stopping]
@@ -62,7 +62,7 @@ async def run(config: AgentConfig) -> ExitCode:
                 if one.done():
                     await one
         finally:
-            await cancel_and_wait(serving, _END_AGAIN)
+            await cancel_and_wait(serving, _SHUTDOWN_SECONDS)
             listener.save()
         _log.info("stopped")
         return await stopping
@@ -72,17 +72,19 @@ def _services(config: AgentConfig, identifier: str, listener: Listener) -> list[
     """Return the coroutines that listen to meters and show the device in Home Assistant; one connection may do both."""
     feed = config.feed
     panel = Panel(config, identifier) if feed.home_assistant.enabled else None
-    outside = None if feed.source is None else Outside(feed.source, feed.settings)
-    services: list[Coroutine[Any, Any, None]] = [] if outside is None else [_serve_outside(outside, listener)]
-    if outside is None or panel is not None:
+    plugin_source = None if feed.source is None else PluginSource(feed.source, feed.settings)
+    services: list[Coroutine[Any, Any, None]] = (
+        [] if plugin_source is None else [_serve_plugin_source(plugin_source, listener)]
+    )
+    if plugin_source is None or panel is not None:
         settings = broker_settings(config, identifier)
         if settings.password is not None and settings.tls is None and settings.host not in _LOOPBACK:
             _log.warning("password-in-the-clear broker=%s use mqtts:// if the broker supports it", settings.host)
-        services.append(_Home(settings, listener, panel, hears_meters=outside is None).serve())
+        services.append(_BrokerConnection(settings, listener, panel, hears_meters=plugin_source is None).serve())
     return services
 
 
-async def _serve_outside(source: Outside, listener: Listener) -> None:
+async def _serve_plugin_source(source: PluginSource, listener: Listener) -> None:
     def receive(topic: str, payload: bytes) -> None:
         listener.receive(topic, payload, retained=False)
         listener.save_if_due(idle=True)
@@ -91,16 +93,16 @@ async def _serve_outside(source: Outside, listener: Listener) -> None:
     try:
         await source.serve(receive)
     finally:
-        await cancel_and_wait([watching], _SOON)
+        await cancel_and_wait([watching], _SESSION_END_SECONDS)
 
 
-async def _watch_and_save(listener: Listener, kept: Callable[[], None]) -> None:
-    """Periodically log silent meters and store finished windows; call `kept` whenever windows have been stored."""
+async def _watch_and_save(listener: Listener, on_stored: Callable[[], None]) -> None:
+    """Periodically log silent meters and store finished windows; call `on_stored` whenever windows have been stored."""
     while True:
-        await asyncio.sleep(_LOOK_AFTER)
+        await asyncio.sleep(_CHECK_INTERVAL)
         listener.log_silent_meters()
         if listener.save_if_due(idle=True):
-            kept()
+            on_stored()
 
 
 def _stop(stopping: asyncio.Future[ExitCode], code: ExitCode) -> None:
@@ -108,7 +110,7 @@ def _stop(stopping: asyncio.Future[ExitCode], code: ExitCode) -> None:
         stopping.set_result(code)
 
 
-class _Home:
+class _BrokerConnection:
     """A connection to the home's broker that is re-established whenever it ends."""
 
     def __init__(
@@ -118,7 +120,7 @@ class _Home:
         self._hears_meters = hears_meters
         self._listener = listener
         self._panel = panel
-        self._kept = asyncio.Event()
+        self._windows_stored = asyncio.Event()
 
     async def serve(self) -> None:
         """Serve one session after another until cancelled, and reconnect after network errors.
@@ -127,18 +129,18 @@ class _Home:
             BrokerRefuses: if the broker refuses this client, and has never accepted it before.
             DataError: if the disk is full or failing.
         """
-        pauses, wanted = Pauses(), False
+        pauses, was_accepted = Pauses(), False
         while True:
             began = time.monotonic()
             try:
-                async with session(self._settings, self._filters, self._will, self._count_dropped) as connection:
-                    wanted = True
+                async with open_session(self._settings, self._filters, self._will, self._count_dropped) as connection:
+                    was_accepted = True
                     _log.info("ready broker=%s:%d", self._settings.host, self._settings.port)
                     await self._serve_session(connection)
             except NetworkError as error:
-                if isinstance(error, BrokerRefuses) and not wanted:
+                if isinstance(error, BrokerRefuses) and not was_accepted:
                     raise
-                if time.monotonic() - began > _LASTING:
+                if time.monotonic() - began > _STABLE_SECONDS:
                     pauses.reset()
                 pause = pauses.next()
                 _log.warning("waiting-for-broker reason=%s next_attempt_s=%.0f", error, pause)
@@ -159,18 +161,18 @@ class _Home:
 
     async def _serve_session(self, connection: Session) -> None:
         """Serve one session until it ends with an error or is cancelled."""
-        looking = _watch_and_save(self._listener, self._kept.set)
+        looking = _watch_and_save(self._listener, self._windows_stored.set)
         tasks = [asyncio.create_task(self._listen(connection)), asyncio.create_task(looking)]
         if self._panel is not None:
-            tasks.append(asyncio.create_task(self._panel.show(connection, self._kept)))
+            tasks.append(asyncio.create_task(self._panel.publish_states(connection, self._windows_stored)))
         try:
             done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             for task in done:
                 await task
         finally:
-            await cancel_and_wait(tasks, _SOON)
+            await cancel_and_wait(tasks, _SESSION_END_SECONDS)
             if self._panel is not None:
-                await self._panel.leave(connection)
+                await self._panel.announce_offline(connection)
 
     async def _listen(self, connection: Session) -> None:
         async for topic, payload, retained in connection.messages():
@@ -178,5 +180,5 @@ class _Home:
                 await self._panel.handle_message(topic, payload, retained=retained)
                 continue
             self._listener.receive(topic, payload, retained=retained)
-            if self._listener.save_if_due(idle=not connection.waiting):
-                self._kept.set()
+            if self._listener.save_if_due(idle=not connection.unread_count):
+                self._windows_stored.set()

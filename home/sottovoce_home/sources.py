@@ -51,12 +51,12 @@ def broker_settings(config: AgentConfig, identifier: str) -> BrokerSettings:
     )
 
 
-def sources(feed: FeedSection) -> list[Source]:
+def build_sources(feed: FeedSection) -> list[Source]:
     """Return the configured meters in the form that the feed requires."""
-    return [_source(meter, feed.format_of(meter), feed.gap_of(meter)) for meter in feed.meters]
+    return [_build_source(meter, feed.format_of(meter), feed.gap_of(meter)) for meter in feed.meters]
 
 
-def _source(meter: MeterSection, chosen: FormatSection, gap: float) -> Source:
+def _build_source(meter: MeterSection, chosen: FormatSection, gap: float) -> Source:
     unit = _KILO if chosen.unit.startswith("k") else 1.0
     factor = unit * chosen.scale * meter.scale
     return Source(

@@ -18,20 +18,20 @@ _DAY = 86_400
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
-    """Times of a meter's messages on this device's clock, in seconds of Unix time; 0 means never.
+class MeterActivity:
+    """Recent activity of a meter. Times are on this device's clock, in seconds of Unix time; 0 means never.
 
     Attributes:
-        came: time of the newest message.
-        kept: time of the newest message that was accepted.
-        refused: reason why the newest message was refused; empty if it was accepted.
-        counts: number of new counts that began because the meter was reset or replaced or its register overflowed.
+        last_message_at: time of the newest message.
+        last_accepted_at: time of the newest message that was accepted.
+        last_refusal: reason why the newest message was refused; empty if it was accepted.
+        new_counts: number of new counts that began because the meter was reset or replaced or its register overflowed.
     """
 
-    came: int = 0
-    kept: int = 0
-    refused: str = ""
-    counts: int = 0
+    last_message_at: int = 0
+    last_accepted_at: int = 0
+    last_refusal: str = ""
+    new_counts: int = 0
 
 
 class WindowStore:
@@ -49,7 +49,7 @@ class WindowStore:
 
     def __init__(self, path: Path, seconds: int, keep_days: int) -> None:
         self._path = path
-        self._kept, self._day = keep_days * _DAY // seconds, _DAY // seconds
+        self._windows_to_keep, self._windows_per_day = keep_days * _DAY // seconds, _DAY // seconds
         self._pruned_at = 0
         self._lock = _acquire_lock(path)
         try:
@@ -75,14 +75,14 @@ class WindowStore:
         self,
         windows: Iterable[Window],
         refused: Mapping[tuple[str, str], int],
-        heard: Mapping[str, Heard] = MappingProxyType({}),
+        activity: Mapping[str, MeterActivity] = MappingProxyType({}),
     ) -> None:
         """Durably add windows and the refusals since the last call, and then delete old windows.
 
         Args:
             windows: finished windows; a window that is already stored is unchanged.
             refused: number of refusals since the last call, by meter and reason.
-            heard: message times, by meter; `counts` includes only new counts since the last call.
+            activity: recent activity, by meter; `new_counts` includes only new counts since the last call.
 
         Raises:
             DataError: if the disk is full or failing; nothing has been written.
@@ -103,14 +103,17 @@ class WindowStore:
                         "INSERT INTO refused VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET count = count + excluded.count",
                         (meter, reason, count),
                     )
-                for meter, one in heard.items():
+                for meter, entry in activity.items():
                     execute(
                         "INSERT INTO heard VALUES (?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET came = excluded.came, kept "
                         "= max(kept, excluded.kept), refused = excluded.refused, counts = counts + excluded.counts",
-                        (meter, one.came, one.kept, one.refused, one.counts),
+                        (meter, entry.last_message_at, entry.last_accepted_at, entry.last_refusal, entry.new_counts),
                     )
-                if newest >= self._pruned_at + self._day:
-                    execute("DELETE FROM window WHERE number < (SELECT MAX(number) FROM window) - ?", (self._kept,))
+                if newest >= self._pruned_at + self._windows_per_day:
+                    execute(
+                        "DELETE FROM window WHERE number < (SELECT MAX(number) FROM window) - ?",
+                        (self._windows_to_keep,),
+                    )
                     self._pruned_at = newest
                 execute("COMMIT")
             except BaseException:
@@ -128,32 +131,32 @@ class WindowStore:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """The content of `feed show`: counts and times, but no energy values.
+    """Content of `feed show`: counts and times, but no energy values.
 
     Attributes:
         seconds: length of a window, in seconds.
         meters: number of windows, first window number and last window number, by meter name.
-        refused: number of refusals, by meter and reason.
-        heard: message times, by meter.
+        refusals: number of refusals, by meter and reason.
+        activity: recent activity, by meter.
     """
 
     seconds: int
     meters: dict[str, tuple[int, int, int]]
-    refused: dict[tuple[str, str], int]
-    heard: dict[str, Heard]
+    refusals: dict[tuple[str, str], int]
+    activity: dict[str, MeterActivity]
 
 
-def summary(path: Path, *, untouched: bool = False) -> Summary:
+def read_summary(path: Path, *, create_no_files: bool = False) -> Summary:
     """Return the counts and times in a store, which the feed may be writing at the same time.
 
     Args:
         path: path of the store.
-        untouched: whether to avoid creating SQLite's additional files if no process has the store open.
+        create_no_files: whether to avoid creating SQLite's additional files if no process has the store open.
 
     Raises:
         DataError: if the store does not exist or is corrupt.
     """
-    with StoreReading(path, still=untouched and not path.with_name(path.name + "-wal").exists()) as connection:
+    with StoreReading(path, still=create_no_files and not path.with_name(path.name + "-wal").exists()) as connection:
         found = connection.execute(
             "SELECT name, COUNT(*), MIN(window.number), MAX(window.number) FROM window JOIN meter "
             "ON meter.number = window.meter GROUP BY name ORDER BY name"
@@ -166,7 +169,7 @@ def summary(path: Path, *, untouched: bool = False) -> Summary:
             window_seconds(connection),
             {name: (count, first, last) for name, count, first, last in found},
             {(meter, reason): count for meter, reason, count in refused},
-            {name: Heard(came, kept, reason, counts) for name, came, kept, reason, counts in heard},
+            {name: MeterActivity(came, kept, reason, counts) for name, came, kept, reason, counts in heard},
         )
 
 

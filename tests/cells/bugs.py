@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from sottovoce.agent.provenance import Witness
-from sottovoce.agent.revoked import StoredRevocations
+from sottovoce.agent.provenance import SignatureVerifier
+from sottovoce.agent.revocation_store import StoredRevocations
 from sottovoce.algorithms.cell.public import gathering, knowledge
 from sottovoce.algorithms.cell.public.dishonesty import Dishonesty
 from sottovoce.algorithms.cell.public.gathering import Gathering, LeaderUpdate
@@ -517,7 +517,7 @@ def revocations_not_looked_at(patch: pytest.MonkeyPatch) -> None:
 
 @found_by("calls_a_revoked_device")
 def expiry_not_looked_at(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Witness, "admit", lambda self, published, _: self.verify(published))
+    patch.setattr(SignatureVerifier, "admit", lambda self, published, _: self.verify(published))
 
 
 def _without_threshold(step: Callable[..., Any]) -> Callable[..., Any]:

@@ -5,8 +5,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import numpy as np
-from sottovoce.agent.provenance import FleetProvenance, RosterWitness
-from sottovoce.agent.revoked import StoredRevocations, revoke, store_revocation_list
+from sottovoce.agent.provenance import FleetProvenance, MemberVerifier
+from sottovoce.agent.revocation_store import StoredRevocations, revoke, store_revocation_list
 from sottovoce.cell import Cell
 from sottovoce.data import Records
 from sottovoce.door import CellAnswer, CellQuery, Refused
@@ -36,7 +36,7 @@ class Member:
             terms=MeanTerms(_LEARNER, Profile(2, 1.0), Cell(4, 8, 0, 0.6)),
             ledger=Ledger.in_memory(self.identity.node_id, Budget(None, 1e-5, "device", "add-remove")),
             noise=SeededNoise(1),
-            belongs=RosterWitness(
+            belongs=MemberVerifier(
                 fleet.authority, TASK, StoredRevocations(directory, fleet.authority), lambda: time.time() + self.now
             ).verify,
         )

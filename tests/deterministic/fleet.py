@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
-from sottovoce.agent.links import Outgoing, Saved, Seen
+from sottovoce.agent.links import NewestMessage, Outgoing, SavedState
 from sottovoce.algorithms.push_sum.public.machine import WEIGHT_ONE, PushSum, PushSumState
 from sottovoce.algorithms.push_sum.public.messages import PushSumShare
 from sottovoce.algorithms.steps.public.descent import Schedule, contribution
@@ -52,7 +52,7 @@ class FailingStore(MemoryStore):
         self.cuts = {"before": 0, "after": 0}
 
     def commit(
-        self, state: Any, sent: Sequence[Outgoing], confirmed: Sequence[str], seen: tuple[str, Seen] | None
+        self, state: Any, sent: Sequence[Outgoing], confirmed: Sequence[str], seen: tuple[str, NewestMessage] | None
     ) -> None:
         """See Store.commit."""
         cut = self._fate.choice(("before", "after")) if self._fate.random() < self._probability else self.doom
@@ -146,7 +146,7 @@ class Fleet:
             weight += state.weight
             for outgoing in outbox:
                 seen = saved[outgoing.recipient].seen.get(device.id)
-                if seen is None or seen.sequence < outgoing.sequence or seen.refused:
+                if seen is None or seen.sequence < outgoing.sequence or seen.refusal:
                     share = cast(PushSumShare, outgoing.parcel)
                     numerator += share.numerator
                     weight += share.weight
@@ -231,5 +231,5 @@ def random_graph(agents: int, seed: int) -> list[list[int]]:
     return [sets[i] for i in range(agents)]
 
 
-def _held(saved: Saved) -> tuple[PushSumState, Sequence[Outgoing]]:
+def _held(saved: SavedState) -> tuple[PushSumState, Sequence[Outgoing]]:
     return saved.state, saved.outbox

@@ -8,8 +8,8 @@ import asyncio
 import random
 from dataclasses import dataclass, field, replace
 
-from sottovoce.agent.head_book import continues
-from sottovoce.agent.keeper_registry import INFORMED_PER_CHARGE, KEEPERS, KeeperRegistry
+from sottovoce.agent.keeper_registry import KEEPERS, NOTIFIED_PER_CHARGE, KeeperRegistry
+from sottovoce.agent.ledger_head_store import is_consistent
 from sottovoce.agent.rollback_detector import RollbackDetector
 from sottovoce.errors import LedgerError
 from sottovoce.transport import DeliveryFailed, Peer
@@ -57,7 +57,7 @@ class Device:
         self._life = village.rng.randbytes(16)
         self._links: list[Peer] = []
         self.head = self._now()
-        self.detector = RollbackDetector(1, alone=False, charged=past.charges > 0)
+        self.detector = RollbackDetector(1, peers_optional=False, has_prior_charges=past.charges > 0)
         self.keeping = KeeperRegistry(past, self.detector, self._tell, str)
         self.keeping.attach(lambda: self._links, lambda node: False)
         self._permitted = False
@@ -67,16 +67,16 @@ class Device:
         self._links = self._village.peers(min(KEEPERS + 2, self._village.size))
         await self._sent(self._links[0])
         if not self._permitted and not self.detector.may_release:
-            await self.keeping.inform_keepers(self._lags, KEEPERS)
+            await self.keeping.notify_keepers(self._lags, KEEPERS)
             if not self.detector.may_release:
                 return False
         await self.keeping.appoint(self._lags)
-        if not self._permitted and not self.detector.charged and not self.keeping.informed_count:
+        if not self._permitted and not self.detector.has_prior_charges and not self.keeping.acknowledged_count:
             return False
         self._permitted = True
         self._past.charges += 1
         self.head = self._now()
-        await self.keeping.inform_keepers(self._lags, INFORMED_PER_CHARGE)
+        await self.keeping.notify_keepers(self._lags, NOTIFIED_PER_CHARGE)
         return True
 
     def _lags(self, peer: str) -> bool:
@@ -98,7 +98,7 @@ class Device:
             raise DeliveryFailed("unreachable", "it is away")
         known = village.known.get(peer.id)
         mark = None if known is None else self._past.mark(known.charges, known.released)
-        if known is None or continues(self.head, known):
+        if known is None or is_consistent(self.head, known):
             village.known[peer.id] = self.head
         self.detector.record_known_head(peer.id, self.head, known, mark)
         self.detector.note_answer(peer.id, self.head, known)

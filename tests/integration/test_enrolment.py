@@ -233,7 +233,7 @@ def test_only_the_right_token_works_and_only_once(authority: Path, tmp_path: Pat
         assert "rejected the request: this enroller did not issue the token" in reported
         assert "is not the enroller that issued this token" in try_to_join(elsewhere, tmp_path / "a")
         came = try_to_join(token, tmp_path / "a")
-    assert came == enroller.joined, "the other tokens and their holders have not used it up"
+    assert came == enroller.joined_node, "the other tokens and their holders have not used it up"
     assert json.loads(enroller_says(enroller, token))["type"] == "declined"
     repeated = enrolling.Enroller(open_fleet(authority), token.address, revoked=tuple)
     repeated.invite(PATIENCE)

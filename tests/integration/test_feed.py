@@ -20,7 +20,7 @@ from sottovoce.config import load
 from sottovoce.data import load as load_data
 from sottovoce.data.feed import Window, read_windows
 from sottovoce.data.forecast import FEATURES, LAGS
-from sottovoce_home.meters import LARGEST
+from sottovoce_home.meters import MAX_PAYLOAD_BYTES
 from sottovoce_home.store import WindowStore
 
 from tests.support.home import GLOW, Bystander, FeedProcess, StandIn, glow, write_home_config
@@ -102,8 +102,8 @@ def test_an_oversized_message_has_no_effect(broker: Broker, tmp_path: Path) -> N
     with Bystander(broker) as bystander, FeedProcess(write_home_config(tmp_path, broker.url)) as feed:
         feed.says("ready broker=")
         replayed(bystander, 0, 1)
-        bystander.publish(GLOW, b"1" * (LARGEST + 10_000))
-        bystander.publish(GLOW, b"1" * (LARGEST + 1))
+        bystander.publish(GLOW, b"1" * (MAX_PAYLOAD_BYTES + 10_000))
+        bystander.publish(GLOW, b"1" * (MAX_PAYLOAD_BYTES + 1))
         replayed(bystander, 2, 3)
         until(lambda: feed.kept() == 3, "three windows are stored")
         assert feed.end() == 0

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import grpc
 import pytest
-from sottovoce.agent.head_book import NAME as HEADS
+from sottovoce.agent.ledger_head_store import NAME as HEADS
 from sottovoce.identity import Fleet
 from sottovoce.transport.grpc import METHOD
 from sottovoce.wire import LEDGER_HEAD, Heads, SignedHead, decode_heads, encode_heads
@@ -183,7 +183,7 @@ def test_a_peer_cannot_forge_a_newer_head(pair: tuple[Device, Device], fleet: Fl
             assert agent.end() == 0
 
 
-def test_a_lost_head_book_is_restarted_and_reported(fleet: Fleet, tmp_path: Path) -> None:
+def test_lost_ledger_head_store_is_recreated_and_reported(fleet: Fleet, tmp_path: Path) -> None:
     device = new_device(fleet, tmp_path / "device").configure(**SLOW)
     with running(device) as (agent,):
         steps(agent, 1)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sottovoce.agent.revoked import NAME
+from sottovoce.agent.revocation_store import NAME
 from sottovoce.identity import Fleet, open_fleet
 from sottovoce.wire import encode_heads
 from sottovoce.wire.ledger_head import Heads

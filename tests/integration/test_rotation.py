@@ -136,7 +136,7 @@ def test_an_agent_asks_its_enroller_after_two_thirds_of_the_validity(authority: 
         takes(late)
         assert on_disk(fresh) == before
         assert early.status()["certificate_expires"] == before.not_valid_after_utc.isoformat()
-    assert enroller.renewed == 1
+    assert enroller.renewal_count == 1
 
 
 def test_a_certificate_that_is_not_renewed_is_reported(fleet: Fleet, tmp_path: Path) -> None:

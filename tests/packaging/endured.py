@@ -53,7 +53,7 @@ import json
 from pathlib import Path
 from sottovoce_home.panel import Panel
 from sottovoce.config import load
-print(json.dumps(Panel(load(Path("/etc/sottovoce/agent.toml")), "0123456789ab").state()))
+print(json.dumps(Panel(load(Path("/etc/sottovoce/agent.toml")), "0123456789ab").read_state()))
 """
 _FETCH = "/usr/bin/python3 -c 'import sys, urllib.request as r; print(r.urlopen(sys.argv[1]).read().decode())'"
 # The clock that the agent sees, from a file: who shares a kernel with others cannot set that of the machine.

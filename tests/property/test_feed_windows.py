@@ -5,7 +5,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 from sottovoce.errors import MessageRefused
-from sottovoce_home.meters.guards import Counting
+from sottovoce_home.meters.guards import CounterGuard
 from sottovoce_home.meters.reduction import CounterWindows
 
 SECONDS, GAP = 300, 60.0
@@ -54,7 +54,7 @@ def test_in_a_row_nothing_is_lost_or_counted_twice(changes: list[tuple[float, fl
 
 @given(st.lists(st.tuples(st.floats(0.1, 600.0), st.floats(-10.0, 1e9)), max_size=60))
 def test_no_accepted_step_exceeds_the_largest_power(readings: list[tuple[float, float]]) -> None:
-    rising = Counting(10_000.0, 0.0, alone=True, net=False)
+    rising = CounterGuard(10_000.0, 0.0, is_only_counter=True, net=False)
     tick, accepted = 0.0, list[tuple[float, float]]()
     for seconds, wh in readings:
         tick += seconds

@@ -5,7 +5,7 @@ from copy import copy
 from dataclasses import replace
 from typing import cast
 
-from sottovoce.agent.own_task import task_of
+from sottovoce.agent.own_task import build_task
 from sottovoce.algorithms.cell.public.state import CellState
 from sottovoce.errors import InternalError
 from sottovoce.secure_sum.statements import Body, Statement, body_bytes
@@ -41,7 +41,7 @@ class Beside(memory.Weather):
     """
 
     def __init__(self, plan: Plan, liar: str, later: Plan | None) -> None:
-        if later is not None and task_of(plan.config) != task_of(later.config):
+        if later is not None and build_task(plan.config) != build_task(later.config):
             raise InternalError("the storm changes at a restart what a fleet has to agree on")
         self.signed = bool(liar)
         self.later = later

@@ -12,7 +12,7 @@ from typing import Any
 from unittest.mock import patch
 
 from sottovoce.agent.core import Core
-from sottovoce.agent.links import Seen
+from sottovoce.agent.links import NewestMessage
 from sottovoce.algorithms.cell.public.machine import Cells
 from sottovoce.algorithms.contributions.public.acceptance import Acceptance
 from sottovoce.algorithms.contributions.public.machine import Mixer
@@ -99,7 +99,7 @@ def _numbers_again(shipped: Any, store: Any, state: Any, sent: Any, confirmed: A
 @_planted(MemoryStore, "commit")
 def _seen_is_lost(shipped: Any, store: Any, state: Any, sent: Any, confirmed: Any, seen: Any) -> None:
     """What has been applied is forgotten in a crash."""
-    shipped(store, state, sent, confirmed, None if seen is None else (seen[0], Seen(seen[1].incarnation, 0)))
+    shipped(store, state, sent, confirmed, None if seen is None else (seen[0], NewestMessage(seen[1].incarnation, 0)))
 
 
 @_planted(Core, "_make_outgoing")

@@ -11,7 +11,7 @@ import tomlkit
 from numpy.typing import NDArray
 from sottovoce.agent.assemble import LEDGER, state_files
 from sottovoce.agent.join import join
-from sottovoce.agent.own_task import task_of
+from sottovoce.agent.own_task import build_task
 from sottovoce.config import load
 from sottovoce.data import apply, width
 from sottovoce.identity import Fleet, Identity, Validity
@@ -56,7 +56,7 @@ class Device:
     @property
     def task(self) -> bytes:
         """Digest of the task that the device learns."""
-        return task_of(load(self.config)).digest
+        return build_task(load(self.config)).digest
 
     @property
     def ledger(self) -> Path:

@@ -8,7 +8,7 @@ from sottovoce.config import FeedSection
 from sottovoce.data.feed import Window
 from sottovoce.errors import MessageRefused
 from sottovoce_home.meters import Arrival, Meter
-from sottovoce_home.sources import sources
+from sottovoce_home.sources import build_sources
 
 NOON = 1_780_000_200.0
 """Time at which a window of half an hour begins, in seconds of Unix time, in 2026."""
@@ -35,7 +35,7 @@ class Home:
     def say(self, topic: str, payload: str | bytes, *, retained: bool = False, after: float = 10.0) -> "Home":
         """Deliver a message, and then let time pass."""
         raw = payload.encode() if isinstance(payload, str) else payload
-        assert self.meter.hears(topic), "nothing listens there"
+        assert self.meter.listens_to(topic), "nothing listens there"
         arrival = Arrival(topic, raw, retained, self.now - NOON + _STARTED, self.now)
         try:
             self.windows += [(window.number - _first(), window.wh) for window in self._taken(arrival)]
@@ -45,14 +45,14 @@ class Home:
         return self
 
     def _taken(self, arrival: Arrival) -> list[Window]:
-        return self.meter.take(arrival)
+        return self.meter.process(arrival)
 
 
 def home(name: str, *, feed: dict[str, Any] | None = None, **keys: Any) -> Home:
     """Make a home with one meter of a format; further keys are the meter's, `feed` the section's."""
     table = {**(feed or {}), "meters": [{"name": "house", "format": name, **keys}]}
     section = msgspec.convert(table, FeedSection)
-    (source,) = sources(section)
+    (source,) = build_sources(section)
     return Home(Meter(source, section.window))
 
 

@@ -3,8 +3,8 @@
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from sottovoce.agent.head_book import HeadBook
 from sottovoce.agent.ledger_head_gossip import LedgerHeadGossip, Messenger
+from sottovoce.agent.ledger_head_store import LedgerHeadStore
 from sottovoce.agent.rollback_detector import RollbackDetector
 from sottovoce.agent.wait_status import Waits
 from sottovoce.door import Answer, CellAnswer, CellQuery, PrivacyStatement, Query, Refused
@@ -132,7 +132,7 @@ def head_gossip(
     return LedgerHeadGossip(
         identity=identity,
         vault=past,
-        book=HeadBook(book),
+        head_store=LedgerHeadStore(book),
         detector=detector,
         messenger=messenger,
         has_contacts=contacts,

@@ -12,7 +12,7 @@ from typing import Any, Self, cast
 import aiomqtt
 import numpy as np
 from numpy.typing import NDArray
-from sottovoce.agent.control import Controlled, ControlServer
+from sottovoce.agent.control import ControlServer, ControlTarget
 from sottovoce.agent.faults import Fault
 
 from tests.support.mosquitto import Broker
@@ -146,7 +146,7 @@ class StandIn:
         self.received = 3
         self.fault: Fault | None = None
         self.model: NDArray[np.float64] | None = np.zeros(weights)
-        self._server = ControlServer(state / "agent.sock", cast(Controlled, self))
+        self._server = ControlServer(state / "agent.sock", cast(ControlTarget, self))
         self._ready = threading.Event()
         self._thread = threading.Thread(target=lambda: asyncio.run(self._live()), daemon=True)
 

@@ -22,7 +22,7 @@ from sottovoce.learners import Learner
 from sottovoce.vault import Ledger, SeededNoise, Vault
 from sottovoce.vault.ledger_file import connect
 from sottovoce_home.meters import Arrival, Meter
-from sottovoce_home.sources import sources
+from sottovoce_home.sources import build_sources
 from sottovoce_home.store import WindowStore
 from sottovoce_lab.simulator.device import Device
 
@@ -130,7 +130,7 @@ class Home:
 
     def open_feed(self) -> None:
         """Start the feed, which has forgotten the readings that it had in memory."""
-        (source,) = sources(self.config.feed)
+        (source,) = build_sources(self.config.feed)
         self._meter = Meter(source, HALF_HOUR)
         self._windows = WindowStore(self._directory / "windows.db", HALF_HOUR, keep_days=400)
         self.up = True
@@ -172,7 +172,7 @@ class Home:
                 }
             }
             with suppress(MessageRefused):  # of a meter that was replaced: the feed says when it believes it
-                kept += self._meter.take(
+                kept += self._meter.process(
                     Arrival("glow/house/SENSOR/electricitymeter", json.dumps(said).encode(), False, at, at)
                 )
         self._windows.write(kept, {})

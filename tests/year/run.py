@@ -19,7 +19,7 @@ from sottovoce.identity import create_fleet
 from sottovoce.identity.signed_task import SignedTask
 from sottovoce.vault import Ledger
 from sottovoce.vault.account import account_of, audit_account
-from sottovoce_home.blend import Blend, by_day
+from sottovoce_home.blend import Blend, group_by_day
 from sottovoce_lab.simulator.faults import Faults
 from sottovoce_lab.simulator.simulation import Simulation
 
@@ -371,7 +371,7 @@ class Year:
 def _by_day(wh: NDArray[np.int64]) -> dict[int, NDArray[np.float64]]:
     """The records of one home, float64[n, 10], by day, counted from the first day."""
     records = forecast_dataset(wh[np.newaxis], 0, HALF_HOUR, name="year", origin="year", share=0.0).records
-    return by_day(records)
+    return group_by_day(records)
 
 
 def _fit(rows: NDArray[np.float64]) -> NDArray[np.float64]:

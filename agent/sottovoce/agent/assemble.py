@@ -17,20 +17,20 @@ from sottovoce.agent.day_watch import DayWatch
 from sottovoce.agent.discovery import Discovery, make_sources
 from sottovoce.agent.fleet_tasks import NAME as TASK
 from sottovoce.agent.fleet_tasks import FleetTasks
-from sottovoce.agent.head_book import NAME as HEADS
-from sottovoce.agent.head_book import HeadBook
 from sottovoce.agent.ledger_head_gossip import LedgerHeadGossip, Messenger
+from sottovoce.agent.ledger_head_store import NAME as HEADS
+from sottovoce.agent.ledger_head_store import LedgerHeadStore
 from sottovoce.agent.links import Outgoing, Parcel
 from sottovoce.agent.local_vault import LEDGER as LEDGER
 from sottovoce.agent.peer_sampling import PeerSampling
+from sottovoce.agent.preconditions import check_mode, check_peers, check_readers, check_socket, check_state
 from sottovoce.agent.provenance import FleetProvenance
 from sottovoce.agent.quota import Quota
 from sottovoce.agent.renewal import Renewal
 from sottovoce.agent.revocation_gossip import RevocationGossip
-from sottovoce.agent.revoked import NAME as REVOKED
+from sottovoce.agent.revocation_store import NAME as REVOKED
 from sottovoce.agent.roll_call import RollCall
 from sottovoce.agent.rollback_detector import RollbackDetector
-from sottovoce.agent.runnable import check_mode, check_peers, check_readers, check_socket, check_state
 from sottovoce.agent.runtime import Agent
 from sottovoce.agent.sqlite_store import SqliteStore
 from sottovoce.agent.tasks import Tasks
@@ -152,7 +152,7 @@ def _assemble_with_vault(session: VaultSession, trust: Trust, waits: Waits, vari
         trust=trust, state=config.agent.state, messenger=messenger, period=config.membership.period
     )
     fleet_tasks = FleetTasks(
-        trust=trust, state=config.agent.state, messenger=messenger, epoch=epoch, take_up=session.take_up
+        trust=trust, state=config.agent.state, messenger=messenger, epoch=epoch, activate_task=session.activate_task
     )
     tasks = Tasks(task, messenger, fleet_tasks)
     agent = Agent(
@@ -188,9 +188,9 @@ def _make_return_handler(agent: Agent) -> Callable[[str | None], None]:
     def note_return(peer: str | None) -> None:
         for node, link in agent.links.items():
             if peer in (None, node) and link.failures:
-                link.note_reachable()
+                link.mark_reachable()
         if agent.peer_sampling is not None:
-            agent.peer_sampling.note_reachable(peer)
+            agent.peer_sampling.mark_reachable(peer)
 
     return note_return
 
@@ -198,25 +198,25 @@ def _make_return_handler(agent: Agent) -> Callable[[str | None], None]:
 def _make_head_gossip(
     config: AgentConfig, identity: Identity, vault: VaultFront, messenger: Messenger
 ) -> LedgerHeadGossip:
-    book = HeadBook(config.agent.state / HEADS)
-    if book.creation_reason is not None and vault.tip().charges > 0:
+    head_store = LedgerHeadStore(config.agent.state / HEADS)
+    if head_store.creation_reason is not None and vault.tip().charges > 0:
         _log.warning(
             "heads-forgotten other devices' ledger heads were reset because %s; until those devices resend "
             "them, this device cannot detect a restored copy of their ledgers",
-            book.creation_reason,
+            head_store.creation_reason,
         )
     detector = RollbackDetector(config.ledger.echoes, config.ledger.alone)
     try:
         return LedgerHeadGossip(
             identity=identity,
             vault=vault,
-            book=book,
+            head_store=head_store,
             detector=detector,
             messenger=messenger,
             has_contacts=_has_contacts(config),
         )
     except BaseException:
-        book.close()
+        head_store.close()
         raise
 
 
@@ -236,10 +236,10 @@ def _make_renewal(
     return Renewal(
         trust=trust,
         directory=state / IDENTITY,
-        watched={state / REVOKED: revocations.reload, state / TASK: fleet_tasks.reload},
+        callbacks={state / REVOKED: revocations.reload, state / TASK: fleet_tasks.reload},
         floor=ClockFloor(state / CLOCK),
         enroller=config.identity.enroller,
-        pinned=tuple(peer.id for peer in config.transport.peers),
+        pinned_nodes=tuple(peer.id for peer in config.transport.peers),
         pause=config.identity.look_every,
         waits=waits,
     )

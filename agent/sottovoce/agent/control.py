@@ -42,7 +42,7 @@ Answer = Callable[[bytes | None], Awaitable[dict[str, Any]]]
 """Function that answers a request; it receives None if the request was too long."""
 
 
-class Controlled(Protocol):
+class ControlTarget(Protocol):
     """Interface that the control socket expects of an agent."""
 
     config: AgentConfig
@@ -71,14 +71,14 @@ class ControlServer:
         readers: path of the readers' socket, if there is one.
     """
 
-    def __init__(self, path: Path, agent: Controlled, readers: Path | None = None) -> None:
+    def __init__(self, path: Path, agent: ControlTarget, readers: Path | None = None) -> None:
         self._agent = agent
         self._endpoints = [(path, 0o177, self._answer, MAX_CONTROL_REQUEST)]
         if readers is not None:
             self._endpoints.append((readers, 0o117, self._answer_reader, _MAX_READER_REQUEST_BYTES))
         self._servers: list[tuple[RequestServer, Path]] = []
         self._predictor: Predictor | None = None
-        self._predicting = asyncio.Lock()
+        self._prediction_lock = asyncio.Lock()
 
     async def start(self) -> None:
         """Listen on the owner's socket and, if configured, on the readers' socket, which is open to the group."""
@@ -162,7 +162,7 @@ class ControlServer:
         from sottovoce.agent.predictions import Predictor  # imported late to save memory if it is never used
 
         try:
-            async with asyncio.timeout(_PREDICTION_SECONDS), self._predicting:
+            async with asyncio.timeout(_PREDICTION_SECONDS), self._prediction_lock:
                 self._predictor = self._predictor or Predictor(self._agent.config)
                 model, cycle = self._agent.model, self._agent.cycle
                 return await asyncio.to_thread(self._predictor.answer, line, model, cycle)
@@ -174,7 +174,7 @@ def public_status(status: dict[str, Any]) -> dict[str, Any]:
     """Return a status without any fault details that may reveal records."""
     if (fault := status.get("fault")) is None:
         return status
-    return {**status, "fault": {**fault, "reason": Fault.of_status(fault).public_reason}}
+    return {**status, "fault": {**fault, "reason": Fault.from_status(fault).public_reason}}
 
 
 async def _encode_answer(answer: Answer, request: bytes | None) -> bytes:
@@ -230,7 +230,7 @@ def ask(
                 remedy = "the disk is mounted read-only; fix the cause and remount it read-write"
             raise NetworkError(f"{state}: no agent answers there; {remedy}") from error
     if "fault" in answer and not waiting:
-        fault = Fault.of_status(answer["fault"])
+        fault = Fault.from_status(answer["fault"])
         raise NetworkError(f"{state}: the agent {fault.current_action}: {fault.reason}")
     return answer
 

@@ -1,12 +1,14 @@
-"""The agent's core without any I/O: a learner, a store, and links on which every share is applied exactly once.
+"""The agent's core, without any I/O: a learner, its durable state, and links that apply each message exactly once.
+
+A message of the learner to another device is called a share.
 
 Links use a stop-and-wait protocol: at most one share per peer is in transit, so the outbox is bounded by the number of
 peers. The sender makes a message durable before sending it, and the recipient makes it durable before confirming it. A
 confirmation or an applied release is only written with the next commit, because repeating either after a crash changes
 nothing. The same applies to taking back a share that its recipient has permanently and durably refused. If a learner
 repeatedly sends its whole state (Restating), only the sequence numbers of its messages are durable before they are
-sent, and received data is written with the next commit, on the next beat at the latest. The asyncio agent and the
-simulator both use the class Core.
+sent, and received data is written with the next commit, at the latest when the next timer fires. The asyncio agent and
+the simulator both use the class Core.
 """
 
 from collections import OrderedDict
@@ -15,7 +17,7 @@ from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from sottovoce.agent.adaptive_interval import AdaptiveInterval
-from sottovoce.agent.links import Outgoing, Parcel, Seen, Store
+from sottovoce.agent.links import NewestMessage, Outgoing, Parcel, Store
 from sottovoce.door import Answer, CellAnswer, CellQuery, Query, Refused
 from sottovoce.errors import MessageRefused
 from sottovoce.learners import (
@@ -44,7 +46,7 @@ from sottovoce.learners import (
     Timer,
 )
 
-_MAX_REPLIED = 2**20
+_MAX_REPLY_VALUES = 2**20
 """Largest number of values in stored replies, which are kept until the peer's next message in case one was lost."""
 
 
@@ -82,20 +84,22 @@ class Core:
     ) -> None:
         saved = store.load()
         self._interval = interval
-        self._settling = learner if isinstance(learner, Settling) else None
-        self._restates = isinstance(learner, Restating)
+        self._settling_learner = learner if isinstance(learner, Settling) else None
+        self._can_restate = isinstance(learner, Restating)
         self._learner = learner
         self._store = store
         self._seal = seal
         self._open_parcel = open_parcel
-        pending = [outgoing for outgoing in saved.outbox if outgoing.parcel and not self._restates]
+        pending = [outgoing for outgoing in saved.outbox if outgoing.parcel and not self._can_restate]
         self._outbox = {outgoing.recipient: upgrade(outgoing) for outgoing in pending}
         self._state = learner.resumed(saved.state, frozenset(self._outbox))
         self._sequences = dict(saved.sequences)
         self._seen = dict(saved.seen)
         self._replies: OrderedDict[str, Reply] = OrderedDict()
-        self._confirmed = [outgoing.recipient for outgoing in saved.outbox if outgoing.recipient not in self._outbox]
-        self._has_unwritten = False
+        self._confirmed_recipients = [
+            outgoing.recipient for outgoing in saved.outbox if outgoing.recipient not in self._outbox
+        ]
+        self._has_unwritten_changes = False
 
     @property
     def state(self) -> Any:
@@ -141,7 +145,7 @@ class Core:
     def fire(self, timer: str, now: float) -> list[Action]:
         """Handle an expired timer; on return, all changes since the last commit are durable."""
         actions = self._apply(Timer(timer), now)
-        if self._has_unwritten:
+        if self._has_unwritten_changes:
             self._commit(self._state, [], None)
         return actions
 
@@ -184,13 +188,13 @@ class Core:
         if self.was_applied(sender, incarnation, sequence):
             newest = self._seen[sender].sequence == sequence
             return True, [self._replies[sender]] if newest and sender in self._replies else []
-        actions = self._apply(Received(sender, message), now, (sender, Seen(incarnation, sequence)))
+        actions = self._apply(Received(sender, message), now, (sender, NewestMessage(incarnation, sequence)))
         self._replies.pop(sender, None)
         if (reply := next((action for action in actions if isinstance(action, Reply)), None)) is not None:
             self._replies[sender] = reply
         while (
             len(self._replies) > 1
-            and sum(stored_reply.message.numbers for stored_reply in self._replies.values()) > _MAX_REPLIED
+            and sum(stored_reply.message.numbers for stored_reply in self._replies.values()) > _MAX_REPLY_VALUES
         ):
             self._replies.popitem(last=False)
         return False, actions
@@ -212,7 +216,7 @@ class Core:
     def refusal_reason(self, sender: str, incarnation: int, sequence: int) -> str:
         """Return why a message was permanently refused, or an empty string if it was not refused."""
         newest = self._seen.get(sender)
-        return newest.refused if newest is not None and self.was_applied(sender, incarnation, sequence) else ""
+        return newest.refusal if newest is not None and self.was_applied(sender, incarnation, sequence) else ""
 
     def refuse(self, sender: str, incarnation: int, sequence: int, reason: str) -> None:
         """Permanently refuse a message that has not been applied; its sender then takes the content back.
@@ -223,13 +227,13 @@ class Core:
             MessageRefused: if the message is from an earlier incarnation of its sender; nothing has changed then.
         """
         self._check_incarnation(sender, incarnation)
-        self._commit(self._state, [], (sender, Seen(incarnation, sequence, reason)))
+        self._commit(self._state, [], (sender, NewestMessage(incarnation, sequence, reason)))
 
     def takes_reply(self, kind: str) -> bool:
         """Return whether the learner uses replies of this kind."""
         return kind == getattr(self._learner, "reply_kind", None)
 
-    def awaits(self, recipient: str, sequence: int) -> bool:
+    def is_unconfirmed(self, recipient: str, sequence: int) -> bool:
         """Return whether the share with this sequence number is still unconfirmed."""
         pending = self._outbox.get(recipient)
         return pending is not None and pending.sequence == sequence
@@ -240,54 +244,56 @@ class Core:
         Raises:
             MessageRefused: if the reply does not fit the learner; nothing has changed then.
         """
-        if not self.awaits(recipient, sequence):
+        if not self.is_unconfirmed(recipient, sequence):
             return []
         outgoing = self._outbox.pop(recipient)
-        self._confirmed.append(recipient)
+        self._confirmed_recipients.append(recipient)
         try:
             return self._apply(Delivered(recipient, reply), now)
         except MessageRefused:
-            self._confirmed.pop()
+            self._confirmed_recipients.pop()
             self._outbox[recipient] = outgoing
             raise
 
     def take_back(self, recipient: str, sequence: int, now: float) -> list[Action]:
         """Return the content of a share to the learner after its recipient has permanently refused it."""
-        if not self.awaits(recipient, sequence):
+        if not self.is_unconfirmed(recipient, sequence):
             return []
         message = self._open_parcel(self._outbox.pop(recipient).parcel)
-        self._confirmed.append(recipient)
+        self._confirmed_recipients.append(recipient)
         return self._apply(Returned(recipient, message), now)
 
     def flush(self) -> None:
         """Make all state durable before a clean stop."""
         self._commit(self._state, [], None)
 
-    def _apply(self, event: Event, now: float, received: tuple[str, Seen] | None = None) -> list[Action]:
+    def _apply(self, event: Event, now: float, received: tuple[str, NewestMessage] | None = None) -> list[Action]:
         state, effects = self._learner.on(self._state, event, now)
-        if self._interval is not None and self._settling is not None:
-            effects = self._interval.reschedule(self._settling.belief(state), event, effects, now)
+        if self._interval is not None and self._settling_learner is not None:
+            effects = self._interval.reschedule(self._settling_learner.belief(state), event, effects, now)
         return self._apply_step((state, effects), received)
 
-    def _apply_step(self, step: tuple[Any, list[Effect]], received: tuple[str, Seen] | None) -> list[Action]:
+    def _apply_step(self, step: tuple[Any, list[Effect]], received: tuple[str, NewestMessage] | None) -> list[Action]:
         state, effects = step
         forgotten_recipients = [effect.recipient for effect in effects if isinstance(effect, Forget)]
         for recipient in forgotten_recipients:
             if self._outbox.pop(recipient, None) is not None:
-                self._confirmed.append(recipient)
+                self._confirmed_recipients.append(recipient)
         new_shares = [self._make_outgoing(effect) for effect in effects if isinstance(effect, Send)]
-        if new_shares or (received and not self._restates):
+        if new_shares or (received and not self._can_restate):
             self._commit(state, new_shares, received)
         elif received:
             self._seen[received[0]] = received[1]
-        self._has_unwritten = self._restates and not new_shares and (self._has_unwritten or state is not self._state)
+        self._has_unwritten_changes = (
+            self._can_restate and not new_shares and (self._has_unwritten_changes or state is not self._state)
+        )
         self._state = state
         return [*(Transmit(outgoing) for outgoing in new_shares), *self._drop_sends(effects)]
 
-    def _commit(self, state: Any, new_shares: list[Outgoing], received: tuple[str, Seen] | None) -> None:
-        stored_shares = [replace(outgoing, parcel=b"") for outgoing in new_shares] if self._restates else new_shares
-        self._store.commit(state, stored_shares, self._confirmed, received)
-        self._confirmed, self._has_unwritten = [], False
+    def _commit(self, state: Any, new_shares: list[Outgoing], received: tuple[str, NewestMessage] | None) -> None:
+        stored_shares = [replace(outgoing, parcel=b"") for outgoing in new_shares] if self._can_restate else new_shares
+        self._store.commit(state, stored_shares, self._confirmed_recipients, received)
+        self._confirmed_recipients, self._has_unwritten_changes = [], False
         for outgoing in new_shares:
             self._outbox[outgoing.recipient] = outgoing
             self._sequences[outgoing.recipient] = outgoing.sequence

@@ -1,4 +1,4 @@
-"""Departure of a device from the fleet, permanently or for a long time: it hands over its part before it stops.
+"""Departure of a device from the fleet, permanently or for long: it first hands over its part of the fleet's sum.
 
 Push-sum mass belongs to the fleet, not to a device. If a device left with its share, that mass would be missing from
 the fleet's average. Therefore the device sends its whole share to one live peer, which confirms it like any other
@@ -37,7 +37,7 @@ class Departure:
 
     Attributes:
         has_begun: whether the departure has begun; from then on, no new cycle starts and the vault is not queried.
-        closed: whether the device has stopped accepting messages; their senders then keep them.
+        is_closed: whether the device has stopped accepting messages; their senders then keep them.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class Departure:
         hand_off: Callable[[str], Awaitable[None]],
     ) -> None:
         self.has_begun = False
-        self.closed = False
+        self.is_closed = False
         self._core = core
         self._head_gossip = head_gossip
         self._links = links
@@ -85,14 +85,14 @@ class Departure:
             async with asyncio.timeout(LEAVE_SECONDS):
                 while not stopping.is_set():
                     self._progress.clear()
-                    self.closed = self.closed or loop.time() >= accept_until
+                    self.is_closed = self.is_closed or loop.time() >= accept_until
                     if self._core.has_part_to_hand_off and (heir := await self._responsive_peer()) is not None:
                         await self._hand_off(heir)
                     has_progressed = await self._wait_for_progress()
                     if self._remainder() is None:
-                        if self.closed:
+                        if self.is_closed:
                             return
-                        self.closed = not has_progressed
+                        self.is_closed = not has_progressed
 
     def report_outcome(self) -> None:
         """Log the outcome of the departure and pass it to the waiting command, after the transport has stopped."""

@@ -61,7 +61,7 @@ def describe_model(config: AgentConfig, privacy: dict[str, Any]) -> Description:
     """
     learner, data = config.learner, config.data
     targets = int(data.classes == 1)
-    ranges, bounds = ranges_of(config)
+    ranges, bounds = find_declared_ranges(config)
     return Description(
         learner=learner.name,
         fidelity=learner.fidelity,
@@ -77,7 +77,7 @@ def describe_model(config: AgentConfig, privacy: dict[str, Any]) -> Description:
     )
 
 
-def ranges_of(config: AgentConfig) -> tuple[Literal["declared", "none", "unknown"], Bounds | None]:
+def find_declared_ranges(config: AgentConfig) -> tuple[Literal["declared", "none", "unknown"], Bounds | None]:
     """Return the feature ranges that the configuration or the data source declares, without reading any record."""
     data = config.data
     if data.bounds is not None:

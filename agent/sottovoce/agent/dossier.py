@@ -9,7 +9,7 @@ from collections import Counter
 from dataclasses import replace
 from typing import Any
 
-from sottovoce.agent.explain import Spent, describe_person_promise, explanation
+from sottovoce.agent.explain import LedgerTotals, build_explanation, describe_person_promise
 from sottovoce.agent.own_task import planned_steps
 from sottovoce.config import AgentConfig
 from sottovoce.vault import Ledger
@@ -29,7 +29,7 @@ _EVENT_DESCRIPTIONS = {
 }
 
 
-def dossier(config: AgentConfig, ledger: Ledger, ledger_path: str, version: str) -> dict[str, Any]:
+def build_dossier(config: AgentConfig, ledger: Ledger, ledger_path: str, version: str) -> dict[str, Any]:
     """Return the dossier as a JSON-serialisable dictionary.
 
     Args:
@@ -45,7 +45,7 @@ def dossier(config: AgentConfig, ledger: Ledger, ledger_path: str, version: str)
     account = account_of(ledger)
     spending, head = audit_account(account)
     present_spending = replace(spending, of_task=ledger.spending().of_task)
-    details = explanation(config, Spent(present_spending, ledger_path, ledger.own_budget))
+    details = build_explanation(config, LedgerTotals(present_spending, ledger_path, ledger.own_budget))
     limits = {"steps": planned_steps(config), "clip": getattr(config.learner, "clip", None)}
     facts = {
         "schema": SCHEMA,

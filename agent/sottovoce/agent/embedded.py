@@ -10,7 +10,7 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sottovoce.agent import runtime, watch
+from sottovoce.agent import agent_runner, runtime
 from sottovoce.agent.assemble import assemble
 from sottovoce.agent.predictions import Predictor
 from sottovoce.config import AgentConfig, load
@@ -177,7 +177,7 @@ class Agent:
     async def _run(self) -> None:
         """Run the agent; whenever another fleet task has been activated, assemble and run an agent for that task."""
         while True:
-            await watch.run(self._agent, embedded=True)
+            await agent_runner.run(self._agent, embedded=True)
             if not self._agent.switching_task:
                 return
             self._runtime = await asyncio.to_thread(assemble, self.config)

@@ -8,9 +8,15 @@ import time
 from pathlib import Path
 from typing import NoReturn
 
-from sottovoce.agent import watch
+from sottovoce.agent import agent_runner
 from sottovoce.agent.assemble import assemble
-from sottovoce.agent.faults import STUCK_SECONDS, FaultBackoff, fault_of, transient_fault_kind, unrecoverable_disk_error
+from sottovoce.agent.faults import (
+    STUCK_SECONDS,
+    FaultBackoff,
+    classify_fault,
+    transient_fault_kind,
+    unrecoverable_disk_error,
+)
 from sottovoce.agent.heap import use_single_arena
 from sottovoce.agent.notify import is_supervised
 from sottovoce.agent.pause import Pause
@@ -56,14 +62,14 @@ def _run_with_retries(config: AgentConfig) -> ExitCode:
             _check_descriptors()
             agent = assemble(config)
             agent.lifecycle_log = lifecycle_log = lifecycle_log or agent.lifecycle_log
-            exit_code = asyncio.run(watch.run(agent))
+            exit_code = asyncio.run(agent_runner.run(agent))
             if not agent.switching_task:
                 return exit_code
             backoff.reset()
         except (SottovoceError, OSError, MemoryError, RuntimeError) as error:
             signal.signal(signal.SIGTERM, _exit_on_signal)  # asyncio has removed its own handler
             has_worked = has_worked or (agent is not None and agent.has_worked)
-            fault = fault_of(error, has_worked=has_worked or read_only(config.agent.state))
+            fault = classify_fault(error, has_worked=has_worked or read_only(config.agent.state))
             if fault is None or (fault.needs_a_person and not is_supervised()):
                 raise
             if time.monotonic() - started_at > _WORKED_SECONDS:

@@ -56,8 +56,8 @@ class Enroller:
         seeds: first contacts for a new device.
 
     Attributes:
-        joined: node id of the admitted device; None before.
-        renewed: number of renewed certificates.
+        joined_node: node id of the admitted device; None before.
+        renewal_count: number of renewed certificates.
     """
 
     def __init__(
@@ -69,8 +69,8 @@ class Enroller:
         validity: Callable[[], Validity | None] = lambda: None,
         seeds: Seeds | None = None,
     ) -> None:
-        self.joined: str | None = None
-        self.renewed = 0
+        self.joined_node: str | None = None
+        self.renewal_count = 0
         self._fleet = fleet
         self._address = address
         self._revoked = revoked
@@ -79,7 +79,7 @@ class Enroller:
         self._token: Token | None = None
         self._expires_at = float("inf")
         self._connections = 0
-        self._admitted = asyncio.Event()
+        self._joined_event = asyncio.Event()
         key = generate_private_key(SECP256R1())
         certificate = enroller_certificate(
             fleet.certificate, fleet.key, key.public_key(), Validity.from_now(_CERTIFICATE_DAYS)
@@ -114,7 +114,7 @@ class Enroller:
             on_listening()
             remaining = self._expires_at - time.clock_gettime(_CLOCK)
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._admitted.wait(), None if remaining == float("inf") else remaining)
+                await asyncio.wait_for(self._joined_event.wait(), None if remaining == float("inf") else remaining)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._connections += 1
@@ -130,8 +130,8 @@ class Enroller:
             writer.close()
             with contextlib.suppress(OSError):
                 await writer.wait_closed()
-            if self.joined is not None:
-                self._admitted.set()
+            if self.joined_node is not None:
+                self._joined_event.set()
 
     def _answer(self, line: bytes) -> Answer:
         try:
@@ -147,16 +147,16 @@ class Enroller:
     def _join(self, secret: str, request: str) -> Answer:
         if self._token is None or not self._token.admits(secret):
             return Refusal("this enroller did not issue the token; check the token, or request a new one")
-        if self.joined is not None or time.clock_gettime(_CLOCK) >= self._expires_at:
+        if self.joined_node is not None or time.clock_gettime(_CLOCK) >= self._expires_at:
             return Refusal("the token has expired or has already been used; request a new one")
         signing_request = read_request(request.encode(), "the request")
-        self.joined = signing_request.node_id  # set before anything is issued: a token admits only one device
+        self.joined_node = signing_request.node_id  # set before anything is issued: a token admits only one device
         return self._issued_answer(self._fleet.issue(signing_request, self._validity()), self._seeds)
 
     def _renew(self, request: str) -> Answer:
         signing_request = read_request(request.encode(), "the request")
         certificate = self._fleet.renew(signing_request, self._revoked(), self._validity())
-        self.renewed += 1
+        self.renewal_count += 1
         return self._issued_answer(certificate, Seeds())
 
     def _issued_answer(self, certificate: bytes, seeds: Seeds) -> IssuedCertificate:

@@ -39,21 +39,21 @@ _NOT_COVERED = (
 
 
 @dataclass(frozen=True, slots=True)
-class Spent:
+class LedgerTotals:
     """Totals from a device's ledger.
 
     Attributes:
         spending: spending so far.
-        where: path of the ledger file.
-        life: lifetime budget for all tasks together, if the fleet has signed the current task.
+        path: path of the ledger file.
+        lifetime_budget: lifetime budget for all tasks together, if the fleet has signed the current task.
     """
 
     spending: Spending
-    where: str
-    life: Budget | None = None
+    path: str
+    lifetime_budget: Budget | None = None
 
 
-def explanation(config: AgentConfig, spent: Spent | None) -> dict[str, Any]:
+def build_explanation(config: AgentConfig, spent: LedgerTotals | None) -> dict[str, Any]:
     """Return the explanation of a configuration as a JSON-serialisable dictionary.
 
     Args:
@@ -157,24 +157,24 @@ def _describe_total(family: Family, statement: PrivacyStatement) -> str:
     return f"{statement.mechanism}; {statement.composition}"
 
 
-def _remaining_budget(budget: Budget, spent: Spent | None) -> dict[str, Any]:
+def _remaining_budget(budget: Budget, spent: LedgerTotals | None) -> dict[str, Any]:
     if spent is None:
         return {"ledger": None, "epsilon": budget.epsilon, "spent_epsilon": None, "charges": None}
     present = spent.spending.present
     remaining = None if budget.epsilon is None else max(0.0, budget.epsilon - present.epsilon)
     return {
-        "ledger": spent.where,
+        "ledger": spent.path,
         "epsilon": remaining,
         "spent_epsilon": present.promised_epsilon,
         "charges": spent.spending.charges,
     }
 
 
-def _describe_all_tasks(spent: Spent | None) -> dict[str, Any] | None:
+def _describe_all_tasks(spent: LedgerTotals | None) -> dict[str, Any] | None:
     """Return the joint cost of all fleet tasks, or None if the fleet has signed no task."""
-    if spent is None or spent.life is None or spent.spending.of_task is None:
+    if spent is None or spent.lifetime_budget is None or spent.spending.of_task is None:
         return None
-    life = spent.life
+    life = spent.lifetime_budget
     return {
         "epoch": spent.spending.of_task.epoch,
         "epsilon": life.epsilon,

@@ -89,7 +89,7 @@ class Fault:
         return self.reason
 
     @classmethod
-    def of_status(cls, fault: Mapping[str, Any]) -> "Fault":
+    def from_status(cls, fault: Mapping[str, Any]) -> "Fault":
         """Return the fault described in a status document."""
         return cls(fault["kind"], fault["reason"], fault["needs_a_person"])
 
@@ -104,7 +104,7 @@ class Fault:
         return f"{self.current_action}: {self.kind}: {' '.join(self.public_reason.split())}"
 
 
-def fault_of(error: BaseException, *, has_worked: bool) -> Fault | None:
+def classify_fault(error: BaseException, *, has_worked: bool) -> Fault | None:
     """Return the fault that ended the agent.
 
     Args:
@@ -156,7 +156,7 @@ def report_faults() -> Iterator[None]:
     try:
         yield
     except SottovoceError as error:
-        if (fault := fault_of(error, has_worked=False)) is not None:
+        if (fault := classify_fault(error, has_worked=False)) is not None:
             notify_manager(f"STATUS={fault.summary}")
         raise
 

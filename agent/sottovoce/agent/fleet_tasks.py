@@ -68,7 +68,7 @@ def load_task(directory: Path, authority: Authority) -> SignedTask | None:
     return task
 
 
-def keep_task(directory: Path, task: SignedTask, authority: Authority) -> bool:
+def store_task(directory: Path, task: SignedTask, authority: Authority) -> bool:
     """Store a verified task in a directory, unless it contains this task or a newer one; return whether it was stored.
 
     Raises:
@@ -110,7 +110,7 @@ def propose(directory: Path, fleet: Fleet, tables: dict[str, dict[str, Any]], de
     }
     task = SignedTask(tables=tables, **fields).signed(fleet.sign)
     read_task(task.encoded, "this task")
-    keep_task(directory, task, fleet.authority)
+    store_task(directory, task, fleet.authority)
     return task
 
 
@@ -122,7 +122,7 @@ class FleetTasks:
         state: directory in which the newest task is stored.
         messenger: connection to the peers.
         epoch: epoch of the task that this device has activated; 0 before the first.
-        take_up: activates another task in the vault; see sottovoce.agent.task_activator.
+        activate_task: activates another task in the vault; see sottovoce.agent.task_activator.
 
     Attributes:
         newest_task: the newest known task.
@@ -131,11 +131,11 @@ class FleetTasks:
     """
 
     def __init__(
-        self, *, trust: Trust, state: Path, messenger: Messenger, epoch: int, take_up: Callable[[bytes], None]
+        self, *, trust: Trust, state: Path, messenger: Messenger, epoch: int, activate_task: Callable[[bytes], None]
     ) -> None:
         self._trust, self._state, self._messenger = trust, state, messenger
         self.epoch = epoch
-        self._take_up = take_up
+        self._activate_task = activate_task
         self._is_signed = trust.identity.mode == "fleet-ca"
         self.newest_task = self._read_installed() if self._is_signed else None
         self.inactive_reason: str | None = None
@@ -143,7 +143,7 @@ class FleetTasks:
         self._disk: Executor | None = None
         self._spawn: Callable[[Coroutine[Any, Any, None]], None]
         self._on_change: Callable[[], None]
-        self._awake = asyncio.Event()
+        self._wake_event = asyncio.Event()
         self._retry_at = 0.0
         self._gossip = DocumentGossip(messenger, FLEET_TASK, _encode, _decode, self._current_offer, self._accept_task)
         self._asked_at: OrderedDict[str, float] = OrderedDict()
@@ -177,7 +177,7 @@ class FleetTasks:
             self.newest_task is not None and self.newest_epoch > self.epoch and self.newest_task.begins <= time.time()
         )
 
-    def as_document(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """Return a part of `agent status`: the current epoch, and any newer task with the reason why it is inactive."""
         pending = None
         if self.newest_task is not None and self.newest_epoch > self.epoch:
@@ -193,14 +193,14 @@ class FleetTasks:
     async def run(self, stopping: asyncio.Event) -> None:
         """Forward new tasks and activate them when they begin, until stopped or until a task has been activated."""
         while self._is_signed and not stopping.is_set():
-            self._awake.clear()
-            if await self._try_take_up():
+            self._wake_event.clear()
+            if await self._try_activate():
                 self._on_change()
                 return
             await self._inform_peers()
             self._messenger.waits.begin(_WAIT, "the next look for a task of the fleet", _LOOK_SECONDS)
             stop_task = asyncio.ensure_future(stopping.wait())
-            wake_task = asyncio.ensure_future(self._awake.wait())
+            wake_task = asyncio.ensure_future(self._wake_event.wait())
             await asyncio.wait({stop_task, wake_task}, timeout=_LOOK_SECONDS, return_when=asyncio.FIRST_COMPLETED)
             stop_task.cancel()
             wake_task.cancel()
@@ -214,7 +214,7 @@ class FleetTasks:
     def retry_now(self) -> None:
         """Retry the activation now, because the owner may have answered or a newer task may have arrived."""
         self._retry_at = 0.0
-        self._awake.set()
+        self._wake_event.set()
 
     def note_other_task(self, peer: Peer) -> None:
         """Compare tasks with a peer that has another task, newer or older, unless that was done recently."""
@@ -235,7 +235,7 @@ class FleetTasks:
         """
         return await self._gossip.answer(sender, _decode(payload))
 
-    async def _try_take_up(self) -> bool:
+    async def _try_activate(self) -> bool:
         """Try to activate a newer task, and return whether that succeeded."""
         task = self.newest_task
         if task is None or task.epoch <= self.epoch or time.monotonic() < self._retry_at:
@@ -244,7 +244,7 @@ class FleetTasks:
             self.inactive_reason = f"the task begins in {seconds_left:.0f} s"
             return False
         try:
-            await asyncio.get_running_loop().run_in_executor(None, lambda: self._take_up(task.encoded))
+            await asyncio.get_running_loop().run_in_executor(None, lambda: self._activate_task(task.encoded))
         except TaskRefused as refusal:
             self._note_inactive(task, str(refusal))
         except Exception as error:  # noqa: BLE001 - the current task continues, whatever error a new one causes
@@ -267,7 +267,7 @@ class FleetTasks:
 
     def _store_task(self, task: SignedTask) -> None:
         try:
-            keep_task(self._state, task, self._trust.identity.authority)
+            store_task(self._state, task, self._trust.identity.authority)
         except IdentityError as error:  # peers will send the task again
             _log.error("task-not-kept %s", error)
 

@@ -14,7 +14,7 @@ from sottovoce.wire import Receipt, VerifiedMessage, decode, encode
 
 
 class Inbox:
-    """The inbox for a device's learner.
+    """Inbox for the messages to a device's learner.
 
     Args:
         core: the core, which applies the messages.
@@ -52,7 +52,7 @@ class Inbox:
         def apply() -> list[Action]:
             nonlocal receipt
             if not self._core.was_applied(*key):
-                if self._departure.closed:
+                if self._departure.is_closed:
                     raise MessageRefused("leaving", "this device is leaving the fleet and no longer accepts messages")
                 self._quota.charge_share(sender)
                 if envelope.task != self._tasks.own_task.digest:
@@ -82,7 +82,7 @@ class Inbox:
 
         def apply() -> list[Action]:
             message = None
-            if reply is not None and self._core.awaits(*key) and self._core.takes_reply(reply[0]):
+            if reply is not None and self._core.is_unconfirmed(*key) and self._core.takes_reply(reply[0]):
                 message = decode(*reply)
             return self._core.confirm(*key, clock(), message)
 

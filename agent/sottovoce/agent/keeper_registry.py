@@ -19,10 +19,10 @@ from sottovoce.vault import Keeper, VaultFront
 KEEPERS = 8
 """Number of keepers. If half of the fleet is unreachable, one device in 256 reaches none of its keepers."""
 
-INFORMED_PER_CHARGE = KEEPERS // 2
-"""Number of keepers that are informed after each charge, in turn.
+NOTIFIED_PER_CHARGE = KEEPERS // 2
+"""Number of keepers that are notified after each charge, in turn.
 
-After the next charge, all keepers have been informed. At a start, all of them are asked.
+After the next charge, all keepers have been notified. At a start, all of them are asked.
 """
 
 AWAY_SECONDS = 3 * 86_400.0
@@ -66,7 +66,7 @@ class KeeperRegistry:
         """The keepers' node ids."""
         return frozenset(keeper.node for keeper in self.keepers)
 
-    async def inform_keepers(self, is_due: Callable[[str], bool], limit: int) -> None:
+    async def notify_keepers(self, is_due: Callable[[str], bool], limit: int) -> None:
         """Send the head to at most `limit` keepers for which it is due, in turn, and record which do not answer.
 
         Raises:
@@ -79,7 +79,7 @@ class KeeperRegistry:
         await asyncio.gather(*(self._try_send_head(keeper) for keeper in chosen))
 
     @property
-    def informed_count(self) -> int:
+    def acknowledged_count(self) -> int:
         """The number of keepers that have acknowledged a head since this start."""
         return sum(self._detector.acknowledged_head(keeper.node) is not None for keeper in self.keepers)
 
@@ -88,7 +88,7 @@ class KeeperRegistry:
 
         Raises:
             PrivacyError: if the ledger cannot be written.
-            LedgerError: see `inform_keepers`.
+            LedgerError: see `notify_keepers`.
         """
         remaining = [keeper for keeper in self.keepers if not self._is_gone(keeper.node)]
         others = [

@@ -14,8 +14,8 @@ from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import TypeVar
 
-from sottovoce.agent.head_book import NAME, HeadBook
-from sottovoce.agent.keeper_registry import INFORMED_PER_CHARGE, KEEPERS, KeeperRegistry, abbreviate
+from sottovoce.agent.keeper_registry import KEEPERS, NOTIFIED_PER_CHARGE, KeeperRegistry, abbreviate
+from sottovoce.agent.ledger_head_store import NAME, LedgerHeadStore
 from sottovoce.agent.rollback_detector import RollbackDetector, check_known_head
 from sottovoce.agent.wait_status import Waits
 from sottovoce.errors import MessageRefused
@@ -28,10 +28,10 @@ from sottovoce.wire import LEDGER_HEAD, Heads, SignedHead, decode_heads, encode_
 T = TypeVar("T")
 _LIFE_BYTES = 16
 _FIRST_PAUSE, _LOOK_SECONDS = 0.5, 60.0
-INFORM_EVERY_SECONDS = 1.0
+NOTIFY_INTERVAL_SECONDS = 1.0
 """Minimum time between messages to keepers, in seconds; charges in quick succession are reported together."""
 
-TELL_EVERY_SECONDS = 60.0
+RESEND_INTERVAL_SECONDS = 60.0
 """Time after which a head is sent to a peer again, in seconds; this reveals two devices with the same keys."""
 
 _WAIT = "ledger"
@@ -63,14 +63,14 @@ class LedgerHeadGossip:
     Args:
         identity: identity that signs this device's heads.
         vault: the vault that has this device's ledger.
-        book: store for heads.
+        head_store: store for the latest heads of all devices.
         detector: evaluates the heads that peers know.
         messenger: connection to the peers.
         has_contacts: whether the configuration lists any peer or a way to find peers.
 
     Raises:
-        LedgerError: if the book contains a newer head of this device, or a head from a diverged history.
-        DataError: if the book cannot be used.
+        LedgerError: if the store contains a newer head of this device, or a head from a diverged history.
+        DataError: if the store cannot be used.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class LedgerHeadGossip:
         *,
         identity: Identity,
         vault: VaultFront,
-        book: HeadBook,
+        head_store: LedgerHeadStore,
         detector: RollbackDetector,
         messenger: Messenger,
         has_contacts: bool,
@@ -86,7 +86,7 @@ class LedgerHeadGossip:
         self.detector = detector
         self._identity = identity
         self._vault = vault
-        self._book = book
+        self._head_store = head_store
         self._messenger = messenger
         self._has_contacts = has_contacts
         self._life = os.urandom(_LIFE_BYTES)
@@ -98,22 +98,22 @@ class LedgerHeadGossip:
         self._peers: Callable[[], list[str]] = list
         self._disk: Executor | None = None
         self.head = self._sign_head(vault.tip())
-        detector.charged = self.head.charges > 0
+        detector.has_prior_charges = self.head.charges > 0
         self.keeper_registry = KeeperRegistry(
             vault, detector, self.send_head, lambda node: peer_dns_name(node, identity.fleet)
         )
         self._is_permitted = False
-        self._informed_at = float("-inf")
-        known = book.known_head(identity.node_id)
+        self._notified_at = float("-inf")
+        known = head_store.get_head(identity.node_id)
         if known is not None:
             check_known_head(f"this device's {NAME}", self.head, known, vault.mark(known.charges, known.released))
-        book.store_own_head(self.head)
+        head_store.store_own_head(self.head)
 
     def attach(self, disk: Executor, peers: Callable[[], list[Peer]], has_left: Callable[[str], bool]) -> None:
         """Set the executor and the callbacks.
 
         Args:
-            disk: executor for access to the book.
+            disk: executor for access to the store.
             peers: returns the peers that this device sends to; their heads are never dropped in favour of other heads.
             has_left: returns whether a node has left or is excluded from the fleet.
         """
@@ -145,7 +145,7 @@ class LedgerHeadGossip:
                 if self._is_head_stored:
                     break
             self._messenger.waits.begin(_WAIT, self._waiting_reason(), pause, since, repeats=True)
-            await self.keeper_registry.inform_keepers(self.is_due, KEEPERS)
+            await self.keeper_registry.notify_keepers(self.is_due, KEEPERS)
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._changed.wait(), pause)
             pause = min(2 * pause, _LOOK_SECONDS)
@@ -156,7 +156,9 @@ class LedgerHeadGossip:
     def _is_head_stored(self) -> bool:
         """Whether the next start will find a peer that knows this ledger."""
         return (
-            self.detector.alone or self.detector.charged or self.keeper_registry.informed_count >= self.detector.needed
+            self.detector.peers_optional
+            or self.detector.has_prior_charges
+            or self.keeper_registry.acknowledged_count >= self.detector.required_peers
         )
 
     def _is_behind(self, peer: str) -> bool:
@@ -169,30 +171,30 @@ class LedgerHeadGossip:
         self._changed.set()
 
     def close(self) -> None:
-        """Close the book."""
-        self._book.close()
+        """Close the store."""
+        self._head_store.close()
 
     async def advance(self, tip: Tip) -> None:
-        """Sign a head for the ledger's new tip, if it has changed, and store it in the device's own book."""
+        """Sign a head for the ledger's new tip, if it has changed, and store it on this device."""
         if (tip.charges, tip.released) != (self.head.charges, self.head.released):
             head = self._sign_head(tip)
-            await self._run_on_disk(lambda: self._book.store_own_head(head))
+            await self._run_on_disk(lambda: self._head_store.store_own_head(head))
             self.head = head
 
-    async def inform(self) -> None:
+    async def notify_keepers(self) -> None:
         """Send the newest head to half of the keepers, in turn, at most once a second.
 
         Raises:
             LedgerError: see `wait_for_permission`.
         """
-        if time.monotonic() - self._informed_at < INFORM_EVERY_SECONDS:
+        if time.monotonic() - self._notified_at < NOTIFY_INTERVAL_SECONDS:
             return
-        self._informed_at = time.monotonic()
-        await self.keeper_registry.inform_keepers(self._is_behind, INFORMED_PER_CHARGE)
+        self._notified_at = time.monotonic()
+        await self.keeper_registry.notify_keepers(self._is_behind, NOTIFIED_PER_CHARGE)
 
     def is_due(self, peer: str) -> bool:
         """Return whether this peer lacks the current head, or last received a head at least a minute ago."""
-        is_stale = time.monotonic() - self._sent_at.get(peer, float("-inf")) >= TELL_EVERY_SECONDS
+        is_stale = time.monotonic() - self._sent_at.get(peer, float("-inf")) >= RESEND_INTERVAL_SECONDS
         return is_stale or self.detector.acknowledged_head(peer) != self.head
 
     async def send_head(self, peer: Peer) -> None:
@@ -212,7 +214,7 @@ class LedgerHeadGossip:
     async def make_request(self, peer: str) -> tuple[SignedHead, bytes]:
         """Return the current head, and the encoded request that sends it to a peer and asks for the head it knows."""
         head = self.head
-        known = await self._run_on_disk(lambda: self._book.known_head(peer))
+        known = await self._run_on_disk(lambda: self._head_store.get_head(peer))
         return head, encode_heads(Heads(head, known))
 
     async def handle_answer(self, peer: str, head: SignedHead, raw: bytes) -> None:
@@ -224,7 +226,7 @@ class LedgerHeadGossip:
         self._sent_at[peer] = time.monotonic()
 
     def forget(self, peer: str) -> None:
-        """Forget everything about a peer's answers."""
+        """Delete the state of a peer's answers."""
         self.detector.forget(peer)
         self._sent_at.pop(peer, None)
 
@@ -246,10 +248,10 @@ class LedgerHeadGossip:
         head = heads.head
         head.verify(self._identity.fleet)
         protected_owners = {self._identity.node_id, *self._peers()}
-        outcome = await self._run_on_disk(lambda: self._book.store_head(head, protected_owners))
+        outcome = await self._run_on_disk(lambda: self._head_store.store_head(head, protected_owners))
         await self._check_known_head(sender, heads.known)
         known, refusal = outcome.known, None
-        if outcome.fits:
+        if outcome.is_consistent:
             known = self._rejected_heads.pop(sender, self._head_before_this_life(sender, head, outcome.known))
         elif outcome.known is not None and _proves_divergence(head, outcome.known):
             self._rejected_heads[sender] = head
@@ -300,11 +302,11 @@ class LedgerHeadGossip:
         )
 
     def _waiting_reason(self) -> str:
-        agreeing, needed, peers = self.detector.agreeing_count, self.detector.needed, len(self._peers())
-        keepers, informed = self.keeper_registry.nodes, self.keeper_registry.informed_count
-        if self.detector.charged and keepers:
+        confirmed, required, peers = self.detector.confirmation_count, self.detector.required_peers, len(self._peers())
+        keepers, acknowledged = self.keeper_registry.nodes, self.keeper_registry.acknowledged_count
+        if self.detector.has_prior_charges and keepers:
             return (
-                f"{max(1, needed - agreeing)} of {len(keepers)} keepers of this ledger's head to confirm "
+                f"{max(1, required - confirmed)} of {len(keepers)} keepers of this ledger's head to confirm "
                 f"that no newer head exists; nothing is released until then ({abbreviate(keepers)} "
                 "are asked repeatedly; if they are permanently gone and this device was not restored from a "
                 "copy, set ledger.alone = true)"
@@ -313,11 +315,11 @@ class LedgerHeadGossip:
         hint = "; if there are no other devices, set ledger.alone = true" if has_no_peers else ""
         if self.detector.may_release:
             return (
-                f"{needed - informed} of {needed} peers to store this ledger's head; nothing "
+                f"{required - acknowledged} of {required} peers to store this ledger's head; nothing "
                 f"is released until then ({peers} peers are asked repeatedly{hint})"
             )
         return (
-            f"{needed - agreeing} of {needed} peers to confirm that they do not know a newer ledger from this "
+            f"{required - confirmed} of {required} peers to confirm that they do not know a newer ledger from this "
             f"device; nothing is released until then ({peers} peers are asked repeatedly{hint})"
         )
 

@@ -92,7 +92,7 @@ class Link:
         self._backoff = backoff
         self._backoff_max = backoff_max
         self._outgoing: asyncio.Queue[Outgoing] = asyncio.Queue(maxsize=1)
-        self._delivering = False
+        self._is_delivering = False
         self._stopping = asyncio.Event()
         self._wake_event = asyncio.Event()
         self._sparse_log = RateLimitedLog(_log)
@@ -104,13 +104,13 @@ class Link:
     @property
     def is_idle(self) -> bool:
         """Whether there is nothing left to deliver."""
-        return self._outgoing.empty() and not self._delivering
+        return self._outgoing.empty() and not self._is_delivering
 
-    def nudge(self) -> None:
+    def retry_now(self) -> None:
         """End the pause after a failure, because the peer has sent something."""
         self._wake_event.set()
 
-    def note_reachable(self) -> None:
+    def mark_reachable(self) -> None:
         """End the pause and reset the backoff, because the peer is reachable again."""
         self._peer_failures = 0
         self._wake_event.set()
@@ -131,9 +131,9 @@ class Link:
                     {next_share, stopping}, timeout=_HEAD_CHECK_SECONDS, return_when=asyncio.FIRST_COMPLETED
                 )
                 if next_share.done():
-                    self._delivering = True
+                    self._is_delivering = True
                     await self._deliver(next_share.result())
-                    self._delivering = False
+                    self._is_delivering = False
                     continue
                 next_share.cancel()
                 await self._deliver(None)

@@ -17,8 +17,8 @@ class LinkTable:
     Args:
         make_link: returns a new link to a peer, not yet started.
         spawn: runs a coroutine in the background.
-        find_peer: looks up a peer by node id in all sources other than the links; returns None if it is unknown.
-        is_refused: returns whether sending to a node is forbidden.
+        find_peer: looks up a peer by node id outside the link table; returns None if there is none.
+        is_blocked: returns whether sending to a node is forbidden.
         on_forget: called with the id of a node that no longer has a link.
 
     Attributes:
@@ -31,14 +31,14 @@ class LinkTable:
         make_link: Callable[[Peer], Link],
         spawn: Callable[[Coroutine[Any, Any, None]], None],
         find_peer: Callable[[str], Peer | None],
-        is_refused: Callable[[str], bool],
+        is_blocked: Callable[[str], bool],
         on_forget: Callable[[str], None],
     ) -> None:
         self.links: dict[str, Link] = {}
         self._make_link = make_link
         self._spawn = spawn
         self._find_peer = find_peer
-        self._is_refused = is_refused
+        self._is_blocked = is_blocked
         self._on_forget = on_forget
 
     def open(self, peer: Peer) -> Link:
@@ -62,7 +62,7 @@ class LinkTable:
         for node, peer in peers_by_id.items():
             if node in self.links:
                 self.links[node].peer = peer
-                self.links[node].nudge()
+                self.links[node].retry_now()
             else:
                 self.open(peer)
         for node in [node for node, link in self.links.items() if node not in peers_by_id and link.is_idle]:
@@ -72,12 +72,12 @@ class LinkTable:
         """Make a failing link retry immediately, because its peer has sent something."""
         link = self.links.get(node)
         if link is not None and link.failures:
-            link.nudge()
+            link.retry_now()
 
     def offer(self, outgoing: Outgoing) -> None:
         """Deliver a message over the link to its recipient; open the link first if only the recipient is known."""
         recipient = outgoing.recipient
-        if self._is_refused(recipient):
+        if self._is_blocked(recipient):
             return
         link = self.links.get(recipient)
         if link is None and (peer := self._find_peer(recipient)) is not None:

@@ -25,22 +25,22 @@ class Outgoing:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class NewestMessage:
     """The newest message from one sender that was applied or permanently refused.
 
     Attributes:
         incarnation: incarnation of the sender's durable state.
         sequence: sequence number on the link from the sender.
-        refused: one-word reason for a permanent refusal; empty if the message was applied.
+        refusal: one-word reason for a permanent refusal; empty if the message was applied.
     """
 
     incarnation: int
     sequence: int
-    refused: str = ""
+    refusal: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class Saved:
+class SavedState:
     """The complete content of a store.
 
     Attributes:
@@ -53,18 +53,18 @@ class Saved:
     state: Any
     outbox: Sequence[Outgoing]
     sequences: Mapping[str, int]
-    seen: Mapping[str, Seen]
+    seen: Mapping[str, NewestMessage]
 
 
 class Store(Protocol):
     """Durable storage for one agent's state."""
 
-    def load(self) -> Saved:
+    def load(self) -> SavedState:
         """Return the last committed content."""
         ...
 
     def commit(
-        self, state: Any, sent: Sequence[Outgoing], confirmed: Sequence[str], received: tuple[str, Seen] | None
+        self, state: Any, sent: Sequence[Outgoing], confirmed: Sequence[str], received: tuple[str, NewestMessage] | None
     ) -> None:
         """Write all changes or none; they are durable on return.
 

@@ -14,8 +14,8 @@ from typing import Protocol
 
 from sottovoce.agent.core import Action
 from sottovoce.agent.faults import Fault
-from sottovoce.agent.measured import Values, agent_values, fault_values, transport_problems
-from sottovoce.agent.status import Reported
+from sottovoce.agent.metric_values import Values, agent_values, fault_values, transport_problems
+from sottovoce.agent.status import StatusSource
 from sottovoce.errors import ConfigError
 from sottovoce.identity import Trust
 from sottovoce.observe.answerer import Answerer, Page
@@ -26,7 +26,7 @@ _CORE_SECONDS = 5.0
 _CACHE_SECONDS = 1.0
 
 
-class ObservedAgent(Reported, Protocol):
+class ObservedAgent(StatusSource, Protocol):
     """Parts of an agent from which its metrics and health are read."""
 
     trust: Trust

@@ -6,7 +6,7 @@ from hashlib import sha256
 
 from msgspec import json, structs, to_builtins
 
-from sottovoce.agent.description import ranges_of, shorten_bounds
+from sottovoce.agent.description import find_declared_ranges, shorten_bounds
 from sottovoce.config import AgentConfig
 from sottovoce.data.transform import parse_steps
 from sottovoce.learner_settings import GradientSettings
@@ -19,7 +19,7 @@ _FIELDS_HANDLED_SEPARATELY = {"fidelity", "hidden", "model", "step_size"}
 _MAX_VALUE_BYTES = LARGEST // 8  # size in bytes above which a value is replaced by its digest
 
 
-def task_of(config: AgentConfig, ranges: str | None = None) -> Task:
+def build_task(config: AgentConfig, ranges: str | None = None) -> Task:
     """Return the device's task document, which must be identical on all devices that learn together.
 
     Args:
@@ -37,7 +37,7 @@ def task_of(config: AgentConfig, ranges: str | None = None) -> Task:
 
 def declared_ranges(config: AgentConfig) -> str:
     """Return the declared feature ranges as JSON, or a digest of that JSON; or else `none` or `unknown`."""
-    declared, bounds = ranges_of(config)
+    declared, bounds = find_declared_ranges(config)
     if bounds is None:
         return declared
     value = _digest_if_long(to_builtins(shorten_bounds(bounds, config.data.features)))

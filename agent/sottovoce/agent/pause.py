@@ -19,7 +19,7 @@ from sottovoce.threads import DEFAULT_THREADS, Threads
 
 
 class Pause:
-    """A pause before the next attempt to run the agent; see Controlled.
+    """A pause before the next attempt to run the agent; see ControlTarget.
 
     Args:
         config: configuration of the agent.

@@ -63,11 +63,11 @@ class PeerFailures:
 
     Attributes:
         failures: number of consecutive failures.
-        last: description of the last failure.
+        last_failure: description of the last failure.
     """
 
     failures: int = 0
-    last: str = ""
+    last_failure: str = ""
 
 
 class PeerSampling:
@@ -111,7 +111,7 @@ class PeerSampling:
         self._stopping = False
         self._peers: list[Peer] | None = None
         self.failing_peers: OrderedDict[str, PeerFailures] = OrderedDict()
-        self._expelled: frozenset[str] = frozenset()
+        self._expelled_peers: frozenset[str] = frozenset()
         self.duplicates = 0
         self._sparse_log = RateLimitedLog(_log)
 
@@ -158,15 +158,15 @@ class PeerSampling:
         self.membership.on_missed(peer, self._loop.time())
         self._carry_out([])
 
-    def note_reachable(self, peer: str | None) -> None:
-        """Record that a peer is reachable again; None stands for all peers."""
+    def mark_reachable(self, peer: str | None) -> None:
+        """Record that a peer is reachable again; None means all peers."""
         if hasattr(self, "_hooks"):
             self.membership.on_return(peer, self._loop.time())
             self._carry_out([])
 
     def expel(self, peers: Collection[str]) -> None:
         """Exclude these devices from peer sampling from now on."""
-        self._expelled = frozenset(peers)
+        self._expelled_peers = frozenset(peers)
         self.membership.expel(peers, asyncio.get_running_loop().time())
         for peer in peers:
             self.failing_peers.pop(peer, None)
@@ -225,7 +225,7 @@ class PeerSampling:
             answer = await self._transport.deliver(self._hooks.make_peer(contact), raw, self._timeout)
             effects = self.membership.on_reply(contact.node_id, decode_exchange(answer), self._loop.time())
         except (DeliveryFailed, MessageRefused) as failure:
-            if contact.node_id in self._expelled:
+            if contact.node_id in self._expelled_peers:
                 return  # the peer was expelled during the exchange
             self.failing_peers[contact.node_id] = self._count_failure(contact.node_id, failure)
             if len(self.failing_peers) > _MAX_FAILING_PEERS:

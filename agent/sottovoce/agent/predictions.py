@@ -80,7 +80,7 @@ class Predictor:
         checked_parameters, description = _usable_parameters(parameters), describe_model(self._config, {})
         prepared_rows = prepare_rows(rows, description, transformed=transformed)
         if self._model is None:
-            self._model = predictive_model(self._config)
+            self._model = build_predictive_model(self._config)
         result = predict(self._model, checked_parameters, prepared_rows, description.classes)
         if not np.isfinite(result).all():
             raise DataError("a prediction is not finite, because the model has diverged or the features are too large")
@@ -100,7 +100,7 @@ def _usable_parameters(parameters: Floats | None) -> Floats:
     return parameters
 
 
-def predictive_model(config: AgentConfig) -> Model:
+def build_predictive_model(config: AgentConfig) -> Model:
     """Return the model of a configuration after checking that it can make predictions.
 
     Raises:

@@ -24,7 +24,7 @@ def _refuses_none(node: str) -> bool:
     return False
 
 
-class Witness:
+class SignatureVerifier:
     """Verifier for signatures that devices of a fleet have made for one task.
 
     A published document may outlive its owner's certificate. `verify` therefore checks only that the fleet issued the
@@ -74,7 +74,7 @@ class Witness:
         return subject
 
 
-class RosterWitness:
+class MemberVerifier:
     """Verifier for the signatures of a secure sum's members: devices of this fleet that are not expired or revoked.
 
     Args:
@@ -91,7 +91,7 @@ class RosterWitness:
         revoked: Callable[[], Collection[str]],
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self._witness, self._revoked, self._clock = Witness(authority, task), revoked, clock
+        self._verifier, self._revoked, self._clock = SignatureVerifier(authority, task), revoked, clock
 
     def verify(self, published: Signed) -> None:
         """Verify a member's signature.
@@ -99,7 +99,7 @@ class RosterWitness:
         Raises:
             MessageRefused: if the signature or its certificate is not valid, or the signer is revoked.
         """
-        self._witness.admit(published, self._clock())
+        self._verifier.admit(published, self._clock())
         if published.owner in self._revoked():
             raise _revocation_error(published.owner)
 
@@ -132,7 +132,7 @@ class FleetProvenance:
     def renew(self, identity: Identity) -> None:
         """Use this device's new certificate for records published from now on."""
         self._identity, self._credential = identity, identity.certificate_der
-        self._witness = Witness(identity.authority, self._task)
+        self._verifier = SignatureVerifier(identity.authority, self._task)
 
     def refuses(self, owner: str) -> bool:
         """Return whether the fleet has revoked a device; see Provenance.refuses."""
@@ -140,11 +140,11 @@ class FleetProvenance:
 
     def verify(self, published: Signed) -> None:
         """Verify a published document; see Provenance.verify."""
-        self._witness.verify(published)
+        self._verifier.verify(published)
 
     def admit(self, published: Signed) -> None:
         """Verify a document, and check that its owner is in the fleet now; see Provenance.admit."""
-        self._witness.admit(published, self._clock())
+        self._verifier.admit(published, self._clock())
         if self._refuses(published.owner):
             raise _revocation_error(published.owner)
 

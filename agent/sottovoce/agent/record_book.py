@@ -60,7 +60,7 @@ class RecordBook:
             self._connection = self._recreate()
             return ()
 
-    def shelve(self, new_records: Iterable[PublishedRecord], removed_records: Iterable[PublishedRecord]) -> None:
+    def update(self, new_records: Iterable[PublishedRecord], removed_records: Iterable[PublishedRecord]) -> None:
         """Write new records and delete others in a single transaction.
 
         Raises:

@@ -29,10 +29,10 @@ class Renewal:
     Args:
         trust: trust that receives each new identity.
         directory: directory of the identity's files.
-        watched: other files to watch, each with the function to call when it has changed.
+        callbacks: other files to watch, each with the function to call when it has changed.
         floor: lower bound for the clock; the current time is recorded in it every hour.
         enroller: host:port of the enroller that issues new certificates; None if an operator installs them.
-        pinned: the node ids that a pinned device trusts.
+        pinned_nodes: the node ids that a pinned device trusts.
         pause: seconds between file checks.
         waits: record of the waits in progress.
     """
@@ -42,25 +42,25 @@ class Renewal:
         *,
         trust: Trust,
         directory: Path,
-        watched: Mapping[Path, Callable[[], Awaitable[None]]],
+        callbacks: Mapping[Path, Callable[[], Awaitable[None]]],
         floor: ClockFloor,
         enroller: str | None,
-        pinned: tuple[str, ...],
+        pinned_nodes: tuple[str, ...],
         pause: float,
         waits: Waits,
     ) -> None:
         self._trust = trust
         self._directory = directory
-        self._watched = watched
+        self._callbacks = callbacks
         self._floor = floor
         self._enroller = enroller
-        self._pinned = pinned
+        self._pinned_nodes = pinned_nodes
         self._pause = pause
         self._waits = waits
         self._stopping = asyncio.Event()
-        self._noted_at = self._warned_at = self._requested_at = datetime.min.replace(tzinfo=UTC)
+        self._time_recorded_at = self._warned_at = self._requested_at = datetime.min.replace(tzinfo=UTC)
         # The first check must detect any change made since the files were read.
-        self._identity_stamp, self._file_stamps = _NO_STAMP, dict.fromkeys(watched, _NO_STAMP)
+        self._identity_stamp, self._mtimes = _NO_STAMP, dict.fromkeys(callbacks, _NO_STAMP)
 
     async def run(self) -> None:
         """Check the certificate and the files repeatedly until stopped.
@@ -79,8 +79,8 @@ class Renewal:
 
     async def _check_once(self) -> None:
         loop, now = asyncio.get_running_loop(), datetime.now(UTC)
-        if now - self._noted_at >= _NOTE_INTERVAL:
-            self._noted_at = now
+        if now - self._time_recorded_at >= _NOTE_INTERVAL:
+            self._time_recorded_at = now
             await loop.run_in_executor(None, self._record_time, now)
         if now >= renewal_due(self._trust.identity):
             await self._renew(now)
@@ -91,25 +91,25 @@ class Renewal:
             self._identity_stamp = identity
             await self._reload_identity()
         for file, stamp in files.items():
-            if stamp != self._file_stamps[file]:
-                self._file_stamps[file] = stamp
-                await self._watched[file]()
+            if stamp != self._mtimes[file]:
+                self._mtimes[file] = stamp
+                await self._callbacks[file]()
 
     async def _reload_identity(self) -> None:
         """Reload the identity after its files have changed."""
         loop = asyncio.get_running_loop()
         try:
-            identity = await loop.run_in_executor(None, lambda: load(self._directory, peers=self._pinned))
+            identity = await loop.run_in_executor(None, lambda: load(self._directory, peers=self._pinned_nodes))
             if _have_same_certificates(identity, self._trust.identity):
                 return
             self._trust.renew(identity)
         except IdentityError as error:
-            _log.error("identity-not-taken the agent keeps its current identity: %s", error)
+            _log.error("identity-not-taken %s; the agent keeps its current identity", error)
             return
         _log.info("identity-renewed expires=%s", identity.not_after.isoformat())
 
     async def _renew(self, now: datetime) -> None:
-        """Ask the enroller for a new certificate, due after two thirds of the lifetime; on failure, warn once a day."""
+        """Request a certificate once two thirds of the old one's lifetime has passed; warn daily if that fails."""
         identity = self._trust.identity
         if self._enroller is not None and now - self._requested_at >= self._request_interval(identity):
             self._requested_at, pause = now, self._request_interval(identity).total_seconds() + self._pause
@@ -142,7 +142,7 @@ class Renewal:
             _log.warning("clock-behind %s", error)
 
     def _read_stamps(self) -> tuple[Stamp, dict[Path, Stamp]]:
-        return _compute_stamp(self._directory), {file: _compute_stamp(file) for file in self._watched}
+        return _compute_stamp(self._directory), {file: _compute_stamp(file) for file in self._callbacks}
 
     @staticmethod
     def _request_interval(identity: Identity) -> timedelta:

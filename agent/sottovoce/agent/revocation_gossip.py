@@ -15,7 +15,7 @@ from pathlib import Path
 
 from sottovoce.agent.document_gossip import DocumentGossip
 from sottovoce.agent.ledger_head_gossip import Messenger
-from sottovoce.agent.revoked import keep_keys, load_revocation_list, store_revocation_list
+from sottovoce.agent.revocation_store import load_revocation_list, store_key_changes, store_revocation_list
 from sottovoce.errors import IdentityError, MessageRefused
 from sottovoce.identity import Identity, Trust, load
 from sottovoce.identity.authority import FleetAuthority
@@ -189,7 +189,7 @@ class RevocationGossip:
 
     def _identity_with_keys(self, revoked: RevocationList) -> Identity | None:
         """Store the key changes in a list, and return the identity under the new keys, or None if it is unchanged."""
-        if keep_keys(self._identity, revoked.keys) or _is_identity_outdated(revoked, self._trust.identity):
+        if store_key_changes(self._identity, revoked.keys) or _is_identity_outdated(revoked, self._trust.identity):
             return load(self._identity, dated=False)
         return None
 

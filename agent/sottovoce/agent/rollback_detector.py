@@ -1,4 +1,6 @@
-"""Permission to release, granted only while the heads of this ledger that peers know are part of the ledger's past.
+"""Detection of ledger rollbacks: a device may release only if its ledger contains the latest heads that peers know.
+
+A head is a signed statement of how much a ledger has charged and released, with a hash of its history.
 
 A device restored from a copy has lost the record of part of its spending, and a second device with the same keys spends
 the same budget again. The heads that peers know reveal both. Peers can withhold heads, but they cannot forge them.
@@ -23,47 +25,48 @@ _MAX_LATE_ANSWERS = 1  # tolerates one message from an earlier life that was in 
 
 @dataclass(slots=True)
 class _Peer:
-    """State of one peer since this start; `first_known` is the head in its first answer."""
+    """State of one peer since this start; `first_head` is the head in its first answer."""
 
-    first_known: SignedHead | None
+    first_head: SignedHead | None
     acknowledged_head: SignedHead | None = None
     late_answers: int = 0
 
 
 @dataclass(slots=True)
 class RollbackDetector:
-    """Detector that checks the heads known to peers, and decides whether this device may release.
+    """Detects a rolled-back ledger by asking peers for its latest known head; blocks releases until enough confirm it.
 
     Attributes:
-        needed: number of different peers that must report no newer head before the first release.
-        alone: whether the operator has decided that no peer is needed.
-        charged: whether anything was charged before this start. If so, a peer that knows no head is not a witness.
+        required_peers: number of different peers that must report no newer head before the first release.
+        peers_optional: whether the operator has decided that no peer is needed.
+        has_prior_charges: whether anything was charged before this start. If so, a peer that knows no head confirms
+            nothing.
         keepers: node ids of the keepers of this ledger's newest head. If there are none, any peer that knows a head
             from before this start counts.
     """
 
-    needed: int
-    alone: bool
-    charged: bool = False
+    required_peers: int
+    peers_optional: bool
+    has_prior_charges: bool = False
     keepers: frozenset[str] = frozenset()
     _peers: dict[str, _Peer] = field(default_factory=dict)
-    _agreeing: set[str] = field(default_factory=set)
-    _tried: set[str] = field(default_factory=set)
+    _confirmed_by: set[str] = field(default_factory=set)
+    _contacted: set[str] = field(default_factory=set)
 
     @property
-    def agreeing_count(self) -> int:
+    def confirmation_count(self) -> int:
         """Return the number of peers that have reported since this start that they know no newer head."""
-        return len(self._agreeing)
+        return len(self._confirmed_by)
 
     @property
     def may_release(self) -> bool:
         """Return whether this device may release: enough peers agree, and every keeper was asked or is unreachable."""
-        all_tried = not self.charged or self.keepers <= self._tried
-        return self.alone or (all_tried and len(self._agreeing) >= self.needed)
+        all_contacted = not self.has_prior_charges or self.keepers <= self._contacted
+        return self.peers_optional or (all_contacted and len(self._confirmed_by) >= self.required_peers)
 
     def note_no_answer(self, peer: str) -> None:
         """Record that a peer was asked and did not answer."""
-        self._tried.add(peer)
+        self._contacted.add(peer)
 
     def acknowledged_head(self, peer: str) -> SignedHead | None:
         """Return the last head that was sent to this peer and answered, or None if there is none."""
@@ -83,10 +86,10 @@ class RollbackDetector:
         """
         if known is not None:
             check_known_head(f"peer {peer}", own_head, known, mark)
-        self._tried.add(peer)
-        is_witness = known is not None and known.life != own_head.life  # a head sent since this start is not evidence
-        if not self.charged or (is_witness and (peer in self.keepers or not self.keepers)):
-            self._agreeing.add(peer)
+        self._contacted.add(peer)
+        is_evidence = known is not None and known.life != own_head.life  # a head sent since this start is not evidence
+        if not self.has_prior_charges or (is_evidence and (peer in self.keepers or not self.keepers)):
+            self._confirmed_by.add(peer)
 
     def note_answer(self, peer: str, sent_head: SignedHead, known: SignedHead | None) -> None:
         """Record that a peer answered a message with head `sent_head`. Call `record_known_head` first.
@@ -95,7 +98,7 @@ class RollbackDetector:
             LedgerError: if another process and this one alternately send the peer heads of this device.
         """
         state = self._peers.setdefault(peer, _Peer(known))
-        previous, has_changed = state.acknowledged_head, known != state.first_known
+        previous, has_changed = state.acknowledged_head, known != state.first_head
         if previous and known and has_changed and known.life != previous.life and known.charges >= previous.charges:
             # Another process has reported a head of this device in the meantime.
             state.late_answers += 1

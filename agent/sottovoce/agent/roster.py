@@ -73,7 +73,7 @@ def _sampled_devices(agent: RosterSource, sampling: PeerSampling) -> list[dict[s
             heard=round(age, 1),
             leaving=record.leaving,
             expires=x509.load_der_x509_certificate(record.certificate).not_valid_after_utc,
-            same_task=agent.tasks.has_same_task(record.node_id),
+            same_task=agent.tasks.shares_task_with(record.node_id),
         )
         for record, age in sampling.membership.known(asyncio.get_running_loop().time())
         if record.node_id != agent.identity.node_id
@@ -84,7 +84,8 @@ def _configured_devices(agent: RosterSource) -> list[dict[str, Any]]:
     """Return the entries of a fleet with a static peer list, in which peers do not introduce other peers."""
     peers = agent.config.transport.peers
     return [
-        _device_entry(agent, peer.id, (peer.address,), same_task=agent.tasks.has_same_task(peer.id)) for peer in peers
+        _device_entry(agent, peer.id, (peer.address,), same_task=agent.tasks.shares_task_with(peer.id))
+        for peer in peers
     ]
 
 

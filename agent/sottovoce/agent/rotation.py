@@ -12,8 +12,8 @@ from msgspec import structs
 
 from sottovoce.agent.fleet_tasks import NAME as TASK
 from sottovoce.agent.fleet_tasks import load_task
-from sottovoce.agent.revoked import NAME as REVOKED
-from sottovoce.agent.revoked import load_revocation_list
+from sottovoce.agent.revocation_store import NAME as REVOKED
+from sottovoce.agent.revocation_store import load_revocation_list
 from sottovoce.errors import IdentityError
 from sottovoce.identity.authority import FleetAuthority
 from sottovoce.identity.files import make_private_directory, read, read_private, write_files, write_new

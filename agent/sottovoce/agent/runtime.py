@@ -34,12 +34,12 @@ from sottovoce.agent.renewal import Renewal
 from sottovoce.agent.revocation_gossip import RevocationGossip
 from sottovoce.agent.roll_call import RollCall
 from sottovoce.agent.sqlite_store import SqliteStore
-from sottovoce.agent.status import status_document
+from sottovoce.agent.status import build_status
 from sottovoce.agent.tasks import ANOTHER_TASK, Tasks
 from sottovoce.agent.timers import Timers
 from sottovoce.agent.vault_queries import VaultQueries
 from sottovoce.agent.wait_status import Waits
-from sottovoce.agent.write_throttle import DailyCounter, file_throttle, ledger_throttle
+from sottovoce.agent.write_throttle import DailyCounter, make_file_throttle, make_ledger_throttle
 from sottovoce.config import AgentConfig
 from sottovoce.door import CellQuery, Query
 from sottovoce.errors import ExitCode, SottovoceError
@@ -107,7 +107,7 @@ class Agent:
             make_link=self._make_link,
             spawn=self._spawn,
             find_peer=self._find_known_peer,
-            is_refused=trust.refuses,
+            is_blocked=trust.refuses,
             on_forget=head_gossip.forget,
         )
         self.links = self._link_table.links
@@ -123,11 +123,13 @@ class Agent:
         self._timers = Timers(self.waits, lambda name: self._spawn(self._fire_timer(name)))
         self._background_tasks: set[asyncio.Task[None]] = set()
         self._stopping = asyncio.Event()
-        self.written_today = DailyCounter(written_bytes)
+        self.daily_writes = DailyCounter(written_bytes)
         ledger_limit, ledger_written = config.ledger.bytes_per_day, lambda: self.spending.written_today
-        throttle = ledger_throttle(ledger_limit, ledger_written, self.waits, self._stopping)
+        throttle = make_ledger_throttle(ledger_limit, ledger_written, self.waits, self._stopping)
         self._vault_queries = VaultQueries(vault, head_gossip, self.waits, throttle, lambda: self._departure.has_begun)
-        self._file_throttle = file_throttle(config.agent.bytes_per_day, self.written_today, self.waits, self._stopping)
+        self._file_throttle = make_file_throttle(
+            config.agent.bytes_per_day, self.daily_writes, self.waits, self._stopping
+        )
         self._failure: BaseException | None = None
         self._is_interrupted = self.has_worked = self.switching_task = False
         self.lifecycle_log = RateLimitedLog(_log)
@@ -135,7 +137,7 @@ class Agent:
             core=core,
             head_gossip=head_gossip,
             links=self.links,
-            has_left=lambda node: self._is_gone(node) or not tasks.has_same_task(node),
+            has_left=lambda node: self._is_gone(node) or not tasks.shares_task_with(node),
             hand_off=lambda heir: self.run_serially(lambda: self.core.hand_off(heir)),
         )
         self._reception = Reception(
@@ -252,7 +254,7 @@ class Agent:
 
     def status(self) -> dict[str, Any]:
         """Return the document that `agent status --json` prints."""
-        return status_document(self)
+        return build_status(self)
 
     def _make_link(self, peer: Peer) -> Link:
         transport = self.config.transport
@@ -301,14 +303,14 @@ class Agent:
     async def run_serially(self, operation: Callable[[], list[Action]]) -> None:
         """Run an action of the core, and carry out its effects; only one action runs at a time."""
         async with self._core_lock:
-            actions = await self._loop.run_in_executor(self._core_thread, lambda: self._shelve_records(operation()))
+            actions = await self._loop.run_in_executor(self._core_thread, lambda: self._update_record_book(operation()))
             self._carry_out(actions)
 
-    def _shelve_records(self, actions: list[Action]) -> list[Action]:
+    def _update_record_book(self, actions: list[Action]) -> list[Action]:
         """Write published records to the book, on the core's thread."""
         for action in actions:
             if isinstance(action, Shelve) and self._book is not None:
-                self._book.shelve(action.new, action.gone)
+                self._book.update(action.new, action.gone)
         return actions
 
     def _carry_out(self, actions: list[Action]) -> None:
@@ -353,7 +355,7 @@ class Agent:
     async def _ask_vault(self, query: Query | CellQuery) -> None:
         answer = await self._vault_queries.ask(query)
         if answer is not None:
-            self._spawn(self.head_gossip.inform())
+            self._spawn(self.head_gossip.notify_keepers())
             await self.run_serially(lambda: self.core.apply_answer(query, answer, self._loop.time()))
 
     async def _handle_confirmation(self, outgoing: Outgoing, reply: tuple[str, bytes] | None) -> None:

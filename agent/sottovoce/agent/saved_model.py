@@ -23,7 +23,7 @@ STATE = "state.db"
 _NOT_OPENED = (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM)
 
 
-def saved_model(config: AgentConfig) -> tuple[NDArray[np.float64] | None, int]:
+def load_saved_model(config: AgentConfig) -> tuple[NDArray[np.float64] | None, int]:
     """Return the model that the agent would publish if it started now, float64[P] or None, and the model's cycle.
 
     Args:

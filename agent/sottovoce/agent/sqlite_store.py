@@ -8,7 +8,7 @@ from typing import Any
 
 from google.protobuf.message import DecodeError
 
-from sottovoce.agent.links import Outgoing, Saved, Seen
+from sottovoce.agent.links import NewestMessage, Outgoing, SavedState
 from sottovoce.algorithms.state_codec import OtherModel, StateCodec
 from sottovoce.durable import is_disk_error, rename
 from sottovoce.errors import DataError
@@ -97,7 +97,7 @@ class SqliteStore:
                 f"{self._path}: {error.strerror}; free up disk space and check the file's permissions"
             ) from error
 
-    def load(self) -> Saved:
+    def load(self) -> SavedState:
         """Return the most recently committed data."""
         execute = self._connection.execute
         try:
@@ -105,10 +105,10 @@ class SqliteStore:
             outbox = [Outgoing(*entry) for entry in execute("SELECT recipient, sequence, parcel FROM outbox")]
             sequences = dict(execute("SELECT recipient, sequence FROM sequence").fetchall())
             seen = {
-                sender: Seen(*newest)
+                sender: NewestMessage(*newest)
                 for sender, *newest in execute("SELECT sender, incarnation, sequence, refused FROM seen")
             }
-            return Saved(self._codec.decode(row[0]), outbox, sequences, seen)
+            return SavedState(self._codec.decode(row[0]), outbox, sequences, seen)
         except OtherModel as error:
             raise DataError(
                 f"{self._path}: {error}; restore the previous features, classes and transform under [data]"
@@ -117,7 +117,7 @@ class SqliteStore:
             raise self._unusable_error(error) from error
 
     def commit(
-        self, state: Any, sent: Sequence[Outgoing], confirmed: Sequence[str], received: tuple[str, Seen] | None
+        self, state: Any, sent: Sequence[Outgoing], confirmed: Sequence[str], received: tuple[str, NewestMessage] | None
     ) -> None:
         """Write all changes in one transaction; see Store.commit.
 
@@ -139,7 +139,7 @@ class SqliteStore:
                     sender, newest = received
                     execute(
                         "INSERT OR REPLACE INTO seen (sender, incarnation, sequence, refused) VALUES (?, ?, ?, ?)",
-                        (sender, newest.incarnation, newest.sequence, newest.refused),
+                        (sender, newest.incarnation, newest.sequence, newest.refusal),
                     )
                 execute("COMMIT")
             except BaseException:
@@ -204,7 +204,7 @@ class SqliteStore:
 
 
 def _next_incarnation(counter: Path, release_count: int) -> int:
-    """Return 1 for a device that has never run, else a number above all earlier ones, even if the counter is lost."""
+    """Return 1 for a device that has never run, or else a number greater than any used before."""
     if (last_incarnation := _read_counter(counter)) is not None:
         return last_incarnation + 1
     return 1 if release_count == 0 else int(time.time())

@@ -6,7 +6,14 @@ import numpy as np
 
 from sottovoce.agent.control import ask
 from sottovoce.agent.local_vault import load_configured_records
-from sottovoce.agent.runnable import check_cell, check_mode, check_peers, check_readers, check_socket, runnable_family
+from sottovoce.agent.preconditions import (
+    check_cell,
+    check_mode,
+    check_peers,
+    check_readers,
+    check_socket,
+    runnable_family,
+)
 from sottovoce.agent.transport_factory import check_transports
 from sottovoce.config import AgentConfig
 from sottovoce.data import load
@@ -18,7 +25,7 @@ from sottovoce.listening import cannot_listen, listening_error
 _STATUS_SECONDS = 2.0
 
 
-def problems(config: AgentConfig) -> Iterator[SottovoceError]:
+def find_problems(config: AgentConfig) -> Iterator[SottovoceError]:
     """Yield each error that would stop an agent with this configuration on this machine.
 
     If the state directory is missing, this machine is not the device, so addresses, peers and records are not checked.
@@ -31,7 +38,7 @@ def problems(config: AgentConfig) -> Iterator[SottovoceError]:
             yield error
 
 
-def doubts(config: AgentConfig) -> list[tuple[str, str]]:
+def find_mismatches(config: AgentConfig) -> list[tuple[str, str]]:
     """Return the declarations that do not fit this device's records, each with its remedy.
 
     Show them only to the owner. An agent that acted on them, or stopped because of them, would reveal something about

@@ -25,7 +25,7 @@ from sottovoce.vault import LimitSpending, PeriodSpending, Spending, VaultFront
 SCHEMA = "sottovoce.status/1"
 
 
-class Reported(Protocol):
+class StatusSource(Protocol):
     """Parts of an agent from which its status is built."""
 
     config: AgentConfig
@@ -39,7 +39,7 @@ class Reported(Protocol):
     tasks: Tasks
     links: dict[str, Link]
     peer_sampling: PeerSampling | None
-    written_today: DailyCounter
+    daily_writes: DailyCounter
     cycle: int
 
     @property
@@ -53,7 +53,7 @@ class Reported(Protocol):
         ...
 
 
-def status_document(agent: Reported) -> dict[str, Any]:
+def build_status(agent: StatusSource) -> dict[str, Any]:
     """Return the status of an agent as a JSON-ready document."""
     progress, counters = agent.core.progress, agent.counters
     pending = agent.core.state.pending
@@ -78,9 +78,9 @@ def status_document(agent: Reported) -> dict[str, Any]:
         },
         "ledger": {
             "spent_epsilon": agent.spending.promised_epsilon,
-            "alone": agent.head_gossip.detector.alone,
-            "echoes": agent.head_gossip.detector.agreeing_count,
-            "echoes_needed": agent.head_gossip.detector.needed,
+            "alone": agent.head_gossip.detector.peers_optional,
+            "echoes": agent.head_gossip.detector.confirmation_count,
+            "echoes_needed": agent.head_gossip.detector.required_peers,
             "keepers": sorted(agent.head_gossip.keeper_registry.nodes),
             "period": _describe_period(agent.spending.of_period),
             "limits": [_describe_limit(limit) for limit in agent.spending.of_limits],
@@ -99,7 +99,7 @@ def status_document(agent: Reported) -> dict[str, Any]:
             for link in agent.links.values()
         ]
         + _unreached_contacts(agent),
-        "task": agent.tasks.as_document(),
+        "task": agent.tasks.to_dict(),
         "membership": _describe_membership(agent.peer_sampling),
         "traffic": {
             "messages": counters.messages,
@@ -112,14 +112,14 @@ def status_document(agent: Reported) -> dict[str, Any]:
         "transport": {"trouble": listener.trouble, "duplicates": listener.duplicates},
         "refused": {"handshakes": listener.refused, "messages": dict(counters.refused)},
         "failures": dict(counters.failures),
-        "waiting": agent.waits.as_document(),
+        "waiting": agent.waits.to_dict(),
         "certificate_expires": agent.identity.not_after.isoformat(),
         "certificate": _describe_certificate(agent.identity),
         "revocations": {"version": agent.revocations.version, "devices": len(agent.revocations.revoked)},
         "resources": {
             "rss_mib": resident_bytes() / 2**20,
             "cpu_s": time.process_time(),
-            "written_bytes_today": agent.written_today(),
+            "written_bytes_today": agent.daily_writes(),
             "bytes_per_day": agent.config.agent.bytes_per_day,
         },
     }
@@ -131,7 +131,7 @@ def _describe_certificate(identity: Identity) -> dict[str, Any]:
     return {"mode": identity.mode, "renew_from": due.isoformat(), "overdue": datetime.now(UTC) > due}
 
 
-def _unreached_contacts(agent: Reported) -> list[dict[str, Any]]:
+def _unreached_contacts(agent: StatusSource) -> list[dict[str, Any]]:
     """Return the contacts from any source with which no exchange succeeds, so the operator can see the reasons."""
     if agent.peer_sampling is None:
         return []
@@ -142,7 +142,7 @@ def _unreached_contacts(agent: Reported) -> list[dict[str, Any]]:
             "address": contact.endpoints[0],
             "unconfirmed": False,
             "failures_in_a_row": trouble.failures,
-            "last_failure": trouble.last,
+            "last_failure": trouble.last_failure,
         }
         for node, trouble in agent.peer_sampling.failing_peers.items()
         if node not in agent.links and (contact := find(node)) is not None

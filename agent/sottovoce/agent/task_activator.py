@@ -12,7 +12,7 @@ from pathlib import Path
 
 from sottovoce.agent.consent import read_consent
 from sottovoce.agent.local_vault import make_no_task_check
-from sottovoce.agent.revoked import keep_keys
+from sottovoce.agent.revocation_store import store_key_changes
 from sottovoce.agent.statement_preview import preview_statement
 from sottovoce.algorithms.assembly import family_of
 from sottovoce.algorithms.family import budget_of
@@ -73,7 +73,7 @@ class TaskActivator:
         family.check()
         self.ledger.check(preview_statement(config, mandate.budget, family)[1], mandate)
         if (self.directory / FLEET_CERTIFICATE).exists():  # a separate vault, which receives new keys only here
-            keep_keys(self.directory, task.keys)
+            store_key_changes(self.directory, task.keys)
         self.ledger.take_up(mandate)
 
     def _authorise_task(self, task: SignedTask) -> tuple[AgentConfig, Mandate]:

@@ -1,4 +1,4 @@
-"""Tasks that other devices report. A device with another task receives everything except the model."""
+"""Tasks that other devices report. Devices with different tasks exchange everything except models."""
 
 import asyncio
 import logging
@@ -93,8 +93,8 @@ class Tasks:
         self._announced_peers = self._mixing_peers()
         return self._announced_peers
 
-    def has_same_task(self, node: str) -> bool:
-        """Return whether a device has this device's task; this is assumed until it reports another task."""
+    def shares_task_with(self, node: str) -> bool:
+        """Return whether a device has the same task as this one; this is assumed until it reports a different task."""
         report = self._reports.get(node)
         return report is None or time.monotonic() >= report.until
 
@@ -118,44 +118,44 @@ class Tasks:
 
     @property
     def other_task_count(self) -> int:
-        """Number of devices with another task."""
-        return sum(not self.has_same_task(node) for node in self._reports)
+        """Number of devices whose task differs from this device's task."""
+        return sum(not self.shares_task_with(node) for node in self._reports)
 
-    def as_document(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """Return the task section of `agent status --json`, with the most common of the other tasks first.
 
         For each of the other tasks, the section contains its digest, the number of devices known to have it, and the
         differences from this device's task in words; there are none while the document of the task is not known.
         """
-        devices = Counter(report.digest for node, report in self._reports.items() if not self.has_same_task(node))
+        devices = Counter(report.digest for node, report in self._reports.items() if not self.shares_task_with(node))
         others = [
             {"digest": digest.hex(), "devices": count, "differences": self._differences.get(digest, ())}
             for digest, count in devices.most_common(_MAX_DOCUMENTS)
         ]
-        return {"digest": self.own_task.digest.hex(), "others": others, **self.fleet_tasks.as_document()}
+        return {"digest": self.own_task.digest.hex(), "others": others, **self.fleet_tasks.to_dict()}
 
     def _store_report(self, node: str, report: _TaskReport) -> None:
         self._reports[node] = report
         self._reports.move_to_end(node)
         if len(self._reports) > _MAX_DEVICES:
             self._reports.popitem(last=False)
-        self._check_mixing_peers()
+        self._update_mixing_peers()
 
-    def _check_mixing_peers(self) -> None:
+    def _update_mixing_peers(self) -> None:
         """Inform the learner if its peers have changed, and schedule another check for when a report expires."""
         if self._mixing_peers() != self._announced_peers:
             self._spawn(self._on_peers_changed())
-        expiries = [self._reports[node].until for node in self.peers if not self.has_same_task(node)]
+        expiries = [self._reports[node].until for node in self.peers if not self.shares_task_with(node)]
         if expiries and self._recheck_timer is None:
             pause = max(0.0, min(expiries) - time.monotonic())
             self._recheck_timer = asyncio.get_running_loop().call_later(pause, self._recheck_mixing_peers)
 
     def _mixing_peers(self) -> tuple[str, ...]:
-        return tuple(node for node in self.peers if self.has_same_task(node))
+        return tuple(node for node in self.peers if self.shares_task_with(node))
 
     def _recheck_mixing_peers(self) -> None:
         self._recheck_timer = None
-        self._check_mixing_peers()
+        self._update_mixing_peers()
 
     def _request_document(self, node: str, digest: bytes) -> None:
         """Ask a peer for its task document in the background, unless it is known or enough peers are being asked."""

@@ -12,10 +12,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sottovoce.agent.faults import STUCK_SECONDS, FaultBackoff, fault_of, unrecoverable_disk_error
+from sottovoce.agent.faults import STUCK_SECONDS, FaultBackoff, classify_fault, unrecoverable_disk_error
 from sottovoce.agent.local_vault import LEDGER, make_no_task_check, make_vault
 from sottovoce.agent.notify import ALIVE, READY, STOPPING, notify_manager, ping_interval
-from sottovoce.agent.own_task import declared_ranges, task_of
+from sottovoce.agent.own_task import build_task, declared_ranges
 from sottovoce.algorithms.assembly import family_of
 from sottovoce.algorithms.family import budget_of, try_graph
 from sottovoce.config import AgentConfig
@@ -64,7 +64,7 @@ def serve_vault(config: AgentConfig, file: Path) -> ExitCode:
                 return code
             backoff.reset()
         except (SottovoceError, OSError, MemoryError, RuntimeError) as error:
-            fault = fault_of(error, has_worked=directory is not None and read_only(directory))
+            fault = classify_fault(error, has_worked=directory is not None and read_only(directory))
             if fault is None or fault.needs_a_person:
                 raise
             if time.monotonic() - started_at > _WORKED_SECONDS:
@@ -108,12 +108,12 @@ def _serve_until_stopped(config: AgentConfig, file: Path, user: int) -> ExitCode
         family = family_of(config)
         verify_member = None
         if config.cell is not None:
-            from sottovoce.agent.provenance import RosterWitness  # imported late: saves memory without a cell
-            from sottovoce.agent.revoked import StoredRevocations
+            from sottovoce.agent.provenance import MemberVerifier  # imported late: saves memory without a cell
+            from sottovoce.agent.revocation_store import StoredRevocations
 
             authority = _load_authority(directory)
-            verify_member = RosterWitness(
-                authority, task_of(config).digest, StoredRevocations(directory, authority)
+            verify_member = MemberVerifier(
+                authority, build_task(config).digest, StoredRevocations(directory, authority)
             ).verify
         vault = make_vault(config, family, ledger, closing_reason=closing_reason, verify_member=verify_member)
         stack.callback(vault.close)

@@ -6,10 +6,10 @@ from pathlib import Path
 
 from sottovoce.agent.fleet_tasks import load_task
 from sottovoce.agent.local_vault import LEDGER, make_vault
-from sottovoce.agent.own_task import task_of
-from sottovoce.agent.provenance import RosterWitness
-from sottovoce.agent.revoked import StoredRevocations
-from sottovoce.agent.runnable import check_cell, runnable_family
+from sottovoce.agent.own_task import build_task
+from sottovoce.agent.preconditions import check_cell, runnable_family
+from sottovoce.agent.provenance import MemberVerifier
+from sottovoce.agent.revocation_store import StoredRevocations
 from sottovoce.agent.task_activator import TaskActivator, active_configuration, make_closing_check
 from sottovoce.agent.wait_status import Waits
 from sottovoce.algorithms.family import Family, budget_of
@@ -32,7 +32,7 @@ class VaultSession:
         family: family of the learner.
         task: the task that peers must share in order to mix.
         epoch: epoch of the fleet task; 0 for none.
-        take_up: activates another task; see sottovoce.agent.task_activator.
+        activate_task: activates another task; see sottovoce.agent.task_activator.
     """
 
     vault: VaultFront
@@ -40,7 +40,7 @@ class VaultSession:
     family: Family
     task: Task
     epoch: int
-    take_up: Callable[[bytes], None]
+    activate_task: Callable[[bytes], None]
 
 
 def open_local_vault(config: AgentConfig, trust: Trust, clock: Callable[[], float]) -> VaultSession:
@@ -69,20 +69,20 @@ def _open_under_task(own_config: AgentConfig, ledger: Ledger, activator: TaskAct
     check_cell(config)
     family = runnable_family(config)
     closing_reason = make_closing_check(own_config, ledger, activator.directory, clock)
-    task = task_of(config)
+    task = build_task(config)
     verify_member = None
     if config.cell is not None:
         authority = activator.authority()
-        verify_member = RosterWitness(
+        verify_member = MemberVerifier(
             authority, task.digest, StoredRevocations(activator.directory, authority), clock
         ).verify
     vault = make_vault(config, family, ledger, clock=clock, closing_reason=closing_reason, verify_member=verify_member)
 
-    def take_up(document: bytes) -> None:
+    def activate_task(document: bytes) -> None:
         _check_runnable(own_config, document)
         vault.end(lambda: activator(document), "another task has begun")
 
-    return VaultSession(vault, config, family, task, 0 if mandate is None else mandate.epoch, take_up)
+    return VaultSession(vault, config, family, task, 0 if mandate is None else mandate.epoch, activate_task)
 
 
 def _activate_next_task(own_config: AgentConfig, identity: Identity, activator: TaskActivator) -> bool:
@@ -125,11 +125,11 @@ def open_remote_vault(config: AgentConfig, identity: Identity, waits: Waits) -> 
                 "[privacy] tables for both, and restart the vault"
             )
 
-        def take_up(document: bytes) -> None:
+        def activate_task(document: bytes) -> None:
             _check_runnable(own_config, document)
             vault.take_up(document)
 
-        return VaultSession(vault, config, family, task_of(config, vault.ranges), epoch, take_up)
+        return VaultSession(vault, config, family, build_task(config, vault.ranges), epoch, activate_task)
     except BaseException:
         vault.close()
         raise
@@ -146,6 +146,6 @@ def _check_runnable(own_config: AgentConfig, document: bytes) -> None:
         config = config_for_task(own_config, task.tables, task.epoch)
         check_cell(config)
         runnable_family(config)
-        task_of(config)
+        build_task(config)
     except SottovoceError as error:
         raise TaskRefused(f"this device cannot carry out the task: {error}") from error

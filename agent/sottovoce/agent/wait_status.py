@@ -28,11 +28,11 @@ class WaitTotals:
     """Totals for one kind of wait.
 
     Attributes:
-        begun: number of waits begun.
+        count: number of waits begun.
         seconds: their total duration in seconds; a wait in progress is added when it ends or is begun again.
     """
 
-    begun: int = 0
+    count: int = 0
     seconds: float = 0.0
 
 
@@ -53,7 +53,7 @@ class Waits:
         now = time.monotonic()
         is_continuation = since is not None and name in self.current
         self.end(name)
-        self.totals.setdefault(_kind(name), WaitTotals()).begun += not is_continuation
+        self.totals.setdefault(_kind(name), WaitTotals()).count += not is_continuation
         self.current[name] = Wait(reason, now if since is None else since, now + seconds, repeats, now)
 
     def end(self, name: str) -> None:
@@ -61,7 +61,7 @@ class Waits:
         if (wait := self.current.pop(name, None)) is not None:
             self.totals[_kind(name)].seconds += time.monotonic() - wait.counted_until
 
-    def as_document(self) -> list[dict[str, str | float | bool]]:
+    def to_dict(self) -> list[dict[str, str | float | bool]]:
         """Return the waits for `agent status --why`, with the seconds since the start and the seconds left."""
         now = time.monotonic()
         return [

@@ -47,7 +47,7 @@ class WriteThrottle:
 
     Attributes:
         limit: limit in bytes per UTC day.
-        written: returns the bytes written today.
+        count_written: returns the bytes written today.
         waits: record of the waits in progress.
         stopping: event that ends the wait.
         wait_name: name of the wait.
@@ -56,7 +56,7 @@ class WriteThrottle:
     """
 
     limit: int
-    written: Callable[[], int]
+    count_written: Callable[[], int]
     waits: Waits
     stopping: asyncio.Event
     wait_name: str
@@ -66,7 +66,7 @@ class WriteThrottle:
 
     async def wait_if_needed(self) -> bool:
         """Wait if today's writes require it; return False if the agent is stopping."""
-        written, now = self.written(), time.time()
+        written, now = self.count_written(), time.time()
         if (seconds := seconds_to_wait(written, self.limit, now)) > 0:
             day = int(now // _DAY_SECONDS)
             if day != self._last_logged_day:  # log once a day
@@ -79,7 +79,9 @@ class WriteThrottle:
         return not self.stopping.is_set()
 
 
-def ledger_throttle(limit: int, written: Callable[[], int], waits: Waits, stopping: asyncio.Event) -> WriteThrottle:
+def make_ledger_throttle(
+    limit: int, count_written: Callable[[], int], waits: Waits, stopping: asyncio.Event
+) -> WriteThrottle:
     """Return the throttle for the ledger's writes."""
 
     def log_slowdown(count: int) -> None:
@@ -90,10 +92,14 @@ def ledger_throttle(limit: int, written: Callable[[], int], waits: Waits, stoppi
         )
 
     reason = "the ledger's write quota to refill (ledger.bytes_per_day)"
-    return WriteThrottle(limit, written, waits, stopping, wait_name="wear", reason=reason, log_slowdown=log_slowdown)
+    return WriteThrottle(
+        limit, count_written, waits, stopping, wait_name="wear", reason=reason, log_slowdown=log_slowdown
+    )
 
 
-def file_throttle(limit: int, written: Callable[[], int], waits: Waits, stopping: asyncio.Event) -> WriteThrottle:
+def make_file_throttle(
+    limit: int, count_written: Callable[[], int], waits: Waits, stopping: asyncio.Event
+) -> WriteThrottle:
     """Return the throttle for the agent's file writes."""
 
     def log_slowdown(count: int) -> None:
@@ -104,7 +110,7 @@ def file_throttle(limit: int, written: Callable[[], int], waits: Waits, stopping
 
     reason = "this device's write quota to refill (agent.bytes_per_day)"
     return WriteThrottle(
-        limit, written, waits, stopping, wait_name="disk-wear", reason=reason, log_slowdown=log_slowdown
+        limit, count_written, waits, stopping, wait_name="disk-wear", reason=reason, log_slowdown=log_slowdown
     )
 
 

@@ -120,7 +120,7 @@ def _fault_lines(fault: dict[str, Any]) -> list[str]:
     from sottovoce.agent.faults import Fault
 
     return [
-        f"agent    {Fault.of_status(fault).current_action} ({fault['kind']}), and will retry in "
+        f"agent    {Fault.from_status(fault).current_action} ({fault['kind']}), and will retry in "
         f"{fault['tries_again_s']:.0f} s",
         f"because  {fault['reason']}",
     ]

@@ -13,15 +13,15 @@ app = typer.Typer(help="Check a configuration file, or print its schema.", no_ar
 @app.command()
 def check(path: Annotated[Path, typer.Argument(metavar="FILE", help="The configuration file.")]) -> None:
     """Check a configuration file and, on the device itself, the device; report each fault with its remedy."""
-    from sottovoce.agent.runnable import check_state
-    from sottovoce.agent.start_checks import doubts, problems
+    from sottovoce.agent.preconditions import check_state
+    from sottovoce.agent.start_checks import find_mismatches, find_problems
     from sottovoce.cli.privacy_explain import ledger_path, open_ledger
     from sottovoce.config import load
     from sottovoce.errors import IdentityError, SottovoceError
     from sottovoce.vault import check_ledger_exists
 
     settings = load(path)
-    errors = list(problems(settings))
+    errors = list(find_problems(settings))
     has_own_ledger = settings.vault.socket is None and os.access(settings.agent.state / ".", os.R_OK | os.X_OK)
     # The ledger is not checked on another machine, or if only the vault's own user may read it.
     if has_own_ledger or os.access(ledger_path(settings), os.R_OK):
@@ -33,7 +33,7 @@ def check(path: Annotated[Path, typer.Argument(metavar="FILE", help="The configu
             errors.append(error)
     if errors:
         raise type(errors[0])("\n".join(str(error) for error in errors))
-    for doubt, remedy in doubts(settings):
+    for doubt, remedy in find_mismatches(settings):
         typer.echo(f"sottovoce: warning: {doubt}: {remedy}", err=True)
     try:
         check_state(settings.agent.state)

@@ -57,12 +57,12 @@ def init(
     if purpose is not None:
         import msgspec
 
-        from sottovoce.agent.promised import PURPOSES, agreed_budget, save_promise
+        from sottovoce.agent.fleet_promise import PURPOSES, resolve_budget, save_promise
 
         promised = msgspec.structs.replace(PURPOSES[purpose], **budget)
         save_promise(fleet, promised)
         typer.echo(
-            f"every device in this fleet promises {agreed_budget(promised).words}; every invitation contains "
+            f"every device in this fleet promises {resolve_budget(promised).words}; every invitation contains "
             "this promise, and every ledger enforces it"
         )
     typer.echo(f"fleet {name}: created in {fleet}. Keep {fleet / 'ca.key'} offline; anyone who has it can add devices.")
@@ -103,8 +103,8 @@ def _device_facts(state: Path) -> dict[str, Any]:
 
 def _fleet_facts(directory: Path) -> dict[str, Any]:
     from sottovoce.agent.enroller import open_invitations
-    from sottovoce.agent.promised import agreed_budget, read_promise
-    from sottovoce.agent.revoked import load_revocation_list
+    from sottovoce.agent.fleet_promise import read_promise, resolve_budget
+    from sottovoce.agent.revocation_store import load_revocation_list
     from sottovoce.identity import open_fleet
 
     fleet = open_fleet(directory)
@@ -113,7 +113,7 @@ def _fleet_facts(directory: Path) -> dict[str, Any]:
     return {
         "fleet": fleet.name,
         "certificate_expires": fleet.certificate.not_valid_after_utc.isoformat(),
-        "promises": "" if promised is None else agreed_budget(promised).words,
+        "promises": "" if promised is None else resolve_budget(promised).words,
         "revocations": 0 if revoked is None else revoked.version,
         "revoked": [] if revoked is None else list(revoked.node_ids),
         "invitations": open_invitations(directory),

@@ -55,7 +55,7 @@ def invite(
     """Invite a device with a bundle file or a single-use token, or many devices with bundles."""
     import msgspec
 
-    from sottovoce.agent.promised import read_promise
+    from sottovoce.agent.fleet_promise import read_promise
     from sottovoce.identity import open_fleet
 
     if not fleet.is_dir():
@@ -135,7 +135,7 @@ def _serve(
             )
 
         await enroller.serve(show_token)
-        return enroller.joined
+        return enroller.joined_node
 
     # Without this handler, SIGTERM would leave the recorded invitation behind.
     signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
@@ -157,7 +157,7 @@ def make_enroller(
         UsageError: if no device could connect to the address.
     """
     from sottovoce.agent.enroller import Enroller
-    from sottovoce.agent.revoked import load_revocation_list
+    from sottovoce.agent.revocation_store import load_revocation_list
 
     check_reachable(address, "--serve", "a device can reach this machine")
 

@@ -57,7 +57,7 @@ def join(
 ) -> None:
     """Create a device: its keys, its certificate and its privacy ledger."""
     from sottovoce.agent import join as methods
-    from sottovoce.agent.promised import agreed_budget, read_promise
+    from sottovoce.agent.fleet_promise import read_promise, resolve_budget
 
     check_budget(epsilon, delta)
     if sum((fleet is not None, bundle is not None, token is not None, pinned, external)) > 1:
@@ -67,7 +67,7 @@ def join(
             "the certificate issuer sets the validity; pass --valid to `sottovoce fleet invite`, or ask your CA"
         )
     _check_option_applies(pinned, external, name=name, pin=pin, request=request, certificate=certificate, issuer=issuer)
-    budget = partial(agreed_budget, epsilon=epsilon, delta=delta, unit=unit, neighbouring=neighbouring)
+    budget = partial(resolve_budget, epsilon=epsilon, delta=delta, unit=unit, neighbouring=neighbouring)
     if bundle is not None:
         identity = methods.join_from_bundle(bundle, state, budget, vault=vault)
     elif token is not None:

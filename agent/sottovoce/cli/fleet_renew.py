@@ -116,7 +116,7 @@ def _serve(directory: Path, address: str, valid: str | None) -> None:
 
 
 def _renew_certificate(directory: Path, request: bytes, source: object, valid: str | None) -> bytes:
-    from sottovoce.agent.revoked import load_revocation_list
+    from sottovoce.agent.revocation_store import load_revocation_list
     from sottovoce.identity import open_fleet
     from sottovoce.identity.request import read_request
 

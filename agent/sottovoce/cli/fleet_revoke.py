@@ -27,7 +27,7 @@ def revoke(
 
 
 def _revoke(directory: Path, node_ids: list[str], out: Path | None) -> None:
-    from sottovoce.agent.revoked import NAME, revoke
+    from sottovoce.agent.revocation_store import NAME, revoke
     from sottovoce.identity import open_fleet
     from sottovoce.identity.files import check_new, write_new
     from sottovoce.wire.revocation import encode_list
@@ -48,14 +48,14 @@ def _revoke(directory: Path, node_ids: list[str], out: Path | None) -> None:
 
 def _install(state: Path, install: Path) -> None:
     from sottovoce.agent.assemble import IDENTITY
-    from sottovoce.agent.revoked import keep_keys, read_list, store_revocation_list
+    from sottovoce.agent.revocation_store import read_list, store_key_changes, store_revocation_list
     from sottovoce.identity import load
     from sottovoce.identity.files import read
 
     authority = load(state / IDENTITY, dated=False).authority
     revoked = read_list(read(install), authority, install)
     if store_revocation_list(state, revoked, authority):
-        keep_keys(state / IDENTITY, revoked.keys)
+        store_key_changes(state / IDENTITY, revoked.keys)
         typer.echo(f"{state}: version {revoked.version}, {len(revoked.node_ids)} devices; a running agent applies it")
     else:
         typer.echo(f"{state}: already has version {revoked.version} or a newer one")

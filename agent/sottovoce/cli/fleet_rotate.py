@@ -23,7 +23,7 @@ def rotate(
     ] = _DEFAULT_ACCEPT,
 ) -> None:
     """Replace the fleet's key. Devices forward the new key and renew their certificates before the old ones expire."""
-    from sottovoce.agent.revoked import NAME
+    from sottovoce.agent.revocation_store import NAME
     from sottovoce.agent.rotation import rotate as rotate_by_current
     from sottovoce.agent.rotation import rotate_by_spare
     from sottovoce.cli.durations import parse_duration

@@ -40,7 +40,7 @@ def install(
 ) -> None:
     """Install a signed task on one device, which forwards it to the others."""
     from sottovoce.agent.assemble import IDENTITY
-    from sottovoce.agent.fleet_tasks import keep_task
+    from sottovoce.agent.fleet_tasks import store_task
     from sottovoce.identity import load
     from sottovoce.identity.files import read
     from sottovoce.identity.signed_task import read_task
@@ -48,7 +48,7 @@ def install(
     authority = load(state / IDENTITY, dated=False).authority
     task = read_task(read(file), file)
     task.verify(authority)
-    if keep_task(state, task, authority):
+    if store_task(state, task, authority):
         typer.echo(f"{state}: epoch {task.epoch}; a running agent checks it and forwards it to the others")
     else:
         typer.echo(f"{state}: already has a task of epoch {task.epoch} or a newer one")

@@ -101,8 +101,8 @@ def _predict_with_agent(
 ) -> "NDArray[np.generic]":
     import numpy as np
 
+    from sottovoce.agent.predictions import build_predictive_model, prepare_rows
     from sottovoce.agent.predictions import predict as predict_rows
-    from sottovoce.agent.predictions import predictive_model, prepare_rows
     from sottovoce.data import apply
 
     public = public_model(state, config)
@@ -112,7 +112,7 @@ def _predict_with_agent(
     else:
         rows = prepare_rows(rows, description, transformed=False)
     if public.config is not None:
-        model = predictive_model(public.config)
+        model = build_predictive_model(public.config)
         return predict_rows(model, public.parameters, rows, description.classes)
     predictions: list[Any] = []
     for request in _requests(rows, description):

@@ -63,7 +63,7 @@ def public_model(state: Path, config: Path | None) -> Found:
 
 def _saved_public_model(state: Path, file: Path) -> Found:
     from sottovoce.agent.description import describe_model
-    from sottovoce.agent.saved_model import saved_model
+    from sottovoce.agent.saved_model import load_saved_model
     from sottovoce.config import load
 
     config = load(file)
@@ -71,7 +71,7 @@ def _saved_public_model(state: Path, file: Path) -> Found:
         raise UsageError(
             f"--config {file}: agent.state is {config.agent.state}, not {state}: use the same directory in both"
         )
-    parameters, cycle = saved_model(config)
+    parameters, cycle = load_saved_model(config)
     return Found(describe_model(config, _privacy(config)), _require_model(parameters, state), cycle, config)
 
 
@@ -84,10 +84,10 @@ def _require_model(parameters: "NDArray[np.float64] | None", state: Path) -> "ND
 def _privacy(config: "AgentConfig") -> dict[str, Any]:
     """Return a configuration's privacy statement and the ε spent, which is None if the ledger cannot be read."""
     from sottovoce.agent.assemble import state_files
-    from sottovoce.agent.explain import explanation
+    from sottovoce.agent.explain import build_explanation
     from sottovoce.vault import Ledger
 
-    statement: dict[str, Any] = explanation(config, None)["statement"]
+    statement: dict[str, Any] = build_explanation(config, None)["statement"]
     _, default_path = state_files(config.agent.state)
     path = default_path if config.vault.directory is None else config.vault.directory / default_path.name
     try:

@@ -15,15 +15,14 @@ def dossier(
     out: Annotated[Path, typer.Option("--out", help="Directory for dossier.md and dossier.json; created if missing.")],
 ) -> None:
     """Write a document about a device for an auditor or a data-protection officer."""
-    from sottovoce.agent.dossier import dossier as make_dossier
-    from sottovoce.agent.dossier import render_markdown
+    from sottovoce.agent.dossier import build_dossier, render_markdown
     from sottovoce.agent.task_activator import active_configuration
     from sottovoce.cli.privacy_explain import open_ledger
     from sottovoce.config import load
 
     settings = load(config)
     with open_ledger(settings) as (ledger, path):
-        document = make_dossier(active_configuration(settings, ledger), ledger, str(path), __version__)
+        document = build_dossier(active_configuration(settings, ledger), ledger, str(path), __version__)
     files = {
         "dossier.md": render_markdown(document),
         "dossier.json": json.dumps(document, indent=1, ensure_ascii=False) + "\n",

@@ -11,7 +11,7 @@ import typer
 from sottovoce.errors import UsageError
 
 if TYPE_CHECKING:
-    from sottovoce.agent.explain import Spent
+    from sottovoce.agent.explain import LedgerTotals
     from sottovoce.config import AgentConfig
     from sottovoce.vault import Ledger
 
@@ -40,7 +40,7 @@ def explain(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """Explain a privacy promise in plain words: what is hidden, from whom, and at what cost."""
-    from sottovoce.agent.explain import explanation
+    from sottovoce.agent.explain import build_explanation
 
     if (config is None) == (learner is None):
         raise UsageError(
@@ -49,7 +49,7 @@ def explain(
     if config is not None:
         from sottovoce.config import load
 
-        document = explanation(*_active_state(load(config)))
+        document = build_explanation(*_active_state(load(config)))
     else:
         from sottovoce.config import config_from_tables
         from sottovoce.registry import ALGORITHMS, unknown_name_hint
@@ -64,7 +64,7 @@ def explain(
             "learner": {"name": learner, "fidelity": fidelity},
             "privacy": {"epsilon": epsilon, "delta": delta, "unit": unit},
         }
-        document = explanation(config_from_tables(tables, "the command line"), None)
+        document = build_explanation(config_from_tables(tables, "the command line"), None)
     if as_json:
         typer.echo(json.dumps(document))
         return
@@ -72,13 +72,13 @@ def explain(
         typer.echo(line)
 
 
-def _active_state(settings: "AgentConfig") -> "tuple[AgentConfig, Spent]":
+def _active_state(settings: "AgentConfig") -> "tuple[AgentConfig, LedgerTotals]":
     """Return the device's active configuration and what it has spent."""
-    from sottovoce.agent.explain import Spent
+    from sottovoce.agent.explain import LedgerTotals
     from sottovoce.agent.task_activator import active_configuration
 
     with open_ledger(settings) as (ledger, path):
-        return active_configuration(settings, ledger), Spent(ledger.spending(), str(path), ledger.own_budget)
+        return active_configuration(settings, ledger), LedgerTotals(ledger.spending(), str(path), ledger.own_budget)
 
 
 def ledger_path(settings: "AgentConfig") -> Path:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from sottovoce.agent.runnable import check_socket
+from sottovoce.agent.preconditions import check_socket
 from sottovoce.doctor.finding import Finding, ok, problem, warning
 from sottovoce.doctor.subject import Subject
 from sottovoce.errors import ExitCode

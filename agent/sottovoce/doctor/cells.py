@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from sottovoce.agent.runnable import check_cell
+from sottovoce.agent.preconditions import check_cell
 from sottovoce.doctor.finding import Finding, ok, warning
 from sottovoce.doctor.subject import Subject
 

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from datetime import timedelta
 
 from sottovoce.agent.assemble import state_files
-from sottovoce.agent.revoked import load_revocation_list
-from sottovoce.agent.runnable import check_mode, check_peers
+from sottovoce.agent.preconditions import check_mode, check_peers
+from sottovoce.agent.revocation_store import load_revocation_list
 from sottovoce.doctor.finding import Finding, ok, problem, refusal_findings, warning
 from sottovoce.doctor.subject import Subject
 from sottovoce.errors import ExitCode

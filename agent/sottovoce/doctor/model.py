@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from sottovoce.agent.runnable import runnable_family
+from sottovoce.agent.preconditions import runnable_family
 from sottovoce.doctor.finding import Finding, ok, warning
 from sottovoce.doctor.subject import Subject
 

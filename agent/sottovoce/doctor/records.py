@@ -5,7 +5,7 @@ import stat
 from collections.abc import Iterator
 
 from sottovoce.agent.local_vault import load_configured_records
-from sottovoce.agent.start_checks import doubts
+from sottovoce.agent.start_checks import find_mismatches
 from sottovoce.data import parse
 from sottovoce.doctor.finding import Finding, error_finding, ok, problem, refusal_findings, warning
 from sottovoce.doctor.subject import Subject
@@ -43,7 +43,7 @@ def records(subject: Subject) -> Iterator[Finding]:
         refusals = [*refusal_findings(lambda: load_configured_records(data))]
         yield from refusals
         if not refusals:
-            yield from (warning(doubt, remedy) for doubt, remedy in doubts(subject.config))
+            yield from (warning(doubt, remedy) for doubt, remedy in find_mismatches(subject.config))
     if readable and mode & _OTHER_USERS:
         yield warning(f"{path}: other users can read the records", f"chmod go-rwx {path}")
     elif readable:

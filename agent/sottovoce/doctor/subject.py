@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from sottovoce.agent.control import ask
-from sottovoce.agent.runnable import check_readers, check_socket, check_state
+from sottovoce.agent.preconditions import check_readers, check_socket, check_state
 from sottovoce.agent.status import SCHEMA
 from sottovoce.config import AgentConfig, load
 from sottovoce.doctor.finding import Finding, error_finding, ok, problem

@@ -12,7 +12,7 @@ class Clock:
     def __init__(self) -> None:
         self._offset: float | None = None
 
-    def place(self, monotonic: float, wall: float) -> tuple[float, bool]:
+    def to_unix_time(self, monotonic: float, wall: float) -> tuple[float, bool]:
         """Return the Unix time of an arrival, in seconds, and whether the clock was set since the last arrival.
 
         If the clock was set, readings from before and after the change cannot be compared.

@@ -6,10 +6,10 @@ SLACK_SECONDS = 60.0
 _AHEAD = 300.0
 _BEHIND = 900.0
 _HOUR = 3600.0
-_AGREEING = 3
+_READINGS_FOR_RESET = 3
 
 
-class OneTopic:
+class SingleTopicGuard:
     """Guard that accepts only the first topic, because a filter may match several topics and therefore several meters.
 
     This prevents accidents. To exclude a neighbour's meter, declare the meter's identity or topic.
@@ -30,7 +30,7 @@ class OneTopic:
             raise MessageRefused("another-topic", "the filter matches multiple topics; specify one of them")
 
 
-class Fresh:
+class FreshnessGuard:
     """Guard against old readings, because brokers deliver retained messages of any age and meter clocks may be wrong.
 
     Args:
@@ -61,12 +61,14 @@ class Fresh:
         if measured is None:
             return
         if measured - now > _AHEAD:
-            raise MessageRefused("ahead", "measured in the future; set the clocks of the meter and of this device")
+            raise MessageRefused(
+                "ahead", "the reading is from the future; set the clocks of the meter and of this device"
+            )
         if now - measured > _BEHIND and not self._replay:
-            raise MessageRefused("stale", "measured too long ago; set the meter's clock, or declare a replay")
+            raise MessageRefused("stale", "the reading is too old; set the meter's clock, or declare a replay")
 
 
-class Newer:
+class OrderGuard:
     """Guard that requires each reading to be newer than the last, and refuses duplicates and late readings.
 
     Attributes:
@@ -87,7 +89,7 @@ class Newer:
         self.last = measured
 
 
-class Counting:
+class CounterGuard:
     """Guard that limits how fast a counter rises to the largest plausible power; a net counter may fall at that rate.
 
     A value that does not continue the previous one is refused until three consecutive values continue one another. Then
@@ -100,21 +102,21 @@ class Counting:
     Args:
         max_watts: largest plausible power, in W.
         resolution: smallest step of the counter, in Wh.
-        alone: whether the counter is the only one of its meter.
+        is_only_counter: whether the counter is the only one of its meter.
         net: whether the counter falls while energy is exported.
 
     Attributes:
         restarts: number of new counts that have begun.
     """
 
-    def __init__(self, max_watts: float, resolution: float, *, alone: bool, net: bool) -> None:
+    def __init__(self, max_watts: float, resolution: float, *, is_only_counter: bool, net: bool) -> None:
         self.restarts = 0
         self._max_watts = max_watts
         self._resolution = resolution
-        self._zeros = not alone or net
+        self._accepts_zero = not is_only_counter or net
         self._net = net
         self._last: tuple[float, float] | None = None
-        self._apart: list[tuple[float, float]] = []
+        self._candidates: list[tuple[float, float]] = []
 
     def check(self, tick: float, wh: float) -> bool:
         """Check a counter value.
@@ -135,9 +137,9 @@ class Counting:
             )
         if self._last is not None and self._continues(self._last, (tick, wh)):
             self._last = tick, wh
-            self._apart.clear()
+            self._candidates.clear()
             return True
-        if wh == 0 and not self._zeros:
+        if wh == 0 and not self._accepts_zero:
             raise MessageRefused(
                 "zero-start" if self._last is None else "fell",
                 "the counter is 0, and may not have recovered its count yet",
@@ -148,14 +150,16 @@ class Counting:
         return False
 
     def _check_new_count(self, before: float, reading: tuple[float, float]) -> None:
-        if self._apart and not self._continues(self._apart[-1], reading):
-            self._apart.clear()
-        self._apart.append(reading)
-        if len(self._apart) < _AGREEING:
+        if self._candidates and not self._continues(self._candidates[-1], reading):
+            self._candidates.clear()
+        self._candidates.append(reading)
+        if len(self._candidates) < _READINGS_FOR_RESET:
             if reading[1] < before:
-                raise MessageRefused("fell", "the counter fell; three such readings in a row begin a new count")
+                raise MessageRefused(
+                    "fell", "the counter decreased; three such readings in a row are treated as a counter reset"
+                )
             raise MessageRefused("jumped", "the counter rose faster than the largest plausible power")
-        self._apart.clear()
+        self._candidates.clear()
         self.restarts += 1
 
     def _continues(self, before: tuple[float, float], after: tuple[float, float]) -> bool:
@@ -163,7 +167,7 @@ class Counting:
         return (-most if self._net else 0.0) <= after[1] - before[1] <= most
 
 
-class InRange:
+class RangeGuard:
     """Guard that requires a power between 0 and the largest plausible power.
 
     A net power may also be negative, down to the negative of the largest plausible power.

@@ -9,8 +9,8 @@ from sottovoce.days import EXPORT
 from sottovoce.errors import MessageRefused
 
 from sottovoce_home.meters.clock import Clock
-from sottovoce_home.meters.guards import Counting, Fresh, InRange, Newer, OneTopic
-from sottovoce_home.meters.payload import parse_number, parse_payload, possible_times, value_at
+from sottovoce_home.meters.guards import CounterGuard, FreshnessGuard, OrderGuard, RangeGuard, SingleTopicGuard
+from sottovoce_home.meters.payload import extract_value, parse_number, parse_payload, possible_times
 from sottovoce_home.meters.reduction import CounterWindows, PowerWindows
 from sottovoce_home.meters.source import Source, Value, covers
 
@@ -51,8 +51,8 @@ class Meter:
         self.accepted = 0
         self._source = source
         self._clock = Clock()
-        self._fresh = Fresh(source.longest_gap, source.replay)
-        self._parts = [_Part(value, source) for value in source.values]
+        self._freshness_guard = FreshnessGuard(source.longest_gap, source.replay)
+        self._parts = [_ValueReader(value, source) for value in source.values]
         windows = CounterWindows if source.counter else PowerWindows
         self._windows = windows(seconds, source.longest_gap, net=source.net)
 
@@ -61,11 +61,11 @@ class Meter:
         """Number of new counts that began because the meter was reset or replaced or its register overflowed."""
         return sum(part.restarts for part in self._parts)
 
-    def hears(self, topic: str) -> bool:
+    def listens_to(self, topic: str) -> bool:
         """Return whether a topic matches one of this meter's filters."""
         return any(covers(one, topic) for one in self.filters)
 
-    def take(self, arrival: Arrival) -> list[Window]:
+    def process(self, arrival: Arrival) -> list[Window]:
         """Process a message on one of the meter's topics.
 
         Returns:
@@ -75,49 +75,49 @@ class Meter:
             MessageRefused: if the message is not accepted; `refused` counts the refusals by reason.
         """
         try:
-            return self._process(arrival)
+            return self._reduce(arrival)
         except MessageRefused as refusal:
             self.refused[refusal.reason] += 1
             raise
 
-    def _process(self, arrival: Arrival) -> list[Window]:
+    def _reduce(self, arrival: Arrival) -> list[Window]:
         source = self._source
-        said = parse_payload(arrival.payload, source.json)
-        if source.identity_path and str(value_at(said, source.identity_path)) != source.identity:
+        content = parse_payload(arrival.payload, source.json)
+        if source.identity_path and str(extract_value(content, source.identity_path)) != source.identity:
             raise MessageRefused("another-meter", "a neighbour's meter")
-        now, was_set = self._clock.place(arrival.monotonic, arrival.wall)
-        measured = self._measurement_time(said, now) if source.time_path else None
+        now, was_set = self._clock.to_unix_time(arrival.monotonic, arrival.wall)
+        measured = self._measurement_time(content, now) if source.time_path else None
         if was_set and measured is None:
             self._windows.forget()
-        self._fresh.check(arrival.retained, measured, now)
+        self._freshness_guard.check(arrival.retained, measured, now)
         when, tick = (now, arrival.monotonic) if measured is None else (measured, measured)
         for part in self._parts:
             if covers(part.value.topic, arrival.topic):
-                value = parse_number(value_at(said, part.value.path)) * source.factor
+                value = parse_number(extract_value(content, part.value.path)) * source.factor
                 try:
-                    continues = part.take(arrival.topic, value, tick, stamped=measured is not None)
-                except ClockBack:
+                    continues = part.accept(arrival.topic, value, tick, stamped=measured is not None)
+                except ClockSetBack:
                     self._windows.forget()
                     raise
                 if not continues:
                     self._windows.forget()
         self.accepted += 1
-        if not all(part.new for part in self._parts):
+        if not all(part.is_new for part in self._parts):
             return []
-        total = sum(part.last for part in self._parts)
+        total = sum(part.last_value for part in self._parts)
         for part in self._parts:
-            part.new = False
+            part.is_new = False
         return [
             kept for number, wh in self._windows.add(when, total) for kept in self._import_export_windows(number, wh)
         ]
 
-    def _measurement_time(self, said: Any, now: float) -> float:
+    def _measurement_time(self, content: Any, now: float) -> float:
         """Return the measurement time; of two possible times, the one nearest to now or, in a replay, the next one."""
         source = self._source
-        possible = possible_times(value_at(said, source.time_path), source.time_format, source.time_zone)
+        possible = possible_times(extract_value(content, source.time_path), source.time_format, source.time_zone)
         if not source.replay:
             return min(possible, key=lambda moment: abs(moment - now))
-        newest = max(part.newest for part in self._parts)
+        newest = max(part.newest_time for part in self._parts)
         return next((moment for moment in possible if moment > newest), possible[-1])
 
     def _import_export_windows(self, number: int, wh: int) -> list[Window]:
@@ -126,57 +126,61 @@ class Meter:
         return [Window(self.name, number, max(0, wh)), Window(self.name + EXPORT, number, max(0, -wh))]
 
 
-class ClockBack(MessageRefused):
+class ClockSetBack(MessageRefused):
     """Refusal because a meter's times went backwards, so the interval between two readings is unknown."""
 
     def __init__(self, words: str) -> None:
         super().__init__("clock-back", words)
 
 
-class _Part:
+class _ValueReader:
     """One of the values that are summed to a meter's value.
 
     Attributes:
         value: declaration of where to find the value.
-        last: last accepted value, in Wh or W.
-        new: whether the last value is newer than the last sum.
+        last_value: last accepted value, in Wh or W.
+        is_new: whether the last value is newer than the last sum.
     """
 
     def __init__(self, value: Value, source: Source) -> None:
         self.value = value
-        self.last = 0.0
-        self.new = False
-        self._topic = OneTopic()
-        self._newer = Newer()
-        most, alone = source.max_watts, len(source.values) == 1
-        self._counting = Counting(most, source.resolution, alone=alone, net=source.net) if source.counter else None
-        self._in_range = InRange(most, net=source.net)
+        self.last_value = 0.0
+        self.is_new = False
+        self._topic_guard = SingleTopicGuard()
+        self._order_guard = OrderGuard()
+        max_watts, is_only_counter = source.max_watts, len(source.values) == 1
+        self._counter_guard = (
+            CounterGuard(max_watts, source.resolution, is_only_counter=is_only_counter, net=source.net)
+            if source.counter
+            else None
+        )
+        self._range_guard = RangeGuard(max_watts, net=source.net)
 
     @property
-    def newest(self) -> float:
+    def newest_time(self) -> float:
         """Measurement time of the newest reading, as Unix time in seconds."""
-        return self._newer.last
+        return self._order_guard.last
 
     @property
     def restarts(self) -> int:
         """Number of new counts that have begun."""
-        return 0 if self._counting is None else self._counting.restarts
+        return 0 if self._counter_guard is None else self._counter_guard.restarts
 
-    def take(self, topic: str, value: float, tick: float, *, stamped: bool) -> bool:
+    def accept(self, topic: str, value: float, tick: float, *, stamped: bool) -> bool:
         """Check and store a value, and return whether it continues the previous one.
 
         Raises:
             MessageRefused: if the value is not accepted.
         """
-        self._topic.check(topic)
+        self._topic_guard.check(topic)
         if stamped:
-            if self._counting is not None and tick <= self.newest and value > self.last:
-                raise ClockBack(_CLOCK_BACK)
-            self._newer.check(tick)
+            if self._counter_guard is not None and tick <= self.newest_time and value > self.last_value:
+                raise ClockSetBack(_CLOCK_BACK)
+            self._order_guard.check(tick)
         continues = True
-        if self._counting is None:
-            self._in_range.check(value)
+        if self._counter_guard is None:
+            self._range_guard.check(value)
         else:
-            continues = self._counting.check(tick, value)
-        self.last, self.new = value, True
+            continues = self._counter_guard.check(tick, value)
+        self.last_value, self.is_new = value, True
         return continues

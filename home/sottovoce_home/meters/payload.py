@@ -10,7 +10,7 @@ from sottovoce.errors import MessageRefused
 
 from sottovoce_home.meters.source import TimeFormat
 
-LARGEST = 65_536
+MAX_PAYLOAD_BYTES = 65_536
 """Maximum size of a payload, in bytes."""
 
 _DECIMAL = re.compile(r"[+-]?\d+(\.\d*)?([eE][+-]?\d{1,3})?", re.ASCII)
@@ -25,28 +25,28 @@ def parse_payload(payload: bytes, json: bool) -> Any:
     Raises:
         MessageRefused: if the payload is too large or malformed.
     """
-    if len(payload) > LARGEST:
-        raise MessageRefused("too-large", f"the payload is longer than {LARGEST} bytes")
+    if len(payload) > MAX_PAYLOAD_BYTES:
+        raise MessageRefused("too-large", f"the payload is longer than {MAX_PAYLOAD_BYTES} bytes")
     try:
         return msgspec.json.decode(payload) if json else payload.decode("ascii").strip()
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise MessageRefused("malformed", "not JSON" if json else "not a number") from error
 
 
-def value_at(found: Any, path: tuple[str, ...]) -> Any:
+def extract_value(content: Any, path: tuple[str, ...]) -> Any:
     """Return the value at a path, which consists of object keys and list indices.
 
     Raises:
         MessageRefused: if there is no value at that path.
     """
     for part in path:
-        if isinstance(found, dict) and part in found:
-            found = found[part]
-        elif isinstance(found, list) and part.isdecimal() and int(part) < len(found):
-            found = found[int(part)]
+        if isinstance(content, dict) and part in content:
+            content = content[part]
+        elif isinstance(content, list) and part.isdecimal() and int(part) < len(content):
+            content = content[int(part)]
         else:
             raise MessageRefused("no-value", "there is no value at the declared path; compare the path with a message")
-    return found
+    return content
 
 
 def parse_number(value: Any) -> float:
@@ -88,8 +88,10 @@ def possible_times(value: Any, form: TimeFormat, zone: str | None = None) -> lis
         return [moment.timestamp()]
     if zone is None:
         raise MessageRefused("no-time", "the time has no zone; declare the meter's time_zone, such as Europe/Berlin")
-    there = ZoneInfo(zone)
-    meant = {moment.replace(tzinfo=there, fold=fold).timestamp() for fold in (0, 1)}
-    if not (found := sorted(at for at in meant if datetime.fromtimestamp(at, there).replace(tzinfo=None) == moment)):
+    time_zone = ZoneInfo(zone)
+    candidates = {moment.replace(tzinfo=time_zone, fold=fold).timestamp() for fold in (0, 1)}
+    if not (
+        times := sorted(at for at in candidates if datetime.fromtimestamp(at, time_zone).replace(tzinfo=None) == moment)
+    ):
         raise MessageRefused("no-time", "this time does not exist in the declared time_zone")
-    return found
+    return times

@@ -60,8 +60,8 @@ class Source:
 
 def covers(topic_filter: str, topic: str) -> bool:
     """Return whether a topic filter matches a topic."""
-    wanted, levels = topic_filter.split("/"), topic.split("/")
-    if wanted[-1] == "#":
-        wanted = wanted[:-1]
-        levels = levels[: len(wanted)]
-    return len(wanted) == len(levels) and all(one in ("+", level) for one, level in zip(wanted, levels, strict=True))
+    pattern, levels = topic_filter.split("/"), topic.split("/")
+    if pattern[-1] == "#":
+        pattern = pattern[:-1]
+        levels = levels[: len(pattern)]
+    return len(pattern) == len(levels) and all(one in ("+", level) for one, level in zip(pattern, levels, strict=True))

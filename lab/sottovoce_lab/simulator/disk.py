@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, cast
 
-from sottovoce.agent.links import Outgoing, Saved, Seen, Store
+from sottovoce.agent.links import NewestMessage, Outgoing, SavedState, Store
 from sottovoce.door import Answer, CellAnswer, CellQuery, Query, Refused
 from sottovoce.errors import DataError, LedgerUnwritable
 from sottovoce.vault import Vault
@@ -69,12 +69,12 @@ class StoreOnDisk:
     def __init__(self, store: Store, disk: Disk, node: str) -> None:
         self._store, self._disk, self._node = store, disk, node
 
-    def load(self) -> Saved:
+    def load(self) -> SavedState:
         """Return the stored state; see Store.load."""
         return self._store.load()
 
     def commit(
-        self, state: Any, sent: Sequence[Outgoing], confirmed: Sequence[str], seen: tuple[str, Seen] | None
+        self, state: Any, sent: Sequence[Outgoing], confirmed: Sequence[str], seen: tuple[str, NewestMessage] | None
     ) -> None:
         """Commit to the store; see Store.commit.
 

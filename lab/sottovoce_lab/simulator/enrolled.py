@@ -12,7 +12,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, generate_private_key
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding
-from sottovoce.agent.provenance import FleetProvenance, RosterWitness
+from sottovoce.agent.provenance import FleetProvenance, MemberVerifier
 from sottovoce.identity import Fleet, Identity, Validity
 from sottovoce.identity.certificates import fleet_certificate
 from sottovoce.identity.new_device import DeviceKeys
@@ -47,7 +47,7 @@ class Member:
         self.clock_error_days = 0.0
         self._identity = self._issue_identity()
         self.provenance = FleetProvenance(self._identity, _TASK, self.refused.__contains__, self.clock)
-        self.witness = RosterWitness(fleet.authority, _TASK, lambda: self.refused, self.clock)
+        self.witness = MemberVerifier(fleet.authority, _TASK, lambda: self.refused, self.clock)
 
     @property
     def node(self) -> str:

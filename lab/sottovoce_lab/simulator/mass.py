@@ -11,7 +11,7 @@ from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
-from sottovoce.agent.links import Outgoing, Seen
+from sottovoce.agent.links import NewestMessage, Outgoing
 from sottovoce.algorithms.push_sum.public.machine import PushSum, PushSumState
 from sottovoce.algorithms.push_sum.public.messages import PushSumShare
 from sottovoce.door import Refused
@@ -96,7 +96,7 @@ class PushSumMass:
         moves[previous.step] = learner.with_release(previous, numerator, answer) - numerator
         return moves[previous.step]
 
-    def _is_newer(self, sender: str, node: str, seen: Seen) -> bool:
+    def _is_newer(self, sender: str, node: str, seen: NewestMessage) -> bool:
         return seen.sequence > self._applied.get((sender, node), 0)
 
     def _unapplied_shares(self, node: str, outbox: Iterable[Outgoing]) -> dict[str, Outgoing]:

@@ -216,7 +216,7 @@ class Simulation:
     def _transmit(self, device: Device, life: int, outgoing: Outgoing, *, retry: bool) -> None:
         core = self._core_in_life(device, life)
         refused = outgoing.recipient in device.refused
-        if core is None or refused or not core.awaits(outgoing.recipient, outgoing.sequence):
+        if core is None or refused or not core.is_unconfirmed(outgoing.recipient, outgoing.sequence):
             return
         self.traffic.messages += 1
         self.traffic.retries += retry

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from sottovoce.agent.links import Outgoing, Saved, Seen
+from sottovoce.agent.links import NewestMessage, Outgoing, SavedState
 
 
 class MemoryStore:
@@ -17,14 +17,14 @@ class MemoryStore:
         self._state = state
         self._outbox: dict[str, Outgoing] = {}
         self._sequences: dict[str, int] = {}
-        self._seen: dict[str, Seen] = {}
+        self._seen: dict[str, NewestMessage] = {}
 
-    def load(self) -> Saved:
+    def load(self) -> SavedState:
         """Return the most recently committed data."""
-        return Saved(self._state, list(self._outbox.values()), dict(self._sequences), dict(self._seen))
+        return SavedState(self._state, list(self._outbox.values()), dict(self._sequences), dict(self._seen))
 
     def commit(
-        self, state: Any, sent: Sequence[Outgoing], confirmed: Sequence[str], received: tuple[str, Seen] | None
+        self, state: Any, sent: Sequence[Outgoing], confirmed: Sequence[str], received: tuple[str, NewestMessage] | None
     ) -> None:
         """Apply a commit to the stored data; see Store.commit."""
         self._state = state

@@ -11,7 +11,7 @@ import sys
 import tomllib
 from pathlib import Path
 
-from sottovoce.agent import watch
+from sottovoce.agent import agent_runner
 from sottovoce.agent.assemble import Variant, assemble
 from sottovoce.agent.runtime import Agent
 from sottovoce.algorithms.family import budget_of
@@ -68,7 +68,7 @@ async def _run(agent: Agent, reach: Reach) -> ExitCode:
 
     loop.add_reader(sys.stdin, read_input)
     try:
-        return await watch.run(agent)
+        return await agent_runner.run(agent)
     finally:
         loop.remove_reader(sys.stdin)
 

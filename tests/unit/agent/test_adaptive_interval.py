@@ -1,4 +1,4 @@
-"""Device with nothing left to learn: it sends ever less often, and at once after news."""
+"""Adaptive interval: a device with nothing left to learn sends less and less often, but immediately after news."""
 
 from dataclasses import replace
 

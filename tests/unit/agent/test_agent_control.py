@@ -1,4 +1,4 @@
-"""Local socket: one query, one answer, only for the owner, whatever is sent to it."""
+"""Control socket: one answer per request, accessible only to the owner, and robust against invalid requests."""
 
 import asyncio
 import json
@@ -24,7 +24,7 @@ from tests.support.waiting import PATIENCE
 
 
 class Agent:
-    """Implements sottovoce.agent.control.Controlled."""
+    """Implements sottovoce.agent.control.ControlTarget."""
 
     def __init__(self) -> None:
         self.config = make_config()
@@ -262,11 +262,11 @@ def test_waits_are_listed_by_name_with_the_remaining_time(monkeypatch: pytest.Mo
     waits.begin("vault", "the vault to answer", 600.0, repeats=True)
     waits.begin("peer", "a peer", 2.0)
     now = 101.5
-    assert waits.as_document() == [
+    assert waits.to_dict() == [
         {"name": "peer", "reason": "a peer", "since_s": 1.5, "left_s": 0.5, "repeats": False},
         {"name": "vault", "reason": "the vault to answer", "since_s": 1.5, "left_s": 598.5, "repeats": True},
     ]
     waits.begin("peer", "again", 1.0)
     waits.end("vault")
     waits.end("nobody")
-    assert json.loads(json.dumps(waits.as_document()))[0]["reason"] == "again"
+    assert json.loads(json.dumps(waits.to_dict()))[0]["reason"] == "again"

@@ -56,15 +56,15 @@ def test_a_corrected_clock_is_reported_again() -> None:
 
 
 def test_the_wait_has_a_reason_and_stops_at_once() -> None:
-    async def watched() -> list[dict[str, str | float | bool]]:
+    async def collect_waits() -> list[dict[str, str | float | bool]]:
         wall, waits, stopping = Wall(FIRST + 0.5), Waits(), asyncio.Event()
         running = asyncio.create_task(DayWatch((FIRST, FIRST), lambda: wall.now, waits).run(stopping, wall.tell))
         for _ in range(5):  # until it waits
             await asyncio.sleep(0)
-        document = waits.as_document()
+        document = waits.to_dict()
         stopping.set()
         await running
         return document
 
-    (wait,) = asyncio.run(watched())
+    (wait,) = asyncio.run(collect_waits())
     assert (wait["name"], wait["repeats"]) == ("day", True)

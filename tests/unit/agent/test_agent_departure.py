@@ -1,4 +1,4 @@
-"""Leaving: the recipients of mass, the end of acceptance, and the report if a peer does not answer."""
+"""Departure: the recipient of the device's mass, the end of acceptance, and the report if no peer answers."""
 
 import asyncio
 from typing import Any, cast
@@ -52,7 +52,7 @@ class Rig:
         )
 
     async def send_head(self, peer: Peer) -> None:
-        """See LedgerHeadGossip.tell."""
+        """See LedgerHeadGossip.send_head."""
         self.asked.append(peer.id)
         if peer.id not in self._alive:
             raise DeliveryFailed("unreachable", "nothing listens there")
@@ -97,10 +97,10 @@ async def test_all_mass_goes_to_one_peer_that_answers_and_has_not_left() -> None
     assert rig.heirs == ["well"]
     assert "left" not in rig.asked
     assert rig.core.state.weight == 0
-    assert rig.departure.closed
+    assert rig.departure.is_closed
 
 
-async def test_mass_that_arrives_meanwhile_is_also_handed_over() -> None:
+async def test_mass_received_during_departure_is_handed_over() -> None:
     rig = Rig(Someone("well"), alive={"well"})
     rig.late = [SHARE, SHARE]
     assert (await rig.leave())["handed_over"]
@@ -109,13 +109,13 @@ async def test_mass_that_arrives_meanwhile_is_also_handed_over() -> None:
 
 
 @pytest.mark.parametrize("told", [True, False])
-async def test_without_informed_peers_the_device_accepts_nothing_from_the_beginning(told: bool) -> None:
+async def test_device_accepts_no_messages_if_its_peers_were_not_informed(told: bool) -> None:
     rig = Rig(Someone("well"), alive=set())
     leaving = asyncio.ensure_future(rig.leave(told=told))
     await asyncio.sleep(0.02)
-    assert rig.departure.closed is not told
+    assert rig.departure.is_closed is not told
     await leaving
-    assert rig.departure.closed
+    assert rig.departure.is_closed
 
 
 async def test_mass_stays_if_no_peer_is_alive(caplog: pytest.LogCaptureFixture) -> None:
@@ -129,7 +129,7 @@ async def test_mass_stays_if_no_peer_is_alive(caplog: pytest.LogCaptureFixture) 
     assert "leave-incomplete" in caplog.text
 
 
-async def test_an_unconfirming_peer_is_named_and_no_other_gets_the_same_share() -> None:
+async def test_share_is_not_sent_elsewhere_if_its_recipient_does_not_confirm() -> None:
     rig = Rig(Someone("slow"), Someone("well"), alive={"slow", "well"}, confirms=False)
     outcome = await rig.leave()
     assert rig.heirs == ["slow"]

@@ -1,4 +1,4 @@
-"""Sources at work: in parallel, never fatal, logged once a minute, and queried again at the right time."""
+"""Discovery: sources are queried in parallel and at their own pace, and failures are logged but never fatal."""
 
 import asyncio
 import logging
@@ -81,7 +81,7 @@ async def test_sources_are_searched_in_parallel() -> None:
     async with rig.running():
         await _wait_until(lambda: rig.learnt.get("mqtt"))
         await _wait_until(lambda: rig.discovery.statistics["mdns"].failures >= 2)
-        waiting = {wait["name"]: wait["reason"] for wait in rig.waits.as_document()}
+        waiting = {wait["name"]: wait["reason"] for wait in rig.waits.to_dict()}
     assert rig.learnt["mqtt"][0] == [SOMEBODY]
     assert set(rig.learnt) == {"mqtt"}
     assert waiting["source:dns"] == "contacts from dns"
@@ -152,4 +152,4 @@ async def test_without_sources_there_is_nothing_to_do() -> None:
     async with rig.running() as work:
         await asyncio.sleep(0)
         assert not work.done()
-    assert rig.waits.as_document() == []
+    assert rig.waits.to_dict() == []

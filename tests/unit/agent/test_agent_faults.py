@@ -1,4 +1,4 @@
-"""Table of faults: which faults the agent waits for, and that the wait ends in time."""
+"""Classification of faults: which ones the agent waits for, and how the wait ends."""
 
 import errno
 import os
@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from sottovoce.agent import endurance, faults
 from sottovoce.agent.control import ask
-from sottovoce.agent.faults import KINDS, fault_of, transient_fault_kind
+from sottovoce.agent.faults import KINDS, classify_fault, transient_fault_kind
 from sottovoce.errors import (
     ClockError,
     ConfigError,
@@ -88,7 +88,9 @@ def test_transient_faults(error: Exception, at_first: str | None, later: str | N
 
 
 def test_a_lack_of_memory_is_reported_without_the_records_shape() -> None:
-    fault = fault_of(MemoryError("Unable to allocate 1.2 GiB for an array with shape (71234, 5)"), has_worked=True)
+    fault = classify_fault(
+        MemoryError("Unable to allocate 1.2 GiB for an array with shape (71234, 5)"), has_worked=True
+    )
     assert fault is not None
     assert "71234" not in fault.summary
 
@@ -121,7 +123,7 @@ def lives(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[float]]:
 
         monkeypatch.setattr(endurance, "assemble", assemble)
         monkeypatch.setattr(faults, "_FIRST_PAUSE", 0.02)
-        monkeypatch.setattr("sottovoce.agent.watch.run", lambda agent: agent.run())
+        monkeypatch.setattr("sottovoce.agent.agent_runner.run", lambda agent: agent.run())
         return began
 
     return these
@@ -233,9 +235,9 @@ def test_a_service_on_a_read_only_disk_is_left_to_be_restarted(
     monkeypatch.setattr(endurance, "read_only", lambda _: True)
     monkeypatch.setattr(endurance, "STUCK_SECONDS", 0.01)
     monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "nobody"))
-    with pytest.raises(DiskReadOnly, match="mounted read-only") as raised:
+    with pytest.raises(DiskReadOnly, match="mounted read-only") as exc_info:
         endurance.run(config(tmp_path, 0.05))
-    assert raised.value.exit_code == 75
+    assert exc_info.value.exit_code == 75
 
 
 def test_an_agent_started_manually_waits_for_such_a_disk(
@@ -247,7 +249,7 @@ def test_an_agent_started_manually_waits_for_such_a_disk(
 
 
 def test_errors_in_records_are_described_only_in_the_log_and_to_the_owner() -> None:
-    fault = faults.fault_of(DataError("records.npz: row 17 is not a finite number"), has_worked=True)
+    fault = faults.classify_fault(DataError("records.npz: row 17 is not a finite number"), has_worked=True)
     assert fault is not None
     assert "row 17" in fault.reason
     assert fault.summary == "needs a person: data: the device's log and `sottovoce agent status` show the reason"

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from sottovoce.agent.local_vault import make_vault
-from sottovoce.agent.own_task import task_of
+from sottovoce.agent.own_task import build_task
 from sottovoce.agent.vault_session import open_remote_vault
 from sottovoce.agent.wait_status import Waits
 from sottovoce.algorithms.assembly import family_of
@@ -65,5 +65,5 @@ def test_a_following_vault_and_a_non_following_agent_do_not_match(
 
 def test_following_and_non_following_devices_have_different_tasks(tmp_path: Path, sources: tuple[str, str]) -> None:
     """The former declare the records expected per day, the latter per device."""
-    feed, file = (task_of(make_config(tmp_path, source)) for source in sources)
+    feed, file = (build_task(make_config(tmp_path, source)) for source in sources)
     assert feed.digest != file.digest

@@ -1,4 +1,4 @@
-"""Link that retries until its share is confirmed: same bytes, longer pauses, one log line a minute for each cause."""
+"""Link: it resends the same bytes with growing pauses until they are confirmed, and logs each cause once a minute."""
 
 import asyncio
 import logging
@@ -151,7 +151,7 @@ async def test_a_share_is_delivered_once_and_confirmed() -> None:
     assert bench.transport.sent == [b"share 1", b"share 2"]
     assert bench.confirmed == [share(1), share(2)]
     assert (bench.counters.messages, bench.counters.retries, bench.counters.wire_bytes) == (2, 0, 14)
-    assert bench.waits.as_document() == []
+    assert bench.waits.to_dict() == []
 
 
 async def test_a_retry_sends_the_same_bytes_until_one_arrives() -> None:
@@ -198,7 +198,7 @@ async def test_the_ledger_head_is_sent_at_the_beginning_and_with_a_share_wheneve
     assert bench.counters.wire_bytes == sum(map(len, bench.transport.sent))
 
 
-async def test_after_a_failure_the_head_is_sent_first_and_a_share_goes_without() -> None:
+async def test_head_is_sent_separately_after_a_failure() -> None:
     bench = Bench(failure(), APPLIED)
     async with bench.running():
         await asyncio.sleep(0)
@@ -268,7 +268,7 @@ async def test_pauses_grow_to_their_limit_and_end_when_the_peer_sends_a_message(
     async with bench.running():
         bench.link.offer(share(1))
         await until_it_pauses(bench, ranges)
-        bench.link.nudge()
+        bench.link.retry_now()
         await bench.until_confirmed(1)
         bench.transport.script.append(failure())
         bench.link.offer(share(2))
@@ -284,7 +284,7 @@ async def test_a_restored_connection_ends_a_pause_and_resets_pauses(
     async with bench.running():
         bench.link.offer(share(1))
         await until_it_pauses(bench, ranges)
-        bench.link.note_reachable()
+        bench.link.mark_reachable()
         await bench.until_confirmed(1)
     assert [high for _, high in ranges] == [1, 2, 4, 8, 1, 2]
 
@@ -297,7 +297,7 @@ async def test_a_failure_not_caused_by_the_peer_is_retried_soon_and_not_counted(
     async with bench.running():
         bench.link.offer(share(1))
         await until_it_pauses(bench, ranges)
-        bench.link.nudge()
+        bench.link.retry_now()
         await bench.until_confirmed(1)
     assert [high for _, high in ranges] == [1, 2, 4, 5, 5, 5, 1]
     assert bench.missed == [PEER.id]
@@ -312,15 +312,15 @@ async def test_a_thousand_consecutive_failures_do_not_overflow() -> None:
 
 
 async def test_a_wait_is_listed_with_reason_and_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The link has its own clock, which stands still."""
+    """The link uses a clock that does not advance."""
     monkeypatch.setattr("sottovoce.agent.wait_status.time", SimpleNamespace(monotonic=lambda: 100.0))
     bench = Bench(failure(), backoff=1000.0, backoff_max=1000.0)
     observed = []
-    bench.transport.look = lambda: observed.extend(bench.waits.as_document())
+    bench.transport.look = lambda: observed.extend(bench.waits.to_dict())
     async with bench.running():
         bench.link.offer(share(7))
         await bench.until_failed()
-        (pause,) = bench.waits.as_document()
+        (pause,) = bench.waits.to_dict()
         assert bench.link.last_failure == f"peer {PEER.id}: unreachable"
     (attempt,) = observed
     assert attempt["reason"] == f"{PEER.address} to confirm share 7"
@@ -329,7 +329,7 @@ async def test_a_wait_is_listed_with_reason_and_end(monkeypatch: pytest.MonkeyPa
         f"the pause before the next attempt to reach {PEER.address}: peer {PEER.id}: unreachable"
     )
     assert 100 <= float(pause["left_s"]) <= 1000
-    assert bench.waits.as_document() == [], "a stopped link has no wait"
+    assert bench.waits.to_dict() == [], "a stopped link has no wait"
 
 
 async def test_a_finished_wait_is_removed() -> None:
@@ -337,7 +337,7 @@ async def test_a_finished_wait_is_removed() -> None:
     async with bench.running():
         bench.link.offer(share(7))
         await bench.until_confirmed(1)
-        assert bench.waits.as_document() == []
+        assert bench.waits.to_dict() == []
 
 
 async def test_a_link_stopped_in_a_pause_ends_at_once_and_confirms_nothing() -> None:

@@ -1,4 +1,4 @@
-"""An agent's facts for observers: liveness, readiness, waits; and the facts that it withholds."""
+"""Observation of an agent: liveness, readiness and waits, and the values that are not published."""
 
 import asyncio
 import sys
@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
-from sottovoce.agent.measured import wait_values
+from sottovoce.agent.metric_values import wait_values
 from sottovoce.agent.observation import ObservedAgent, can_publish_machine, core_problem, readiness, serve_observation
 from sottovoce.agent.wait_status import Waits
 from sottovoce.config import ObserveSection

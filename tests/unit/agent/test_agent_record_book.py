@@ -1,4 +1,4 @@
-"""Book of published records: it survives restarts, and a corrupt book is restarted, because it fills again."""
+"""Record book: it survives restarts, and a corrupt book is replaced with an empty one."""
 
 import logging
 import os
@@ -17,7 +17,7 @@ def record(owner: str, slot: int = 0) -> PublishedRecord:
     return PublishedRecord(owner, slot, HOW, np.array([5, -7, 2**50]), b"certificate", bytes(64))
 
 
-def facts(records: tuple[PublishedRecord, ...]) -> list[tuple[object, ...]]:
+def get_comparable_fields(records: tuple[PublishedRecord, ...]) -> list[tuple[object, ...]]:
     return sorted(
         (*item.key, item.perturbation, item.values.tolist(), item.credential, item.signature) for item in records
     )
@@ -31,13 +31,13 @@ def path(tmp_path: Path) -> Path:
 def test_stored_records_are_there_after_a_restart(path: Path) -> None:
     book = RecordBook(path)
     assert book.load() == ()
-    book.shelve([record("a"), record("a", 1), record("b")], [])
-    book.shelve([record("c")], [record("a", 1)])
+    book.update([record("a"), record("a", 1), record("b")], [])
+    book.update([record("c")], [record("a", 1)])
     book.close()
     reopened = RecordBook(path)
-    expected = facts((record("a"), record("b"), record("c")))
-    assert facts(reopened.load()) == expected
-    assert facts(read(path)) == expected, "even while it is open"
+    expected = get_comparable_fields((record("a"), record("b"), record("c")))
+    assert get_comparable_fields(reopened.load()) == expected
+    assert get_comparable_fields(read(path)) == expected, "even while it is open"
     reopened.close()
 
 
@@ -49,25 +49,25 @@ def test_only_the_owner_can_read_the_book(path: Path) -> None:
 @pytest.mark.parametrize("damage", [b"not a database at all" * 300, b""])
 def test_a_corrupt_book_is_restarted_and_reported(path: Path, damage: bytes, caplog: pytest.LogCaptureFixture) -> None:
     book = RecordBook(path)
-    book.shelve([record("a")], [])
+    book.update([record("a")], [])
     book.close()
     path.write_bytes(damage)
     with caplog.at_level(logging.WARNING):
         book = RecordBook(path)
         assert book.load() == ()
     assert "records-lost" in caplog.text
-    book.shelve([record("b")], [])
-    assert facts(book.load()) == facts((record("b"),))
+    book.update([record("b")], [])
+    assert get_comparable_fields(book.load()) == get_comparable_fields((record("b"),))
     book.close()
 
 
 def test_a_record_corrupted_on_disk_costs_only_the_book(path: Path) -> None:
     book = RecordBook(path)
-    book.shelve([record("a")], [])
+    book.update([record("a")], [])
     book._connection.execute("UPDATE record SET published = x'ff00ff'")
     assert book.load() == ()
-    book.shelve([record("b")], [])
-    assert facts(book.load()) == facts((record("b"),))
+    book.update([record("b")], [])
+    assert get_comparable_fields(book.load()) == get_comparable_fields((record("b"),))
     book.close()
 
 
@@ -81,10 +81,10 @@ def test_reading_a_missing_or_invalid_book_is_one_clear_error(path: Path) -> Non
 
 def test_a_failing_disk_leaves_the_book_unchanged(path: Path) -> None:
     book = RecordBook(path)
-    book.shelve([record("a")], [])
+    book.update([record("a")], [])
     book._connection.execute("PRAGMA query_only = 1")
     with pytest.raises(DataError, match="cannot write"):
-        book.shelve([record("b")], [record("a")])
+        book.update([record("b")], [record("a")])
     book._connection.execute("PRAGMA query_only = 0")
-    assert facts(book.load()) == facts((record("a"),))
+    assert get_comparable_fields(book.load()) == get_comparable_fields((record("a"),))
     book.close()

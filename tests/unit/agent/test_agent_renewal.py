@@ -28,8 +28,8 @@ def test_the_agent_waits_for_a_silent_enroller_until_the_certificate_is_renewed(
     enrol(fleet, directory, validity=validity_ending_in(seconds))
     trust, waits = Trust(load(directory, dated=False)), Waits()
     renewal = Renewal(
-        trust=trust, directory=directory, watched={tmp_path / "list": _nothing}, floor=ClockFloor(tmp_path / "c"),
-        enroller="h:1", pinned=(), pause=5.0, waits=waits,
+        trust=trust, directory=directory, callbacks={tmp_path / "list": _nothing}, floor=ClockFloor(tmp_path / "c"),
+        enroller="h:1", pinned_nodes=(), pause=5.0, waits=waits,
     )  # fmt: skip
 
     def nobody(*_: object) -> bytes:
@@ -39,14 +39,14 @@ def test_the_agent_waits_for_a_silent_enroller_until_the_certificate_is_renewed(
 
     async def looks() -> None:
         await renewal._check_once()
-        (wait,) = waits.as_document()
+        (wait,) = waits.to_dict()
         assert wait["reason"] == "the enroller h:1 to renew the certificate"
         assert 5 < float(wait["left_s"]) <= 605
         request = read_request(renewal_request(directory), "r")
         install_certificate(directory, fleet.renew(request, ()), "c")
         await renewal._check_once()
         await renewal._check_once()
-        assert waits.as_document() == []
+        assert waits.to_dict() == []
 
     asyncio.run(looks())
 

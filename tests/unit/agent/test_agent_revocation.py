@@ -1,4 +1,4 @@
-"""Spread of revocation lists, with peers that are functions."""
+"""Gossip of revocation lists among simulated devices."""
 
 import asyncio
 from collections.abc import Iterator
@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from sottovoce.agent.ledger_head_gossip import Messenger
 from sottovoce.agent.revocation_gossip import RevocationGossip
-from sottovoce.agent.revoked import load_revocation_list, revoke, store_revocation_list
+from sottovoce.agent.revocation_store import load_revocation_list, revoke, store_revocation_list
 from sottovoce.agent.wait_status import Waits
 from sottovoce.errors import IdentityError, MessageRefused
 from sottovoce.identity import Fleet, Identity, Trust, enrol
@@ -34,7 +34,7 @@ class Node:
         self.down = False
         self.shunned = 0
         self.peers: list[Peer] = []
-        messenger = Messenger(self._sealed, self, 1.0, Counters(), Waits())
+        messenger = Messenger(self._seal, self, 1.0, Counters(), Waits())
         self.revocations = RevocationGossip(trust=self.trust, state=state, messenger=messenger, period=period)
         self.revocations.attach(None, lambda: self.peers, self._shun)  # type: ignore[arg-type]
         net[self.identity.node_id] = self
@@ -64,7 +64,7 @@ class Node:
     def meet(self, *others: "Node") -> None:
         self.peers = [Peer(other.id, "a:1", "name") for other in others]
 
-    def _sealed(self, recipient: str, kind: str, payload: bytes) -> bytes:
+    def _seal(self, recipient: str, kind: str, payload: bytes) -> bytes:
         return seal(self.identity, recipient=recipient, incarnation=1, sequence=1, payload_type=kind, payload=payload,
                     task=bytes(32))  # fmt: skip
 
@@ -169,18 +169,18 @@ async def test_a_device_that_finds_itself_in_a_list_reports_it(line: list[Node],
         RevocationGossip(
             trust=isolated.trust, state=isolated.state, messenger=isolated.revocations._messenger, period=1.0
         )
-    with pytest.raises(MessageRefused, match="is revoked") as refused:
+    with pytest.raises(MessageRefused, match="is revoked") as exc_info:
         await one.revocations.receive(isolated.id, encode_revocations(Revocations(0, None)))
-    assert refused.value.reason == "revoked", "it already has the list"
+    assert exc_info.value.reason == "revoked", "it already has the list"
 
 
 async def test_invalid_lists_are_refused(line: list[Node], fleet: Fleet, tmp_path: Path) -> None:
     one, two, *_ = line
     good = make_list(fleet, tmp_path, two)
     forged = good.signed(two.identity.sign)
-    with pytest.raises(MessageRefused) as refused:
+    with pytest.raises(MessageRefused) as exc_info:
         await one.revocations.receive(two.id, encode_revocations(Revocations(1, forged)))
-    assert refused.value.reason == "signature"
+    assert exc_info.value.reason == "signature"
     assert (one.revocations.version, one.shunned, load_revocation_list(one.state, fleet.authority)) == (0, 0, None)
     await install_list(one, make_list(fleet, tmp_path, line[5]))
     assert one.revocations.version == 2

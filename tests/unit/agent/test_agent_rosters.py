@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from sottovoce.agent.provenance import FleetProvenance
-from sottovoce.agent.revoked import NAME, revoke, store_revocation_list
+from sottovoce.agent.revocation_store import NAME, revoke, store_revocation_list
 from sottovoce.door import Refused
 from sottovoce.errors import MessageRefused
 from sottovoce.identity import Fleet, Validity

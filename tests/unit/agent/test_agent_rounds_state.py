@@ -19,16 +19,16 @@ def open_store(directory: Path, size: int = 3) -> SqliteStore:
     return SqliteStore(directory, learner(size), RoundsCodec(learner(size)), 0)
 
 
-def some_state(phase: int) -> RoundsState:
+def make_state(phase: int) -> RoundsState:
     rng, fresh = np.random.default_rng(1), learner().fresh()
     work = replace(fresh.work, round=4, model=rng.normal(size=3), direction=rng.normal(size=3), kept=rng.normal(size=3))
-    came = {(4, 0, "a"): RoundMessage(4, 0, 1, np.zeros((1, 3), dtype=np.float32))}
-    return replace(fresh, work=work, phase=phase, exhausted=True, messages=came)
+    messages = {(4, 0, "a"): RoundMessage(4, 0, 1, np.zeros((1, 3), dtype=np.float32))}
+    return replace(fresh, work=work, phase=phase, exhausted=True, messages=messages)
 
 
 @pytest.mark.parametrize("phase, turn", [(-1, 4), (0, 5)])
-def test_a_restart_loads_the_vectors_and_the_round_after_the_last(tmp_path: Path, phase: int, turn: int) -> None:
-    store, state = open_store(tmp_path), some_state(phase)
+def test_restart_restores_vectors_and_resumes_at_next_round(tmp_path: Path, phase: int, turn: int) -> None:
+    store, state = open_store(tmp_path), make_state(phase)
     store.commit(state, [], [], None)
     store.close()
     reopened = open_store(tmp_path)
@@ -44,7 +44,7 @@ def test_a_restart_loads_the_vectors_and_the_round_after_the_last(tmp_path: Path
 
 def test_another_model_s_state_is_refused(tmp_path: Path) -> None:
     store = open_store(tmp_path)
-    store.commit(some_state(0), [], [], None)
+    store.commit(make_state(0), [], [], None)
     store.close()
     other = open_store(tmp_path, 4)
     with pytest.raises(DataError, match="model of 3 parameters"):
@@ -53,8 +53,8 @@ def test_another_model_s_state_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_corrupt_state_is_refused() -> None:
-    raw = RoundsCodec(learner()).encode(some_state(0))
-    broken = replace(some_state(0), work=replace(some_state(0).work, direction=np.array([1.0, np.inf, 0.0])))
+    raw = RoundsCodec(learner()).encode(make_state(0))
+    broken = replace(make_state(0), work=replace(make_state(0).work, direction=np.array([1.0, np.inf, 0.0])))
     assert RoundsCodec(learner()).decode(raw).work.round == 5
     with pytest.raises(ValueError, match="a NaN or an infinity"):
         RoundsCodec(learner()).decode(RoundsCodec(learner()).encode(broken))

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from sottovoce.agent.assemble import IDENTITY
 from sottovoce.agent.provenance import FleetProvenance
-from sottovoce.agent.saved_model import saved_model
+from sottovoce.agent.saved_model import load_saved_model
 from sottovoce.agent.sqlite_store import SqliteStore
 from sottovoce.algorithms.assembly import family_of
 from sottovoce.config import AgentConfig, load
@@ -52,7 +52,7 @@ def stopped_config(device: Device, **learner: Any) -> AgentConfig:
 def test_each_family_s_initial_model(device: Device, learner: dict[str, Any]) -> None:
     config = stopped_config(device, **learner)
     family = family_of(config)
-    parameters, cycle = saved_model(config)
+    parameters, cycle = load_saved_model(config)
     assert parameters is not None
     assert parameters.shape == (family.model.size,)
     assert cycle in (0, 1), "golf's first beat is its first cycle"
@@ -61,13 +61,13 @@ def test_each_family_s_initial_model(device: Device, learner: dict[str, Any]) ->
 
 
 def test_a_device_without_a_model_yet(device: Device) -> None:
-    assert saved_model(stopped_config(device, name="golf", model="ridge"))[0] is None
+    assert load_saved_model(stopped_config(device, name="golf", model="ridge"))[0] is None
 
 
 def test_reading_the_model_changes_nothing(device: Device) -> None:
     config = stopped_config(device)
     before = {path.name: path.read_bytes() for path in device.state.glob("state.db*")}
-    saved_model(config)
+    load_saved_model(config)
     assert {path.name: path.read_bytes() for path in device.state.glob("state.db")} == before
 
 
@@ -75,29 +75,29 @@ def test_a_corrupt_missing_or_foreign_state_is_named(device: Device, tmp_path: P
     stopped_config(device)
     other = load(device.configure(learner={"model": "mlp"}).config)
     with pytest.raises(DataError, match=r"cannot read .*state\.db .*specify this agent's own configuration"):
-        saved_model(other)
+        load_saved_model(other)
     config = stopped_config(device)
     with closing(sqlite3.connect(device.state / "state.db")) as connection, connection:
         connection.execute("UPDATE learner SET state = ?", (b"\xff\xff",))
     with pytest.raises(DataError, match=r"cannot read .*state\.db"):
-        saved_model(config)
+        load_saved_model(config)
     (device.state / "state.db").write_bytes(b"no database" * 100)
     with pytest.raises(DataError, match=r"cannot read .*state\.db"):
-        saved_model(config)
+        load_saved_model(config)
     (device.state / "state.db").unlink()
     with pytest.raises(DataError, match="does not have a model yet"):
-        saved_model(config)
+        load_saved_model(config)
 
 
 def test_an_unreadable_disk_is_not_mistaken_for_another_configuration(
     device: Device, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refused(*_: object, **__: object) -> sqlite3.Connection:
+    def refuse_connection(*_: object, **__: object) -> sqlite3.Connection:
         error = sqlite3.OperationalError("unable to open database file")
         error.sqlite_errorcode = sqlite3.SQLITE_CANTOPEN
         raise error
 
     config = stopped_config(device)
-    monkeypatch.setattr(sqlite3, "connect", refused)
+    monkeypatch.setattr(sqlite3, "connect", refuse_connection)
     with pytest.raises(DataError, match=r"cannot read .*state\.db .*make sure that the disk is writable"):
-        saved_model(config)
+        load_saved_model(config)

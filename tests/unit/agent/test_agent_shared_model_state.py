@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from msgspec.structs import replace
-from sottovoce.agent.links import Outgoing, Seen
+from sottovoce.agent.links import NewestMessage, Outgoing
 from sottovoce.agent.sqlite_store import SqliteStore
 from sottovoce.algorithms.shared_model.public.machine import SharedModel
 from sottovoce.algorithms.shared_model.public.messages import Head
@@ -22,7 +22,7 @@ def open_store(directory: Path, size: int = 4, released: int = 0) -> SqliteStore
     return SqliteStore(directory, learner(size), SharedModelCodec(learner(size)), released)
 
 
-def some_state() -> SharedModelState:
+def make_state() -> SharedModelState:
     model = StoredModel(Head(7, "a"), np.array([0.5, 0.25, -1.0, 3.0]))
     return replace(
         learner().fresh(),
@@ -32,15 +32,15 @@ def some_state() -> SharedModelState:
 
 
 def test_committed_state_is_loaded_with_the_seen_messages(tmp_path: Path) -> None:
-    store, state = open_store(tmp_path), some_state()
-    store.commit(state, [Outgoing("a", 1, b"x")], [], ("c", Seen(1, 5)))
+    store, state = open_store(tmp_path), make_state()
+    store.commit(state, [Outgoing("a", 1, b"x")], [], ("c", NewestMessage(1, 5)))
     store.close()
     reopened = open_store(tmp_path)
     result: SharedModelState = reopened.load().state
     assert result.traced() == state.traced()
     for name in ("told", "exhausted", "written"):
         assert getattr(result, name) == getattr(state, name)
-    assert reopened.load().seen == {"c": Seen(1, 5)}
+    assert reopened.load().seen == {"c": NewestMessage(1, 5)}
     reopened.close()
 
 

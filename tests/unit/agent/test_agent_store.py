@@ -1,4 +1,4 @@
-"""Durable state: a commit is complete or absent, and a lost state is never counted twice."""
+"""SQLite store: commits are atomic, and a lost state is never counted twice."""
 
 import sqlite3
 from contextlib import closing
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from sottovoce.agent.links import Outgoing, Saved, Seen
+from sottovoce.agent.links import NewestMessage, Outgoing, SavedState
 from sottovoce.agent.sqlite_store import SqliteStore
 from sottovoce.algorithms.push_sum.public.machine import WEIGHT_ONE, PushSumState
 from sottovoce.algorithms.push_sum.state_codec import PushSumCodec
@@ -22,7 +22,7 @@ def open_store(directory: Path, released: int = 0) -> SqliteStore:
     return SqliteStore(directory, LEARNER, PushSumCodec(LEARNER), released)
 
 
-def facts(saved: Saved) -> tuple[object, ...]:
+def get_comparable_fields(saved: SavedState) -> tuple[object, ...]:
     state = saved.state
     return (
         *(state.numerator.tolist(), state.weight, state.cycle, state.step, state.turn, state.exhausted),
@@ -30,13 +30,13 @@ def facts(saved: Saved) -> tuple[object, ...]:
     )
 
 
-def some_state(step: int = 3) -> PushSumState:
+def make_state(step: int = 3) -> PushSumState:
     return PushSumState(np.array([-(2**60), 5, 2**60]), WEIGHT_ONE // 3, cycle=7, step=step, turn=1, exhausted=True)
 
 
 def test_a_new_device_begins_with_weight_one(tmp_path: Path) -> None:
     store = open_store(tmp_path)
-    assert facts(store.load()) == ([0, 0, 0], WEIGHT_ONE, 0, 0, 0, False, [], {}, {})
+    assert get_comparable_fields(store.load()) == ([0, 0, 0], WEIGHT_ONE, 0, 0, 0, False, [], {}, {})
     assert store.incarnation == 1
     store.close()
     assert (tmp_path / "state.db").stat().st_mode & 0o777 == 0o600
@@ -45,39 +45,41 @@ def test_a_new_device_begins_with_weight_one(tmp_path: Path) -> None:
 def test_a_commit_survives_a_restart_to_the_last_bit(tmp_path: Path) -> None:
     store = open_store(tmp_path)
     outgoing = Outgoing("a", 4, b"\0envelope\xff")
-    store.commit(some_state(), [outgoing], [], ("b", Seen(2, 9)))
+    store.commit(make_state(), [outgoing], [], ("b", NewestMessage(2, 9)))
     store.close()
     reopened = open_store(tmp_path)
-    expected = ([-(2**60), 5, 2**60], WEIGHT_ONE // 3, 7, 3, 1, True, [outgoing], {"a": 4}, {"b": Seen(2, 9)})
-    assert facts(reopened.load()) == expected
+    expected = ([-(2**60), 5, 2**60], WEIGHT_ONE // 3, 7, 3, 1, True, [outgoing], {"a": 4}, {"b": NewestMessage(2, 9)})
+    assert get_comparable_fields(reopened.load()) == expected
     assert reopened.incarnation == 1
-    reopened.commit(some_state(4), [], ["a"], ("b", Seen(2, 10)))
+    reopened.commit(make_state(4), [], ["a"], ("b", NewestMessage(2, 10)))
     reopened.close()
     last = open_store(tmp_path)
-    assert facts(last.load()) == (*expected[:3], 4, 1, True, [], {"a": 4}, {"b": Seen(2, 10)})
+    assert get_comparable_fields(last.load()) == (*expected[:3], 4, 1, True, [], {"a": 4}, {"b": NewestMessage(2, 10)})
     last.close()
 
 
 def test_a_confirmed_share_makes_room_for_the_next_in_one_commit(tmp_path: Path) -> None:
     store = open_store(tmp_path)
-    store.commit(some_state(), [Outgoing("a", 1, b"first")], [], None)
-    store.commit(some_state(), [Outgoing("a", 2, b"second")], ["a"], None)
+    store.commit(make_state(), [Outgoing("a", 1, b"first")], [], None)
+    store.commit(make_state(), [Outgoing("a", 2, b"second")], ["a"], None)
     assert list(store.load().outbox) == [Outgoing("a", 2, b"second")]
     store.close()
 
 
 def test_a_failed_commit_changes_nothing(tmp_path: Path) -> None:
     store = open_store(tmp_path)
-    store.commit(some_state(), [Outgoing("a", 1, b"first")], [], None)
-    before = facts(store.load())
+    store.commit(make_state(), [Outgoing("a", 1, b"first")], [], None)
+    before = get_comparable_fields(store.load())
     with pytest.raises(DataError, match=r"cannot write .*state\.db .*free up disk space and start the agent again"):
-        store.commit(some_state(9), [Outgoing("b", 1, b"x"), Outgoing("a", 2, b"second")], [], ("b", Seen(1, 1)))
-    assert facts(store.load()) == before
-    store.commit(some_state(9), [], ["a"], None)
+        store.commit(
+            make_state(9), [Outgoing("b", 1, b"x"), Outgoing("a", 2, b"second")], [], ("b", NewestMessage(1, 1))
+        )
+    assert get_comparable_fields(store.load()) == before
+    store.commit(make_state(9), [], ["a"], None)
     store.close()
 
 
-def test_a_lost_state_begins_another_incarnation_with_nothing(tmp_path: Path) -> None:
+def test_device_without_state_starts_a_new_empty_incarnation(tmp_path: Path) -> None:
     open_store(tmp_path).close()
     for life in (2, 3):
         for file in tmp_path.glob("state.db*"):
@@ -90,7 +92,7 @@ def test_a_lost_state_begins_another_incarnation_with_nothing(tmp_path: Path) ->
         store.close()
 
 
-def test_if_only_the_ledger_is_left_the_next_incarnation_is_the_highest(tmp_path: Path) -> None:
+def test_next_incarnation_is_the_highest_if_only_the_ledger_survives(tmp_path: Path) -> None:
     """Without its counter, the number of incarnations is unknown; peers would refuse the first incarnation again."""
     store = open_store(tmp_path, released=1)
     assert store.incarnation > 10**6
@@ -102,7 +104,7 @@ def test_if_only_the_ledger_is_left_the_next_incarnation_is_the_highest(tmp_path
     reopened.close()
 
 
-def test_a_crash_between_the_state_and_its_counter_counts_no_incarnation_twice(tmp_path: Path) -> None:
+def test_crash_between_state_and_counter_does_not_reuse_an_incarnation(tmp_path: Path) -> None:
     """The counter is written after the state; without the counter, the state's own number applies."""
     open_store(tmp_path).close()
     (tmp_path / "incarnation").unlink()
@@ -120,7 +122,7 @@ def test_an_incomplete_state_is_created_again(tmp_path: Path) -> None:
     assert not (tmp_path / "state.db.new").exists()
 
 
-def damaged(path: Path, kind: str) -> None:
+def corrupt_database(path: Path, kind: str) -> None:
     if kind == "empty":
         path.write_bytes(b"")
     elif kind == "zeros":
@@ -142,17 +144,17 @@ def damaged(path: Path, kind: str) -> None:
 )
 def test_a_corrupt_state_stops_the_agent_and_is_never_replaced(tmp_path: Path, kind: str) -> None:
     store = open_store(tmp_path)
-    store.commit(some_state(), [Outgoing("a", 1, b"x")], [], None)
+    store.commit(make_state(), [Outgoing("a", 1, b"x")], [], None)
     store.close()
     path = tmp_path / "state.db"
-    damaged(path, kind)
+    corrupt_database(path, kind)
     remaining = path.read_bytes()
     with pytest.raises(DataError, match=r"Move state\.db, state\.db-wal and state\.db-shm away"):
-        _loaded(tmp_path)
+        _load_state(tmp_path)
     assert path.read_bytes() == remaining
 
 
-def _loaded(directory: Path) -> Saved:
+def _load_state(directory: Path) -> SavedState:
     store = open_store(directory)
     try:
         return store.load()
@@ -162,11 +164,11 @@ def _loaded(directory: Path) -> Saved:
 
 def test_another_model_s_state_is_reported(tmp_path: Path) -> None:
     store = open_store(tmp_path)
-    state = replace(some_state(), numerator=np.zeros(4, dtype=np.int64))
+    state = replace(make_state(), numerator=np.zeros(4, dtype=np.int64))
     store.commit(state, [], [], None)
     store.close()
     with pytest.raises(DataError, match=r"has a model of 4 parameters, but the configuration needs 3; restore the"):
-        _loaded(tmp_path)
+        _load_state(tmp_path)
 
 
 @pytest.mark.parametrize("text", ["", "one", "1.5"])

@@ -1,4 +1,4 @@
-"""Errors that no task awaits."""
+"""Logging of unhandled asyncio errors."""
 
 import asyncio
 import errno

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from sottovoce.agent.links import Outgoing, Seen
+from sottovoce.agent.links import NewestMessage, Outgoing
 from sottovoce.agent.sqlite_store import SqliteStore
 from sottovoce.algorithms.gradient_walk.public.machine import (
     GradientWalk,
@@ -25,15 +25,15 @@ def open_store(directory: Path, features: int = 3, released: int = 0) -> SqliteS
     return SqliteStore(directory, learner(features), GradientWalkCodec(learner(features)), released)
 
 
-def some_state() -> GradientWalkState:
+def make_state() -> GradientWalkState:
     rng = np.random.default_rng(1)
     walks = tuple(Walk(rng.normal(size=(2, 3)) * 1e9, 7 + i, visited=i == 0) for i in range(3))
     return GradientWalkState(rng.normal(size=(2, 3)), 12, 34, 1, 3, exhausted=True, begun=True, walks=walks)
 
 
 def test_committed_state_is_loaded_with_the_seen_messages(tmp_path: Path) -> None:
-    store, state = open_store(tmp_path), some_state()
-    store.commit(state, [Outgoing("a", 1, b"x")], [], ("b", Seen(1, 5)))
+    store, state = open_store(tmp_path), make_state()
+    store.commit(state, [Outgoing("a", 1, b"x")], [], ("b", NewestMessage(1, 5)))
     store.close()
     reopened = open_store(tmp_path)
     saved = reopened.load()
@@ -44,11 +44,11 @@ def test_committed_state_is_loaded_with_the_seen_messages(tmp_path: Path) -> Non
     assert result.parameters.tolist() == state.parameters.tolist()
     for name in ("age", "cycle", "turn", "visits", "exhausted", "begun"):
         assert getattr(result, name) == getattr(state, name)
-    assert saved.seen == {"b": Seen(1, 5)}
+    assert saved.seen == {"b": NewestMessage(1, 5)}
     reopened.close()
 
 
-def test_a_lost_state_begins_no_walk_and_repeats_no_visit(tmp_path: Path) -> None:
+def test_device_without_state_starts_no_walk_and_repeats_no_visit(tmp_path: Path) -> None:
     open_store(tmp_path).close()
     (tmp_path / "state.db").unlink()
     store = open_store(tmp_path, released=2)
@@ -59,7 +59,7 @@ def test_a_lost_state_begins_no_walk_and_repeats_no_visit(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("held", [False, True])
 def test_another_model_s_state_is_reported(tmp_path: Path, held: bool) -> None:
-    store, state = open_store(tmp_path), some_state()
+    store, state = open_store(tmp_path), make_state()
     walks = (Walk(np.zeros((2, 4)), 0),) if held else ()
     parameters = state.parameters if held else np.zeros((2, 4))
     store.commit(replace(state, parameters=parameters, walks=walks), [], [], None)
@@ -70,7 +70,7 @@ def test_another_model_s_state_is_reported(tmp_path: Path, held: bool) -> None:
 
 def test_a_non_finite_model_counts_as_corrupt(tmp_path: Path) -> None:
     store = open_store(tmp_path)
-    store.commit(replace(some_state(), walks=(Walk(np.full((2, 3), np.nan), 0),)), [], [], None)
+    store.commit(replace(make_state(), walks=(Walk(np.full((2, 3), np.nan), 0),)), [], [], None)
     with pytest.raises(DataError, match="the agent's state is corrupt"):
         store.load()
     store.close()

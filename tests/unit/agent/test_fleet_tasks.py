@@ -18,7 +18,7 @@ from sottovoce.transport import DeliveryFailed, Peer
 
 
 class Node:
-    """One device's part, and the devices that it reaches."""
+    """One device's fleet tasks, and the devices that it reaches."""
 
     def __init__(self, fleet: Fleet, directory: Path, name: str) -> None:
         self.name, self.others, self.sent = name, {}, 0  # type: ignore[var-annotated]
@@ -29,7 +29,9 @@ class Node:
         identity = enrol(fleet, state / "identity")
         messenger = Messenger(lambda recipient, kind, payload: payload, self, 1.0, Counters(), Waits())  # type: ignore[arg-type]
         self.state = state
-        self.part = FleetTasks(trust=Trust(identity), state=state, messenger=messenger, epoch=0, take_up=self._take_up)
+        self.part = FleetTasks(
+            trust=Trust(identity), state=state, messenger=messenger, epoch=0, activate_task=self._activate_task
+        )
         self.running: set[asyncio.Task[None]] = set()
         self.stopping = asyncio.Event()
         self.part.attach(None, self._peers, self._spawn, self._change)  # type: ignore[arg-type]
@@ -42,7 +44,7 @@ class Node:
         answer: bytes = await self.others[peer.id].part.receive(self.name, message)
         return answer
 
-    def _take_up(self, document: bytes) -> None:
+    def _activate_task(self, document: bytes) -> None:
         if self.why is not None:
             raise self.why
         self.taken.append(document)
@@ -130,10 +132,10 @@ async def test_the_reason_for_not_activating_a_task_is_reported_and_the_current_
     ):
         node.why = why
         node.part.retry_now()
-        assert not await node.part._try_take_up()
+        assert not await node.part._try_activate()
         assert node.part.inactive_reason == words
     assert node.changes == 0
-    assert node.part.as_document()["next"]["because"] == "activation failed (TypeError)"
+    assert node.part.to_dict()["next"]["because"] == "activation failed (TypeError)"
 
 
 @pytest.mark.parametrize("depth", range(3, 1200, 7))

@@ -1,4 +1,4 @@
-"""Ledger witnesses: appointed before any charge, notified of every charge, queried at every start."""
+"""Keepers of a ledger's head: appointed before any charge, notified of every charge, queried at every start."""
 
 import asyncio
 from collections.abc import Iterator
@@ -61,7 +61,7 @@ class Fleet:
             assert await asyncio.wait_for(device.wait_for_permission(), PATIENCE)
             past.charges += 1
             await device.advance(past.tip())
-            await device.inform()
+            await device.notify_keepers()
 
     def _open(self, who: Identity, past: Past, book: str, needed: int = 1) -> LedgerHeadGossip:
         gossip = head_gossip(self.village, who, past, self.directory / book, needed=needed)
@@ -71,7 +71,7 @@ class Fleet:
 
 @pytest.fixture(autouse=True)
 def _at_every_charge(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "INFORM_EVERY_SECONDS", 0.0)
+    monkeypatch.setattr(module, "NOTIFY_INTERVAL_SECONDS", 0.0)
 
 
 @pytest.fixture
@@ -87,7 +87,7 @@ async def first(fleet: Fleet, device: LedgerHeadGossip) -> None:
     await device.send_head(fleet.peers()[0])
 
 
-async def test_witnesses_are_appointed_before_the_first_charge_and_one_knows_each(fleet: Fleet) -> None:
+async def test_keepers_are_appointed_before_first_charge_and_notified_of_each(fleet: Fleet) -> None:
     past = Past()
     device = fleet.start(past)
     await first(fleet, device)
@@ -95,12 +95,12 @@ async def test_witnesses_are_appointed_before_the_first_charge_and_one_knows_eac
     assert len(past.named) == keeper_registry.KEEPERS
     await fleet.live(device, past, 20)
     reported = [device.detector.acknowledged_head(keeper.node) for keeper in past.named]
-    assert sum(head == device.head for head in reported) >= keeper_registry.INFORMED_PER_CHARGE
+    assert sum(head == device.head for head in reported) >= keeper_registry.NOTIFIED_PER_CHARGE
     assert min(head.charges for head in reported if head) >= 20 - keeper_registry.KEEPERS, "all of them in turn"
 
 
 @pytest.mark.parametrize("charges", [8, 39])
-async def test_witnesses_detect_a_restored_copy_although_no_other_peer_knows_it(fleet: Fleet, charges: int) -> None:
+async def test_keepers_detect_a_restored_copy(fleet: Fleet, charges: int) -> None:
     past = Past()
     device = fleet.start(past)
     await first(fleet, device)
@@ -111,7 +111,7 @@ async def test_witnesses_detect_a_restored_copy_although_no_other_peer_knows_it(
         await fleet.start(image).wait_for_permission()
 
 
-async def test_a_peer_without_the_head_is_no_witness_once_something_was_charged(fleet: Fleet) -> None:
+async def test_peer_without_head_confirms_nothing_after_the_first_charge(fleet: Fleet) -> None:
     past = Past()
     device = fleet.start(past)
     await first(fleet, device)
@@ -123,7 +123,7 @@ async def test_a_peer_without_the_head_is_no_witness_once_something_was_charged(
     strangers = [peer for peer in fleet.peers() if peer.address in fleet.village]
     assert strangers
     for stranger in strangers:
-        if fleet.village[stranger.address]._book.known_head(fleet.device.node_id) is None:
+        if fleet.village[stranger.address]._head_store.get_head(fleet.device.node_id) is None:
             await restored.send_head(stranger)
     waiting = asyncio.create_task(restored.wait_for_permission())
     await asyncio.sleep(0.05)
@@ -134,7 +134,7 @@ async def test_a_peer_without_the_head_is_no_witness_once_something_was_charged(
         await asyncio.wait_for(waiting, PATIENCE)
 
 
-async def test_one_present_witness_suffices_for_an_unrestored_device(fleet: Fleet) -> None:
+async def test_one_reachable_keeper_suffices_if_the_ledger_was_not_restored(fleet: Fleet) -> None:
     past = Past()
     device = fleet.start(past)
     await first(fleet, device)
@@ -145,7 +145,7 @@ async def test_one_present_witness_suffices_for_an_unrestored_device(fleet: Flee
     await fleet.live(restarted, past, 3)
 
 
-async def test_departed_witnesses_are_replaced_and_the_new_ones_are_informed(fleet: Fleet) -> None:
+async def test_departed_keepers_are_replaced_and_new_ones_notified(fleet: Fleet) -> None:
     past = Past()
     device = fleet.start(past)
     await first(fleet, device)
@@ -159,7 +159,7 @@ async def test_departed_witnesses_are_replaced_and_the_new_ones_are_informed(fle
     assert all(device.detector.acknowledged_head(keeper.node) for keeper in past.named[-2:])
 
 
-async def test_a_witness_that_is_away_for_days_is_replaced(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_keeper_is_replaced_after_days_of_absence(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
     past = Past()
     device = fleet.start(past)
     await first(fleet, device)
@@ -171,7 +171,7 @@ async def test_a_witness_that_is_away_for_days_is_replaced(fleet: Fleet, monkeyp
     assert silent in {keeper.node for keeper in past.named}, "no attempt to reach it was made"
     past.charges += 1
     await device.advance(past.tip())
-    await device.keeper_registry.inform_keepers(device.is_due, keeper_registry.KEEPERS)
+    await device.keeper_registry.notify_keepers(device.is_due, keeper_registry.KEEPERS)
     await device.keeper_registry.appoint(device.is_due)
     assert silent not in {keeper.node for keeper in past.named}
     assert len(past.named) == keeper_registry.KEEPERS
@@ -185,7 +185,7 @@ async def test_a_head_sent_since_the_start_is_no_evidence(fleet: Fleet) -> None:
     assert not device.detector.may_release
 
 
-async def test_a_small_fleet_has_as_many_witnesses_as_devices(fleet: Fleet) -> None:
+async def test_small_fleet_has_as_many_keepers_as_devices(fleet: Fleet) -> None:
     past = Past()
     device = fleet.start(past)
     device.attach(None, lambda: fleet.peers()[:1], lambda node: False)  # type: ignore[arg-type]
@@ -195,7 +195,7 @@ async def test_a_small_fleet_has_as_many_witnesses_as_devices(fleet: Fleet) -> N
     assert await asyncio.wait_for(fleet.start(past).wait_for_permission(), PATIENCE)
 
 
-def test_witnesses_are_in_the_ledger_and_survive_closing_it(tmp_path: Path) -> None:
+def test_ledger_stores_keepers(tmp_path: Path) -> None:
     budget = Budget(2.0, 1e-5, "record", "add-remove")
     Ledger.create(tmp_path / "ledger.db", "meter-17", budget)
     ledger = Ledger.open(tmp_path / "ledger.db", "meter-17", budget)

@@ -40,7 +40,7 @@ class Fleet:
             self.village[str(i)] = self._open(peer, Past(), f"peer-{i}")
 
     def start(self, past: Past, *, book: str | None = None, needed: int = 1, alone: bool = False) -> LedgerHeadGossip:
-        """Start the device with this ledger, and with its own book unless another is given."""
+        """Start the device with this ledger, and with its own head store unless another is given."""
         return self._open(self.device, past, book or f"device-{len(self.opened)}", needed=needed, alone=alone)
 
     async def send_head(self, device: LedgerHeadGossip, peer: int = 0) -> None:
@@ -75,14 +75,14 @@ async def test_nothing_is_released_before_enough_peers_have_answered(fleet: Flee
     waiting = asyncio.create_task(device.wait_for_permission())
     await fleet.send_head(device)
     await fleet.send_head(device)
-    assert device.detector.agreeing_count == 1, "the same peer counts once"
+    assert device.detector.confirmation_count == 1, "the same peer counts once"
     await asyncio.sleep(0.01)
     assert not waiting.done()
     await fleet.send_head(device, 1)
     assert await asyncio.wait_for(waiting, PATIENCE)
 
 
-async def test_a_device_alone_does_not_wait_but_is_still_detected(fleet: Fleet) -> None:
+async def test_device_without_peers_does_not_wait_but_copies_are_detected(fleet: Fleet) -> None:
     await fleet.send_head(fleet.start(Past(57)))
     device = fleet.start(Past(41), alone=True)
     there = {where: fleet.village.pop(where) for where in list(fleet.village)}
@@ -92,9 +92,7 @@ async def test_a_device_alone_does_not_wait_but_is_still_detected(fleet: Fleet) 
         await fleet.send_head(device)
 
 
-async def test_nothing_is_released_before_the_next_start_would_find_a_peer_with_the_head(
-    fleet: Fleet, identities: list[Identity]
-) -> None:
+async def test_release_waits_until_a_peer_has_stored_the_head(fleet: Fleet, identities: list[Identity]) -> None:
     """A device that is only queried, and stopped within its first second, could never release again."""
     past, away = Past(), fleet.village.pop("1")
     answering = fleet.village.pop("0")
@@ -116,7 +114,7 @@ async def test_nothing_is_released_before_the_next_start_would_find_a_peer_with_
 async def test_a_lost_answer_disqualifies_no_witness(
     fleet: Fleet, identities: list[Identity], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A head sent since the start is no evidence; an earlier one still is when the witness is asked again."""
+    """A head sent since the start is no evidence; an earlier head remains evidence when its keeper is asked again."""
     past = Past(5)
     before = fleet.start(past)
     await fleet.release(before, past)
@@ -124,7 +122,7 @@ async def test_a_lost_answer_disqualifies_no_witness(
     await fleet.village["0"].receive(identities[0].node_id, encode_heads(Heads(device.head, None)))  # no answer arrives
     await fleet.send_head(device)
     assert device.detector.may_release
-    monkeypatch.setattr(module, "TELL_EVERY_SECONDS", 0.0)
+    monkeypatch.setattr(module, "RESEND_INTERVAL_SECONDS", 0.0)
     for _ in range(5):
         await fleet.send_head(device)
     for _ in range(3):
@@ -143,14 +141,14 @@ async def test_a_device_stopped_while_waiting_may_not_release(fleet: Fleet) -> N
 
 
 @pytest.mark.parametrize("contacts, offered", [(True, False), (False, True)])
-async def test_the_option_alone_is_suggested_to_devices_without_contacts(
+async def test_ledger_alone_is_suggested_only_without_contacts(
     identities: list[Identity], tmp_path: Path, contacts: bool, offered: bool
 ) -> None:
     waits = Waits()
     device = head_gossip({}, identities[0], Past(), tmp_path / "book", waits=waits, contacts=contacts)
     waiting = asyncio.create_task(device.wait_for_permission())
     await asyncio.sleep(0)
-    (wait,) = waits.as_document()
+    (wait,) = waits.to_dict()
     device.stop()
     await asyncio.wait_for(waiting, PATIENCE)
     device.close()
@@ -170,7 +168,7 @@ async def test_after_a_restart_the_device_continues(fleet: Fleet) -> None:
 
 
 async def test_a_peer_s_own_request_counts_as_an_answer(fleet: Fleet, identities: list[Identity]) -> None:
-    """Information in a peer's own request counts like an answer."""
+    """A head in a peer's own request counts like one in an answer."""
     await fleet.send_head(fleet.start(Past(57)))
     fleet.village["device"] = device = fleet.start(Past(57))
     await fleet.village["0"].send_head(peer_at("device", identities[0]))
@@ -265,9 +263,9 @@ async def test_a_forged_head_is_refused_and_has_no_effect(
         "another's": make_head(liar, 9),
         "of another fleet": make_head(stranger, 9),
     }[lie]
-    with pytest.raises(MessageRefused) as refused:
+    with pytest.raises(MessageRefused) as exc_info:
         await device.receive(liar.node_id, encode_heads(Heads(make_head(liar, 0), known)))
-    assert refused.value.reason in {"signature", "head"}
+    assert exc_info.value.reason in {"signature", "head"}
     assert not device.detector.may_release
 
 
@@ -291,7 +289,7 @@ async def test_a_head_is_due_after_a_ledger_change_and_after_a_minute(
     assert device.is_due(peer)
     await fleet.send_head(device)
     assert not device.is_due(peer)
-    monkeypatch.setattr(module, "TELL_EVERY_SECONDS", 0.0)
+    monkeypatch.setattr(module, "RESEND_INTERVAL_SECONDS", 0.0)
     assert device.is_due(peer)
 
 

@@ -1,4 +1,4 @@
-"""Ledger read from outside, whatever its agent is doing, or was doing when it was killed."""
+"""Ledger snapshot: a ledger can be read while its agent runs, and after the agent was killed."""
 
 import shutil
 from pathlib import Path
@@ -17,7 +17,7 @@ def _files(directory: Path) -> dict[str, bytes]:
     return {file.name: file.read_bytes() for file in directory.iterdir()}
 
 
-def test_content_that_is_only_in_the_log_is_read_and_nothing_is_left_behind(tmp_path: Path) -> None:
+def test_content_of_the_write_ahead_log_is_read_and_no_file_is_left(tmp_path: Path) -> None:
     path, killed = tmp_path / "ledger.db", tmp_path / "killed"
     killed.mkdir()
     Ledger.create(path, "a" * 32, _BUDGET)

@@ -1,4 +1,4 @@
-"""Moved device: it continues only in its new location, whenever power fails on the way."""
+"""Migration: a moved device continues only in its new location, even after a power failure during the move."""
 
 import os
 import signal
@@ -41,7 +41,7 @@ def usable(path: Path) -> bool:
     return True
 
 
-def test_a_moved_device_continues_there_and_has_ended_here(state: Path, tmp_path: Path) -> None:
+def test_moved_device_continues_only_in_its_new_location(state: Path, tmp_path: Path) -> None:
     before = Ledger.read(state / "ledger.db")
     spent, key = before.spending(), before.numbers.key
     before.close()

@@ -8,7 +8,7 @@ import hypothesis.strategies as st
 import numpy as np
 import pytest
 from hypothesis import given
-from sottovoce.agent.own_task import declared_ranges, planned_steps, task_of
+from sottovoce.agent.own_task import build_task, declared_ranges, planned_steps
 from sottovoce.config import AgentConfig, config_from_tables
 from sottovoce.errors import ConfigError
 from sottovoce.registry import ALGORITHMS
@@ -49,14 +49,14 @@ def config(*changes: tuple[str, str, Any]) -> AgentConfig:
 
 @pytest.mark.parametrize("change", ALIKE, ids=str)
 def test_shared_settings_are_distinguished_and_named(change: tuple[str, str, Any]) -> None:
-    own, other = task_of(config()), task_of(config(change))
+    own, other = build_task(config()), build_task(config(change))
     assert own.digest != other.digest
     assert any(difference.startswith(f"{change[0]}.{change[1]} ") for difference in own.differences(other))
 
 
 @pytest.mark.parametrize("change", OWN, ids=str)
 def test_a_device_s_own_settings_are_not_in_the_task(change: tuple[str, str, Any]) -> None:
-    assert task_of(config(change)).digest == task_of(config()).digest
+    assert build_task(config(change)).digest == build_task(config()).digest
 
 
 @pytest.mark.parametrize("records", [60.0, 300.0, 6000.0])
@@ -64,13 +64,13 @@ def test_the_default_number_of_steps_is_in_the_task_as_a_number(records: float) 
     many = ("data", "expected_records", records)
     steps = planned_steps(config(many))
     assert steps == {60.0: 48, 300.0: 72, 6000.0: 144}[records]
-    assert task_of(config(many, ("learner", "steps", steps))).digest == task_of(config(many)).digest
+    assert build_task(config(many, ("learner", "steps", steps))).digest == build_task(config(many)).digest
     assert planned_steps(config(("learner", "name", "golf"))) is None
 
 
 def test_below_a_ceiling_steps_are_a_device_s_own_setting() -> None:
     most = ("task", "steps", 100)
-    few, many = task_of(config(most, ("learner", "steps", 5))), task_of(config(most, ("learner", "steps", 100)))
+    few, many = build_task(config(most, ("learner", "steps", 5))), build_task(config(most, ("learner", "steps", 100)))
     assert few.digest == many.digest
     with pytest.raises(ConfigError, match=r"learner\.steps: the task allows at most 100"):
         config(most, ("learner", "steps", 101))
@@ -88,7 +88,7 @@ def test_explicit_defaults_and_omitted_keys_are_equal() -> None:
         ("learner", "step_size", 20.0),
         ("privacy", "unit", "record"),
     )
-    assert task_of(config(*said)).digest == task_of(config()).digest
+    assert build_task(config(*said)).digest == build_task(config()).digest
 
 
 def test_names_cover_all_columns_or_none() -> None:
@@ -103,7 +103,7 @@ def test_every_algorithm_s_document_is_read_as_it_was_written(name: str) -> None
     data = {"learner": {"name": name}}
     if name == "average":
         data["privacy"] = {"unit": "device"}
-    task = task_of(config_from_tables({**BASE, **data}, "test"))
+    task = build_task(config_from_tables({**BASE, **data}, "test"))
     assert read(task.canonical).digest == task.digest
     assert len(task.canonical) < LARGEST
 
@@ -112,7 +112,7 @@ def test_the_source_s_bounds_count_like_the_configuration_s(tmp_path: Path) -> N
     bounds = np.stack([np.zeros(4), np.full(4, 10.0)])
     np.savez(tmp_path / "a.npz", X=np.zeros((3, 4)), y=np.zeros(3, dtype=int), classes=np.array(3), bounds=bounds)
     source = ("data", "source", f"npz:{tmp_path / 'a.npz'}")
-    assert task_of(config(source, ("data", "bounds", None))).digest == task_of(config()).digest
+    assert build_task(config(source, ("data", "bounds", None))).digest == build_task(config()).digest
 
 
 def test_exactly_the_differences_are_shown() -> None:
@@ -130,7 +130,7 @@ def test_graphs_are_distinguished_by_content_and_not_by_path(tmp_path: Path) -> 
     for index, flaw in zip(paths, ("", "", "changed"), strict=True):
         index.write_bytes(b"\x08\x09" + flaw.encode())
     one, same, other = (
-        task_of(config(("learner", "model", str(index)), ("data", "transform", "none"))) for index in paths
+        build_task(config(("learner", "model", str(index)), ("data", "transform", "none"))) for index in paths
     )
     assert one.digest == same.digest
     assert [difference.split()[0] for difference in one.differences(other)] == ["learner.model"]
@@ -140,7 +140,7 @@ def test_a_long_value_is_represented_by_its_digest() -> None:
     names = [f"column number {number}, kWh" for number in range(5000)]
     data = {**BASE["data"], "features": 5000, "columns": names}
     own, other = (
-        task_of(config_from_tables({**BASE, "data": {**data, "columns": given}}, "test"))
+        build_task(config_from_tables({**BASE, "data": {**data, "columns": given}}, "test"))
         for given in (names, names[::-1])
     )
     assert len(own.canonical) < LARGEST
@@ -177,6 +177,6 @@ def test_arbitrary_bytes_from_a_peer_are_only_refused(raw: bytes) -> None:
 
 def test_a_separate_vault_reports_the_ranges_that_its_file_declares() -> None:
     own = config(("data", "bounds", None))
-    assert task_of(own).settings["data.bounds"] == "unknown", "the file does not exist here"
-    assert task_of(own, declared_ranges(config())).digest == task_of(config()).digest
-    assert task_of(own, "none").digest != task_of(own).digest
+    assert build_task(own).settings["data.bounds"] == "unknown", "the file does not exist here"
+    assert build_task(own, declared_ranges(config())).digest == build_task(config()).digest
+    assert build_task(own, "none").digest != build_task(own).digest

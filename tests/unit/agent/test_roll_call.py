@@ -1,4 +1,4 @@
-"""Roll call: a device reports its state and receives the others', whatever they answer, and however late."""
+"""Roll call: a device reports its state, and collects other devices' states despite invalid or late answers."""
 
 import asyncio
 from types import SimpleNamespace
@@ -91,7 +91,7 @@ async def test_silent_or_invalid_peers_are_not_listed_and_delay_no_other(
     carrier: Any = roll_call._messenger.transport
     assert sorted(node for node, _ in carrier.asked) == sorted(answers)
     assert all(raw == ROLL_CALL.encode() for _, raw in carrier.asked)
-    assert roll_call._messenger.waits.as_document() == []
+    assert roll_call._messenger.waits.to_dict() == []
 
 
 async def test_a_large_absent_fleet_is_given_up_in_time(monkeypatch: pytest.MonkeyPatch) -> None:

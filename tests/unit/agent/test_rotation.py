@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 from msgspec import structs
-from sottovoce.agent.fleet_tasks import keep_task, load_task, propose
-from sottovoce.agent.revoked import NAME, keep_keys, read_list, revoke, store_revocation_list
+from sottovoce.agent.fleet_tasks import load_task, propose, store_task
+from sottovoce.agent.revocation_store import NAME, read_list, revoke, store_key_changes, store_revocation_list
 from sottovoce.agent.rotation import rotate, rotate_by_spare
 from sottovoce.errors import IdentityError
 from sottovoce.identity import Fleet, Identity, create_fleet, enrol, load, open_fleet, verify_peer_certificate
@@ -69,7 +69,7 @@ def certificate(identity: Identity) -> bytes:
     return identity.tls_cert_pem
 
 
-def test_twelve_devices_learn_of_a_new_key_a_third_of_them_when_they_return(street: Street) -> None:
+def test_new_key_reaches_twelve_devices_of_which_four_were_offline(street: Street) -> None:
     off = street.nodes[:4]
     for node in off:
         node.down = True
@@ -113,9 +113,9 @@ def test_a_task_carries_the_new_key_to_uninformed_parties(street: Street) -> Non
     rotate(street.authority, MONTH)
     task = propose(street.authority, open_fleet(street.authority), TABLES, {})
     task.verify(node.trust.identity.authority)
-    assert keep_keys(node.state / IDENTITY, task.keys)
+    assert store_key_changes(node.state / IDENTITY, task.keys)
     assert load(node.state / IDENTITY).authority.roots.startswith(b"-----BEGIN")
-    assert keep_task(node.state, task, load(node.state / IDENTITY).authority)
+    assert store_task(node.state, task, load(node.state / IDENTITY).authority)
 
 
 def test_the_spare_key_takes_over_when_the_first_is_destroyed(street: Street, tmp_path: Path) -> None:

@@ -10,8 +10,8 @@ from types import ModuleType
 
 import pytest
 import sottovoce_bootstrap.address_book
-from sottovoce.agent import head_book, record_book, sqlite_store
-from sottovoce.agent.links import Outgoing, Seen
+from sottovoce.agent import ledger_head_store, record_book, sqlite_store
+from sottovoce.agent.links import NewestMessage, Outgoing
 from sottovoce.algorithms.push_sum.state_codec import PushSumCodec
 from sottovoce.data.feed import store as feed_store
 from sottovoce.errors import DataError
@@ -42,7 +42,7 @@ class Closed:
 
 KEPT = [
     Closed(_state, "state.db", sqlite_store),
-    Closed(head_book.HeadBook, "heads.db", head_book),
+    Closed(ledger_head_store.LedgerHeadStore, "heads.db", ledger_head_store),
     Closed(record_book.RecordBook, "records.db", record_book),
     Closed(lambda path: WindowStore(path, 900, 7), "windows.db", feed_store),
     Closed(
@@ -103,7 +103,7 @@ def test_version_0_1_s_state_continues(tmp_path: Path) -> None:
         store.close()
         assert (store.incarnation, saved.state.cycle, saved.state.step) == (4, 7, 3)
         assert saved.outbox == [Outgoing("a", 9, b"\1")]
-        assert (saved.sequences, saved.seen) == ({"a": 9}, {"b": Seen(2, 5)})
+        assert (saved.sequences, saved.seen) == ({"a": 9}, {"b": NewestMessage(2, 5)})
 
 
 def test_a_failing_migration_leaves_the_file_unchanged(tmp_path: Path) -> None:

@@ -52,11 +52,11 @@ class Bench:
         self.config = make_config(directory, vault)
         self.ledger = Ledger.in_memory("meter-17", budget_of(self.config))
 
-    def signed(self, epoch: int = 1, tables: dict[str, dict[str, Any]] = TABLES, **different: Any) -> SignedTask:
+    def sign_task(self, epoch: int = 1, tables: dict[str, dict[str, Any]] = TABLES, **different: Any) -> SignedTask:
         inputs = {"fleet": "street", "epoch": epoch, "issued": 0, "tables": tables, **different}
         return SignedTask(**inputs).signed(self.fleet.sign)
 
-    def take_up(self, task: SignedTask) -> None:
+    def activate(self, task: SignedTask) -> None:
         authority = self.fleet.authority
         TaskActivator(self.config, self.ledger, self.directory, lambda: authority, lambda: self.now)(task.encoded)
 
@@ -79,7 +79,7 @@ def bench(fleet: Fleet, tmp_path: Path) -> Bench:
 
 def test_a_task_is_activated_with_its_own_budget(bench: Bench) -> None:
     assert bench.vault().answer(query()).reason == "task", "nothing is released before that"
-    bench.take_up(bench.signed())
+    bench.activate(bench.sign_task())
     assert bench.ledger.budget.epsilon == 0.5
     assert active_configuration(bench.config, bench.ledger).learner.name == "clipd2p"
     assert not isinstance(bench.vault().answer(query()), Refused)
@@ -87,31 +87,31 @@ def test_a_task_is_activated_with_its_own_budget(bench: Bench) -> None:
 
 def test_another_key_another_fleet_and_an_altered_document_are_refused(bench: Bench, tmp_path: Path) -> None:
     stranger = create_fleet(tmp_path / "other", "street")
-    forged = structs.replace(bench.signed(), signature="").signed(stranger.sign)
-    altered = structs.replace(bench.signed(), tables={**TABLES, "privacy": {"epsilon": 2.0}})
+    forged = structs.replace(bench.sign_task(), signature="").signed(stranger.sign)
+    altered = structs.replace(bench.sign_task(), tables={**TABLES, "privacy": {"epsilon": 2.0}})
     for task, words in (
         (forged, "not signed by fleet"),
         (altered, "not signed by fleet"),
-        (bench.signed(fleet="road"), "belongs to fleet 'road'"),
+        (bench.sign_task(fleet="road"), "belongs to fleet 'road'"),
     ):
         with pytest.raises(TaskRefused, match=words):
-            bench.take_up(task)
+            bench.activate(task)
     assert bench.ledger.mandate is None
 
 
 @pytest.mark.parametrize("epoch", [1, 2])
 def test_an_older_or_equal_epoch_is_refused(bench: Bench, epoch: int) -> None:
-    bench.take_up(bench.signed(2))
+    bench.activate(bench.sign_task(2))
     with pytest.raises(TaskRefused, match=f"epoch {epoch} is over, because this device is already in epoch 2"):
-        bench.take_up(bench.signed(epoch))
+        bench.activate(bench.sign_task(epoch))
 
 
 def test_a_task_is_valid_only_between_its_dates(bench: Bench) -> None:
     with pytest.raises(TaskRefused, match="has not begun"):
-        bench.take_up(bench.signed(begins=int(NOW) + 3600))
+        bench.activate(bench.sign_task(begins=int(NOW) + 3600))
     with pytest.raises(TaskRefused, match="has ended"):
-        bench.take_up(bench.signed(ends=int(NOW)))
-    bench.take_up(bench.signed(begins=int(NOW) - 10, ends=int(NOW) + 10))
+        bench.activate(bench.sign_task(ends=int(NOW)))
+    bench.activate(bench.sign_task(begins=int(NOW) - 10, ends=int(NOW) + 10))
     vault = bench.vault()
     assert not isinstance(vault.answer(query()), Refused)
     bench.now += 20
@@ -137,38 +137,38 @@ def test_a_task_is_valid_only_between_its_dates(bench: Bench) -> None:
 def test_the_owner_s_policy_is_enforced(fleet: Fleet, tmp_path: Path, policy: str, words: str) -> None:
     bench = Bench(fleet, tmp_path, policy)
     with pytest.raises(TaskRefused, match=words):
-        bench.take_up(bench.signed())
+        bench.activate(bench.sign_task())
     assert bench.ledger.mandate is None
 
 
 def test_the_policy_may_allow_less_than_the_task_requests(fleet: Fleet, tmp_path: Path) -> None:
     bench = Bench(fleet, tmp_path, 'approve = "auto"\nepsilon = 0.125')
-    bench.take_up(bench.signed())
+    bench.activate(bench.sign_task())
     assert bench.ledger.budget.epsilon == 0.125
     assert active_configuration(bench.config, bench.ledger).privacy.epsilon == 0.125
 
 
 def test_a_stricter_policy_ends_the_task(fleet: Fleet, tmp_path: Path) -> None:
     bench = Bench(fleet, tmp_path, 'approve = "auto"\nalgorithms = ["clipd2p"]')
-    bench.take_up(bench.signed())
+    bench.activate(bench.sign_task())
     (tmp_path / "policy.toml").write_text('approve = "auto"\nalgorithms = ["golf"]')
     assert "allows the algorithms golf" in bench.vault().answer(query()).explanation
 
 
 def test_consent_applies_to_one_document(fleet: Fleet, tmp_path: Path) -> None:
     bench = Bench(fleet, tmp_path, 'approve = "ask"')
-    task, other = bench.signed(), bench.signed(purpose="another")
+    task, other = bench.sign_task(), bench.sign_task(purpose="another")
     save_consent(tmp_path, other, "approved")
     with pytest.raises(TaskRefused, match="awaits the owner's approval"):
-        bench.take_up(task)
+        bench.activate(task)
     save_consent(tmp_path, task, "refused")
     with pytest.raises(TaskRefused, match="the owner has refused the task"):
-        bench.take_up(task)
+        bench.activate(task)
     save_consent(tmp_path, task, "approved")
-    bench.take_up(task)
+    bench.activate(task)
     vault = bench.vault()
     save_consent(tmp_path, task, "withdrawn")
-    save_consent(tmp_path, bench.signed(2), "refused")
+    save_consent(tmp_path, bench.sign_task(2), "refused")
     assert "no longer takes part" in vault.answer(query()).explanation, (
         "refusing the next task does not approve this one"
     )
@@ -181,7 +181,7 @@ def test_activation_does_not_depend_on_any_record(bench: Bench, monkeypatch: pyt
     monkeypatch.setattr(
         "sottovoce.agent.local_vault.load_configured_records", lambda data: pytest.fail("the records were read")
     )
-    bench.take_up(bench.signed())
+    bench.activate(bench.sign_task())
 
 
 @pytest.mark.parametrize(
@@ -211,7 +211,7 @@ def test_activation_does_not_depend_on_any_record(bench: Bench, monkeypatch: pyt
 )
 def test_an_impossible_task_changes_nothing(bench: Bench, changes: dict[str, Any], words: str) -> None:
     with pytest.raises((SottovoceError, ValueError), match=words):
-        bench.take_up(bench.signed(tables={**TABLES, **changes}))
+        bench.activate(bench.sign_task(tables={**TABLES, **changes}))
     assert bench.ledger.mandate is None
     assert bench.ledger.budget == budget_of(bench.config)
 
@@ -251,17 +251,17 @@ def yearly(fleet: Fleet, directory: Path) -> Bench:
 
 
 def test_no_caller_can_open_a_budget_period(fleet: Fleet, tmp_path: Path) -> None:
-    """Neither documents nor the calendar open one."""
+    """Neither documents nor the calendar start a budget period."""
     bench = yearly(fleet, tmp_path)
-    bench.take_up(bench.signed(1, YEARLY))
+    bench.activate(bench.sign_task(1, YEARLY))
     assert spend_budget(bench.vault()) == "the privacy budget is spent"
-    forged = structs.replace(bench.signed(2, YEARLY), period=1)
+    forged = structs.replace(bench.sign_task(2, YEARLY), period=1)
     with pytest.raises(TaskRefused, match="not signed by fleet"):
-        bench.take_up(forged)
+        bench.activate(forged)
     for days in (400, -800, 400):
         bench.now += days * 86_400
         assert spend_budget(bench.vault()) == "the privacy budget is spent"
-    bench.take_up(bench.signed(2, YEARLY, period=1))
+    bench.activate(bench.sign_task(2, YEARLY, period=1))
     for days in (400, -800, 400):
         bench.now += days * 86_400
         assert (
@@ -287,15 +287,15 @@ def test_units_with_their_own_budgets_are_not_renewed(fleet: Fleet, tmp_path: Pa
 
 def test_a_first_period_task_is_written_as_before(fleet: Fleet, tmp_path: Path) -> None:
     bench = Bench(fleet, tmp_path)
-    assert b"period" not in bench.signed().encoded
-    later = bench.signed(period=3)
+    assert b"period" not in bench.sign_task().encoded
+    later = bench.sign_task(period=3)
     assert read_task(later.encoded, "it") == later
     later.verify(fleet.authority)
 
 
 def test_a_closed_vault_stops_counting_time(fleet: Fleet, tmp_path: Path) -> None:
     bench = yearly(fleet, tmp_path)
-    bench.take_up(bench.signed(1, YEARLY))
+    bench.activate(bench.sign_task(1, YEARLY))
     before, vault = _threads(), bench.vault()
     (counting,) = _threads() - before
     vault.close()

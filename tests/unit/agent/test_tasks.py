@@ -24,7 +24,7 @@ class _NoFleet:
     def note_other_task(self, peer: Peer) -> None:
         del peer
 
-    def as_document(self) -> dict[str, object]:
+    def to_dict(self) -> dict[str, object]:
         return {"epoch": 0, "next": None}
 
 
@@ -33,9 +33,9 @@ class Bench:
 
     def __init__(self) -> None:
         self.answer: bytes | Exception = OTHER.canonical
-        self.asked: list[tuple[str, str]] = []
-        self.met: list[tuple[str, ...]] = []
-        self.held: asyncio.Event | None = None
+        self.requests: list[tuple[str, str]] = []
+        self.announced_peers: list[tuple[str, ...]] = []
+        self.answer_gate: asyncio.Event | None = None
         self._running: set[asyncio.Task[None]] = set()
         messenger = Messenger(self._seal, self, 1.0, Counters(), Waits())  # type: ignore[arg-type]
         self.tasks = Tasks(OWN, messenger, _NoFleet())  # type: ignore[arg-type]
@@ -45,18 +45,18 @@ class Bench:
 
     async def deliver(self, peer: Peer, message: bytes, timeout: float) -> bytes:  # noqa: ASYNC109
         del message, timeout
-        if self.held is not None:
-            await self.held.wait()
+        if self.answer_gate is not None:
+            await self.answer_gate.wait()
         if isinstance(self.answer, Exception):
             raise self.answer
         return self.answer
 
-    async def settled(self) -> None:
+    async def wait_until_settled(self) -> None:
         while self._running:
             await asyncio.wait(self._running)
 
     def _seal(self, recipient: str, kind: str, payload: bytes) -> bytes:
-        self.asked.append((recipient, kind))
+        self.requests.append((recipient, kind))
         return payload
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
@@ -65,10 +65,10 @@ class Bench:
         task.add_done_callback(self._running.discard)
 
     async def _mix(self) -> None:
-        self.met.append(self.tasks.announce_mixing_peers())
+        self.announced_peers.append(self.tasks.announce_mixing_peers())
 
     def others(self) -> list[dict[str, Any]]:
-        result: list[dict[str, Any]] = self.tasks.as_document()["others"]
+        result: list[dict[str, Any]] = self.tasks.to_dict()["others"]
         return result
 
 
@@ -76,17 +76,17 @@ class Bench:
 async def bench() -> AsyncIterator[Bench]:
     new_bench = Bench()
     yield new_bench
-    await new_bench.settled()
+    await new_bench.wait_until_settled()
 
 
 async def test_nothing_is_mixed_with_a_device_until_it_has_this_task(bench: Bench) -> None:
     bench.tasks.note_task("b", OTHER.digest)
-    await bench.settled()
-    assert bench.met == [("a", "c")]
-    assert [bench.tasks.has_same_task(node) for node in PEERS] == [True, False, True]
+    await bench.wait_until_settled()
+    assert bench.announced_peers == [("a", "c")]
+    assert [bench.tasks.shares_task_with(node) for node in PEERS] == [True, False, True]
     bench.tasks.note_task("b", OWN.digest)
-    await bench.settled()
-    assert bench.met == [("a", "c"), PEERS]
+    await bench.wait_until_settled()
+    assert bench.announced_peers == [("a", "c"), PEERS]
     assert bench.others() == []
 
 
@@ -95,10 +95,10 @@ async def test_one_device_per_task_is_asked_for_the_document_and_it_is_logged_on
 ) -> None:
     for node in ("b", "c", "b"):
         bench.tasks.note_task(node, OTHER.digest)
-    await bench.settled()
+    await bench.wait_until_settled()
     bench.tasks.note_task("c", OTHER.digest)
-    await bench.settled()
-    assert bench.asked == [("b", TASK)]
+    await bench.wait_until_settled()
+    assert bench.requests == [("b", TASK)]
     (other,) = bench.others()
     assert (other["devices"], other["digest"], bench.tasks.other_task_count) == (2, OTHER.digest.hex(), 2)
     assert other["differences"] == ("data.bounds [[0.0],[1000.0]] where this device has [[0.0],[10.0]]",)
@@ -114,14 +114,14 @@ async def test_an_invalid_document_is_not_stored_and_is_requested_again(
 ) -> None:
     bench.answer = answer
     bench.tasks.note_task("b", OTHER.digest)
-    await bench.settled()
+    await bench.wait_until_settled()
     assert bench.others()[0]["differences"] == ()
     bench.answer = OTHER.canonical
     bench.tasks.note_task("b", OTHER.digest)
-    await bench.settled()
-    assert len(bench.asked) == 1, "the same peer is asked again a minute later"
+    await bench.wait_until_settled()
+    assert len(bench.requests) == 1, "the same peer is asked again a minute later"
     bench.tasks.note_task("c", OTHER.digest)
-    await bench.settled()
+    await bench.wait_until_settled()
     assert bench.others()[0]["differences"]
 
 
@@ -130,14 +130,14 @@ async def test_a_device_that_refuses_a_share_counts_as_another_task_for_a_time(
 ) -> None:
     monkeypatch.setattr(module, "RECONSIDER_SECONDS", 0.05)
     bench.tasks.note_refusal("a", OTHER.digest)
-    assert bench.tasks.has_same_task("a"), "a message for this device's earlier task reveals nothing"
+    assert bench.tasks.shares_task_with("a"), "a message for this device's earlier task reveals nothing"
     bench.tasks.note_refusal("a", OWN.digest)
-    await bench.settled()
-    assert bench.met == [("b", "c")]
+    await bench.wait_until_settled()
+    assert bench.announced_peers == [("b", "c")]
     async with asyncio.timeout(30):
-        while len(bench.met) < 2:  # noqa: ASYNC110 - a deadline is all that is needed
+        while len(bench.announced_peers) < 2:  # noqa: ASYNC110 - a deadline is all that is needed
             await asyncio.sleep(0.01)
-    assert bench.met[1] == PEERS
+    assert bench.announced_peers[1] == PEERS
     assert bench.others() == []
 
 
@@ -146,27 +146,27 @@ async def test_thousands_of_strangers_use_bounded_memory(bench: Bench) -> None:
         bench.tasks.note_task(f"node-{number}", number.to_bytes(32, "big"))
     assert len(bench.tasks._reports) == module._MAX_DEVICES
     assert len(bench.others()) <= module._MAX_DOCUMENTS
-    assert bench.asked == [], "their addresses are unknown"
+    assert bench.requests == [], "their addresses are unknown"
 
 
 async def test_excess_tasks_and_late_answers_break_nothing(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_MIN_REQUEST_SECONDS", 0.0)
-    bench.held = asyncio.Event()
+    bench.answer_gate = asyncio.Event()
     tasks = [Task({"learner.clip": float(number)}) for number in range(40)]
     for number, task in enumerate(tasks):
         bench.tasks.note_task(f"a{number}", task.digest)
     await asyncio.sleep(0.01)
-    bench.held.set()
-    assert len(bench.asked) == module._MAX_REQUESTS, "this many are queried at once"
-    await bench.settled()
+    bench.answer_gate.set()
+    assert len(bench.requests) == module._MAX_REQUESTS, "this many are queried at once"
+    await bench.wait_until_settled()
     for number, task in enumerate(tasks):
         bench.answer = task.canonical
         bench.tasks.note_task(f"a{number}", task.digest)
-        await bench.settled()
+        await bench.wait_until_settled()
     assert len(bench.tasks._differences) == module._MAX_DOCUMENTS
 
 
-async def test_a_long_silent_device_that_was_corrected_is_mixed_with(
+async def test_corrected_device_is_mixed_with_after_a_long_silence(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "RECONSIDER_SECONDS", 0.2)
@@ -174,24 +174,24 @@ async def test_a_long_silent_device_that_was_corrected_is_mixed_with(
     await asyncio.sleep(0.1)
     bench.tasks.note_task("b", OTHER.digest)  # the time starts over, and the learner is informed at its end
     async with asyncio.timeout(30):
-        while bench.met != [("a", "c"), PEERS]:  # noqa: ASYNC110 - a deadline is all that is needed
+        while bench.announced_peers != [("a", "c"), PEERS]:  # noqa: ASYNC110 - a deadline is all that is needed
             await asyncio.sleep(0.01)
     bench.tasks.note_task("b", OWN.digest)
-    await bench.settled()
-    assert bench.met == [("a", "c"), PEERS]
+    await bench.wait_until_settled()
+    assert bench.announced_peers == [("a", "c"), PEERS]
 
 
 async def test_a_device_that_keeps_changing_its_task_stays_separate(bench: Bench) -> None:
     for _ in range(1000):
         bench.tasks.note_task("b", OTHER.digest)
         bench.tasks.note_task("b", OWN.digest)
-        await bench.settled()
-    assert not bench.tasks.has_same_task("b")
-    assert len(bench.met) <= 2 * module._MAX_CHANGES + 2
+        await bench.wait_until_settled()
+    assert not bench.tasks.shares_task_with("b")
+    assert len(bench.announced_peers) <= 2 * module._MAX_CHANGES + 2
 
 
 async def test_the_learner_is_given_the_current_peers(bench: Bench) -> None:
     bench.tasks.note_task("b", OTHER.digest)  # the learner acts on this a moment later
     bench.tasks.peers = ("a", "d")
-    await bench.settled()
-    assert bench.met == [("a", "d")]
+    await bench.wait_until_settled()
+    assert bench.announced_peers == [("a", "d")]

@@ -1,4 +1,4 @@
-"""Files that a device's transports need."""
+"""Transport factory: checks of the files that a device's transports need."""
 
 from pathlib import Path
 

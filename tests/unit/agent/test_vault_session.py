@@ -1,11 +1,11 @@
-"""Device whose current task prevents its start: it loads the next task from its disk."""
+"""Vault session: a device whose current task prevents its start loads the next task from its disk."""
 
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
-from sottovoce.agent.fleet_tasks import keep_task
+from sottovoce.agent.fleet_tasks import store_task
 from sottovoce.agent.join import join
 from sottovoce.agent.vault_session import open_local_vault
 from sottovoce.algorithms.family import budget_of
@@ -32,7 +32,7 @@ def test_an_impossible_task_gives_way_to_the_next(tmp_path: Path) -> None:
     ledger.close()
     with pytest.raises(SottovoceError):
         open_local_vault(config, Trust(identity), time.time)
-    keep_task(tmp_path / "a", task(2, 64), fleet.authority)
+    store_task(tmp_path / "a", task(2, 64), fleet.authority)
     opened = open_local_vault(config, Trust(identity), time.time)
     assert opened.epoch == 2
     opened.vault.close()

@@ -1,4 +1,4 @@
-"""Daily allowance for written bytes, spent evenly."""
+"""Write throttle: a day's allowance of bytes is spread evenly over the day."""
 
 import pytest
 from sottovoce.agent.write_throttle import DailyCounter, seconds_to_wait

@@ -1,4 +1,4 @@
-"""Links on which every share is applied exactly once, and the durable state at each point."""
+"""Core: each share is applied exactly once, and the durable state is consistent at each point."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from sottovoce.agent.core import Action, Core, Transmit
-from sottovoce.agent.links import Outgoing, Saved, Seen
+from sottovoce.agent.links import NewestMessage, Outgoing, SavedState
 from sottovoce.algorithms.push_sum.public.machine import WEIGHT_ONE, PushSumState
 from sottovoce.algorithms.push_sum.public.messages import PushSumShare
 from sottovoce.algorithms.steps.public.descent import MAX_NUMERATOR
@@ -26,12 +26,16 @@ class Store(MemoryStore):
         self.commits = 0
         self.fails = False
 
-    def load(self) -> Saved:
+    def load(self) -> SavedState:
         saved = super().load()
         return replace(saved, state=replace(saved.state, pending=frozenset()))
 
     def commit(
-        self, state: PushSumState, sent: Sequence[Outgoing], confirmed: Sequence[str], seen: tuple[str, Seen] | None
+        self,
+        state: PushSumState,
+        sent: Sequence[Outgoing],
+        confirmed: Sequence[str],
+        seen: tuple[str, NewestMessage] | None,
     ) -> None:
         if self.fails:
             raise DataError("state.db: the disk is full")
@@ -62,46 +66,46 @@ def share(numerator: float = 1.0, weight: float = 0.5) -> PushSumShare:
     return PushSumShare(np.array([int(numerator * WEIGHT_ONE)], dtype=np.int64), int(weight * WEIGHT_ONE))
 
 
-def sent(actions: list[Action]) -> list[Outgoing]:
+def get_transmissions(actions: list[Action]) -> list[Outgoing]:
     return [action.outgoing for action in actions if isinstance(action, Transmit)]
 
 
-def facts(core: Core) -> tuple[list[int], int, tuple[Outgoing, ...]]:
+def get_durable_fields(core: Core) -> tuple[list[int], int, tuple[Outgoing, ...]]:
     return core.state.numerator.tolist(), core.state.weight, core.outbox
 
 
 def test_one_share_at_a_time_to_each_peer() -> None:
     core, _ = make("a", "b")
-    first, second = sent(core.fire("cycle", 0.0)), sent(core.fire("cycle", 1.0))
+    first, second = get_transmissions(core.fire("cycle", 0.0)), get_transmissions(core.fire("cycle", 1.0))
     assert [outgoing.recipient for outgoing in first + second] == ["a", "b"]
-    assert sent(core.fire("cycle", 2.0)) == []
+    assert get_transmissions(core.fire("cycle", 2.0)) == []
     assert core.outbox == (*first, *second)
     core.confirm("a", 1, 3.0)
-    third = sent(core.fire("cycle", 4.0))
+    third = get_transmissions(core.fire("cycle", 4.0))
     assert [(outgoing.recipient, outgoing.sequence) for outgoing in third] == [("a", 2)]
 
 
 def test_a_confirmation_counts_only_for_its_own_sequence_number() -> None:
     core, _ = make("a")
     core.fire("cycle", 0.0)
-    before = facts(core)
+    before = get_durable_fields(core)
     for recipient, sequence in [("a", 2), ("a", 0), ("b", 1)]:
         assert core.confirm(recipient, sequence, 1.0) == []
-        assert facts(core) == before
-    assert core.awaits("a", 1)
+        assert get_durable_fields(core) == before
+    assert core.is_unconfirmed("a", 1)
     core.confirm("a", 1, 1.0)
-    assert not core.awaits("a", 1)
+    assert not core.is_unconfirmed("a", 1)
     assert core.outbox == ()
     core.fire("cycle", 2.0)
-    before = facts(core)
+    before = get_durable_fields(core)
     core.confirm("a", 1, 3.0)  # a late repetition: the share in transit is the second
-    assert facts(core) == before
-    assert core.awaits("a", 2)
+    assert get_durable_fields(core) == before
+    assert core.is_unconfirmed("a", 2)
 
 
 def test_a_share_and_the_remaining_state_are_durable_before_the_share_is_sent() -> None:
     core, store = make("a")
-    outgoing = sent(core.fire("cycle", 0.0))
+    outgoing = get_transmissions(core.fire("cycle", 0.0))
     saved = store.load()
     assert list(saved.outbox) == outgoing
     assert saved.sequences == {"a": 1}
@@ -113,12 +117,12 @@ def test_a_received_share_is_durable_before_it_is_confirmed() -> None:
     duplicate, _ = core.receive("a", 1, 1, share(2), 0.0)
     assert not duplicate
     saved = store.load()
-    assert saved.seen == {"a": Seen(1, 1)}
+    assert saved.seen == {"a": NewestMessage(1, 1)}
     assert (saved.state.numerator.tolist(), saved.state.weight) == ([10 * WEIGHT_ONE], WEIGHT_ONE * 3 // 2)
 
 
 @pytest.mark.parametrize("sequence", [5, 4, 1])
-def test_a_duplicate_is_acknowledged_without_effect_whatever_its_content(sequence: int) -> None:
+def test_duplicate_is_acknowledged_without_effect(sequence: int) -> None:
     core, store = make()
     core.receive("a", 1, 5, share(2), 0.0)
     before, commits = core.state, store.commits
@@ -134,15 +138,15 @@ def test_links_are_distinguished_by_sender() -> None:
     assert core.state.weight == 2 * WEIGHT_ONE
 
 
-def test_a_sender_s_new_incarnation_counts_from_one_and_the_old_one_is_refused() -> None:
+def test_new_incarnation_restarts_sequence_and_old_one_is_refused() -> None:
     core, store = make()
     core.receive("a", 3, 17, share(), 0.0)
     assert core.receive("a", 4, 1, share(), 1.0)[0] is False
     before, commits = core.state, store.commits
     assert core.receive("a", 4, 1, share(), 2.0)[0] is True
-    with pytest.raises(MessageRefused) as refused:
+    with pytest.raises(MessageRefused) as exc_info:
         core.receive("a", 3, 18, share(), 3.0)
-    assert refused.value.reason == "incarnation"
+    assert exc_info.value.reason == "incarnation"
     assert core.state is before
     assert store.commits == commits
     assert core.receive("a", 4, 2, share(), 4.0)[0] is False
@@ -158,9 +162,9 @@ def test_a_sender_s_new_incarnation_counts_from_one_and_the_old_one_is_refused()
 def test_a_refused_share_changes_nothing_and_may_be_accepted_later(message: PushSumShare, reason: str) -> None:
     core, store = make()
     before, commits = core.state, store.commits
-    with pytest.raises(MessageRefused) as refused:
+    with pytest.raises(MessageRefused) as exc_info:
         core.receive("a", 1, 1, message, 0.0)
-    assert refused.value.reason == reason
+    assert exc_info.value.reason == reason
     assert core.state is before
     assert (store.commits, store.load().seen) == (commits, {})
     assert core.receive("a", 1, 1, share(), 1.0)[0] is False
@@ -178,13 +182,13 @@ def test_a_failed_commit_changes_nothing_in_memory_and_is_reported(act: Callable
     core, store = make("a", "b")
     core.fire("cycle", 0.0)
     core.confirm("a", 1, 1.0)
-    before, inside = core.state, facts(core)
+    before, inside = core.state, get_durable_fields(core)
     store.fails = True
     for _ in range(2):
         with pytest.raises(DataError):
             act(core)
         assert core.state is before
-        assert facts(core) == inside
+        assert get_durable_fields(core) == inside
     store.fails = False
     core.flush()
     assert list(store.load().outbox) == [], "the earlier confirmation is written with the next commit"
@@ -193,14 +197,16 @@ def test_a_failed_commit_changes_nothing_in_memory_and_is_reported(act: Callable
 
 def test_after_a_restart_the_identical_parcel_is_sent_again() -> None:
     core, store = make("a", "b", fanout=2)
-    outgoing = sent(core.fire("cycle", 0.0))
+    outgoing = get_transmissions(core.fire("cycle", 0.0))
     restarted, _ = make("a", "b", fanout=2, store=store)
-    assert sent(restarted.start(("a", "b"), 9.0)) == outgoing
+    assert get_transmissions(restarted.start(("a", "b"), 9.0)) == outgoing
     assert restarted.state.pending == {"a", "b"}
-    assert sent(restarted.fire("cycle", 10.0)) == [], "an unconfirmed peer receives nothing new"
-    assert sent(restarted.start(("a", "b"), 11.0)) == outgoing
+    assert get_transmissions(restarted.fire("cycle", 10.0)) == [], "an unconfirmed peer receives nothing new"
+    assert get_transmissions(restarted.start(("a", "b"), 11.0)) == outgoing
     restarted.confirm("a", 1, 12.0)
-    assert [(next_.recipient, next_.sequence) for next_ in sent(restarted.fire("cycle", 13.0))] == [("a", 2)]
+    assert [(next_.recipient, next_.sequence) for next_ in get_transmissions(restarted.fire("cycle", 13.0))] == [
+        ("a", 2)
+    ]
 
 
 def test_a_confirmation_lost_in_a_crash_costs_one_more_message() -> None:
@@ -208,7 +214,7 @@ def test_a_confirmation_lost_in_a_crash_costs_one_more_message() -> None:
     core.fire("cycle", 0.0)
     core.confirm("a", 1, 1.0)
     restarted, _ = make("a", store=store)
-    assert [outgoing.sequence for outgoing in sent(restarted.start(("a", "b"), 2.0))] == [1]
+    assert [outgoing.sequence for outgoing in get_transmissions(restarted.start(("a", "b"), 2.0))] == [1]
 
 
 def test_a_clean_stop_loses_nothing() -> None:
@@ -224,8 +230,8 @@ def test_a_clean_stop_loses_nothing() -> None:
     assert list(saved.outbox) == []
     assert (saved.state.step, saved.state.numerator.tolist()) == (1, core.state.numerator.tolist())
     restarted, _ = make("a", steps=1, store=store)
-    assert sent(restarted.start(("a", "b"), 3.0)) == []
-    assert [outgoing.sequence for outgoing in sent(restarted.fire("cycle", 4.0))] == [2]
+    assert get_transmissions(restarted.start(("a", "b"), 3.0)) == []
+    assert [outgoing.sequence for outgoing in get_transmissions(restarted.fire("cycle", 4.0))] == [2]
 
 
 def test_a_release_lost_in_a_crash_is_requested_again_and_yields_the_same_sum() -> None:

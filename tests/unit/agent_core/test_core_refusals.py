@@ -1,4 +1,4 @@
-"""Permanently refused share: never applied, whatever copy arrives; its content is returned once."""
+"""Permanently refused share: no copy of it is ever applied, and its content is returned to the sender once."""
 
 from collections.abc import Callable
 from typing import cast
@@ -6,13 +6,13 @@ from typing import cast
 import numpy as np
 import pytest
 from sottovoce.agent.core import Core
-from sottovoce.agent.links import Seen
+from sottovoce.agent.links import NewestMessage
 from sottovoce.algorithms.push_sum.public.machine import WEIGHT_ONE
 from sottovoce.errors import MessageRefused
 from sottovoce.learners import Message
 
 from tests.support.messages import share_of
-from tests.unit.agent_core.test_core import Store, facts, sent, share
+from tests.unit.agent_core.test_core import Store, get_durable_fields, get_transmissions, share
 from tests.unit.learners.support import push_sum, state
 
 Made = tuple[Core, Store]
@@ -26,7 +26,7 @@ def make(store: Store | None = None) -> Made:
     return core, store
 
 
-def refusing() -> Made:
+def make_refusing_core() -> Made:
     core, store = make()
     core.receive("a", 2, 1, share(2), 0.0)
     core.refuse("a", 2, 2, "task")
@@ -34,27 +34,27 @@ def refusing() -> Made:
 
 
 def test_a_refusal_is_durable_and_changes_no_mass() -> None:
-    core, store = refusing()
+    core, store = make_refusing_core()
     before = core.state
-    assert store.load().seen == {"a": Seen(2, 2, "task")}
+    assert store.load().seen == {"a": NewestMessage(2, 2, "task")}
     assert core.refusal_reason("a", 2, 2) == "task"
     assert core.receive("a", 2, 2, share(), 1.0) == (True, []), "a later copy"
     assert core.state is before
 
 
 def test_after_a_refusal_the_link_continues() -> None:
-    core, store = refusing()
+    core, store = make_refusing_core()
     assert core.receive("a", 2, 3, share(), 1.0)[0] is False
     assert core.refusal_reason("a", 2, 3) == ""
-    assert store.load().seen == {"a": Seen(2, 3)}
+    assert store.load().seen == {"a": NewestMessage(2, 3)}
 
 
 def test_messages_from_an_older_incarnation_are_ignored() -> None:
-    core, store = refusing()
+    core, store = make_refusing_core()
     with pytest.raises(MessageRefused) as refusal:
         core.refuse("a", 1, 9, "task")
     assert refusal.value.reason == "incarnation"
-    assert store.load().seen == {"a": Seen(2, 2, "task")}
+    assert store.load().seen == {"a": NewestMessage(2, 2, "task")}
 
 
 def test_the_sender_takes_a_refused_share_back_once() -> None:
@@ -64,10 +64,10 @@ def test_the_sender_takes_a_refused_share_back_once() -> None:
     core.take_back("a", 1, 1.0)
     assert (core.state.numerator.tolist(), core.state.weight) == (full.numerator.tolist(), full.weight)
     assert (core.outbox, core.state.pending) == ((), frozenset())
-    before = facts(core)
+    before = get_durable_fields(core)
     core.take_back("a", 1, 2.0)
     core.confirm("a", 1, 2.0)
-    assert facts(core) == before
+    assert get_durable_fields(core) == before
 
 
 @pytest.mark.parametrize("then", [lambda core: core.flush(), lambda core: core.fire("cycle", 2.0)])
@@ -76,7 +76,7 @@ def test_after_a_power_cut_the_share_is_in_the_outbox_or_taken_back(then: Callab
     core.fire("cycle", 0.0)
     core.take_back("a", 1, 1.0)
     restarted, _ = make(store)
-    assert [outgoing.sequence for outgoing in sent(restarted.start(("a", "b"), 3.0))] == [1], (
+    assert [outgoing.sequence for outgoing in get_transmissions(restarted.start(("a", "b"), 3.0))] == [1], (
         "nothing has been committed since"
     )
     restarted.take_back("a", 1, 4.0)

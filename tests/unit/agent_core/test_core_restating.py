@@ -1,4 +1,4 @@
-"""Learner that restates its knowledge: messages need not survive, but their numbers must."""
+"""Learner that repeatedly sends its whole state: only the sequence numbers of its messages must be durable."""
 
 from collections.abc import Sequence
 from typing import cast
@@ -6,7 +6,7 @@ from typing import cast
 import numpy as np
 import pytest
 from sottovoce.agent.core import Action, Core, Transmit
-from sottovoce.agent.links import Outgoing, Seen
+from sottovoce.agent.links import NewestMessage, Outgoing
 from sottovoce.algorithms.contributions.public.machine import Mixer
 from sottovoce.algorithms.contributions.public.messages import Contribution, Contributions
 from sottovoce.algorithms.contributions.public.state import ContributionsState
@@ -32,7 +32,7 @@ class Store(MemoryStore):
         state: ContributionsState,
         sent: Sequence[Outgoing],
         confirmed: Sequence[str],
-        seen: tuple[str, Seen] | None,
+        seen: tuple[str, NewestMessage] | None,
     ) -> None:
         self.commits += 1
         super().commit(state, sent, confirmed, seen)
@@ -54,11 +54,11 @@ def make_message(*owners: str) -> Contributions:
     return Contributions({}, tuple(Contribution(owner, 1, numbers, signature=b"mine") for owner in owners))
 
 
-def sent(actions: list[Action]) -> list[tuple[str, int]]:
+def get_transmissions(actions: list[Action]) -> list[tuple[str, int]]:
     return [(action.outgoing.recipient, action.outgoing.sequence) for action in actions if isinstance(action, Transmit)]
 
 
-def test_arrivals_wait_for_the_next_commit_and_repetitions_are_recognised_meanwhile() -> None:
+def test_received_messages_are_committed_later_and_duplicates_detected_until_then() -> None:
     store = Store(mixer().fresh())
     core = core_on(store)
     assert core.receive("a", 1, 1, make_message("b"), 0.0)[0] is False
@@ -72,14 +72,14 @@ def test_arrivals_wait_for_the_next_commit_and_repetitions_are_recognised_meanwh
 def test_a_crash_loses_messages_in_transit_but_not_their_numbers() -> None:
     store = Store(mixer().fresh())
     core = core_on(store)
-    assert sent(core.fire("cycle", 0.0)) == [("a", 1)]
+    assert get_transmissions(core.fire("cycle", 0.0)) == [("a", 1)]
     (stored,) = store.load().outbox
     assert stored.parcel == b"", "the disk has only its number"
     restarted = core_on(store)
     assert restarted.outbox == ()
     assert restarted.state.pending == frozenset()
-    assert sent(restarted.start(("a",), 0.0)) == []
-    assert sent(restarted.fire("cycle", 0.0)) == [("a", 2)]
+    assert get_transmissions(restarted.start(("a",), 0.0)) == []
+    assert get_transmissions(restarted.fire("cycle", 0.0)) == [("a", 2)]
     assert [outgoing.sequence for outgoing in store.load().outbox] == [2]
 
 
@@ -110,32 +110,32 @@ def test_a_repetition_gets_the_same_reply_until_the_sender_proceeds() -> None:
     assert core.receive("a", 1, 1, offer(2), 0.0) == (True, [])
 
 
-def test_replies_are_stored_for_a_bounded_number_of_messages_always_the_newest(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sottovoce.agent.core._MAX_REPLIED", 2)
+def test_only_the_newest_replies_are_stored(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sottovoce.agent.core._MAX_REPLY_VALUES", 2)
     core = pairwise_core()
     for peer in "abc":
         core.receive(peer, 1, 1, offer(1), 0.0)
     assert [len(replies(core.receive(peer, 1, 1, offer(1), 0.0)[1])) for peer in "abc"] == [0, 1, 1]
 
 
-def test_a_beat_without_messages_writes_what_has_changed() -> None:
+def test_timer_without_messages_commits_changes() -> None:
     core = pairwise_core()
     for _ in range(2):
         core.fire("cycle", 0.0)
     core.receive("a", 1, 1, offer(2), 0.0)
-    assert store_of(core).load().state.numerator.tolist() == [0]
-    assert sent(core.fire("cycle", 0.0)) == [], "no peer has answered yet"
-    assert store_of(core).load().state.numerator.tolist() == [1 << 40]
+    assert get_store(core).load().state.numerator.tolist() == [0]
+    assert get_transmissions(core.fire("cycle", 0.0)) == [], "no peer has answered yet"
+    assert get_store(core).load().state.numerator.tolist() == [1 << 40]
 
 
-def store_of(core: Core) -> MemoryStore:
+def get_store(core: Core) -> MemoryStore:
     return cast(MemoryStore, core._store)
 
 
 def test_another_mixing_rule_starts_from_the_outbox_s_content() -> None:
     core = pairwise_core()
     core.fire("cycle", 0.0)
-    store = store_of(core)
+    store = get_store(core)
     assert [entry.parcel for entry in store.load().outbox] == [b""]
     store._state = PushSumState(np.array([1]), 2**40)
     restarted = Core(learner=PushSum(schedule(size=1)), store=store, seal=lambda recipient, sequence, message: message)
@@ -146,12 +146,12 @@ def test_another_mixing_rule_starts_from_the_outbox_s_content() -> None:
 
 def test_a_refused_reply_changes_nothing_and_the_message_can_still_be_confirmed() -> None:
     core = pairwise_core()
-    ((recipient, sequence),) = sent(core.fire("cycle", 0.0))
+    ((recipient, sequence),) = get_transmissions(core.fire("cycle", 0.0))
     before = core.state
     with pytest.raises(MessageRefused):
         core.confirm(recipient, sequence, 0.0, Move(np.array([1 << 50])))
     assert core.state is before
-    assert core.awaits(recipient, sequence)
+    assert core.is_unconfirmed(recipient, sequence)
     core.confirm(recipient, sequence, 0.0, Move(np.array([-(1 << 40)])))
     assert core.state.numerator.tolist() == [1 << 40]
-    assert not core.awaits(recipient, sequence)
+    assert not core.is_unconfirmed(recipient, sequence)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from sottovoce.agent.enroller import INVITATIONS, open_invitations
-from sottovoce.agent.revoked import NAME
+from sottovoce.agent.revocation_store import NAME
 from sottovoce.cli.agent import _renewal_advice
 from sottovoce.identity import open_fleet
 

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from sottovoce.agent.promised import PURPOSES, read_promise
+from sottovoce.agent.fleet_promise import PURPOSES, read_promise
 from sottovoce.identity.invitation import read_bundle
 from sottovoce.vault import Budget, Ledger
 from sottovoce.vault.ledger_binding import check_budget

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from sottovoce.config import load
 from sottovoce.errors import ConfigError
-from sottovoce_home.sources import broker_settings, broker_url, sources
+from sottovoce_home.sources import broker_settings, broker_url, build_sources
 
 HEAD = """
 [agent]
@@ -68,7 +68,7 @@ def test_the_source_s_options_are_kept(tmp_path: Path) -> None:
 
 def test_names_are_filled_in(tmp_path: Path) -> None:
     meter = '[[feed.meters]]\nname = "house"\nformat = "own"\nnames = { room = "hall.1" }\nscale = 2\nmax_power = 5\n'
-    (source,) = sources(load(write_config(tmp_path, OWN + meter)).feed)
+    (source,) = build_sources(load(write_config(tmp_path, OWN + meter)).feed)
     assert [(value.topic, value.path) for value in source.values] == [("home/hall.1/energy", ("a", "b"))]
     assert (source.factor, source.max_watts, source.longest_gap) == (2000.0, 5000.0, 600.0)
 
@@ -134,7 +134,7 @@ def test_a_source_is_a_broker_without_credentials(tmp_path: Path, source: str) -
 
 def test_a_wildcard_may_be_a_whole_level(tmp_path: Path) -> None:
     meter = METER.replace("dsmr-reader", "glow") + 'names = { device = "+" }'
-    (source,) = sources(load(write_config(tmp_path, meter)).feed)
+    (source,) = build_sources(load(write_config(tmp_path, meter)).feed)
     assert source.values[0].topic == "glow/+/SENSOR/electricitymeter"
 
 

@@ -4,7 +4,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from sottovoce.agent.revoked import revoke, store_revocation_list
+from sottovoce.agent.revocation_store import revoke, store_revocation_list
 from sottovoce.doctor import Level
 from sottovoce.doctor.certificates import certificates
 from sottovoce.errors import ExitCode, IdentityError

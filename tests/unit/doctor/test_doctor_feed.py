@@ -12,8 +12,8 @@ from sottovoce.config import load
 from sottovoce.data.feed import Window
 from sottovoce.doctor import Level, Subject
 from sottovoce.errors import ExitCode
-from sottovoce_home.doctor import feed
-from sottovoce_home.store import Heard, WindowStore
+from sottovoce_home.doctor import check_feed
+from sottovoce_home.store import MeterActivity, WindowStore
 
 from tests.support.home import write_home_config
 from tests.support.patients import worst_finding
@@ -53,7 +53,7 @@ def _windows(directory: Path, minutes_ago: float) -> None:
 def test_the_age_of_the_newest_window(tmp_path: Path, broker: socket.socket, minutes: float, level: Level) -> None:
     _windows(tmp_path, minutes)
     before = sorted(tmp_path.iterdir())
-    result = list(feed(_subject(tmp_path, broker)))
+    result = list(check_feed(_subject(tmp_path, broker)))
     assert worst_finding(result).level is level
     assert "12" not in " ".join(finding.what for finding in result if "windows" in finding.what), "no energy is shown"
     assert sorted({*before, tmp_path / "agent.toml"}) == sorted(tmp_path.iterdir()), (
@@ -66,13 +66,13 @@ def test_days_before_the_first_stored_one_also_count(
     tmp_path: Path, broker: socket.socket, empty: int, warns: bool
 ) -> None:
     _windows(tmp_path, 1)
-    results = [finding for finding in feed(_subject(tmp_path, broker, empty)) if "data.windows" in finding.what]
+    results = [finding for finding in check_feed(_subject(tmp_path, broker, empty)) if "data.windows" in finding.what]
     assert [finding.level for finding in results] == [Level.WARNING] * warns
     assert all(f"begins {empty} days before" in finding.what for finding in results)
 
 
 def test_without_windows(tmp_path: Path, broker: socket.socket) -> None:
-    finding = worst_finding(feed(_subject(tmp_path, broker)))
+    finding = worst_finding(check_feed(_subject(tmp_path, broker)))
     assert (finding.code, "feed run" in finding.remedy) == (ExitCode.DATA, True)
 
 
@@ -80,21 +80,21 @@ def test_an_unreachable_broker(tmp_path: Path, broker: socket.socket) -> None:
     _windows(tmp_path, 1)
     subject = _subject(tmp_path, broker)
     broker.close()
-    finding = worst_finding(feed(subject))
+    finding = worst_finding(check_feed(subject))
     assert (finding.code, "home's broker" in finding.what) == (ExitCode.NETWORK, True)
 
 
 def test_a_device_without_meters_is_not_checked(tmp_path: Path) -> None:
     path = tmp_path / "agent.toml"
     path.write_text('[agent]\nstate = "s"\n[data]\nsource = "npz:a"\nfeatures = 2\nclasses = 2\nexpected_records = 1\n')
-    assert list(feed(Subject(path, load(path)))) == []
+    assert list(check_feed(Subject(path, load(path)))) == []
 
 
 def test_a_meter_whose_messages_are_all_refused(tmp_path: Path, broker: socket.socket) -> None:
     now = int(time.time())
     with closing(WindowStore(tmp_path / "windows.db", 60, 400)) as store:
-        store.write([Window("plug", now // 60 - 1, 12)], {}, {"plug": Heard(now, now - 1000, "fell", 2)})
-    result = list(feed(_subject(tmp_path, broker)))
+        store.write([Window("plug", now // 60 - 1, 12)], {}, {"plug": MeterActivity(now, now - 1000, "fell", 2)})
+    result = list(check_feed(_subject(tmp_path, broker)))
     assert any(
         "none has been accepted for 17 minutes: fell" in item.what for item in result if item.level is Level.WARNING
     )

@@ -88,9 +88,9 @@ class TestGlow:
         assert house.refused == ["not-newer"]
 
     def test_the_gas_meter_has_another_topic_and_is_ignored(self) -> None:
-        assert not self.house().meter.hears("glow/C8C9A3000000/SENSOR/gasmeter")
-        assert not self.house().meter.hears("glow/C8C9A3000000/STATE")
-        assert not self.house().meter.hears("glow/AAAAAA000000/SENSOR/electricitymeter"), "the neighbour's display"
+        assert not self.house().meter.listens_to("glow/C8C9A3000000/SENSOR/gasmeter")
+        assert not self.house().meter.listens_to("glow/C8C9A3000000/STATE")
+        assert not self.house().meter.listens_to("glow/AAAAAA000000/SENSOR/electricitymeter"), "the neighbour's display"
 
     def test_a_retained_measurement_begins_the_count_only_if_it_is_new(self) -> None:
         house = self.house()
@@ -128,8 +128,8 @@ class TestVzlogger:
 
     def test_the_aggregated_duplicate_is_ignored(self) -> None:
         house = home("vzlogger", names={"channel": "chn0"})
-        assert not house.meter.hears("vzlogger/chn0/agg")
-        assert not house.meter.hears("vzlogger/chn0/uuid")
+        assert not house.meter.listens_to("vzlogger/chn0/agg")
+        assert not house.meter.listens_to("vzlogger/chn0/uuid")
 
     def test_with_timestamps_a_reading_counts_once(self) -> None:
         house = home("vzlogger-time", names={"channel": "chn0"})

@@ -6,20 +6,20 @@ import pytest
 from sottovoce.days import NOT_BEFORE
 from sottovoce.errors import MessageRefused
 from sottovoce_home.meters.clock import Clock
-from sottovoce_home.meters.guards import Counting, Fresh, InRange, Newer, OneTopic
+from sottovoce_home.meters.guards import CounterGuard, FreshnessGuard, OrderGuard, RangeGuard, SingleTopicGuard
 
 NOW = NOT_BEFORE + 1e6
 
 
 def refusal_reason(check: Callable[[], object]) -> str:
-    with pytest.raises(MessageRefused) as refusal:
+    with pytest.raises(MessageRefused) as exc_info:
         check()
-    return refusal.value.reason
+    return exc_info.value.reason
 
 
-class TestCounting:
-    def rising(self, resolution: float = 0.0, *, alone: bool = True, net: bool = False) -> Counting:
-        return Counting(10_000.0, resolution, alone=alone, net=net)
+class TestCounterGuard:
+    def rising(self, resolution: float = 0.0, *, is_only_counter: bool = True, net: bool = False) -> CounterGuard:
+        return CounterGuard(10_000.0, resolution, is_only_counter=is_only_counter, net=net)
 
     def test_a_count_begins_with_its_first_value_above_0(self) -> None:
         rising = self.rising()
@@ -28,7 +28,7 @@ class TestCounting:
         assert rising.check(20, 500.0)
 
     def test_a_0_among_several_counters_is_a_value(self) -> None:
-        rising = self.rising(alone=False)
+        rising = self.rising(is_only_counter=False)
         assert not rising.check(0, 0.0)
         assert rising.check(10, 1.0)
 
@@ -78,7 +78,7 @@ class TestCounting:
         assert rising.check(1, 6000.0)
         assert refusal_reason(lambda: rising.check(2, 8000.0)) == "jumped"
 
-    def test_three_agreeing_readings_begin_a_new_count(self) -> None:
+    def test_three_consistent_readings_begin_a_new_count(self) -> None:
         rising = self.rising()
         rising.check(0, 1.0)
         assert refusal_reason(lambda: rising.check(10, 9e6)) == "jumped"
@@ -86,7 +86,7 @@ class TestCounting:
         assert not rising.check(30, 9e6 + 2), "it continues nothing"
         assert rising.check(40, 9e6 + 3)
 
-    def test_disagreeing_jumps_never_begin_a_count(self) -> None:
+    def test_inconsistent_jumps_never_begin_a_new_count(self) -> None:
         rising = self.rising()
         rising.check(0, 1.0)
         for tick in range(10, 400, 10):
@@ -104,41 +104,41 @@ class TestCounting:
         assert refusal_reason(lambda: self.rising().check(0, -1.0)) == "range"
 
 
-class TestFresh:
+class TestFreshnessGuard:
     def test_a_retained_message_without_a_time_may_have_any_age(self) -> None:
-        fresh = Fresh(600.0, replay=False)
+        fresh = FreshnessGuard(600.0, replay=False)
         assert refusal_reason(lambda: fresh.check(True, None, NOW)) == "retained"
         fresh.check(False, None, NOW)
 
     def test_a_recent_retained_message_counts(self) -> None:
-        fresh = Fresh(600.0, replay=False)
+        fresh = FreshnessGuard(600.0, replay=False)
         fresh.check(True, NOW - 600.0, NOW)
         assert refusal_reason(lambda: fresh.check(True, NOW - 601.0, NOW)) == "retained"
 
     def test_a_meter_with_a_wrong_clock_is_refused(self) -> None:
-        fresh = Fresh(600.0, replay=False)
+        fresh = FreshnessGuard(600.0, replay=False)
         assert refusal_reason(lambda: fresh.check(False, NOW - 1000.0, NOW)) == "stale"
         assert refusal_reason(lambda: fresh.check(False, NOW + 301.0, NOW)) == "ahead"
         fresh.check(False, NOW - 800.0, NOW)
         fresh.check(False, NOW + 299.0, NOW)
 
     def test_a_replay_accepts_the_past_but_not_the_future(self) -> None:
-        fresh = Fresh(600.0, replay=True)
+        fresh = FreshnessGuard(600.0, replay=True)
         fresh.check(False, 1_356_998_400.0, NOW)
         assert refusal_reason(lambda: fresh.check(False, NOW + 301.0, NOW)) == "ahead"
         assert refusal_reason(lambda: fresh.check(True, 1_356_998_400.0, NOW)) == "retained", "from the previous replay"
 
 
 def test_each_measurement_is_later_than_the_previous_one() -> None:
-    newer = Newer()
+    newer = OrderGuard()
     newer.check(10.0)
     assert refusal_reason(lambda: newer.check(10.0)) == "not-newer"
     assert refusal_reason(lambda: newer.check(9.0)) == "not-newer"
     newer.check(10.5)
 
 
-def test_a_filter_belongs_to_one_meter() -> None:
-    one = OneTopic()
+def test_filter_accepts_only_one_topic() -> None:
+    one = SingleTopicGuard()
     one.check("a/1")
     assert refusal_reason(lambda: one.check("a/2")) == "another-topic"
     one.check("a/1")
@@ -146,7 +146,7 @@ def test_a_filter_belongs_to_one_meter() -> None:
 
 @pytest.mark.parametrize("watts", [-0.1, 10_000.1, float("nan"), float("inf")])
 def test_a_power_must_be_within_its_range(watts: float) -> None:
-    guard = InRange(10_000.0, net=False)
+    guard = RangeGuard(10_000.0, net=False)
     guard.check(0.0)
     guard.check(10_000.0)
     assert refusal_reason(lambda: guard.check(watts)) == "range"
@@ -155,17 +155,17 @@ def test_a_power_must_be_within_its_range(watts: float) -> None:
 class TestClock:
     def test_an_unset_clock_refuses_readings(self) -> None:
         clock = Clock()
-        assert refusal_reason(lambda: clock.place(12.0, 12.0)) == "clock-unset"
-        assert clock.place(13.0, NOW) == (NOW, False)
+        assert refusal_reason(lambda: clock.to_unix_time(12.0, 12.0)) == "clock-unset"
+        assert clock.to_unix_time(13.0, NOW) == (NOW, False)
 
     def test_only_the_monotonic_clock_measures_durations(self) -> None:
         clock = Clock()
-        clock.place(100.0, NOW)
-        assert clock.place(110.0, NOW + 11.5) == (NOW + 10.0, False), "the wall clock may wander"
+        clock.to_unix_time(100.0, NOW)
+        assert clock.to_unix_time(110.0, NOW + 11.5) == (NOW + 10.0, False), "the wall clock may wander"
 
     def test_a_clock_change_is_detected(self) -> None:
         clock = Clock()
-        clock.place(100.0, NOW)
-        assert clock.place(110.0, NOW + 3600.0) == (NOW + 3600.0, True)
-        assert clock.place(120.0, NOW + 3610.0) == (NOW + 3610.0, False)
-        assert clock.place(130.0, NOW + 20.0) == (NOW + 20.0, True), "back again"
+        clock.to_unix_time(100.0, NOW)
+        assert clock.to_unix_time(110.0, NOW + 3600.0) == (NOW + 3600.0, True)
+        assert clock.to_unix_time(120.0, NOW + 3610.0) == (NOW + 3610.0, False)
+        assert clock.to_unix_time(130.0, NOW + 20.0) == (NOW + 20.0, True), "back again"

@@ -1,4 +1,4 @@
-"""Complete meter: the moments after which earlier readings can no longer be compared with later ones."""
+"""Meter: events after which earlier and later readings cannot be compared."""
 
 from sottovoce.data.feed import Window
 from sottovoce.errors import MessageRefused
@@ -16,7 +16,7 @@ def meter() -> Meter:
 def read(meter: Meter, monotonic: float, wh: float, *, clock: float = NOON) -> list[Window]:
     """Take a reading this many seconds after NOON by the monotonic clock; the wall clock then began at `clock`."""
     try:
-        return meter.take(Arrival(TOPIC, str(wh).encode(), False, monotonic, clock + monotonic))
+        return meter.process(Arrival(TOPIC, str(wh).encode(), False, monotonic, clock + monotonic))
     except MessageRefused:
         return []
 

@@ -2,8 +2,8 @@
 
 import pytest
 from sottovoce.errors import MessageRefused
-from sottovoce_home.meters import LARGEST
-from sottovoce_home.meters.payload import parse_number, parse_payload, possible_times, value_at
+from sottovoce_home.meters import MAX_PAYLOAD_BYTES
+from sottovoce_home.meters.payload import extract_value, parse_number, parse_payload, possible_times
 from sottovoce_home.meters.source import covers
 
 
@@ -17,8 +17,8 @@ from sottovoce_home.meters.source import covers
         (b"\xff", False, "malformed"),
         (b"[" * 60_000, True, "malformed"),
         (b'{"a":' * 10_000 + b"1" + b"}" * 10_000, True, "malformed"),
-        (b"1" * (LARGEST + 1), False, "too-large"),
-        (b'"' + b"a" * LARGEST + b'"', True, "too-large"),
+        (b"1" * (MAX_PAYLOAD_BYTES + 1), False, "too-large"),
+        (b'"' + b"a" * MAX_PAYLOAD_BYTES + b'"', True, "too-large"),
     ],
 )
 def test_invalid_payloads_are_refused(payload: bytes, json: bool, reason: str) -> None:
@@ -49,11 +49,11 @@ def test_invalid_numbers_are_refused(value: object) -> None:
 
 def test_a_path_follows_objects_and_lists() -> None:
     result = parse_payload(b'{"a":{"b":[10,{"c":11}]}}', json=True)
-    assert value_at(result, ("a", "b", "1", "c")) == 11
-    assert value_at(result, ()) == result
+    assert extract_value(result, ("a", "b", "1", "c")) == 11
+    assert extract_value(result, ()) == result
     for path in (("b",), ("a", "b", "2"), ("a", "b", "-1"), ("a", "b", "1", "c", "d"), ("0",)):
         with pytest.raises(MessageRefused) as refusal:
-            value_at(result, path)
+            extract_value(result, path)
         assert refusal.value.reason == "no-value"
 
 

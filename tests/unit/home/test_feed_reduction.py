@@ -13,7 +13,7 @@ def reduce_counts(*readings: tuple[float, float], gap: float = 600.0) -> list[tu
     return [(number - FIRST, wh) for number, wh in results]
 
 
-def powered(*readings: tuple[float, float], gap: float = 600.0) -> list[tuple[int, int]]:
+def reduce_power(*readings: tuple[float, float], gap: float = 600.0) -> list[tuple[int, int]]:
     windows = PowerWindows(1800, gap)
     results = [window for seconds, watts in readings for window in windows.add(BEGIN + seconds, watts)]
     return [(number - FIRST, wh) for number, wh in results]
@@ -63,8 +63,8 @@ class TestCounter:
 class TestPower:
     def test_power_changes_evenly_between_readings(self) -> None:
         readings = [(60.0 * minute, 20.0 * minute) for minute in range(31)]
-        assert powered(*readings) == [(0, 150)]
+        assert reduce_power(*readings) == [(0, 150)]
 
     def test_a_gap_inside_a_power_window_makes_it_missing(self) -> None:
         readings = [(60.0 * minute, 600.0) for minute in range(91) if not 10 < minute < 25]
-        assert powered(*readings) == [(1, 300), (2, 300)]
+        assert reduce_power(*readings) == [(1, 300), (2, 300)]

@@ -3,13 +3,13 @@
 import json
 import re
 
-from sottovoce_home.home_assistant import KEYS, TASK_KEYS, Topics, discovery
+from sottovoce_home.home_assistant import KEYS, TASK_KEYS, Topics, discovery_message
 
 TOPICS = Topics("homeassistant", "0123456789ab")
 
 
 def test_one_message_describes_the_device() -> None:
-    message = discovery(TOPICS, "Meter cupboard", 180)
+    message = discovery_message(TOPICS, "Meter cupboard", 180)
     assert TOPICS.discovery == "homeassistant/device/sottovoce_0123456789ab/config"
     assert {"device", "origin", "components", "state_topic", "availability_topic"} <= set(message)
     assert message["device"]["identifiers"] == ["sottovoce_0123456789ab"]
@@ -19,7 +19,7 @@ def test_one_message_describes_the_device() -> None:
 
 
 def test_every_component_is_a_sensor_with_a_unique_name() -> None:
-    components = discovery(TOPICS, "x", 180)["components"]
+    components = discovery_message(TOPICS, "x", 180)["components"]
     assert tuple(components) == KEYS
     assert len({item["unique_id"] for item in components.values()}) == len(KEYS)
     for key, component in components.items():
@@ -30,8 +30,8 @@ def test_every_component_is_a_sensor_with_a_unique_name() -> None:
 
 
 def test_the_fleet_s_task_has_a_switch() -> None:
-    assert "takes_part" not in discovery(TOPICS, "x", 180, 0)["components"], "there is no task yet"
-    components = discovery(TOPICS, "x", 180, 7)["components"]
+    assert "takes_part" not in discovery_message(TOPICS, "x", 180, 0)["components"], "there is no task yet"
+    components = discovery_message(TOPICS, "x", 180, 7)["components"]
     assert tuple(components) == (*KEYS, *TASK_KEYS)
     switch = components["takes_part"]
     assert (switch["platform"], switch["command_topic"]) == ("switch", TOPICS.switch)
@@ -40,7 +40,7 @@ def test_the_fleet_s_task_has_a_switch() -> None:
 
 
 def test_the_prediction_is_an_energy_and_all_others_are_diagnostic() -> None:
-    components = discovery(TOPICS, "x", 180)["components"]
+    components = discovery_message(TOPICS, "x", 180)["components"]
     prediction = components.pop("prediction")
     assert (prediction["device_class"], prediction["unit_of_measurement"]) == ("energy", "Wh")
     assert "state_class" not in prediction, "an expected energy is not a counter: Home Assistant would add it up"

@@ -1,4 +1,4 @@
-"""Conversion of messages to windows on disk and counts in the log; readings are stored in neither."""
+"""Listener: it stores windows and logs counts, but never stores or logs a reading."""
 
 import asyncio
 import logging
@@ -11,7 +11,7 @@ from sottovoce_home.broker import _dropping_queue_type
 from sottovoce_home.listener import Listener
 from sottovoce_home.meters import Meter, Source, Value
 from sottovoce_home.pauses import LONGEST, SHORTEST, Pauses
-from sottovoce_home.store import WindowStore, summary
+from sottovoce_home.store import WindowStore, read_summary
 
 TOPIC = "home/energy"
 
@@ -87,10 +87,10 @@ def test_the_first_refusal_of_each_kind_is_logged_and_all_are_counted(
     assert [record.levelname for record in caplog.records] == ["WARNING"]
     assert "meter=house reason=fell" in caplog.text
     assert "4321" not in caplog.text
-    assert summary(tmp_path / "w.db").refused == {("house", "fell"): 1}, "the first refusal at once"
+    assert read_summary(tmp_path / "w.db").refusals == {("house", "fell"): 1}, "the first refusal at once"
     clock.now += 601
     listener.save_if_due(idle=True)
-    assert summary(tmp_path / "w.db").refused == {("house", "fell"): 5}, "the others from time to time"
+    assert read_summary(tmp_path / "w.db").refusals == {("house", "fell"): 5}, "the others from time to time"
 
 
 def test_a_silent_meter_is_reported_once(listener: Listener, clock: Time, caplog: pytest.LogCaptureFixture) -> None:
@@ -140,10 +140,11 @@ def test_a_new_count_is_logged_and_stored_with_the_meter_s_last_times(
         listener.receive(TOPIC, str(10 + n).encode(), retained=False)
         listener.save_if_due(idle=True)
     assert "meter-count-restarted meter=house" in caplog.text
-    (result,) = summary(tmp_path / "w.db").heard.values()
-    assert (result.counts, result.refused, result.came == result.kept > 0) == (1, "", True)
+    (result,) = read_summary(tmp_path / "w.db").activity.values()
+    assert (result.new_counts, result.last_refusal) == (1, "")
+    assert result.last_message_at == result.last_accepted_at > 0
     listener.receive(TOPIC, b"9", retained=False)
     clock.now += 601
     listener.save_if_due(idle=True)
-    (result,) = summary(tmp_path / "w.db").heard.values()
-    assert (result.counts, result.refused, result.came > 0) == (1, "fell", True)
+    (result,) = read_summary(tmp_path / "w.db").activity.values()
+    assert (result.new_counts, result.last_refusal, result.last_message_at > 0) == (1, "fell", True)

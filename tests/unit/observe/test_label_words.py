@@ -2,7 +2,7 @@
 
 import re
 
-from sottovoce.agent.measured import CAUSES, REASONS, RECORD_REASONS, WAITS
+from sottovoce.agent.metric_values import CAUSES, REASONS, RECORD_REASONS, WAITS
 
 from tests.support.sources import ROOT
 

@@ -3,7 +3,7 @@
 import re
 
 from sottovoce.agent.faults import KINDS, PERSON_KINDS
-from sottovoce.agent.measured import CAUSES, OUTCOMES, PHASES, REASONS, RECORD_REASONS, WAITS
+from sottovoce.agent.metric_values import CAUSES, OUTCOMES, PHASES, REASONS, RECORD_REASONS, WAITS
 from sottovoce.observe.metrics import CATALOGUE
 
 from tests.support.sources import ROOT

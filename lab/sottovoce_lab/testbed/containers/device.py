@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import tomlkit
-from sottovoce.agent import watch
+from sottovoce.agent import agent_runner
 from sottovoce.agent.assemble import Variant, assemble
 from sottovoce.agent.join import join_from_bundle
 from sottovoce.algorithms.family import budget_of
@@ -39,7 +39,7 @@ def run(root: Path, faults: Sequence[str], owner: str, address: str) -> ExitCode
     config = join_and_configure(place, address)
     log_to_stderr(config.agent.log_level, config.agent.log_format)
     _link_state(place)
-    return asyncio.run(watch.run(assemble(config, variant_of(faults, place.index))))
+    return asyncio.run(agent_runner.run(assemble(config, variant_of(faults, place.index))))
 
 
 def join_and_configure(place: Place, address: str) -> AgentConfig:

@@ -10,7 +10,7 @@ import pytest
 from sottovoce.data import load, parse
 from sottovoce.data.feed import Window, read_windows
 from sottovoce.errors import DataError
-from sottovoce_home.store import WindowStore, summary
+from sottovoce_home.store import WindowStore, read_summary
 
 DAY = 48
 
@@ -96,8 +96,8 @@ def test_the_store_can_be_read_while_it_is_written(tmp_path: Path) -> None:
 def test_refusals_add_up(tmp_path: Path) -> None:
     path = stored(tmp_path / "w.db", Window("house", 1000, 5), refused={("house", "fell"): 2})
     stored(path, refused={("house", "fell"): 3, ("house", "jumped"): 1})
-    result = summary(path)
-    assert result.refused == {("house", "fell"): 5, ("house", "jumped"): 1}
+    result = read_summary(path)
+    assert result.refusals == {("house", "fell"): 5, ("house", "jumped"): 1}
     assert result.meters == {"house": (1, 1000, 1000)}
 
 
@@ -129,7 +129,7 @@ def test_all_windows_have_one_length(tmp_path: Path) -> None:
 def test_a_corrupt_file_is_named(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "w.db"
     path.write_bytes(content)
-    for use in (read_windows, summary, lambda path: WindowStore(path, 1800, 400)):
+    for use in (read_windows, read_summary, lambda path: WindowStore(path, 1800, 400)):
         with pytest.raises(DataError, match=r"w\.db"):
             use(path)
 

@@ -45,7 +45,7 @@ def read_promise(fleet: Path) -> Promised | None:
         raise IdentityError(f"{path} is corrupt ({error}); restore it from a backup") from error
 
 
-def agreed_budget(promised: Promised | None, **chosen: Any) -> Budget:
+def resolve_budget(promised: Promised | None, **chosen: Any) -> Budget:
     """Return the budget for a new ledger.
 
     Args:

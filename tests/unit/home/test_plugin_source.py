@@ -1,4 +1,4 @@
-"""Meter source from another package: read again after an outage, with its defects attributed to that package."""
+"""Meter source of a plug-in: it is restarted after an outage, and its errors name the plug-in."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -8,33 +8,33 @@ import pytest
 from sottovoce.data.feed.meter_source import MeterSource
 from sottovoce.errors import ConfigError, PluginError
 from sottovoce.plugins import METER_SOURCE, Plugin
-from sottovoce_home import outside
-from sottovoce_home.outside import Outside
+from sottovoce_home import plugin_source
+from sottovoce_home.plugin_source import PluginSource
 
 _PLUGIN = Plugin(METER_SOURCE, "serial", "elsewhere:SOURCE", "elsewhere 1")
 
 
 class _EnoughError(KeyboardInterrupt):
-    """Ends the reader, which would otherwise never end."""
+    """Stops the reader, which would otherwise run forever."""
 
 
 @pytest.fixture
-def source(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[Mapping[str, Any]], Any]], Outside]:
+def source(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[Mapping[str, Any]], Any]], PluginSource]:
     async def at_once(seconds: float) -> None:
         del seconds
 
     monkeypatch.setattr(asyncio, "sleep", at_once)
-    monkeypatch.setattr(outside, "find", lambda kind, name, own: _PLUGIN)
+    monkeypatch.setattr(plugin_source, "find", lambda kind, name, own: _PLUGIN)
 
-    def made(messages: Callable[[Mapping[str, Any]], Any]) -> Outside:
-        monkeypatch.setattr(outside, "load", lambda plugin, type_: MeterSource(messages))
-        return Outside("serial", {"port": "/dev/ttyUSB0"})
+    def made(messages: Callable[[Mapping[str, Any]], Any]) -> PluginSource:
+        monkeypatch.setattr(plugin_source, "load", lambda plugin, type_: MeterSource(messages))
+        return PluginSource("serial", {"port": "/dev/ttyUSB0"})
 
     return made
 
 
-async def test_yielded_messages_are_handed_over_and_the_source_is_read_again_after_its_end(
-    source: Callable[..., Outside], caplog: pytest.LogCaptureFixture
+async def test_messages_are_passed_on_and_an_ended_source_is_restarted(
+    source: Callable[..., PluginSource], caplog: pytest.LogCaptureFixture
 ) -> None:
     calls, received = [], []
 
@@ -56,7 +56,7 @@ async def test_yielded_messages_are_handed_over_and_the_source_is_read_again_aft
 
 
 @pytest.mark.parametrize("message", [None, b"abc", ("topic", "text"), (b"topic", b"payload"), ("topic", b"payload", 1)])
-async def test_a_message_with_another_shape_is_a_defect(source: Callable[..., Outside], message: object) -> None:
+async def test_malformed_message_is_a_plugin_error(source: Callable[..., PluginSource], message: object) -> None:
     async def messages(settings: Mapping[str, Any]) -> AsyncIterator[object]:
         yield message
 
@@ -64,21 +64,23 @@ async def test_a_message_with_another_shape_is_a_defect(source: Callable[..., Ou
         await source(messages).serve(lambda topic, payload: None)
 
 
-async def test_a_result_that_is_not_an_iterator_is_a_defect(source: Callable[..., Outside]) -> None:
+async def test_result_that_is_not_an_iterator_is_a_plugin_error(source: Callable[..., PluginSource]) -> None:
     with pytest.raises(PluginError, match="returned list, not an asynchronous iterator"):
         await source(lambda settings: [("topic", b"payload")]).serve(lambda topic, payload: None)
 
 
-async def test_the_source_s_own_error_is_a_defect_whose_text_is_not_printed(source: Callable[..., Outside]) -> None:
+async def test_source_error_is_a_plugin_error_without_its_message(
+    source: Callable[..., PluginSource],
+) -> None:
     async def messages(settings: Mapping[str, Any]) -> AsyncIterator[tuple[str, bytes]]:
         yield "topic", b"payload"
         raise ValueError("reading 1234.5 is odd")
 
-    with pytest.raises(PluginError, match="ValueError") as caught:
+    with pytest.raises(PluginError, match="ValueError") as exc_info:
         await source(messages).serve(lambda topic, payload: None)
-    assert "1234.5" not in str(caught.value)
+    assert "1234.5" not in str(exc_info.value)
 
 
-def test_an_unknown_source_is_a_configuration_error() -> None:
+def test_unknown_source_is_a_configuration_error() -> None:
     with pytest.raises(ConfigError, match=r"feed\.source: no installed package provides a meter source named serial"):
-        Outside("serial", {})
+        PluginSource("serial", {})

@@ -1,7 +1,8 @@
-"""On-disk book of the highest ledger head reported by each device, which exposes devices restored from a copy.
+"""On-disk store of the latest ledger head reported by each device, which exposes devices restored from a copy.
 
-The book is not the only record of this device's own spending, so an unreadable book is replaced by a new one. Until its
-peers have sent their heads again, this device is then not a witness for them, and its answers state that.
+A head is a signed statement of how much a device's ledger has charged and released. This store is not the only record
+of the device's own spending, so an unreadable store is replaced by a new one. The device can then confirm no peer's
+head until the peers have sent theirs again, and its answers state that.
 """
 
 import sqlite3
@@ -15,7 +16,7 @@ from sottovoce.schema import Schema
 from sottovoce.wire import SignedHead
 
 NAME = "heads.db"
-CAPACITY = 4096
+MAX_HEADS = 4096
 _PAGES_BEFORE_CHECKPOINT = 64
 _VERSION_1 = """
 CREATE TABLE head (owner TEXT PRIMARY KEY, came INTEGER NOT NULL, key BLOB NOT NULL, charges INTEGER NOT NULL,
@@ -36,22 +37,22 @@ class RecordedHead:
     """Outcome of recording a head.
 
     Attributes:
-        known: the device's highest head known before this one; None if there was none.
-        fits: whether the new head continues the known one; the book only stores heads that do.
+        known: the device's latest head known before this one; None if there was none.
+        is_consistent: whether one ledger can have had the known head and then the new one; others are not stored.
     """
 
     known: SignedHead | None
-    fits: bool
+    is_consistent: bool
 
 
-class HeadBook:
-    """A book of the ledger heads of at most 4096 devices; beyond that, the heads that changed longest ago are dropped.
+class LedgerHeadStore:
+    """Store for the ledger heads of at most 4096 devices; beyond that, the heads that changed longest ago are dropped.
 
     Args:
         path: path of the file, which is created if missing.
 
     Attributes:
-        creation_reason: reason why a new book was created; None if an intact book existed.
+        creation_reason: reason why a new file was created; None if an intact one existed.
 
     Raises:
         DataError: if the disk is full or failing, or this user may not access the file.
@@ -75,11 +76,11 @@ class HeadBook:
         except (sqlite3.DatabaseError, OSError) as error:
             raise self._unusable_error(error) from error
 
-    def known_head(self, owner: str) -> SignedHead | None:
-        """Return a device's highest known head, or None if none is known.
+    def get_head(self, owner: str) -> SignedHead | None:
+        """Return a device's latest known head, or None if none is known.
 
         Raises:
-            DataError: if the book cannot be read.
+            DataError: if the file cannot be read.
         """
         try:
             row = self._connection.execute(
@@ -104,19 +105,19 @@ class HeadBook:
             self._set_synchronous("FULL")
 
     def store_head(self, head: SignedHead, protected_owners: Collection[str]) -> RecordedHead:
-        """Store a verified head if it continues the device's last known head; it is durable on return.
+        """Store a verified head if it is consistent with the device's last known head; it is durable on return.
 
         Args:
             head: the head as sent by its device.
             protected_owners: devices whose heads are never dropped to make room for others.
 
         Raises:
-            DataError: if the head cannot be written; the book is unchanged then.
+            DataError: if the head cannot be written; the file is unchanged then.
         """
-        owner, known = head.owner, self.known_head(head.owner)
+        owner, known = head.owner, self.get_head(head.owner)
         if known == head:
             return RecordedHead(known, True)  # the head is already stored
-        if known is not None and not continues(head, known):
+        if known is not None and not is_consistent(head, known):
             return RecordedHead(known, False)
         execute = self._connection.execute
         try:
@@ -134,7 +135,7 @@ class HeadBook:
         return RecordedHead(known, True)
 
     def close(self) -> None:
-        """Close the book's file."""
+        """Close the file."""
         self._connection.close()
 
     def _set_synchronous(self, synchronous: str) -> None:
@@ -145,7 +146,7 @@ class HeadBook:
 
     def _make_room(self, protected_owners: set[str]) -> None:
         execute = self._connection.execute
-        excess = execute("SELECT count(*) FROM head").fetchone()[0] - CAPACITY
+        excess = execute("SELECT count(*) FROM head").fetchone()[0] - MAX_HEADS
         if excess > 0:
             oldest = [
                 owner for (owner,) in execute("SELECT owner FROM head ORDER BY came") if owner not in protected_owners
@@ -175,7 +176,7 @@ class HeadBook:
         )
 
 
-def continues(head: SignedHead, known: SignedHead) -> bool:
+def is_consistent(head: SignedHead, known: SignedHead) -> bool:
     """Return whether both heads can come from a single ledger, first `known` and then `head`."""
     previous_counts, counts = (known.charges, known.released), (head.charges, head.released)
     if counts == previous_counts:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import sottovoce
 from sottovoce.agent.faults import KINDS, PERSON_KINDS, Fault
 from sottovoce.agent.local_vault import LEDGER
-from sottovoce.agent.status import Reported
+from sottovoce.agent.status import StatusSource
 from sottovoce.agent.wait_status import Waits
 from sottovoce.identity.renewal import renewal_due
 from sottovoce.observe.machine import Machine
@@ -39,12 +39,12 @@ _UNPUBLISHED = "vault"
 _OVERDUE_SECONDS = 5.0  # grace period after a deadline, because a busy machine may notice it late
 
 
-def transport_problems(agent: Reported) -> dict[str, str]:
+def transport_problems(agent: StatusSource) -> dict[str, str]:
     """Return, for each transport, why no device can reach this one through it; an empty string if devices can."""
     return dict(zip(agent.config.transport.use, agent.transport.listener().troubles, strict=True))
 
 
-def agent_values(agent: Reported, measurements: Machine | None) -> Values:
+def agent_values(agent: StatusSource, measurements: Machine | None) -> Values:
     """Return the current metrics of an agent; see sottovoce.observe.metrics."""
     return {
         **fault_values(None),
@@ -67,7 +67,7 @@ def fault_values(fault: Fault | None) -> Values:
     }
 
 
-def _learning_values(agent: Reported) -> Values:
+def _learning_values(agent: StatusSource) -> Values:
     progress, settings = agent.core.progress, agent.config.learner
     return {
         "sottovoce_learner_info": {settings.name: 1},
@@ -77,12 +77,12 @@ def _learning_values(agent: Reported) -> Values:
         "sottovoce_learner_steps_done": progress.steps_done,
         "sottovoce_learner_steps_planned": progress.steps,
         "sottovoce_event_loop_tasks": len(asyncio.all_tasks()),
-        "sottovoce_written_today_bytes": agent.written_today(),
+        "sottovoce_written_today_bytes": agent.daily_writes(),
         "sottovoce_written_today_limit_bytes": agent.config.agent.bytes_per_day,
     }
 
 
-def _privacy_values(agent: Reported) -> Values:
+def _privacy_values(agent: StatusSource) -> Values:
     statement, spending, detector = agent.vault.statement, agent.spending, agent.head_gossip.detector
     return {
         "sottovoce_privacy_info": {statement.status: 1},
@@ -95,18 +95,18 @@ def _privacy_values(agent: Reported) -> Values:
         "sottovoce_ledger_bytes": _ledger_bytes(agent) if agent.config.vault.socket is None else None,
         "sottovoce_ledger_written_today_bytes": spending.written_today,
         "sottovoce_ledger_written_today_limit_bytes": agent.config.ledger.bytes_per_day,
-        "sottovoce_ledger_echoes": detector.agreeing_count,
-        "sottovoce_ledger_echoes_needed": 0 if detector.alone else detector.needed,
+        "sottovoce_ledger_echoes": detector.confirmation_count,
+        "sottovoce_ledger_echoes_needed": 0 if detector.peers_optional else detector.required_peers,
     }
 
 
-def _ledger_bytes(agent: Reported) -> int:
+def _ledger_bytes(agent: StatusSource) -> int:
     """Return the ledger's size in bytes, including SQLite's write-ahead log, which contains the latest charges."""
     ledger = agent.config.agent.state / LEDGER
     return sum(file.stat().st_size for file in (ledger, ledger.with_name(f"{LEDGER}-wal")) if file.exists())
 
 
-def _traffic_values(agent: Reported) -> Values:
+def _traffic_values(agent: StatusSource) -> Values:
     counters, listener = agent.counters, agent.transport.listener()
     duplicates = listener.duplicates + (0 if agent.peer_sampling is None else agent.peer_sampling.duplicates)
     return {
@@ -127,7 +127,7 @@ def _traffic_values(agent: Reported) -> Values:
     }
 
 
-def _peer_values(agent: Reported) -> Values:
+def _peer_values(agent: StatusSource) -> Values:
     peer_sampling, identity = agent.peer_sampling, agent.identity
     view: Values = {}
     if peer_sampling is not None:
@@ -162,7 +162,7 @@ def wait_values(waits: Waits) -> Values:
         "sottovoce_waits": in_progress,
         "sottovoce_waits_overdue": overdue,
         "sottovoce_waits_begun_total": _with_zeros(
-            WAITS, {kind: totals.begun for kind, totals in published_totals.items()}
+            WAITS, {kind: totals.count for kind, totals in published_totals.items()}
         ),
         "sottovoce_wait_seconds_total": _with_zeros(
             WAITS, {kind: totals.seconds for kind, totals in published_totals.items()}

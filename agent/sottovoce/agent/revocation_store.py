@@ -64,7 +64,7 @@ def store_revocation_list(state: Path, revoked: RevocationList, authority: Autho
     return True
 
 
-def keep_keys(directory: Path, changes: Sequence[KeyChange]) -> bool:
+def store_key_changes(directory: Path, changes: Sequence[KeyChange]) -> bool:
     """Store verified changes of a fleet's keys in the directory of its certificate; return whether any was new.
 
     Raises:

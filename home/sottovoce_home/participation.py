@@ -11,12 +11,12 @@ from sottovoce.identity.signed_task import SignedTask
 
 from sottovoce_home.home_assistant import leave_payload, take_part_payload
 
-_log = logging.getLogger("sottovoce.home.taking_part")
-_MAX_LETTERS = 255  # longest state that Home Assistant accepts
+_log = logging.getLogger("sottovoce.home.participation")
+_MAX_STATE_LENGTH = 255  # longest state that Home Assistant accepts
 _NONE = SignedTask(fleet="-", epoch=1, issued=0, tables={})
 
 
-class TakingPart:
+class Participation:
     """A device's participation in the fleet's tasks.
 
     Every method reads or writes files, so call it outside the event loop.
@@ -33,8 +33,8 @@ class TakingPart:
 
     def __init__(self, config: AgentConfig) -> None:
         self._config = config
-        self._at_work = self.epoch = 0
-        self._failed = False
+        self._active_epoch = self.epoch = 0
+        self._has_failed = False
         try:
             newest_task(config)
             read_consent(consent_directory(config), _NONE)
@@ -53,21 +53,21 @@ class TakingPart:
         """
         try:
             task = newest_task(self._config)
-            said = None if task is None else read_consent(consent_directory(self._config), task)
+            answer = None if task is None else read_consent(consent_directory(self._config), task)
         except SottovoceError as error:
-            if not self._failed:
+            if not self._has_failed:
                 _log.warning("task-not-shown %s", error)
-            self._failed = True
+            self._has_failed = True
             return {"task": None, "takes_part": None}
-        self._failed = False
+        self._has_failed = False
         if task is None:
             return {"task": "none", "takes_part": None}
-        self.epoch, self._at_work = task.epoch, status["task"]["epoch"]
+        self.epoch, self._active_epoch = task.epoch, status["task"]["epoch"]
         waits = (status["task"]["next"] or {}).get("because")
         name = f"{task.epoch}: {task.tables.get('task', {}).get('name', '')}"
-        takes = said == "approved" or (said is None and self._at_work == task.epoch)
+        takes = answer == "approved" or (answer is None and self._active_epoch == task.epoch)
         return {
-            "task": (f"{name} ({waits})" if waits else name)[:_MAX_LETTERS],
+            "task": (f"{name} ({waits})" if waits else name)[:_MAX_STATE_LENGTH],
             "takes_part": "ON" if takes else "OFF",
         }
 
@@ -83,6 +83,6 @@ class TakingPart:
             elif payload == take_part_payload(task.epoch).encode():
                 record_consent(self._config, task, "approved")
             else:
-                record_consent(self._config, task, "withdrawn" if self._at_work == task.epoch else "refused")
+                record_consent(self._config, task, "withdrawn" if self._active_epoch == task.epoch else "refused")
         except SottovoceError as error:
             _log.warning("switch-not-heard %s", error)

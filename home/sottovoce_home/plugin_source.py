@@ -11,11 +11,11 @@ from sottovoce.plugins import METER_SOURCE, Plugin, await_guarded, find, guarded
 
 from sottovoce_home.pauses import Pauses
 
-_log = logging.getLogger("sottovoce.home.outside")
+_log = logging.getLogger("sottovoce.home.plugin_source")
 _AWAY = (OSError, EOFError)
 
 
-class Outside:
+class PluginSource:
     """A reader for a plug-in's meter source, which restarts the source whenever it ends.
 
     Args:

@@ -1,0 +1,151 @@
+"""Store of ledger heads: durable, bounded, and limited to heads that are consistent with the last known one."""
+
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sottovoce.agent import ledger_head_store
+from sottovoce.agent.ledger_head_store import LedgerHeadStore, is_consistent
+from sottovoce.errors import DataError
+from sottovoce.identity import Identity, create_fleet, enrol
+
+from tests.support.heads import make_head
+
+
+@pytest.fixture(scope="module")
+def devices(tmp_path_factory: pytest.TempPathFactory) -> list[Identity]:
+    directory = tmp_path_factory.mktemp("fleet")
+    fleet = create_fleet(directory / "authority", "fleet")
+    return [enrol(fleet, directory / str(i)) for i in range(5)]
+
+
+def test_restart_preserves_latest_head_of_each_device(devices: list[Identity], tmp_path: Path) -> None:
+    device, other = devices[:2]
+    store = LedgerHeadStore(tmp_path / "heads.db")
+    assert store.creation_reason == "there was no ledger head database"
+    for number in (1, 2, 5):
+        assert store.store_head(make_head(device, number), ()).is_consistent
+    assert store.store_head(make_head(other, 3), ()).known is None
+    store.close()
+    reopened = LedgerHeadStore(tmp_path / "heads.db")
+    assert reopened.creation_reason is None
+    assert (reopened.get_head(device.node_id), reopened.get_head(other.node_id)) == (
+        make_head(device, 5),
+        make_head(other, 3),
+    )
+    assert reopened.get_head(devices[2].node_id) is None
+    reopened.close()
+    assert (tmp_path / "heads.db").stat().st_mode & 0o077 == 0
+
+
+def test_only_other_devices_heads_are_synced_to_disk(
+    devices: list[Identity], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own, other = devices[:2]
+    statements: list[str] = []
+    connect = sqlite3.connect
+
+    def connect_with_trace(*args: Any, **kwargs: Any) -> sqlite3.Connection:
+        connection: sqlite3.Connection = connect(*args, **kwargs)
+        connection.set_trace_callback(statements.append)
+        return connection
+
+    monkeypatch.setattr(sqlite3, "connect", connect_with_trace)
+    store = LedgerHeadStore(tmp_path / "heads.db")
+    assert store.store_own_head(make_head(own, 1)).is_consistent
+    assert not store.store_own_head(make_head(own, 0)).is_consistent
+    store.store_head(make_head(other, 3), ())
+    store.close()
+    transactions = [index for index, statement in enumerate(statements) if statement == "BEGIN IMMEDIATE"]
+    waits = [
+        [statement for statement in statements[:index] if statement.startswith("PRAGMA synchronous")][-1]
+        for index in transactions
+    ]
+    assert [wait.rpartition(" ")[2] for wait in waits[-2:]] == ["NORMAL", "FULL"]
+    reopened = LedgerHeadStore(tmp_path / "heads.db")
+    assert (reopened.get_head(own.node_id), reopened.get_head(other.node_id)) == (
+        make_head(own, 1),
+        make_head(other, 3),
+    )
+    reopened.close()
+
+
+def test_inconsistent_head_is_rejected_and_known_head_returned(devices: list[Identity], tmp_path: Path) -> None:
+    device, store = devices[0], LedgerHeadStore(tmp_path / "heads.db")
+    store.store_head(make_head(device, 5), ())
+    for inconsistent_head in (
+        make_head(device, 4),
+        make_head(device, 5, "two"),
+        make_head(device, 6, released=4),
+        make_head(device, 5, released=4),
+    ):
+        outcome = store.store_head(inconsistent_head, ())
+        assert (outcome.known, outcome.is_consistent) == (make_head(device, 5), False)
+    assert store.get_head(device.node_id) == make_head(device, 5)
+    assert store.store_head(make_head(device, 6, released=5), ()).is_consistent
+    assert store.store_head(make_head(device, 6, released=5, life=2), ()).is_consistent, (
+        "a head remains consistent after a restart"
+    )
+    store.close()
+
+
+def test_heads_from_one_ledger_are_consistent(devices: list[Identity]) -> None:
+    device = devices[0]
+    assert is_consistent(make_head(device, 5, life=1), make_head(device, 5, life=2))
+    assert is_consistent(make_head(device, 6, "two"), make_head(device, 5, "one")), (
+        "only the device itself can tell the histories apart"
+    )
+    assert not is_consistent(make_head(device, 5, "two"), make_head(device, 5, "one"))
+
+
+def test_oldest_head_is_evicted_unless_protected(
+    devices: list[Identity], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ledger_head_store, "MAX_HEADS", 3)
+    store = LedgerHeadStore(tmp_path / "heads.db")
+    for device in devices[:3]:
+        store.store_head(make_head(device, 1), ())
+    store.store_head(make_head(devices[1], 2), ())  # reported again
+    peers = {devices[0].node_id}
+    store.store_head(make_head(devices[3], 1), peers)
+    assert store.get_head(devices[2].node_id) is None
+    store.store_head(make_head(devices[4], 1), peers)
+    stored = [device for device in devices if store.get_head(device.node_id) is not None]
+    assert stored == [devices[0], devices[3], devices[4]]
+    store.close()
+
+
+def test_known_head_is_not_rewritten(devices: list[Identity], tmp_path: Path) -> None:
+    store, wal = LedgerHeadStore(tmp_path / "heads.db"), tmp_path / "heads.db-wal"
+    store.store_head(make_head(devices[0], 1), ())
+    before = wal.stat().st_size
+    for _ in range(10):
+        assert store.store_head(make_head(devices[0], 1), ()).is_consistent
+    assert wal.stat().st_size == before
+    store.close()
+
+
+@pytest.mark.parametrize("content", [b"", b"rubbish" * 1000])
+def test_corrupt_file_is_replaced_and_reported(devices: list[Identity], tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "heads.db"
+    path.write_bytes(content)
+    store = LedgerHeadStore(path)
+    assert store.creation_reason is not None
+    assert store.creation_reason.startswith("the database was corrupt (")
+    assert store.store_head(make_head(devices[0], 1), ()).is_consistent
+    store.close()
+
+
+def test_creation_error_names_the_file(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"heads\.db: cannot use the stored ledger heads"):
+        LedgerHeadStore(tmp_path / "nowhere" / "heads.db")
+
+
+def test_write_error_names_the_file(devices: list[Identity], tmp_path: Path) -> None:
+    store = LedgerHeadStore(tmp_path / "heads.db")
+    store.store_head(make_head(devices[0], 1), ())
+    store.close()
+    for act in (lambda: store.store_head(make_head(devices[0], 2), ()), lambda: store.get_head(devices[0].node_id)):
+        with pytest.raises(DataError, match="cannot use"):
+            act()
