@@ -20,7 +20,7 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from sottovoce.algorithms.cell.public.sum_consumer import MeanCourse
+from sottovoce.algorithms.cell.public.sum_consumer import MeanConsumer
 from sottovoce.cell import Cell
 from sottovoce.kernels.profile import Profile
 from sottovoce.vault import Budget, SeededNoise
@@ -100,8 +100,8 @@ def _measure_sum(homes: Floats, profile: Profile, count: int, epsilon: float, se
     mechanism = _terms(profile, count).cell_mechanism(_budget(epsilon))
     noise = SeededNoise(seed)
     total = np.sum([mechanism.apply(_row(profile, home), count, noise) for home in sample], axis=0)
-    course = MeanCourse(profile, mechanism.step, mechanism.width)
-    measures = ErrorMeter(sample, profile, 0.0).final([course.model(course.value_after_sum(None, 0, total, count))])
+    consumer = MeanConsumer(profile, mechanism.step, mechanism.width)
+    measures = ErrorMeter(sample, profile, 0.0).final([consumer.model(consumer.value_after_sum(None, 0, total, count))])
     truth = sample.mean(axis=0)
     zeros = float(np.sqrt(np.mean(truth**2)))
     errors = np.array([measures.rmse_mean, measures.rmse_clip, measures.rmse_prior, zeros]) / truth.mean()

@@ -21,8 +21,8 @@ from sottovoce.agent.control import ask as ask_agent
 from sottovoce.agent.join import join
 from sottovoce.agent.local_vault import LEDGER, make_vault
 from sottovoce.agent.wait_status import Waits
-from sottovoce.algorithms.assembly import family_of
-from sottovoce.algorithms.family import budget_of
+from sottovoce.algorithms.assembly import build_family
+from sottovoce.algorithms.family import required_budget
 from sottovoce.config import load
 from sottovoce.door import Query, Refused
 from sottovoce.errors import NetworkError
@@ -84,7 +84,7 @@ def open_vault(config: Path) -> Iterator[AnyVault]:
         remote = RemoteVault(
             settings.vault.socket,
             owner=reader.owner,
-            budget=budget_of(settings),
+            budget=required_budget(settings),
             patience=READY_SECONDS,
             waits=Waits(),
         )
@@ -94,8 +94,8 @@ def open_vault(config: Path) -> Iterator[AnyVault]:
     path = settings.agent.state / LEDGER
     reader = Ledger.read(path)
     reader.close()
-    ledger = Ledger.open(path, reader.owner, budget_of(settings))
-    with closing(make_vault(settings, family_of(settings), ledger)) as vault:
+    ledger = Ledger.open(path, reader.owner, required_budget(settings))
+    with closing(make_vault(settings, build_family(settings), ledger)) as vault:
         yield vault
 
 

@@ -45,7 +45,7 @@ class Failures:
         return count
 
     def clear(self, peer: str) -> None:
-        """Forget the failures of a peer that has answered."""
+        """Clear the failures of a peer that has answered."""
         self._failed.pop(peer, None)
 
     def forgive(self, peer: str | None, now: float) -> None:

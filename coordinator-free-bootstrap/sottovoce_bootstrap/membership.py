@@ -16,13 +16,13 @@ from typing import Protocol
 
 from sottovoce.errors import InternalError, MessageRefused
 
+from sottovoce_bootstrap.adaptive_period import AdaptivePeriod
 from sottovoce_bootstrap.contact import Contact
 from sottovoce_bootstrap.contacts import Contacts
 from sottovoce_bootstrap.effects import DuplicateIdentity, Effect, Remember, Request
 from sottovoce_bootstrap.exchange import MAX_ENTRIES, Entry, Exchange
 from sottovoce_bootstrap.failures import LONGEST_SECONDS, MAX_FAILURES, Failures
 from sottovoce_bootstrap.record import MAX_NUMBER, PeerRecord
-from sottovoce_bootstrap.rhythm import Rhythm
 from sottovoce_bootstrap.settings import Settings
 from sottovoce_bootstrap.view import View
 
@@ -100,7 +100,7 @@ class Membership:
         self._rng = rng
         self._reaches = reaches
         self._contacts = Contacts(seeds, book, node_id, rng)
-        self._rhythm = Rhythm(settings.period, now)
+        self._adaptive_period = AdaptivePeriod(settings.period, now)
         self._view = View(node_id, settings, verify, rng, self.refused)
         self._failures = Failures(settings.backoff, rng)
         self._warm: list[str] = []
@@ -121,14 +121,14 @@ class Membership:
         """The records in the view, the freshest one first."""
         return tuple(record for peer in self._view.ids if (record := self._view.get(peer)) is not None)
 
-    def known(self, now: float) -> tuple[tuple[PeerRecord, float], ...]:
+    def recently_seen(self, now: float) -> tuple[tuple[PeerRecord, float], ...]:
         """Return the newest records of up to 1,024 recently seen devices, in the view or not, with ages in seconds."""
-        return tuple((sighting.record, max(0.0, now - sighting.born)) for sighting in self._view.known())
+        return tuple((sighting.record, max(0.0, now - sighting.born)) for sighting in self._view.recently_seen())
 
     @property
     def period(self) -> float:
-        """Current time in seconds between two exchanges that this device starts; see sottovoce_bootstrap.rhythm."""
-        return self._rhythm.period
+        """Current time in seconds between two exchanges that this device starts; see AdaptivePeriod."""
+        return self._adaptive_period.period
 
     def learn(self, source: str, contacts: Iterable[Contact], now: float) -> None:
         """Store contacts from a source; they are tried but not trusted.
@@ -146,7 +146,7 @@ class Membership:
         if self._record.leaving:
             return []
         self._ticks += 1
-        self._rhythm.begin(now)
+        self._adaptive_period.count_started(now)
         self._renew(now)
         effects: list[Effect] = []
         for peer in [peer for peer, pending in self._pending.items() if pending.deadline <= now]:
@@ -183,7 +183,7 @@ class Membership:
         """
         self._view.admit(sender, exchange, now)
         self.traffic["received"] += 1
-        self._rhythm.receive()
+        self._adaptive_period.count_received()
         self._failures.forgive(sender, now)
         reply = self._exchange(sender, exchange.sender, now)
         effects = self._merge_exchange(sender, exchange, now)
@@ -239,7 +239,7 @@ class Membership:
         self._refill_warm_set(now)
         self._schedule_early_retry(now)
 
-    def on_return(self, peer: str | None, now: float) -> None:
+    def on_peer_reachable(self, peer: str | None, now: float) -> None:
         """Allow an immediate retry of a failed peer that is reachable again, or of all peers if `peer` is None."""
         self._failures.forgive(peer, now)
         self._refill_warm_set(now)

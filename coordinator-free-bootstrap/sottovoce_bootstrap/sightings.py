@@ -39,7 +39,7 @@ class Sighting:
 
 
 class Sightings:
-    """The sightings of at most 1,024 devices; the least recently seen device is forgotten first."""
+    """The sightings of at most 1,024 devices; the least recently seen device is dropped first."""
 
     def __init__(self) -> None:
         self._sightings: OrderedDict[str, Sighting] = OrderedDict()
@@ -57,7 +57,7 @@ class Sightings:
         return self._sightings.get(node_id)
 
     def forget(self, node_id: str) -> None:
-        """Forget a device."""
+        """Remove a device's sighting."""
         self._sightings.pop(node_id, None)
 
     def is_news(self, record: PeerRecord) -> bool:

@@ -56,7 +56,7 @@ class View:
         sighting = self._sightings.get(node_id)
         return None if sighting is None else sighting.record
 
-    def known(self) -> tuple[Sighting, ...]:
+    def recently_seen(self) -> tuple[Sighting, ...]:
         """Return all recently seen devices, in the view or not, the least recently seen one first."""
         return tuple(self._sightings)
 

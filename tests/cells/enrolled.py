@@ -48,7 +48,7 @@ class Member:
     def offer(self) -> Statement:
         offer = self.ask(steps.Begin(0, b""))
         assert isinstance(offer, Offer)
-        return FleetProvenance(self.identity, TASK).signed(Statement(self.identity.node_id, body_bytes(offer)))
+        return FleetProvenance(self.identity, TASK).sign(Statement(self.identity.node_id, body_bytes(offer)))
 
 
 def joined(member: Member, others: list[Member]) -> steps.Answer | Refused:

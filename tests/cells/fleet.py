@@ -12,7 +12,7 @@ from sottovoce.data import Records
 from sottovoce.door import CellQuery, Refused
 from sottovoce.errors import MessageRefused
 from sottovoce.kernels.profile import Profile
-from sottovoce.learners.published import Signed
+from sottovoce.learners.published_records import Signed
 from sottovoce.secure_sum import steps
 from sottovoce.secure_sum.opening import recover_secrets, total_of
 from sottovoce.secure_sum.share_tree import ShareTree
@@ -73,7 +73,7 @@ class Pretended:
     def __init__(self) -> None:
         self.revoked: set[str] = set()
 
-    def signed(self, own: S) -> S:
+    def sign(self, own: S) -> S:
         assert isinstance(own, Statement)
         return cast(S, replace(own, signature=signature(own)))
 

@@ -23,7 +23,7 @@ from sottovoce.algorithms.cell.public.messages import (
     Vectors,
     Want,
 )
-from sottovoce.algorithms.cell.public.post import queue_sends
+from sottovoce.algorithms.cell.public.outbox import queue_sends
 from sottovoce.algorithms.cell.public.state import CellState
 from sottovoce.door import CellAnswer, Refused
 from sottovoce.learners.events import Effect, Event, Reply, Send, Timer
@@ -147,12 +147,12 @@ class ForgesResults(Liar):
         if isinstance(event, Timer) and state.cycle <= 12:
             forger = self._forger(state, seed=state.cycle)
             said = forger.forged("result" if state.cycle % 2 else "known")
-            state = replace(state, queued=dict.fromkeys(state.peers, ()))
+            state = replace(state, outbox=dict.fromkeys(state.peers, ()))
             effects = [*effects, *(Send(peer, CellMessage(said)) for peer in state.peers)]
         return state, effects
 
     def _forger(self, state: CellState, seed: int) -> Forger:
-        return Forger(self._owner, [*state.peers, self._owner], self.course.size, seed)
+        return Forger(self._owner, [*state.peers, self._owner], self.consumer.size, seed)
 
     def lie(self, state: CellState, said: AnyContent, recipient: str) -> AnyContent:
         """Return the message unchanged."""
@@ -162,8 +162,8 @@ class ForgesResults(Liar):
         """Answer a request for masked vectors with forged ones."""
         if isinstance(message.said, Want):
             forger = self._forger(state, seed=0)
-            width = self.course.width(len(state.peers) + 1)
-            return state, [Reply(CellMessage(forger.vectors(message.said, self.course.size * width)))]
+            width = self.consumer.bytes_per_element(len(state.peers) + 1)
+            return state, [Reply(CellMessage(forger.vectors(message.said, self.consumer.size * width)))]
         return super()._handle_message(state, sender, message)
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 from sottovoce.algorithms.cell.public.machine import Cells
-from sottovoce.algorithms.cell.public.sum_consumer import MeanCourse
+from sottovoce.algorithms.cell.public.sum_consumer import MeanConsumer
 from sottovoce.algorithms.steps.public.descent import UNIT
 from sottovoce.cell import Cell
 from sottovoce.data import Records
@@ -214,8 +214,8 @@ def _device(
     provenance: Pretended,
     kind: type[Liar] | None,
 ) -> Device:
-    course = MeanCourse(Profile(SIZE, CLIP), mechanism.step, mechanism.width)
-    learner = (kind or Cells)(LEARNER, owner=name, course=course, period=1.0, cell=cell, provenance=provenance)
+    consumer = MeanConsumer(Profile(SIZE, CLIP), mechanism.step, mechanism.width)
+    learner = (kind or Cells)(LEARNER, owner=name, consumer=consumer, period=1.0, cell=cell, provenance=provenance)
     others = [other for other in names if other != name and rng.random() < 0.95]
     rng.shuffle(others)
     store, honest = MemoryStore(learner.fresh()), kind is None

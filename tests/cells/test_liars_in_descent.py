@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from sottovoce.algorithms.cell.public.machine import Cells, _leader_order
-from sottovoce.algorithms.cell.public.sum_consumer import DescentCourse
+from sottovoce.algorithms.cell.public.sum_consumer import DescentConsumer
 from sottovoce.algorithms.steps.public.descent import Schedule
 from sottovoce.cell import Cell
 from sottovoce.data import Records
@@ -28,8 +28,8 @@ def device(number: int, kind: type[Cells]) -> Device:
     budget, terms = Budget(8.0, 1e-5, "record", "add-remove"), CellGradientTerms("group-sgd", STEPS, 0.5, CELL, 64)
     mechanism = terms.mechanism(KERNEL, budget, by_kernel=False)
     schedule = Schedule("group-sgd", KERNEL.size, 1.0, STEPS, 0.5, 0.5, 5.0, 1)
-    course = DescentCourse(schedule, np.zeros(KERNEL.size), mechanism.step, mechanism.width)
-    learner = kind("group-sgd", owner=name, course=course, period=1.0, cell=CELL, provenance=Pretended())
+    consumer = DescentConsumer(schedule, np.zeros(KERNEL.size), mechanism.step, mechanism.width)
+    learner = kind("group-sgd", owner=name, consumer=consumer, period=1.0, cell=CELL, provenance=Pretended())
     vault = build(
         records=Records(rng.normal(size=(5, 4)), rng.integers(0, 2, 5)),
         kernel=KERNEL,

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sottovoce.algorithms.cell.public.machine import Cells
 from sottovoce.algorithms.cell.public.state import CellState
-from sottovoce.algorithms.cell.public.sum_consumer import MeanCourse
+from sottovoce.algorithms.cell.public.sum_consumer import MeanConsumer
 from sottovoce.algorithms.steps.public.descent import UNIT
 from sottovoce.cell import Cell
 from sottovoce.data import Records
@@ -126,7 +126,7 @@ class World:
         learner = self.liars.get(name, Cells)(
             LEARNER,
             owner=name,
-            course=MeanCourse(self.terms.profile, self.mechanism.step, self.mechanism.width),
+            consumer=MeanConsumer(self.terms.profile, self.mechanism.step, self.mechanism.width),
             period=1.0,
             cell=self.cell,
             provenance=Pretended(),

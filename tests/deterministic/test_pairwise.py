@@ -143,7 +143,9 @@ class Rushing(Pairwise):
     def _handle_reply(self, state: PairwiseState, recipient: str, reply: Message | None) -> Step:
         once, _ = super()._handle_reply(state, recipient, reply)
         return super()._handle_reply(
-            PairwiseState(once.numerator, peers=once.peers, proposed=state.proposed, cycle=once.cycle), recipient, reply
+            PairwiseState(once.numerator, peers=once.peers, open_proposals=state.open_proposals, cycle=once.cycle),
+            recipient,
+            reply,
         )
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sottovoce.algorithms.family import records_of
+from sottovoce.algorithms.family import prepare_records
 from sottovoce.data import Records, load
 from sottovoce.kernels.softmax import Softmax
 from sottovoce_lab.simulator import Faults
@@ -31,7 +31,7 @@ def planned(
 
 def _centralised(asked: Plan, step_size: float) -> float:
     """Accuracy of gradient descent on all records at one place, with as many gradients of each."""
-    held = [records_of(raw, asked.transform, asked.bounds) for raw in asked.raw]
+    held = [prepare_records(raw, asked.transform, asked.bounds) for raw in asked.raw]
     features, labels = np.concatenate([part.features for part in held]), np.concatenate([part.labels for part in held])
     kernel = Softmax(features.shape[1], asked.classes)
     model = kernel.initial(0)[np.newaxis]

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from sottovoce.algorithms.family import records_of
+from sottovoce.algorithms.family import prepare_records
 from sottovoce.algorithms.push_sum.settings import ClipD2pSettings
 from sottovoce.data import DataSet, Records
 from sottovoce.identity import enrol
@@ -56,7 +56,7 @@ def reference(asked: Plan) -> list[Floats]:
     """z of all nodes, float64[nodes, P], before each round and after the last, by the paper's lines."""
     kernel = asked.family.kernel
     assert kernel is not None
-    held = [records_of(raw, asked.transform, asked.bounds) for raw in asked.raw]
+    held = [prepare_records(raw, asked.transform, asked.bounds) for raw in asked.raw]
     x, w = np.tile(kernel.initial(0), (NODES, 1)), np.ones(NODES)
     found = [x.copy()]
     for turn in range(ROUNDS):
@@ -120,7 +120,7 @@ def in_step(asked: Plan, carry: Carry) -> list[Floats]:
     for i, name in enumerate(names):
         learner, _ = asked.family.learner(name, Unsigned(), ())
         vault = build(
-            records=records_of(asked.raw[i], asked.transform, asked.bounds),
+            records=prepare_records(asked.raw[i], asked.transform, asked.bounds),
             kernel=asked.family.kernel,
             terms=asked.family.terms,
             ledger=Ledger.in_memory(name, asked.options.budget),

@@ -65,12 +65,12 @@ def test_a_dead_neighbour_costs_one_deadline_and_its_weight_is_ones_own(name: st
     simulation.run_until(20.0)
     for device in (devices[0], devices[2]):
         mixing = state(device).work.mixing
-        assert state(device).absent == {"device-1"}
+        assert state(device).absent_neighbours == {"device-1"}
         assert set(mixing.others) == {"device-3"}
         assert mixing.own == pytest.approx(2 / 3)
     # 20 periods, of which one deadline of 3 is lost to waiting.
     assert all(15 <= state(device).work.round <= 20 for device in devices if device.core)
-    assert all(state(device).missed <= 1 for device in devices if device.core)
+    assert all(state(device).missed_phases <= 1 for device in devices if device.core)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -88,7 +88,7 @@ def test_a_restarted_device_joins_the_round_of_its_neighbours(name: str) -> None
         rounds = [state(device).work.round for device in devices]
         assert min(rounds) >= before + 2
         assert max(rounds) - min(rounds) <= 1
-        assert all(not state(device).absent for device in devices)
+        assert all(not state(device).absent_neighbours for device in devices)
     assert all(len(found) == 1 for found in points.values()), "a slot has one point"
     questions = questions_of(devices)
     silent = {slot // questions for slot in range(14 * questions)} - {
@@ -196,5 +196,5 @@ def test_a_vault_that_refuses_leaves_its_device_in_the_rounds() -> None:
     simulation.run_until(12.0)
     assert state(devices[1]).exhausted
     assert min(state(device).work.round for device in devices) >= 9
-    assert all(not state(device).absent and state(device).missed == 0 for device in devices)
+    assert all(not state(device).absent_neighbours and state(device).missed_phases == 0 for device in devices)
     assert set(state(devices[0]).work.noted["gradients"]) == {"own", "device-2"}

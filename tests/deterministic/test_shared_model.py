@@ -129,7 +129,7 @@ def test_without_noise_it_is_centralised_descent_batch_by_batch(order: str) -> N
     run(devices, 250.0, witness=trace)
     state = agreed(devices)
     assert state.model.head.step == 8 * TURNS
-    assert all(found.forks == found.lost == 0 for found in states(devices))
+    assert all(found.forks == found.lost_updates == 0 for found in states(devices))
     writers = {}
     for event in trace.document()["events"]:
         if event["event"] == "send" and event["message"]["said"] == "announced":
@@ -177,7 +177,7 @@ def test_all_end_with_one_model_and_no_slot_is_released_twice(faults: Faults, po
     state, turns = agreed(devices), TURNS // 2 if chain else TURNS
     assert [found.turn for found in states(devices)] == [turns] * 5
     assert all(device.vault.spending().releases == turns for device in devices)
-    lost = sum(found.lost for found in states(devices))
+    lost = sum(found.lost_updates for found in states(devices))
     if not power_cuts:  # which may cut off a count too
         assert state.model.head.step + lost >= 5 * turns, "what is in no model is counted"
     if faults == Faults() and not power_cuts:
@@ -206,7 +206,7 @@ def test_a_model_is_had_from_elsewhere_when_its_writer_died_and_the_update_is_co
     simulation.kill(writer.id)  # announced to all, fetched by no one
     simulation.run_until(200.0)
     state = agreed(devices)
-    assert sum(found.lost for found in states(devices)) == 1
+    assert sum(found.lost_updates for found in states(devices)) == 1
     assert state.model.head.step == 3 * TURNS + 1
     simulation.restart(writer.id)
     simulation.run_until(300.0)

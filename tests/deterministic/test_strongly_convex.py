@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sottovoce.algorithms.shared_model.parts import schedule_of
+from sottovoce.algorithms.shared_model.parts import build_schedule
 from sottovoce.kernels.softmax import Softmax
 from sottovoce_lab.papers.one_run import run_one
 from sottovoce_lab.testbed.plan import plan
@@ -16,7 +16,7 @@ RUN = {"data": "digits", "agents": 5, "cycles": 60, "learner": "without-replacem
 def step_size(**keys: Any) -> float:
     """η of the public schedule."""
     planned = plan(run_spec({**RUN, **keys}, "test").options())
-    return schedule_of(planned.config, Softmax(64, 10)).step_size
+    return build_schedule(planned.config, Softmax(64, 10)).step_size
 
 
 @pytest.mark.parametrize("data", ["breast-cancer", "digits"])

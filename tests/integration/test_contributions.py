@@ -33,7 +33,7 @@ def sign_message(
     """Return a message with one contribution that the attacker has signed."""
     assert attacker.identity is not None
     provenance = FleetProvenance(attacker.identity, task or attacker.target.task)
-    own = provenance.signed(Contribution(owner or attacker.identity.node_id, steps, numerator))
+    own = provenance.sign(Contribution(owner or attacker.identity.node_id, steps, numerator))
     return to_bytes(Contributions({rank(own.owner): steps}, (own,)))
 
 

@@ -9,7 +9,7 @@ import pytest
 import tomlkit
 from sottovoce.errors import NetworkError
 from sottovoce.identity import open_fleet
-from sottovoce.kernels.onnx.allowed import digest_of
+from sottovoce.kernels.onnx.allowlist import graph_digest
 from sottovoce.vault import Ledger
 from sottovoce.vault.account import account_of, audit_account
 from sottovoce.vault.ledger_file import connect
@@ -88,7 +88,7 @@ def authority(tmp_path: Path) -> Path:
 def devices(authority: Path, tmp_path: Path) -> list[Device]:
     fleet, mine = open_fleet(authority), tmp_path / "mine.onnx"
     mine.write_bytes(graph(FEATURES, CLASSES))
-    graphs = {"graph_directory": str(tmp_path), "graphs": [digest_of(str(mine))]}
+    graphs = {"graph_directory": str(tmp_path), "graphs": [graph_digest(str(mine))]}
     created = [
         new_device(fleet, tmp_path / name, seed=seed, epsilon=LIFE, neighbouring="replace-one")
         for seed, name in enumerate("abcd")

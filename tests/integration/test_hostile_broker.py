@@ -233,7 +233,7 @@ async def test_ten_thousand_garbage_messages_change_nothing(
         assert broker.connections == connections
         causes = Counter(line.split(" ")[1] for line in caplog.messages if line.startswith("frame-refused"))
         assert set(causes.values()) <= {1, 2}  # once for each of the two devices
-        assert len(inner(b)._acquaintances._known) == 1
+        assert len(inner(b)._known_devices._known) == 1
 
 
 def _forged(rng: random.Random, raw: bytes) -> bytes:

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sottovoce.algorithms.family import kernel_of
+from sottovoce.algorithms.family import build_kernel
 from sottovoce.config import load
 from sottovoce.identity import Fleet
-from sottovoce.kernels.onnx.allowed import digest_of
+from sottovoce.kernels.onnx.allowlist import graph_digest
 
 from tests.support.command import run_here
 from tests.support.devices import CLASSES, FEATURES, Device, new_device, some_records
@@ -46,7 +46,7 @@ def tables(file: Path, **vault: Any) -> dict[str, Any]:
         "data": {"transform": "squash(1)"},
         "learner": {**QUICK, "model": file.name},
         "privacy": {"epsilon": 100.0},
-        "vault": {"graphs": [digest_of(str(file))], **vault},
+        "vault": {"graphs": [graph_digest(str(file))], **vault},
     }
 
 
@@ -59,7 +59,7 @@ def copy_beside(device: Device, file: Path) -> Path:
 
 def good(device: Device, model: np.ndarray[Any, np.dtype[np.float64]]) -> bool:
     features, labels = some_records(300, 2**31)
-    result = kernel_of(load(device.config)).predict(model[np.newaxis], features)
+    result = build_kernel(load(device.config)).predict(model[np.newaxis], features)
     return bool((result == labels).mean() > 0.9)
 
 
@@ -87,7 +87,7 @@ def test_an_agent_does_not_load_an_unlisted_graph(fleet: Fleet, tmp_path: Path, 
     device.configure(**tables(copy_beside(device, file), graphs=["sha256:" + "0" * 64]))
     completed = sottovoce("agent", "run", "--config", device.config)
     assert completed.returncode == 3
-    assert f'graphs = ["{digest_of(str(file))}"] under [vault]' in completed.stderr
+    assert f'graphs = ["{graph_digest(str(file))}"] under [vault]' in completed.stderr
 
 
 @pytest.mark.parametrize("transport", ["grpc", "memory"])
@@ -108,7 +108,7 @@ def test_a_testbed_allows_the_file_that_its_user_specifies(
     assert report["final"]["accuracy_min"] > 0.8
     if transport == "grpc":
         written = load(directory / "agent-00" / "agent.toml")
-        assert (written.learner.model, written.vault.graphs) == (str(file), (digest_of(str(file)),))
+        assert (written.learner.model, written.vault.graphs) == (str(file), (graph_digest(str(file)),))
 
 
 def test_graph_models_are_weighted_by_public_records(data: str, file: Path) -> None:

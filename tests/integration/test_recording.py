@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from sottovoce.agent.assemble import Variant, assemble
 from sottovoce.agent.core import Core, Transmit
 from sottovoce.agent.sqlite_store import SqliteStore
-from sottovoce.algorithms.push_sum.parts import schedule_of
+from sottovoce.algorithms.push_sum.parts import build_schedule
 from sottovoce.algorithms.push_sum.public.machine import PushSum
 from sottovoce.algorithms.push_sum.public.messages import PushSumShare
 from sottovoce.algorithms.push_sum.state_codec import PushSumCodec
@@ -131,7 +131,7 @@ def device(fleet: Fleet, tmp_path_factory: pytest.TempPathFactory) -> Device:
 
 
 def learner_of(device: Device) -> PushSum:
-    return PushSum(schedule_of(load(device.config), kernel().size))
+    return PushSum(build_schedule(load(device.config), kernel().size))
 
 
 def fresh(device: Device) -> Path:

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 from sottovoce.agent.assemble import LEDGER
-from sottovoce.algorithms.assembly import family_of
+from sottovoce.algorithms.assembly import build_family
 from sottovoce.config import AgentConfig, config_from_tables
 from sottovoce.data import Records
 from sottovoce.vault import Budget, Ledger, SeededNoise, build
@@ -128,7 +128,7 @@ def test_paper_fidelity_is_refuted_and_reports_by_how_much(data: str, controller
 
 @pytest.mark.parametrize("epsilon, status", [(1, "as-published"), (20, "refuted")])
 def test_the_theorem_covers_one_model_with_a_public_period(data: str, epsilon: float, status: str) -> None:
-    family = family_of(make_config(data, epsilon))
+    family = build_family(make_config(data, epsilon))
     ledger = Ledger.in_memory("m", Budget(None, 1e-5, "record", "replace-one"))
     records = Records(np.zeros((10, 5)), np.zeros(10, dtype=np.int64))
     created = build(records=records, kernel=family.kernel, terms=family.terms, ledger=ledger, noise=SeededNoise(0))

@@ -11,8 +11,8 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from sottovoce.algorithms.assembly import family_of
-from sottovoce.algorithms.family import budget_of
+from sottovoce.algorithms.assembly import build_family
+from sottovoce.algorithms.family import required_budget
 from sottovoce.config import AgentConfig, config_from_tables
 from sottovoce.data import Records, width
 from sottovoce.door import Status
@@ -148,10 +148,10 @@ def proved() -> tuple[Case, ...]:
 def _status(case: Case) -> Status | None:
     try:
         config = case.config()
-        family = family_of(config)
+        family = build_family(config)
         terms = case.terms() or family.terms
         columns = width(config.data.transform, FEATURES)
-        ledger = Ledger.in_memory("nobody", budget_of(config))
+        ledger = Ledger.in_memory("nobody", required_budget(config))
         empty = Records(np.empty((0, columns)), np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64))
         vault = build(records=empty, kernel=family.kernel, terms=terms, ledger=ledger, noise=SeededNoise(0))
     except (ConfigError, PrivacyError):

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from sottovoce.algorithms.assembly import family_of
+from sottovoce.algorithms.assembly import build_family
 from sottovoce.door import Query
 from sottovoce.vault.terms.cell_gradients import CellGradientTerms
 from sottovoce.vault.terms.chains import ChainTerms
@@ -167,7 +167,7 @@ def _edited(case: Case, file: list[Row | None], differing: list[Row], rng: rando
 def _accepted(case: Case, changed: dict[str, Any]) -> dict[str, Any]:
     """Return the changes that the configuration accepts."""
     try:
-        family_of(case.config(**changed))
+        build_family(case.config(**changed))
     except Exception as error:
         if type(error).__module__ != "sottovoce.errors":
             raise
@@ -177,7 +177,7 @@ def _accepted(case: Case, changed: dict[str, Any]) -> dict[str, Any]:
 
 def _questions(case: Case, changed: dict[str, Any], held: int, rng: random.Random) -> list[tuple[Query, str | None]]:
     """Draw queries for slots in any order, some twice, at arbitrary points."""
-    terms: Any = case.terms() or family_of(case.config(**changed)).terms
+    terms: Any = case.terms() or build_family(case.config(**changed)).terms
     size, kind, slots = _asked(case, changed, terms, held)
     queries = []
     chosen = [rng.choice(slots) for _ in range(rng.choice((1, 2, 4, 7)))]
@@ -196,7 +196,7 @@ def _questions(case: Case, changed: dict[str, Any], held: int, rng: random.Rando
 
 def _asked(case: Case, changed: dict[str, Any], terms: Any, held: int) -> tuple[int, str, list[int]]:
     """Return the number of coordinates of a point, the kind of query, and the slots worth requesting."""
-    family = family_of(case.config(**changed))
+    family = build_family(case.config(**changed))
     size = family.model.size
     match terms:
         case GradientTerms():

@@ -14,8 +14,8 @@ import pytest
 from numpy.typing import NDArray
 from sottovoce.accounting.events import Event
 from sottovoce.accounting.stored import event_of
-from sottovoce.algorithms.assembly import family_of
-from sottovoce.algorithms.family import budget_of, records_of
+from sottovoce.algorithms.assembly import build_family
+from sottovoce.algorithms.family import prepare_records, required_budget
 from sottovoce.config import AgentConfig
 from sottovoce.data import Records, identified
 from sottovoce.door import PrivacyStatement, Query, Refused
@@ -124,14 +124,14 @@ class World:
 
     def start(self, config: AgentConfig, rows: list[Row], terms: Terms | None = None, *, follows: bool = False) -> None:
         """Build the vault as the product does, over these rows; if records are followed, over the arrived ones."""
-        family = family_of(config)
+        family = build_family(config)
         features = np.array([row.features for row in rows], dtype=np.float64).reshape(len(rows), config.data.features)
         labels = np.array([row.label for row in rows], dtype=np.int64)
         windows = np.array([row.window for row in rows], dtype=np.int64)
         raw = Records(features, labels, windows if config.data.windows is not None else None)
-        records = records_of(raw, config.data.transform, None)
+        records = prepare_records(raw, config.data.transform, None)
         if self.ledger is None:
-            self.ledger = Ledger.in_memory("meter-17", budget_of(config))
+            self.ledger = Ledger.in_memory("meter-17", required_budget(config))
         self.noise = CoupledNoise(self.seed)
         self.vault = build(
             records=records,

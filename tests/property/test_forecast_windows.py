@@ -21,7 +21,7 @@ FIRST = 15_000 * HALF_HOURS + 17  # of half hours; not at midnight
 readings = st.integers(-1, 40_000)
 
 
-def records_of(wh: NDArray[np.int16] | NDArray[np.int64]) -> DataSet:
+def prepare_records(wh: NDArray[np.int16] | NDArray[np.int64]) -> DataSet:
     return forecast_dataset(wh, FIRST, 1800, name="homes", origin="test", share=0.0)
 
 
@@ -63,7 +63,7 @@ def test_readings_of_one_day_change_records_of_that_day_alone(
     new = new[: (day + 1) * HALF_HOURS - FIRST - place]  # up to midnight
     changed = wh.copy()
     changed[meter, place : place + len(new)] = new[: wh.shape[1] - place]
-    before, after = by_window(records_of(wh).records), by_window(records_of(changed).records)
+    before, after = by_window(prepare_records(wh).records), by_window(prepare_records(changed).records)
     assert {w for w in before.keys() | after.keys() if before.get(w) != after.get(w)} <= {day}
 
 
@@ -79,7 +79,7 @@ def test_without_a_days_readings_a_sum_moves_by_the_clip_at_most(place: int, len
     point = np.random.default_rng(seed).normal(size=9) * 3
     bound = exact_sum(clip=CLIP, size=1).clip_squared
     assert bound is not None
-    moved = total(records_of(wh).records, point) - total(records_of(without).records, point)
+    moved = total(prepare_records(wh).records, point) - total(prepare_records(without).records, point)
     assert sum(int(number) ** 2 for number in moved) <= bound
 
 
@@ -89,7 +89,7 @@ def test_one_reading_is_in_as_many_records_as_is_said(place: int, new: int) -> N
     wh = draw_half_hours(1, DAYS, 1).astype(np.int64)
     changed = wh.copy()
     changed[0, place] = new
-    before, after = records_of(wh), records_of(changed)
+    before, after = prepare_records(wh), prepare_records(changed)
     assert before.target is not None
     assert before.target.overlap == LAGS + 1
     gone = {row.tobytes() for row in before.records.features} - {row.tobytes() for row in after.records.features}

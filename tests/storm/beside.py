@@ -22,7 +22,7 @@ class ForgesUnderOwnKey(ForgesResults):
 
     def _forger(self, state: CellState, seed: int) -> Forger:
         names = [*state.peers, self._owner]
-        return Forger(self._owner, names, self.course.size, seed, self._signed_as)
+        return Forger(self._owner, names, self.consumer.size, seed, self._signed_as)
 
     def _signed_as(self, owner: str, body: Body) -> Statement:
         return replace(self._sign(body_bytes(body)), owner=owner)

@@ -130,7 +130,9 @@ def _kept_too(shipped: Any, learner: Any, state: Any) -> Any:
 @_planted(Pairwise, "_tick")
 def _asked_twice(shipped: Any, learner: Any, state: Any, now: float) -> Any:
     """In pairs a device counts a step that its vault has not answered yet."""
-    return shipped(learner, replace(state, asked=None, step=state.step + (state.asked is not None)), now)
+    return shipped(
+        learner, replace(state, pending_query=None, step=state.step + (state.pending_query is not None)), now
+    )
 
 
 @_planted(PushSum, "_split")

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from sottovoce.algorithms.push_sum.parts import schedule_of
+from sottovoce.algorithms.push_sum.parts import build_schedule
 from sottovoce.algorithms.push_sum.public.machine import WEIGHT_ONE
 from sottovoce.algorithms.push_sum.public.machine import PushSumState as LearnerState
-from sottovoce.algorithms.steps.numerator import numerator_of
+from sottovoce.algorithms.steps.numerator import read_numerator
 from sottovoce.algorithms.steps.public.descent import contribution
 from sottovoce.config import load
 from sottovoce.door import Query
@@ -54,7 +54,7 @@ def books(devices: Sequence[Device]) -> Books:
     observed = {device.id: _seen(device) for device in devices}
     for device in devices:
         state, outbox = _stored(device)
-        numerator += numerator_of(state)
+        numerator += read_numerator(state)
         weight += state.weight
         for recipient, raw in outbox:
             opened = unseal(raw, fleet=device.identity.fleet, recipient=recipient)
@@ -92,7 +92,7 @@ def _seen(device: Device) -> dict[str, int]:
 def _contributed(device: Device, steps: int) -> NDArray[np.int64]:
     """Return the sum of the contributions of the releases that the device's state records as applied."""
     config = load(device.config)
-    schedule = schedule_of(config, kernel().size)
+    schedule = build_schedule(config, kernel().size)
     total = np.zeros(kernel().size, dtype=np.int64)
     ledger = Ledger.read(device.ledger)
     try:

@@ -21,7 +21,7 @@ from typing import Any
 import msgspec
 import numpy as np
 from sottovoce.agent.wait_status import Waits
-from sottovoce.algorithms.family import budget_of
+from sottovoce.algorithms.family import required_budget
 from sottovoce.config import load
 from sottovoce.door import Query, Refused
 from sottovoce.errors import SottovoceError
@@ -48,7 +48,7 @@ def main(config: Path, owner: str, vault: int, records: Path, own: Path, heard: 
     socket_path, directory = settings.vault.socket, settings.vault.directory
     assert socket_path is not None
     assert directory is not None
-    budget = budget_of(settings)
+    budget = required_budget(settings)
     remote = Eavesdrop(socket_path, owner=owner, budget=budget, patience=20.0, waits=Waits())
     findings = {
         "user": os.getuid(),
@@ -208,7 +208,7 @@ def another_vault(settings: Any, config: Path, owner: str, own: Path, kind: str)
     if kind == "a new ledger":
         directory = own / "vault"
         directory.mkdir()
-        Ledger.create(directory / "ledger.db", owner, budget_of(settings))
+        Ledger.create(directory / "ledger.db", owner, required_budget(settings))
     text = config.read_text().replace(str(settings.vault.directory) + '"', str(directory) + '"')
     copy = own / "own.toml"
     copy.write_text(text.replace(str(settings.vault.socket), str(own / "own.sock")))

@@ -26,9 +26,9 @@ class Mailbox:
         identifier: str,
         *,
         farewell: Callable[[], tuple[str, bytes]],
-        connected: Callable[[], Awaitable[None]],
-        arrived: Callable[[str, bytes], None],
-        lost: Callable[[], None],
+        on_connect: Callable[[], Awaitable[None]],
+        on_message: Callable[[str, bytes], None],
+        on_loss: Callable[[], None],
         waiting: object,
     ) -> None:
         self.sent: list[tuple[str, bytes, bool]] = []
@@ -37,7 +37,7 @@ class Mailbox:
         self.is_up = True
         self.problem = "nothing"
         self.duplicates = 0
-        self.farewell, self.connected, self.arrived, self.lost = farewell, connected, arrived, lost
+        self.farewell, self.on_connect, self.on_message, self.on_loss = farewell, on_connect, on_message, on_loss
         self._closing = asyncio.Event()
 
     async def run(self) -> None:
@@ -105,7 +105,7 @@ class Post:
 
     def hears(self, topic: str, payload: bytes) -> None:
         """Hand the transport a message as if it came from the broker."""
-        self.box.arrived(topic, payload)
+        self.box.on_message(topic, payload)
 
     def hears_of(self, other: "Post") -> None:
         """Hand the transport the current introduction of another device."""

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from sottovoce.agent.local_vault import LEDGER, make_vault
 from sottovoce.agent.sqlite_store import SqliteStore
 from sottovoce.agent.task_activator import TaskActivator, active_configuration
-from sottovoce.algorithms.assembly import family_of
-from sottovoce.algorithms.family import budget_of
+from sottovoce.algorithms.assembly import build_family
+from sottovoce.algorithms.family import required_budget
 from sottovoce.config import AgentConfig, config_from_tables
 from sottovoce.data.feed import Window
 from sottovoce.days import DAY, last_ended_day
@@ -97,7 +97,7 @@ class Home:
         self._wall = wall
         self._noise = SeededNoise(seed)
         self.config = configured(directory, first, epsilon, unit)
-        Ledger.create(directory / LEDGER, name, budget_of(self.config))
+        Ledger.create(directory / LEDGER, name, required_budget(self.config))
         self._name = name
         self.skew, self.up = 0.0, False
         self._windows: WindowStore
@@ -109,13 +109,13 @@ class Home:
         """Open what the agent starts with: the learner of the task that it has taken up, its state, and the vault."""
         ledger = self._ledger()
         config, epoch = active_configuration(self.config, ledger), 0 if ledger.mandate is None else ledger.mandate.epoch
-        family = family_of(config)
+        family = build_family(config)
         learner, codec = family.learner(self._name, Stamp(), ())
         vault = make_vault(config, family, ledger, clock=lambda: self.now, uptime=self._wall, noise=self._noise)
         return learner, SqliteStore(self._directory, learner, codec, vault.spending().present.releases, epoch), vault
 
     def _ledger(self) -> Ledger:
-        return Ledger.open(self._directory / LEDGER, self._name, budget_of(self.config))
+        return Ledger.open(self._directory / LEDGER, self._name, required_budget(self.config))
 
     @property
     def now(self) -> float:

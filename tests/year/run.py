@@ -230,7 +230,7 @@ class Year:
         """Tell each device, as a day watch does, which days are over by its own clock."""
         for home in self._homes:
             core = home.device.core
-            if home.up and core is not None and home.over is not None and home.over != core.state.over:
+            if home.up and core is not None and home.over is not None and home.over != core.state.last_ended_window:
                 self._simulation.end_window(home.device.id, home.over)
 
     def _listen(self, until: float) -> None:

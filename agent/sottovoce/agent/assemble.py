@@ -178,7 +178,7 @@ def _assemble_with_vault(session: VaultSession, trust: Trust, waits: Waits, vari
         waits=waits,
         day_watch=_make_day_watch(config, variant.clock, waits),
     )
-    multi_transport.returned = _make_return_handler(agent)
+    multi_transport.on_peer_reachable = _make_return_handler(agent)
     return agent
 
 

@@ -194,7 +194,7 @@ class Core:
             self._replies[sender] = reply
         while (
             len(self._replies) > 1
-            and sum(stored_reply.message.numbers for stored_reply in self._replies.values()) > _MAX_REPLY_VALUES
+            and sum(stored_reply.message.value_count for stored_reply in self._replies.values()) > _MAX_REPLY_VALUES
         ):
             self._replies.popitem(last=False)
         return False, actions

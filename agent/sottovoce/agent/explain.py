@@ -8,8 +8,8 @@ from typing import Any
 from sottovoce.accounting.events import Event
 from sottovoce.agent.group_epsilon import epsilon_apart, epsilon_together
 from sottovoce.agent.statement_preview import preview_statement
-from sottovoce.algorithms.assembly import family_of
-from sottovoce.algorithms.family import Family, budget_of
+from sottovoce.algorithms.assembly import build_family
+from sottovoce.algorithms.family import Family, required_budget
 from sottovoce.config import AgentConfig
 from sottovoce.door import PrivacyStatement, Status
 from sottovoce.vault import MIN_DAYS, Budget, Renews, Spending, read_policy
@@ -63,7 +63,7 @@ def build_explanation(config: AgentConfig, spent: LedgerTotals | None) -> dict[s
     Raises:
         PrivacyError: if the configuration has no guarantee; the message states the reason.
     """
-    budget, family = budget_of(config), family_of(config)
+    budget, family = required_budget(config), build_family(config)
     statement, lifetime = preview_statement(config, budget, family)
     is_per_day = config.follows and budget.unit == "window"
     policy = read_policy(config.vault.policy)
@@ -97,8 +97,8 @@ def person_promises(config: AgentConfig) -> list[dict[str, Any]]:
     Raises:
         PrivacyError: if the configuration has no guarantee.
     """
-    budget = budget_of(config)
-    return _person_promises(budget, preview_statement(config, budget, family_of(config))[1])
+    budget = required_budget(config)
+    return _person_promises(budget, preview_statement(config, budget, build_family(config))[1])
 
 
 def _person_promises(budget: Budget, lifetime: Mapping[Event, int]) -> list[dict[str, Any]]:

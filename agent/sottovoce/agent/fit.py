@@ -7,7 +7,7 @@ from itertools import groupby
 import numpy as np
 from numpy.typing import NDArray
 
-from sottovoce.algorithms.golf.public.record_moments import moments_of
+from sottovoce.algorithms.golf.public.record_moments import sum_moments
 from sottovoce.errors import DataError
 from sottovoce.kernels.gossip_rules import RULES
 from sottovoce.kernels.ridge import ridge
@@ -60,7 +60,7 @@ def fit(records: Sequence[PublishedRecord], model: str, epochs: int = 1) -> Fitt
         )
     ((features, classes),) = shapes
     groups = _group_by_perturbation(records)
-    weights = ridge(moments_of(records)) if model == "ridge" else _train_sequentially(groups, model, epochs)
+    weights = ridge(sum_moments(records)) if model == "ridge" else _train_sequentially(groups, model, epochs)
     epsilons = [perturbation.epsilon for perturbation, _ in groups if perturbation.epsilon is not None]
     return FittedModel(
         weights,

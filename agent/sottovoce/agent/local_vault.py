@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sottovoce.algorithms.family import Family, records_of
+from sottovoce.algorithms.family import Family, prepare_records
 from sottovoce.config import AgentConfig, DataSection
 from sottovoce.data import Records, checked, load, uniform_bounds
 from sottovoce.errors import ConfigError, DataError
@@ -134,4 +134,4 @@ def load_configured_records(data: DataSection) -> Records:
     bounds = loaded_data.bounds
     if data.bounds is not None:
         bounds = uniform_bounds(*data.bounds, data.features, "data.bounds")
-    return records_of(raw, data.transform, bounds)
+    return prepare_records(raw, data.transform, bounds)

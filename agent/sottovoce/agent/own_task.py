@@ -91,10 +91,10 @@ def _model_identity(name: str) -> str:
     """Return a model's identity. A graph is identified by its content, wherever its file is stored."""
     if not has_graph(name):
         return name
-    from sottovoce.kernels.onnx.allowed import digest_of, stock_hashes
+    from sottovoce.kernels.onnx.allowlist import graph_digest, stock_hashes
 
     stock = stock_hashes()
-    return f"sha256:{stock[name]}" if name in stock else digest_of(name)
+    return f"sha256:{stock[name]}" if name in stock else graph_digest(name)
 
 
 def _digest_if_long(value: Value) -> Value:

@@ -161,7 +161,7 @@ class PeerSampling:
     def mark_reachable(self, peer: str | None) -> None:
         """Record that a peer is reachable again; None means all peers."""
         if hasattr(self, "_hooks"):
-            self.membership.on_return(peer, self._loop.time())
+            self.membership.on_peer_reachable(peer, self._loop.time())
             self._carry_out([])
 
     def expel(self, peers: Collection[str]) -> None:

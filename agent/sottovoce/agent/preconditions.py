@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from sottovoce.algorithms.assembly import family_of
+from sottovoce.algorithms.assembly import build_family
 from sottovoce.algorithms.family import Family
 from sottovoce.config import AgentConfig
 from sottovoce.data import width
@@ -101,7 +101,7 @@ def runnable_family(config: AgentConfig) -> Family:
         width(config.data.transform, config.data.features)
     except DataError as error:
         raise ConfigError(f"data.transform: {error}") from error
-    family = family_of(config)
+    family = build_family(config)
     family.check()
     if family.model.size > MAX_PARAMETERS:
         raise ConfigError(

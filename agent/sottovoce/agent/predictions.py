@@ -12,7 +12,7 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 from sottovoce.agent.description import Description, describe_model
-from sottovoce.algorithms.assembly import family_of
+from sottovoce.algorithms.assembly import build_family
 from sottovoce.config import AgentConfig
 from sottovoce.data import apply
 from sottovoce.errors import ConfigError, DataError, SottovoceError
@@ -110,7 +110,7 @@ def build_predictive_model(config: AgentConfig) -> Model:
         raise ConfigError(
             "learner.model: mean is the fleet average and cannot make predictions; send the request `model` instead"
         )
-    return family_of(config).model
+    return build_family(config).model
 
 
 @np.errstate(over="ignore", invalid="ignore")  # a warning would reveal something about a record

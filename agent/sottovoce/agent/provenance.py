@@ -124,7 +124,7 @@ class FleetProvenance:
         self._task, self._refuses, self._clock = task, refuses, clock
         self.renew(identity)
 
-    def signed(self, document: S) -> S:
+    def sign(self, document: S) -> S:
         """Return a signed copy of a document; see Provenance.signed."""
         signature = self._identity.sign(document.signed_bytes(self._identity.fleet, self._task))
         return cast(S, replace(cast(Any, document), credential=self._credential, signature=signature))

@@ -75,7 +75,7 @@ def _sampled_devices(agent: RosterSource, sampling: PeerSampling) -> list[dict[s
             expires=x509.load_der_x509_certificate(record.certificate).not_valid_after_utc,
             same_task=agent.tasks.shares_task_with(record.node_id),
         )
-        for record, age in sampling.membership.known(asyncio.get_running_loop().time())
+        for record, age in sampling.membership.recently_seen(asyncio.get_running_loop().time())
         if record.node_id != agent.identity.node_id
     ]
 

@@ -12,7 +12,7 @@ from sottovoce.agent.assemble import IDENTITY
 from sottovoce.agent.provenance import FleetProvenance
 from sottovoce.agent.record_book import NAME, read
 from sottovoce.agent.sqlite_store import SCHEMA
-from sottovoce.algorithms.assembly import family_of
+from sottovoce.algorithms.assembly import build_family
 from sottovoce.config import AgentConfig
 from sottovoce.durable import sqlite_code
 from sottovoce.errors import DataError
@@ -33,7 +33,7 @@ def load_saved_model(config: AgentConfig) -> tuple[NDArray[np.float64] | None, i
         SottovoceError: if the state is missing or corrupt, or belongs to another configuration.
     """
     state = config.agent.state
-    identity, family = load(state / IDENTITY), family_of(config)
+    identity, family = load(state / IDENTITY), build_family(config)
     records = read(state / NAME) if family.keeps_records and (state / NAME).is_file() else ()
     learner, codec = family.learner(identity.node_id, FleetProvenance(identity), records)
     path = state / STATE

@@ -14,8 +14,8 @@ from sottovoce.agent.consent import read_consent
 from sottovoce.agent.local_vault import make_no_task_check
 from sottovoce.agent.revocation_store import store_key_changes
 from sottovoce.agent.statement_preview import preview_statement
-from sottovoce.algorithms.assembly import family_of
-from sottovoce.algorithms.family import budget_of
+from sottovoce.algorithms.assembly import build_family
+from sottovoce.algorithms.family import required_budget
 from sottovoce.config import AgentConfig, config_for_task
 from sottovoce.errors import ConfigError, IdentityError, TaskRefused
 from sottovoce.identity.authority import Authority
@@ -69,7 +69,7 @@ class TaskActivator:
         if task.ends is not None and self.clock() >= task.ends:
             raise TaskRefused("the task has ended")
         config, mandate = self._authorise_task(task)
-        family = family_of(config)
+        family = build_family(config)
         family.check()
         self.ledger.check(preview_statement(config, mandate.budget, family)[1], mandate)
         if (self.directory / FLEET_CERTIFICATE).exists():  # a separate vault, which receives new keys only here
@@ -89,7 +89,7 @@ class TaskActivator:
             raise TaskRefused("the owner has refused the task")
         if policy.approve == "ask" and answer != "approved":
             raise TaskRefused(f"the task awaits the owner's approval: sottovoce agent task approve {task.epoch}")
-        return config, Mandate(task.epoch, budget_of(config), task.encoded, task.period)
+        return config, Mandate(task.epoch, required_budget(config), task.encoded, task.period)
 
 
 def _check_shape(own_config: AgentConfig, config: AgentConfig) -> None:

@@ -62,7 +62,7 @@ def make_transport(
             trust=trust,
             incarnation=incarnation,
             waiting=waits,
-            returned=lambda node: transport.returned(node),
+            on_peer_reachable=lambda node: transport.on_peer_reachable(node),
         )
 
     refusals = Refusals(counters)

@@ -16,8 +16,8 @@ from sottovoce.agent.faults import STUCK_SECONDS, FaultBackoff, classify_fault, 
 from sottovoce.agent.local_vault import LEDGER, make_no_task_check, make_vault
 from sottovoce.agent.notify import ALIVE, READY, STOPPING, notify_manager, ping_interval
 from sottovoce.agent.own_task import build_task, declared_ranges
-from sottovoce.algorithms.assembly import family_of
-from sottovoce.algorithms.family import budget_of, try_graph
+from sottovoce.algorithms.assembly import build_family
+from sottovoce.algorithms.family import required_budget, try_graph
 from sottovoce.config import AgentConfig
 from sottovoce.confinement import forbid_network, hide_memory
 from sottovoce.data import parse
@@ -95,7 +95,7 @@ def _serve_until_stopped(config: AgentConfig, file: Path, user: int) -> ExitCode
             if (records := parse(config.data.source).path) is not None:
                 _check_readers(records, user)
         owner = _read_ledger_owner(ledger_file)
-        ledger = Ledger.open(ledger_file, owner, budget_of(config))
+        ledger = Ledger.open(ledger_file, owner, required_budget(config))
         stack.callback(ledger.close)
         own_config, mandate, closing_reason = config, ledger.mandate, make_no_task_check(config)
         if mandate is not None:
@@ -105,7 +105,7 @@ def _serve_until_stopped(config: AgentConfig, file: Path, user: int) -> ExitCode
             config = active_configuration(own_config, ledger)
             closing_reason = make_closing_check(own_config, ledger, directory, time.time)
         try_graph(config)
-        family = family_of(config)
+        family = build_family(config)
         verify_member = None
         if config.cell is not None:
             from sottovoce.agent.provenance import MemberVerifier  # imported late: saves memory without a cell

@@ -12,7 +12,7 @@ from sottovoce.agent.provenance import MemberVerifier
 from sottovoce.agent.revocation_store import StoredRevocations
 from sottovoce.agent.task_activator import TaskActivator, active_configuration, make_closing_check
 from sottovoce.agent.wait_status import Waits
-from sottovoce.algorithms.family import Family, budget_of
+from sottovoce.algorithms.family import Family, required_budget
 from sottovoce.config import AgentConfig, config_for_task
 from sottovoce.errors import LedgerError, PrivacyError, SottovoceError, TaskRefused
 from sottovoce.identity import Identity, Trust
@@ -50,7 +50,7 @@ def open_local_vault(config: AgentConfig, trust: Trust, clock: Callable[[], floa
     provided that the next task can begin.
     """
     state, identity, authority = config.agent.state, trust.identity, Following(trust)
-    ledger = Ledger.open(state / LEDGER, identity.node_id, budget_of(config))
+    ledger = Ledger.open(state / LEDGER, identity.node_id, required_budget(config))
     activator = TaskActivator(config, ledger, state, lambda: authority, clock)
     try:
         try:
@@ -109,7 +109,7 @@ def open_remote_vault(config: AgentConfig, identity: Identity, waits: Waits) -> 
             "ledger. If this ledger belongs to this device, move it into vault.directory, together with the "
             "adjacent files of the same name; see docs/explanation/separate-vault.md"
         )
-    family, budget = runnable_family(config), budget_of(config)
+    family, budget = runnable_family(config), required_budget(config)
     vault = RemoteVault(socket, owner=identity.node_id, budget=budget, patience=config.vault.patience, waits=waits)
     try:
         own_config, epoch = config, 0

@@ -8,7 +8,7 @@ from sottovoce.data import Records
 from sottovoce.registry import plugin_of
 
 
-def family_of(config: AgentConfig, public: Records | None = None) -> Family:
+def build_family(config: AgentConfig, public: Records | None = None) -> Family:
     """Return the parts of the configured learner.
 
     Args:

@@ -110,7 +110,7 @@ def settings_of(config: AgentConfig, kind: type[Settings]) -> Settings:
     return config.learner
 
 
-def kernel_of(config: AgentConfig) -> Kernel:
+def build_kernel(config: AgentConfig) -> Kernel:
     """Return the kernel for a model trained by gradients.
 
     Raises:
@@ -140,7 +140,7 @@ def try_graph(config: AgentConfig) -> None:
         load_probed_graph(learner.chosen_model, config.vault.graphs, learner.threads)
 
 
-def records_of(raw: Records, transform: TransformName, bounds: Bounds | None) -> Records:
+def prepare_records(raw: Records, transform: TransformName, bounds: Bounds | None) -> Records:
     """Return the records as the vault uses them: clamped to the declared bounds and transformed one by one."""
     prepared = f"transform {transform}" + (
         "" if bounds is None else f" within declared bounds of {len(bounds[0])} columns"
@@ -148,12 +148,12 @@ def records_of(raw: Records, transform: TransformName, bounds: Bounds | None) ->
     return replace(identified(raw), features=apply(transform, raw.features, bounds), prepared=prepared)
 
 
-def scaling_of(config: AgentConfig) -> Scaling:
+def feature_scaling(config: AgentConfig) -> Scaling:
     """Return how features are scaled before they reach the vault."""
     return "declared" if config.data.ranges == "declared" else "training-min-max"
 
 
-def budget_of(config: AgentConfig) -> Budget:
+def required_budget(config: AgentConfig) -> Budget:
     """Return the budget that the ledger must have been created with."""
     privacy = config.privacy
     promised = math.isfinite(privacy.epsilon) and config.data.ranges == "declared" and not config.unproved

@@ -96,13 +96,13 @@ def open_ledger(settings: "AgentConfig") -> Iterator["tuple[Ledger, Path]"]:
     Raises:
         LedgerError: if the ledger is missing or corrupt, or was created for another budget.
     """
-    from sottovoce.algorithms.family import budget_of
+    from sottovoce.algorithms.family import required_budget
     from sottovoce.vault import Ledger, check_budget
 
     path = ledger_path(settings)
     ledger = Ledger.read(path)
     try:
-        check_budget(path, ledger.own_budget, budget_of(settings))
+        check_budget(path, ledger.own_budget, required_budget(settings))
         yield ledger, path
     finally:
         ledger.close()

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from sottovoce.agent.assemble import LEDGER, state_files
 from sottovoce.agent.ledger_snapshot import snapshot
-from sottovoce.algorithms.family import budget_of
+from sottovoce.algorithms.family import required_budget
 from sottovoce.doctor.finding import Finding, ok, problem, refusal_findings, warning
 from sottovoce.doctor.subject import Subject
 from sottovoce.errors import ExitCode, SottovoceError
@@ -75,7 +75,7 @@ def _check_owner_and_budget(subject: Subject, path: Path, owner: str, budget: Bu
             device = owner  # other checks report faults of the keys
         yield from refusal_findings(lambda: check_owner(path, owner, device))
     if subject.config is not None:
-        configured_budget = budget_of(subject.config)
+        configured_budget = required_budget(subject.config)
         yield from refusal_findings(lambda: check_budget(path, budget, configured_budget))
 
 

@@ -50,7 +50,7 @@ class PerExample(ABC):
         """Return the sum of clipped gradients; see Kernel.clipped_gradient_sum."""
         threshold, total = SAFETY * clip, np.zeros(len(parameters))
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # a warning would reveal something
-            for rows in gradients_at(self, parameters, features, labels):
+            for rows in per_example_gradients(self, parameters, features, labels):
                 norms = np.sqrt(np.add.reduce(rows * rows, axis=1))
                 rows[~np.isfinite(norms)] = 0.0
                 rows *= np.where(norms <= threshold, 1.0, threshold / norms)[:, np.newaxis]
@@ -58,7 +58,7 @@ class PerExample(ABC):
         return total
 
 
-def gradients_at(
+def per_example_gradients(
     kernel: "Kernel | PerExample", point: Parameters, features: Features, labels: Labels
 ) -> Iterator[NDArray[np.float64]]:
     """Yield the gradients at a point, float64[P], one row per example, in batches of about a megabyte."""

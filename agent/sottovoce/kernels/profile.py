@@ -46,13 +46,13 @@ class Profile:
     @property
     def bound(self) -> float:
         """The L2 bound on the coefficients, which with harmonics is √(λ² C_l² + C_s²)."""
-        stretch, shape = self._stretch_and_shape
+        stretch, shape = self._stretch_and_shape_clip
         return math.hypot(stretch * self.clip, shape)
 
     @property
     def error(self) -> float:
         """The root mean squared error per number in the vector if each coefficient has noise with σ = 1."""
-        stretch, _ = self._stretch_and_shape
+        stretch, _ = self._stretch_and_shape_clip
         return math.sqrt((stretch**-2 + self.size - 1) / self.width)
 
     def coefficients(self, vector: Floats) -> Floats:
@@ -60,26 +60,26 @@ class Profile:
 
         With harmonics, level and shape are clipped here, and the mechanism later clips all coefficients at `bound`.
         """
-        difference = vector - self._public
+        difference = vector - self._public_prior
         if self.harmonics is None:
             return difference
-        raw, (stretch, bound) = self._basis @ difference, self._stretch_and_shape
+        raw, (stretch, bound) = self._basis @ difference, self._stretch_and_shape_clip
         level, shape = np.clip(raw[:1], -self.clip, self.clip), raw[1:]
-        return np.append(stretch * level, shortened(shape, bound))
+        return np.append(stretch * level, limit_norm(shape, bound))
 
     def vector(self, coefficients: Floats) -> Floats:
         """Return the vector with these coefficients, float64[width]."""
         if self.harmonics is None:
-            return self._public + coefficients
-        stretch, _ = self._stretch_and_shape
-        return self._public + np.append(coefficients[:1] / stretch, coefficients[1:]) @ self._basis
+            return self._public_prior + coefficients
+        stretch, _ = self._stretch_and_shape_clip
+        return self._public_prior + np.append(coefficients[:1] / stretch, coefficients[1:]) @ self._basis
 
     @property
-    def _public(self) -> Floats:
+    def _public_prior(self) -> Floats:
         return np.array(self.prior) if self.prior else np.zeros(self.width)
 
     @property
-    def _stretch_and_shape(self) -> tuple[float, float]:
+    def _stretch_and_shape_clip(self) -> tuple[float, float]:
         """Return λ and C_s, or 1 and 0 without harmonics."""
         if self.harmonics is None or self.shape_clip is None:
             return 1.0, 0.0
@@ -90,6 +90,6 @@ class Profile:
         return harmonic_waves(self.width, self.harmonics or 0)
 
 
-def shortened(numbers: Floats, bound: float) -> Floats:
+def limit_norm(numbers: Floats, bound: float) -> Floats:
     """Return the vector, scaled down to the L2 norm `bound` if its norm is larger."""
     return numbers * min(1.0, bound / max(bound, math.sqrt(float(numbers @ numbers))))

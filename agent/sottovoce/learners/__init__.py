@@ -29,7 +29,7 @@ from sottovoce.learners.learner import (
     TakingPart,
 )
 from sottovoce.learners.messages import Message
-from sottovoce.learners.published import Holding, Perturbation, Provenance, PublishedRecord, Shelf, Signed
+from sottovoce.learners.published_records import Holding, Perturbation, Provenance, PublishedRecord, Shelf, Signed
 
 __all__ = [
     "Ask",

@@ -7,19 +7,19 @@ from numpy.typing import NDArray
 
 from sottovoce.door import CellQuery, Query, Refused, Release
 from sottovoce.learners.messages import Message
-from sottovoce.learners.published import PublishedRecord
+from sottovoce.learners.published_records import PublishedRecord
 
 
 @dataclass(frozen=True, slots=True)
 class Timer:
-    """Raised when the timer `name` is due."""
+    """Emitted when the timer `name` is due."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
 class Received:
-    """Raised when an authenticated message from `sender` arrives for the first time."""
+    """Emitted once, when an authenticated message from `sender` first arrives."""
 
     sender: str
     message: Message
@@ -27,7 +27,7 @@ class Received:
 
 @dataclass(frozen=True, slots=True)
 class Delivered:
-    """Raised when the last message to `recipient` has taken effect there.
+    """Emitted once the last message to `recipient` has taken effect there.
 
     The effect is durable there, unless the learner restates its knowledge.
 
@@ -42,7 +42,7 @@ class Delivered:
 
 @dataclass(frozen=True, slots=True)
 class Returned:
-    """Raised when `recipient` has permanently refused the last message, whose mass is returned with this event."""
+    """Emitted once `recipient` has permanently refused the last message, whose mass is returned with this event."""
 
     recipient: str
     message: Message
@@ -50,7 +50,7 @@ class Returned:
 
 @dataclass(frozen=True, slots=True)
 class PeersChanged:
-    """Raised when the possible recipients change; `peers` lists them in the order in which to contact them."""
+    """Emitted when the possible recipients change; `peers` lists them in the order in which to contact them."""
 
     peers: tuple[str, ...]
 
@@ -86,7 +86,7 @@ class Forget:
 
 @dataclass(frozen=True, slots=True)
 class SetTimer:
-    """Raises `Timer(name)` at time `at`, replacing any earlier timer with that name."""
+    """Emits `Timer(name)` at time `at`, replacing any earlier timer with that name."""
 
     name: str
     at: float

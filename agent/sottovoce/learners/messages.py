@@ -17,7 +17,7 @@ class Message(Protocol):
         ...
 
     @property
-    def numbers(self) -> int:
+    def value_count(self) -> int:
         """The number of parameters in the message."""
         ...
 

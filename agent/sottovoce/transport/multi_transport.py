@@ -32,7 +32,8 @@ class MultiTransport:
             raise MessageRefused.
 
     Attributes:
-        returned: function called with the node id of a peer that is reachable again, or with None for all peers.
+        on_peer_reachable: function called with the node id of a peer that is reachable again, or with None for all
+            peers.
     """
 
     def __init__(
@@ -40,7 +41,7 @@ class MultiTransport:
     ) -> None:
         self.transports = tuple(transports)
         self._admit = admit
-        self.returned: Callable[[str | None], None] = lambda _: None
+        self.on_peer_reachable: Callable[[str | None], None] = lambda _: None
         self._receive: Receive | None = None
         self._last_addresses: OrderedDict[str, str] = OrderedDict()
         self._incoming: OrderedDict[str, Assembly] = OrderedDict()

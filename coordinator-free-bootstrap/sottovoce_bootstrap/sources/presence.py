@@ -13,7 +13,7 @@ LISTEN_SECONDS = 2.0
 class Presence(Protocol):
     """A transport that can report which devices are present."""
 
-    async def present(self, seconds: float) -> Sequence[str]:
+    async def discover(self, seconds: float) -> Sequence[str]:
         """Listen for `seconds`, and return the node ids of some devices that announce their presence.
 
         Raises:
@@ -38,7 +38,7 @@ class PresenceSource:
 
     async def look(self) -> Sequence[Contact]:
         """Return the devices that announce their presence on the broker; see Source.look."""
-        return [Contact(node, (self._endpoint,)) for node in await self._presence.present(LISTEN_SECONDS)]
+        return [Contact(node, (self._endpoint,)) for node in await self._presence.discover(LISTEN_SECONDS)]
 
     async def close(self) -> None:
         """Do nothing, because the transport withdraws its own announcement; see Source.close."""

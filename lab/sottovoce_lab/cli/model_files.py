@@ -32,7 +32,7 @@ def graph_of(name: str) -> "GraphFile":
     Raises:
         ConfigError: if the graph does not exist or fails a check.
     """
-    from sottovoce.kernels.onnx.allowed import STOCK, SUFFIX, stock_hashes
+    from sottovoce.kernels.onnx.allowlist import STOCK, SUFFIX, stock_hashes
 
     from sottovoce_lab.models.checks import graph_file
 

@@ -90,7 +90,7 @@ def _format_layer(layer: dict[str, Any]) -> str:
 
 
 def _describe_permission(digest: str) -> str:
-    from sottovoce.kernels.onnx.allowed import stock_hashes
+    from sottovoce.kernels.onnx.allowlist import stock_hashes
 
     if digest in stock_hashes().values():
         return "by every vault, because it is bundled with this package"
@@ -99,7 +99,7 @@ def _describe_permission(digest: str) -> str:
 
 def _try_to_run(graph: "GraphFile", origin: str) -> str:
     """Try the graph in a separate process, because ONNX Runtime crashes on some machines."""
-    from sottovoce.kernels.onnx.allowed import Graph
+    from sottovoce.kernels.onnx.allowlist import Graph
     from sottovoce.kernels.onnx.probe import probe_graph
 
     try:

@@ -3,8 +3,8 @@
 from typing import Any
 
 import numpy as np
-from sottovoce.algorithms.family import records_of, settings_of
-from sottovoce.algorithms.golf.parts import scheme_of
+from sottovoce.algorithms.family import prepare_records, settings_of
+from sottovoce.algorithms.golf.parts import build_scheme
 from sottovoce.algorithms.golf.settings import GolfSettings
 from sottovoce.algorithms.push_sum.settings import PushSumSettings
 from sottovoce.data import DataSet, Records
@@ -85,7 +85,7 @@ def _one_record_fleet(planned: Plan) -> Fleet:
             f"engine = vector: {options.learner} supports the topologies {', '.join(PEERS)}, not {options.topology}; "
             "choose one of these, or use engine = events"
         )
-    device_records = [records_of(raw, planned.transform, planned.bounds) for raw in planned.raw]
+    device_records = [prepare_records(raw, planned.transform, planned.bounds) for raw in planned.raw]
     return Fleet(
         settings=_golf_settings(planned),
         name=planned.name,
@@ -96,7 +96,7 @@ def _one_record_fleet(planned: Plan) -> Fleet:
         test=planned.test,
         classes=planned.classes,
         model=planned.model,
-        scheme=scheme_of(planned.config),
+        scheme=build_scheme(planned.config),
         transform=planned.transform,
         training_bounds=options.ranges_from_training,
     )

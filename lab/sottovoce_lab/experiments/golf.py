@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from sottovoce.algorithms.golf.parts import SHARE_BITS
 from sottovoce.algorithms.golf.public.packed_moments import PackedMoments
-from sottovoce.algorithms.push_sum.public.machine import WEIGHT_ONE, portion
-from sottovoce.algorithms.steps.public.descent import UNIT, bounded
+from sottovoce.algorithms.push_sum.public.machine import WEIGHT_ONE, rounded_share
+from sottovoce.algorithms.steps.public.descent import UNIT, round_and_clip
 from sottovoce.kernels.gossip_rules import RULES
 from sottovoce.wire.packed import pack
 
@@ -117,8 +117,8 @@ def _build_state(fleet: Fleet) -> tuple[TravellingModels | RecordStores | MixedS
 
 def _share_bytes(moments: PackedMoments, values: "np.ndarray[Any, np.dtype[np.int64]]") -> int:
     """Return the size in bytes of a share of a device's sums, packed as on the wire."""
-    row = bounded(moments.packed(moments.scheme.moments(values)) * UNIT)
-    numerator, _ = portion(row, WEIGHT_ONE, 2, SHARE_BITS)
+    row = round_and_clip(moments.pack(moments.scheme.moments(values)) * UNIT)
+    numerator, _ = rounded_share(row, WEIGHT_ONE, 2, SHARE_BITS)
     return len(pack(numerator).data)
 
 

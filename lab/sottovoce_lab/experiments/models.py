@@ -99,7 +99,7 @@ class FittedFromSums:
         scheme = self._moments.scheme
         for start in range(0, len(self._values), _CHUNK):
             chunk = self._values[start : start + _CHUNK]
-            rows = np.stack([self._moments.packed(scheme.moments(value[np.newaxis])) for value in chunk])
+            rows = np.stack([self._moments.pack(scheme.moments(value[np.newaxis])) for value in chunk])
             means += weights[:, start : start + _CHUNK] @ rows
         models = [self._moments.model(mean).reshape(scheme.copies, scheme.features) for mean in means]
         return np.stack(models), np.arange(len(devices))

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sottovoce.algorithms.family import records_of, settings_of
+from sottovoce.algorithms.family import prepare_records, settings_of
 from sottovoce.algorithms.pairwise.public.machine import Pairwise
-from sottovoce.algorithms.push_sum.parts import INITIAL_SEED, reach_of, schedule_of
+from sottovoce.algorithms.push_sum.parts import INITIAL_SEED, build_schedule, max_step_length
 from sottovoce.algorithms.push_sum.settings import PushSumSettings
 from sottovoce.algorithms.push_sum.step_count import max_steps
 from sottovoce.errors import UsageError
@@ -84,9 +84,11 @@ def _fleet(plan: Plan, vaults: "_Vaults") -> tuple[PushSumFleet | PairwiseFleet,
     """Return the plan's fleet, and the number of values in each of its messages, including the answer."""
     size, initial = vaults.kernel.size, vaults.kernel.initial(INITIAL_SEED)
     loss, seed = plan.options.faults.loss, derive_seed(plan.options.seed, Stream.ENGINE)
-    schedule = schedule_of(plan.config, size)
+    schedule = build_schedule(plan.config, size)
     if settings_of(plan.config, PushSumSettings).mixing == "pairwise":
-        learner = Pairwise(schedule, initial, reach=reach_of(plan.config, schedule), max_steps=max_steps(plan.config))
+        learner = Pairwise(
+            schedule, initial, reach=max_step_length(plan.config, schedule), max_steps=max_steps(plan.config)
+        )
         return PairwiseFleet(learner, plan.peers, vaults.release, loss=loss, seed=seed), 2 * (size + 1)
     return PushSumFleet(schedule, initial, plan.peers, vaults.release, loss=loss, seed=seed), size + 1
 
@@ -97,7 +99,7 @@ class _Vaults:
     def __init__(self, plan: Plan) -> None:
         terms, budget = plan.family.terms, plan.options.budget
         kernel = plan.family.kernel
-        device_records = [records_of(raw, plan.transform, plan.bounds) for raw in plan.raw]
+        device_records = [prepare_records(raw, plan.transform, plan.bounds) for raw in plan.raw]
         if plan.config.learner.fidelity == "paper":
             raise _unsupported("fidelity = paper")
         if settings_of(plan.config, PushSumSettings).mixing == "contributions":

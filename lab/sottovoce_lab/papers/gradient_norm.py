@@ -7,7 +7,7 @@ from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
-from sottovoce.algorithms.family import records_of
+from sottovoce.algorithms.family import prepare_records
 from sottovoce.data import Records
 from sottovoce.kernels import Kernel
 
@@ -34,7 +34,7 @@ class GradientMeter(Meter):
     def __init__(self, plan: Plan) -> None:
         super().__init__(plan.family.model, plan.test, plan.options.seed)
         self._gradients = cast(Kernel, plan.family.kernel)
-        device_records = [records_of(raw, plan.transform, plan.bounds) for raw in plan.raw]
+        device_records = [prepare_records(raw, plan.transform, plan.bounds) for raw in plan.raw]
         all_records = Records(
             np.concatenate([records.features for records in device_records]),
             np.concatenate([records.labels for records in device_records]),

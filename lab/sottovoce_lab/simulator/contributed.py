@@ -43,7 +43,7 @@ class ContributionsGrow:
         if any(state.held[rank].steps < previous.held[rank].steps for rank in previous.held.keys() & state.held.keys()):
             return _OLDER
         expected, answer = previous.numerator, occurrence.facts.get("answer")
-        if answer is not None and not isinstance(answer, Refused) and answer.query_id == previous.asked:
+        if answer is not None and not isinstance(answer, Refused) and answer.query_id == previous.pending_query:
             change, *_ = damped_contribution(cast(Mixer, device.learner).schedule, previous, answer.value, answer.step)
             expected = np.clip(previous.numerator + change, -MAX_NUMERATOR, MAX_NUMERATOR)
         return None if np.array_equal(expected, state.numerator) else _CHANGED

@@ -83,24 +83,24 @@ class LyingMixer(Mixer):
         self._lie = lie
 
     @override
-    def signed(self, state: ContributionsState) -> ContributionsState:
+    def sign_contribution(self, state: ContributionsState) -> ContributionsState:
         others = _other_contributions(state, self.rank)
-        return super().signed(state) if len(others) < 2 else self._signed_as(state, self._lie(others))
+        return super().sign_contribution(state) if len(others) < 2 else self._signed_as(state, self._lie(others))
 
     def _signed_as(self, state: ContributionsState, vector: NDArray[np.float64]) -> ContributionsState:
         """Sign this vector instead of the device's own sum, which the returned state still contains."""
         numerator = np.rint(vector * UNIT).clip(-MAX_NUMERATOR, MAX_NUMERATOR).astype(np.int64)
-        return replace(super().signed(replace(state, numerator=numerator)), numerator=state.numerator)
+        return replace(super().sign_contribution(replace(state, numerator=numerator)), numerator=state.numerator)
 
 
 class LateMixer(LyingMixer):
     """A device that falsifies only its last contribution, after all other devices have taken all their steps."""
 
-    def signed(self, state: ContributionsState) -> ContributionsState:
+    def sign_contribution(self, state: ContributionsState) -> ContributionsState:
         """Sign a last contribution that moves towards the lie as far as the other devices accept; see Mixer.signed."""
         others, last = _other_contributions(state, self.rank), state.held.get(self.rank)
         if state.step < self.schedule.steps or last is None or len(others) < 2:
-            return Mixer.signed(self, state)
+            return Mixer.sign_contribution(self, state)
         own_vector = last.numerator / UNIT
         median_length = lower_median(np.linalg.norm([own_vector, *others], axis=1))
         direction = self._lie(others) - own_vector

@@ -50,7 +50,7 @@ class PairwiseSum:
         move = cast(Move | None, facts.get("reply"))
         if occurrence.event == "receive" and move is not None:
             self._sent_moves[facts["sender"], node, facts["sequence"]].append(move)
-        if state.blank != previous.blank or not device.honest:
+        if state.is_blank != previous.is_blank or not device.honest:
             return None
         expected = previous.numerator
         match occurrence.event:

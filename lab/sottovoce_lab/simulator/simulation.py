@@ -220,7 +220,7 @@ class Simulation:
             return
         self.traffic.messages += 1
         self.traffic.retries += retry
-        self.traffic.numbers += _message(outgoing).numbers
+        self.traffic.numbers += _message(outgoing).value_count
         self._report_event(
             "send",
             device,
@@ -255,7 +255,7 @@ class Simulation:
         }
         self._report_event("receive", recipient, **receive_facts)
         self._perform(recipient, actions)
-        self.traffic.numbers += 0 if reply is None else reply.numbers
+        self.traffic.numbers += 0 if reply is None else reply.value_count
         if self._random.random() >= self._faults.loss:
             self._schedule(self._delay(), lambda: self._confirm(sender, life, outgoing, reply))
 

@@ -41,8 +41,8 @@ class SumsAgree:
         previous = self._previous.get(node)
         self._previous[node] = state
         revoked = self._revoked_in_roster(occurrence)
-        if state.asked is not None and (previous is None or state.asked != previous.asked):
-            self._requests[node] = state.asked, frozenset(device.refused)
+        if state.pending_query is not None and (previous is None or state.pending_query != previous.pending_query):
+            self._requests[node] = state.pending_query, frozenset(device.refused)
         if any(suspect in self._honest for suspect in state.dishonest):
             return _HONEST_MARKED
         if revoked:

@@ -5,8 +5,8 @@ from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
-from sottovoce.algorithms.family import budget_of, records_of
-from sottovoce.kernels.profile import Profile, shortened
+from sottovoce.algorithms.family import prepare_records, required_budget
+from sottovoce.kernels.profile import Profile, limit_norm
 from sottovoce.vault.terms.means import MeanTerms
 
 from sottovoce_lab.testbed.errors_of_prediction import PredictionMeter, Regression
@@ -27,7 +27,7 @@ class ErrorMeter:
 
     def __init__(self, vectors: Vectors, profile: Profile, deviation: float) -> None:
         self._truth = vectors.mean(axis=0)
-        clipped = [shortened(profile.coefficients(vector), profile.bound) for vector in vectors]
+        clipped = [limit_norm(profile.coefficients(vector), profile.bound) for vector in vectors]
         coefficients = np.mean(clipped, axis=0)
         self._clip = self._distance_from_truth(profile.vector(coefficients))
         self._prior = self._distance_from_truth(profile.vector(np.zeros(profile.size)))
@@ -64,9 +64,9 @@ def meter_of(plan: Plan) -> AnyMeter:
     model, seed = plan.family.model, plan.options.seed
     if "noise_deviation" not in plan.family.facts and plan.classes > 1:
         return Meter(model, plan.test, seed)
-    device_records = [records_of(raw, plan.transform, plan.bounds) for raw in plan.raw]
+    device_records = [prepare_records(raw, plan.transform, plan.bounds) for raw in plan.raw]
     if "noise_deviation" not in plan.family.facts:
         return PredictionMeter(cast(Regression, model), plan.test, plan.target, device_records, seed)
     vectors = [rows.features.mean(axis=0) if len(rows) else np.zeros(model.size) for rows in device_records]
     terms = cast(MeanTerms, plan.family.terms)
-    return ErrorMeter(np.stack(vectors), terms.profile, terms.deviation(budget_of(plan.config), len(vectors)))
+    return ErrorMeter(np.stack(vectors), terms.profile, terms.deviation(required_budget(plan.config), len(vectors)))

@@ -31,7 +31,7 @@ _PRELOADED = (
     "encodings.idna",
     "sottovoce.agent.endurance",
     "sottovoce.algorithms.push_sum.parts",
-    "sottovoce.algorithms.push_sum.published",
+    "sottovoce.algorithms.push_sum.published_terms",
     "sottovoce.data.npz",
     "sottovoce.transport.grpc",
     "sottovoce.vault.as_published",

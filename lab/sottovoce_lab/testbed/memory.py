@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sottovoce.algorithms.family import records_of
+from sottovoce.algorithms.family import prepare_records
 from sottovoce.errors import NetworkError
 from sottovoce.learners import Learner
 from sottovoce.vault import Ledger, SeededNoise, build
@@ -214,7 +214,7 @@ def _devices(
             watcher.advance("agents built", i, len(names))
         lie, disk = plan.lie(i), Disk() if options.faults.disk_full else None
         vault = build(
-            records=dishonest_records(records_of(plan.raw[i], plan.transform, plan.bounds), lie, plan.classes),
+            records=dishonest_records(prepare_records(plan.raw[i], plan.transform, plan.bounds), lie, plan.classes),
             kernel=family.kernel,
             terms=family.terms,
             ledger=Ledger.in_memory(name, options.budget, None if disk is None else disk.connection),

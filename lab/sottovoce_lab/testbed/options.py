@@ -19,7 +19,7 @@ from sottovoce.config import (
     learner_settings,
 )
 from sottovoce.errors import ConfigError, PrivacyError, UsageError
-from sottovoce.kernels.onnx.allowed import digest_of
+from sottovoce.kernels.onnx.allowlist import graph_digest
 from sottovoce.learner_settings import LearnerSettings
 from sottovoce.model_names import GRAPH_SUFFIX
 from sottovoce.registry import ALGORITHMS, Algorithm, foreign_key_error, loaded_algorithms, unknown_name_hint
@@ -301,7 +301,7 @@ class Options:
             "learner.name": self.learner,
             "learner.fidelity": self.fidelity,
             "learner.model": self.model if self._file is None else str(self._file),
-            "vault.graphs": [] if self._file is None else [digest_of(str(self._file))],
+            "vault.graphs": [] if self._file is None else [graph_digest(str(self._file))],
             "learner.period": self.period,
             "membership.sampling": "newscast" if self.topology == NEWSCAST else "static",
             "privacy.epsilon": float("inf") if self.noiseless else self.epsilon,

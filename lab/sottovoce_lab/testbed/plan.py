@@ -4,11 +4,11 @@ from bisect import bisect_left
 from dataclasses import dataclass, replace
 from typing import Any
 
-from sottovoce.algorithms.assembly import family_of
-from sottovoce.algorithms.family import Family, kernel_of, records_of, settings_of
+from sottovoce.algorithms.assembly import build_family
+from sottovoce.algorithms.family import Family, build_kernel, prepare_records, settings_of
 from sottovoce.algorithms.push_sum.parts import contributors, step_size
 from sottovoce.algorithms.push_sum.settings import ConstD2pSettings, PushSumSettings
-from sottovoce.algorithms.push_sum.step_count import default_steps, steps_of
+from sottovoce.algorithms.push_sum.step_count import default_steps, step_count
 from sottovoce.config import AgentConfig
 from sottovoce.data import (
     Bounds,
@@ -169,11 +169,13 @@ def plan(options: Options, data: DataSet | None = None) -> Plan:
         bounds = (train.features.min(axis=0), train.features.max(axis=0))
     elif data_section.bounds is not None:
         bounds = uniform_bounds(*data_section.bounds, data_section.features, "--set data.bounds")
-    bound = _gradient_bound(options, config, records_of(train, data_section.transform, bounds))
+    bound = _gradient_bound(options, config, prepare_records(train, data_section.transform, bounds))
     if bound is not None:
         options = replace(options, settings={**options.settings, "learner.gradient_bound": bound})
         config = options.configuration(**tables, learner=_agent_learner_keys(options, 1, peers))
-    public = None if public_split.public is None else records_of(public_split.public, data_section.transform, bounds)
+    public = (
+        None if public_split.public is None else prepare_records(public_split.public, data_section.transform, bounds)
+    )
     return Plan(
         options=options,
         config=config,
@@ -231,7 +233,7 @@ def _check_contributors(options: Options, config: AgentConfig) -> None:
     """
     if "learner.mixing" in options.settings or getattr(config.learner, "mixing", None) != "contributions":
         return
-    capacity = contributors(settings_of(config, PushSumSettings), kernel_of(config).size)
+    capacity = contributors(settings_of(config, PushSumSettings), build_kernel(config).size)
     if options.agents > capacity + 1:
         raise UsageError(
             f"--agents {options.agents}: a device stores the contributions of {capacity} others (learner.contributors) "
@@ -279,13 +281,13 @@ def _gradient_bound(options: Options, config: AgentConfig, records: Records) -> 
         return None
     if options.noiseless or not len(records):
         return None
-    kernel = kernel_of(config)
+    kernel = build_kernel(config)
     return longest_gradient(
         kernel,
         records.features,
         records.labels,
         agents=options.agents,
-        steps=steps_of(config),
+        steps=step_count(config),
         step_size=step_size(config, kernel.size),
         seed=options.seed,
     )
@@ -293,7 +295,7 @@ def _gradient_bound(options: Options, config: AgentConfig, records: Records) -> 
 
 def _family(config: AgentConfig, public: Records | None) -> Family:
     """Return a learner's family after checking it. A learner that scores models uses these public records."""
-    family = family_of(config, public)
+    family = build_family(config, public)
     family.check()
     return family
 
@@ -308,7 +310,7 @@ def _agent_learner_keys(options: Options, index: int, peers: list[list[int]]) ->
     keys: dict[str, Any] = {}
     if options.settings.get("learner.chebyshev") is True and "learner.spectral_gap" not in options.settings:
         keys["spectral_gap"] = spectral_gap(metropolis(peers))
-    if getattr(options.learner_settings, "answered", None) == "all":
+    if getattr(options.learner_settings, "answers_per_round", None) == "all":
         keys["answers"] = _gradients_per_round(peers)
     return keys
 

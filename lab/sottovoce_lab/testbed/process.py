@@ -14,7 +14,7 @@ from pathlib import Path
 from sottovoce.agent import agent_runner
 from sottovoce.agent.assemble import Variant, assemble
 from sottovoce.agent.runtime import Agent
-from sottovoce.algorithms.family import budget_of
+from sottovoce.algorithms.family import required_budget
 from sottovoce.cli.outcome import run_to_exit_code
 from sottovoce.config import AgentConfig, config_from_tables
 from sottovoce.errors import ConfigError, ExitCode
@@ -48,7 +48,7 @@ def _allow_noiseless(config: AgentConfig, agent: Agent) -> None:
     transport = config.transport
     on_loopback = transport.listen.startswith("127.0.0.1:") and ("mqtt" not in transport.use or transport.mqtt.loopback)
     is_testbed_fleet = agent.identity.fleet.startswith(FLEET_PREFIX) and on_loopback
-    if budget_of(config).epsilon is None and not is_testbed_fleet:
+    if required_budget(config).epsilon is None and not is_testbed_fleet:
         raise ConfigError(
             'privacy.epsilon = inf and data.ranges = "training" are allowed only in a testbed\'s own fleet on 127.0.0.1'
         )

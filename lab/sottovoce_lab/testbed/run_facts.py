@@ -4,7 +4,7 @@ from dataclasses import asdict
 from typing import Any
 
 import sottovoce
-from sottovoce.algorithms.family import records_of
+from sottovoce.algorithms.family import prepare_records
 from sottovoce.config.effect import keys_without_effect as keys_without_effect
 
 from sottovoce_lab.simulator import mixing_facts
@@ -43,7 +43,7 @@ def plan_baselines(plan: Plan) -> Baselines | None:
     if plan.classes < 2:
         return None
     honest = plan.raw[: plan.options.agents - plan.dishonest]
-    return baselines([records_of(raw, plan.transform, plan.bounds) for raw in honest], plan.test)
+    return baselines([prepare_records(raw, plan.transform, plan.bounds) for raw in honest], plan.test)
 
 
 def plan_warnings(plan: Plan) -> list[str]:

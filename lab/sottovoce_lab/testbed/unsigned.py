@@ -10,7 +10,7 @@ S = TypeVar("S", bound=Signed)
 class Unsigned:
     """A sottovoce.learners.Provenance that signs nothing and accepts everything; all devices are honest."""
 
-    def signed(self, document: S) -> S:
+    def sign(self, document: S) -> S:
         """Return the document unchanged."""
         return document
 

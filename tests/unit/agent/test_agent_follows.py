@@ -9,8 +9,8 @@ from sottovoce.agent.local_vault import make_vault
 from sottovoce.agent.own_task import build_task
 from sottovoce.agent.vault_session import open_remote_vault
 from sottovoce.agent.wait_status import Waits
-from sottovoce.algorithms.assembly import family_of
-from sottovoce.algorithms.family import budget_of
+from sottovoce.algorithms.assembly import build_family
+from sottovoce.algorithms.family import required_budget
 from sottovoce.config import AgentConfig, config_from_tables
 from sottovoce.errors import PrivacyError
 from sottovoce.vault import Ledger
@@ -53,7 +53,7 @@ def test_a_following_vault_and_a_non_following_agent_do_not_match(
     tmp_path: Path, sources: tuple[str, str], turned: bool
 ) -> None:
     here, there = (make_config(tmp_path, source) for source in (reversed(sources) if turned else sources))
-    family, budget = family_of(there), budget_of(there)
+    family, budget = build_family(there), required_budget(there)
     vault = make_vault(there, family, Ledger.in_memory("meter-17", budget))
     identity: Any = SimpleNamespace(node_id="meter-17")
     with serve_vault(served(vault, "meter-17", budget), tmp_path / "v.sock"):

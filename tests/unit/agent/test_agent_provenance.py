@@ -23,7 +23,7 @@ def devices(tmp_path_factory: pytest.TempPathFactory) -> list[Identity]:
 
 
 def published(device: Identity) -> PublishedRecord:
-    return FleetProvenance(device).signed(PublishedRecord(device.node_id, 3, HOW, np.array([1, -2, 3])))
+    return FleetProvenance(device).sign(PublishedRecord(device.node_id, 3, HOW, np.array([1, -2, 3])))
 
 
 def reason(device: Identity, record: PublishedRecord) -> str:
@@ -81,7 +81,7 @@ def test_a_record_outlives_its_owners_certificate(tmp_path: Path) -> None:
 
 def test_a_contribution_counts_only_in_its_own_task(devices: list[Identity]) -> None:
     own = Contribution(devices[0].node_id, 3, np.array([1, -2, 3]))
-    signed = FleetProvenance(devices[0], b"task").signed(own)
+    signed = FleetProvenance(devices[0], b"task").sign(own)
     FleetProvenance(devices[1], b"task").verify(signed)
     for altered, task in ((signed, b"other"), (replace(signed, steps=4), b"task"), (signed, b"")):
         with pytest.raises(MessageRefused, match="was not signed by its owner"):

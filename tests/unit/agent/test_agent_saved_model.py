@@ -11,7 +11,7 @@ from sottovoce.agent.assemble import IDENTITY
 from sottovoce.agent.provenance import FleetProvenance
 from sottovoce.agent.saved_model import load_saved_model
 from sottovoce.agent.sqlite_store import SqliteStore
-from sottovoce.algorithms.assembly import family_of
+from sottovoce.algorithms.assembly import build_family
 from sottovoce.config import AgentConfig, load
 from sottovoce.errors import DataError
 from sottovoce.identity import load as load_identity
@@ -32,7 +32,7 @@ def stopped_config(device: Device, **learner: Any) -> AgentConfig:
     (device.state / "state.db").unlink(missing_ok=True)
     (device.state / "incarnation").unlink(missing_ok=True)
     identity = load_identity(device.state / IDENTITY)
-    created, codec = family_of(config).learner(identity.node_id, FleetProvenance(identity), ())
+    created, codec = build_family(config).learner(identity.node_id, FleetProvenance(identity), ())
     SqliteStore(device.state, created, codec, 0).close()
     return config
 
@@ -51,7 +51,7 @@ def stopped_config(device: Device, **learner: Any) -> AgentConfig:
 )
 def test_each_family_s_initial_model(device: Device, learner: dict[str, Any]) -> None:
     config = stopped_config(device, **learner)
-    family = family_of(config)
+    family = build_family(config)
     parameters, cycle = load_saved_model(config)
     assert parameters is not None
     assert parameters.shape == (family.model.size,)

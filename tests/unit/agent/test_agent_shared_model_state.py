@@ -26,8 +26,9 @@ def make_state() -> SharedModelState:
     model = StoredModel(Head(7, "a"), np.array([0.5, 0.25, -1.0, 3.0]))
     return replace(
         learner().fresh(),
-        model=model, own=np.array([1.0, 2.0, 3.0, 4.0]), heard=Head(9, "c"), told=Head(6, "b"), cycle=33, turn=3,
-        exhausted=True, forks=2, lost=1, written={"a": 4, "b": 3},
+        model=model, own=np.array([1.0, 2.0, 3.0, 4.0]), newest_head=Head(9, "c"), announced_head=Head(6, "b"),
+        cycle=33, turn=3,
+        exhausted=True, forks=2, lost_updates=1, heads_by_writer={"a": 4, "b": 3},
     )  # fmt: skip
 
 
@@ -38,7 +39,7 @@ def test_committed_state_is_loaded_with_the_seen_messages(tmp_path: Path) -> Non
     reopened = open_store(tmp_path)
     result: SharedModelState = reopened.load().state
     assert result.traced() == state.traced()
-    for name in ("told", "exhausted", "written"):
+    for name in ("announced_head", "exhausted", "heads_by_writer"):
         assert getattr(result, name) == getattr(state, name)
     assert reopened.load().seen == {"c": NewestMessage(1, 5)}
     reopened.close()

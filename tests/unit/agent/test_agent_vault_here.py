@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import pytest
 from sottovoce.agent.local_vault import load_configured_records, make_vault
-from sottovoce.algorithms.assembly import family_of
-from sottovoce.algorithms.family import budget_of
+from sottovoce.algorithms.assembly import build_family
+from sottovoce.algorithms.family import required_budget
 from sottovoce.config import DataSection, config_from_tables
 from sottovoce.data.feed import Window
 from sottovoce.door import Query, Refused
@@ -39,8 +39,8 @@ def test_the_records_windows_reach_the_vault(tmp_path: Path, kept: bool) -> None
         },
         "test",
     )
-    family = family_of(config)
-    ledger = Ledger.in_memory("meter-17", budget_of(config))
+    family = build_family(config)
+    ledger = Ledger.in_memory("meter-17", required_budget(config))
     if not kept:
         with pytest.raises(DataError, match="do not specify their windows"):
             make_vault(config, family, ledger)
@@ -75,8 +75,8 @@ def test_a_feed_s_days_reach_the_vault_as_windows(tmp_path: Path) -> None:
             },
             "test",
         )
-        family = family_of(config)
-        vault = make_vault(config, family, Ledger.in_memory("meter-17", budget_of(config)))
+        family = build_family(config)
+        vault = make_vault(config, family, Ledger.in_memory("meter-17", required_budget(config)))
         answer = vault.answer(Query("clipd2p", "gradient", 0, np.ones(family.model.size)))
         assert not isinstance(answer, Refused)
         vault.close()

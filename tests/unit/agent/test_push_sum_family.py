@@ -4,10 +4,10 @@ import math
 from typing import Any
 
 import pytest
-from sottovoce.algorithms.assembly import family_of
-from sottovoce.algorithms.push_sum.parts import contributors, schedule_of
-from sottovoce.algorithms.push_sum.published import published_sigma, true_epsilon
-from sottovoce.algorithms.push_sum.step_count import max_steps, steps_of
+from sottovoce.algorithms.assembly import build_family
+from sottovoce.algorithms.push_sum.parts import build_schedule, contributors
+from sottovoce.algorithms.push_sum.published_terms import published_sigma, true_epsilon
+from sottovoce.algorithms.push_sum.step_count import max_steps, step_count
 from sottovoce.config import AgentConfig, config_from_tables
 from sottovoce.errors import ConfigError
 from sottovoce.vault import gaussian_mu
@@ -43,7 +43,7 @@ def config(name: str, epsilon: float = 2.0, unit: str = "record", **learner: Any
     ],
 )
 def test_each_name_s_default_meaning(name: str, learner: dict[str, Any], rule: str | None, clip: float) -> None:
-    terms = family_of(config(name, **learner)).terms
+    terms = build_family(config(name, **learner)).terms
     if rule is None:
         assert isinstance(terms, GradientTerms)
         assert terms.clip == clip
@@ -56,19 +56,19 @@ def test_each_name_s_default_meaning(name: str, learner: dict[str, Any], rule: s
 def test_a_step_is_divided_by_the_random_batch_s_size(batch: int, expected: int) -> None:
     """A batch larger than a device's records contains all of them."""
     chosen = config("clipd2p", sampling="poisson", batch=batch)
-    terms = family_of(chosen).terms
+    terms = build_family(chosen).terms
     assert isinstance(terms, GradientTerms)
     assert (terms.sampling, terms.batch, terms.of) == ("poisson", expected, 180)
-    assert schedule_of(chosen, SIZE).expected_records == expected
+    assert build_schedule(chosen, SIZE).expected_records == expected
 
 
 @pytest.mark.parametrize("name, clip", [("clipd2p", 0.5), ("constd2p", 0.5), ("adad2p", 1.0)])
 def test_contributions_shorten_their_steps_while_gradients_oscillate(name: str, clip: float) -> None:
-    rule = schedule_of(config(name), SIZE).damping
+    rule = build_schedule(config(name), SIZE).damping
     assert rule is not None
     assert rule.longest == 180.0 * clip
     assert rule.noise == pytest.approx(clip * math.sqrt(48) / gaussian_mu(2.0, 1e-5))
-    unlimited = schedule_of(config(name, math.inf), SIZE).damping
+    unlimited = build_schedule(config(name, math.inf), SIZE).damping
     assert unlimited is not None
     assert unlimited.noise == 0.0
 
@@ -86,31 +86,31 @@ def test_contributions_shorten_their_steps_while_gradients_oscillate(name: str, 
     ids=["pairwise", "push-sum", "configured", "poisson", "device", "noiseless"],
 )
 def test_other_learners_steps_are_fixed(fixed: AgentConfig) -> None:
-    assert schedule_of(fixed, SIZE).damping is None
+    assert build_schedule(fixed, SIZE).damping is None
 
 
 def test_the_step_size_follows_the_budget_s_noise() -> None:
     """Half the noise allows twice the step, up to a limit; a configured step size takes precedence."""
-    small, large = (schedule_of(config("clipd2p", epsilon), SIZE).step_size for epsilon in (0.5, 1.0))
+    small, large = (build_schedule(config("clipd2p", epsilon), SIZE).step_size for epsilon in (0.5, 1.0))
     assert large / small == pytest.approx(0.268051 / 0.142193, rel=1e-2), "like the two budgets' μ"
     assert small * 0.5 == pytest.approx(3.1, rel=0.05), "γC"
-    pairs = schedule_of(config("clipd2p", 0.5, mixing="pairwise"), SIZE)
+    pairs = build_schedule(config("clipd2p", 0.5, mixing="pairwise"), SIZE)
     assert pairs.step_size == pytest.approx(small * 120 / 150)
     assert pairs.step_decay == 0.5
     for epsilon, last in ((0.2, 0.5), (1.0, 5.0 / large), (100.0, 5.0 / 160.0)):
-        assert 1 - schedule_of(config("clipd2p", epsilon), SIZE).step_decay == pytest.approx(min(0.5, last))
-    assert schedule_of(config("clipd2p", 0.5, step_decay=0.1), SIZE).step_decay == 0.1
-    assert schedule_of(config("clipd2p", 100.0, mixing="contributions"), SIZE).step_size == 160.0
-    assert schedule_of(config("clipd2p", 100.0, mixing="pairwise"), SIZE).step_size == 40.0
-    assert schedule_of(config("clipd2p", math.inf), SIZE).step_size == 40.0
-    assert schedule_of(config("push-sum", math.inf), SIZE).step_size == 20.0
-    assert schedule_of(config("clipd2p", 0.5, step_size=7.0), SIZE).step_size == 7.0
-    assert schedule_of(config("clipd2p", 0.5, clip=0.25), SIZE).step_size == pytest.approx(2 * small)
-    assert schedule_of(config("clipd2p", 0.5, unit="device"), SIZE).step_size == 20.0
+        assert 1 - build_schedule(config("clipd2p", epsilon), SIZE).step_decay == pytest.approx(min(0.5, last))
+    assert build_schedule(config("clipd2p", 0.5, step_decay=0.1), SIZE).step_decay == 0.1
+    assert build_schedule(config("clipd2p", 100.0, mixing="contributions"), SIZE).step_size == 160.0
+    assert build_schedule(config("clipd2p", 100.0, mixing="pairwise"), SIZE).step_size == 40.0
+    assert build_schedule(config("clipd2p", math.inf), SIZE).step_size == 40.0
+    assert build_schedule(config("push-sum", math.inf), SIZE).step_size == 20.0
+    assert build_schedule(config("clipd2p", 0.5, step_size=7.0), SIZE).step_size == 7.0
+    assert build_schedule(config("clipd2p", 0.5, clip=0.25), SIZE).step_size == pytest.approx(2 * small)
+    assert build_schedule(config("clipd2p", 0.5, unit="device"), SIZE).step_size == 20.0
 
 
 def test_models_with_their_own_start_begin_there_on_every_device() -> None:
-    family = family_of(config("clipd2p", model="mlp", hidden=4, mixing="pairwise"))
+    family = build_family(config("clipd2p", model="mlp", hidden=4, mixing="pairwise"))
     first, second = (family.learner(name, None, ())[0].fresh() for name in "ab")  # type: ignore[arg-type]
     assert first.numerator.any()
     assert first.numerator.tolist() == second.numerator.tolist()
@@ -118,13 +118,13 @@ def test_models_with_their_own_start_begin_there_on_every_device() -> None:
 
 def test_the_number_of_stored_contributions_fits_a_small_device_s_memory() -> None:
     wide: dict[str, Any] = {"model": "mlp", "hidden": 4096, "mixing": "contributions"}
-    size = family_of(config("clipd2p", **{**wide, "mixing": "push-sum"})).model.size
+    size = build_family(config("clipd2p", **{**wide, "mixing": "push-sum"})).model.size
     most = 2**22 // size - 1
     assert 2 <= most < 1024
-    family_of(config("clipd2p", **wide, contributors=most))
+    build_family(config("clipd2p", **wide, contributors=most))
     assert contributors(config("clipd2p", **wide).learner, size) == min(64, most)  # type: ignore[arg-type]
     with pytest.raises(ConfigError, match=f"set at most {most}"):
-        family_of(config("clipd2p", **wide, contributors=most + 1))
+        build_family(config("clipd2p", **wide, contributors=most + 1))
 
 
 @pytest.mark.parametrize("sigma, epsilon", [(0.5, 31.5), (1.0, 2.48), (2.0, 0.126)])
@@ -137,7 +137,7 @@ def test_clipd2p_s_true_epsilon(sigma: float, epsilon: float) -> None:
 def test_paper_fidelity_draws_one_random_record_per_step(name: str) -> None:
     bound: dict[str, Any] = {"gradient_bound": 3.5} if name == "constd2p" else {}
     chosen = config(name, fidelity="paper", sigma=0.05, clip=2.0, **bound)
-    terms, schedule = family_of(chosen).terms, schedule_of(chosen, SIZE)
+    terms, schedule = build_family(chosen).terms, build_schedule(chosen, SIZE)
     assert isinstance(terms, PublishedTerms)
     assert (terms.batch, terms.scaled) == (1, name == "adad2p")
     assert terms.sigma == pytest.approx({"adad2p": 0.05, "constd2p": 0.05 * 3.5, "clipd2p": 0.05 * 2.0}[name])
@@ -151,7 +151,7 @@ def test_paper_fidelity_draws_one_random_record_per_step(name: str) -> None:
 def test_without_sigma_the_paper_s_formula_applies() -> None:
     chosen = config("clipd2p", 2.0, fidelity="paper", steps=400)
     assert published_sigma(chosen) == pytest.approx(math.sqrt(400 * math.log(1e5)) / (180 * 2.0))
-    claim = family_of(chosen).terms.claim  # type: ignore[attr-defined]
+    claim = build_family(chosen).terms.claim  # type: ignore[attr-defined]
     assert claim.epsilon == pytest.approx(2.0)
     assert "c₂ = 1" in claim.composition
     assert published_sigma(config("clipd2p", math.inf, fidelity="paper")) == 0.0
@@ -159,8 +159,8 @@ def test_without_sigma_the_paper_s_formula_applies() -> None:
 
 def test_an_undeclared_bound_is_requested() -> None:
     with pytest.raises(ConfigError, match=r"learner\.gradient_bound"):
-        family_of(config("constd2p", fidelity="paper"))
-    assert isinstance(family_of(config("constd2p", math.inf, fidelity="paper")).terms, PublishedTerms)
+        build_family(config("constd2p", fidelity="paper"))
+    assert isinstance(build_family(config("constd2p", math.inf, fidelity="paper")).terms, PublishedTerms)
 
 
 @pytest.mark.parametrize(
@@ -178,16 +178,16 @@ def test_a_regression_takes_small_steps_and_smaller_ones_under_strong_noise(
         "learner": {"model": "ridge"},
         "privacy": {"epsilon": epsilon, "unit": unit},
     }
-    assert schedule_of(config_from_tables(tables, "test"), 9).step_size == pytest.approx(expected, rel=1e-4)
+    assert build_schedule(config_from_tables(tables, "test"), 9).step_size == pytest.approx(expected, rel=1e-4)
 
 
 def test_contributions_are_rounded_sixteen_times_as_finely_as_a_step_s_noise() -> None:
-    chosen = schedule_of(config("clipd2p"), SIZE)
+    chosen = build_schedule(config("clipd2p"), SIZE)
     noise = chosen.step_size / 180 * 0.5 * math.sqrt(48) / gaussian_mu(2.0, 1e-5)
     assert noise / 32 < 2.0**-chosen.share_bits <= noise / 16
-    assert schedule_of(config("clipd2p", step_size=1000.0), SIZE).share_bits == 0
-    assert schedule_of(config("clipd2p", epsilon=math.inf), SIZE).share_bits == 16
-    assert schedule_of(config("clipd2p", share_bits=20), SIZE).share_bits == 20
+    assert build_schedule(config("clipd2p", step_size=1000.0), SIZE).share_bits == 0
+    assert build_schedule(config("clipd2p", epsilon=math.inf), SIZE).share_bits == 16
+    assert build_schedule(config("clipd2p", share_bits=20), SIZE).share_bits == 20
 
 
 @pytest.mark.parametrize(
@@ -203,7 +203,7 @@ def test_contributions_are_rounded_sixteen_times_as_finely_as_a_step_s_noise() -
 def test_only_contributions_go_to_two_peers_and_are_rounded_by_their_noise(
     learner: dict[str, Any], fanout: int, share_bits: int
 ) -> None:
-    chosen = schedule_of(config("clipd2p", **learner), SIZE)
+    chosen = build_schedule(config("clipd2p", **learner), SIZE)
     assert (chosen.fanout, chosen.share_bits) == (fanout, share_bits)
 
 
@@ -215,21 +215,21 @@ def with_records(records: float, *, features: int = 64, task: dict[str, Any] | N
 
 
 def test_devices_with_many_records_take_more_steps() -> None:
-    counts = [steps_of(with_records(records)) for records in (100, 1000, 2000, 3000, 100_000)]
+    counts = [step_count(with_records(records)) for records in (100, 1000, 2000, 3000, 100_000)]
     assert counts == [48, 48, 74, 110, 144]
-    assert steps_of(with_records(2000, features=784)) == 48, "a larger model has more noise"
+    assert step_count(with_records(2000, features=784)) == 48, "a larger model has more noise"
     chosen = with_records(3000)
-    assert schedule_of(chosen, SIZE).steps == 110
-    terms = family_of(chosen).terms
+    assert build_schedule(chosen, SIZE).steps == 110
+    terms = build_family(chosen).terms
     assert isinstance(terms, GradientTerms)
     assert terms.releases == 110, "the budget is divided among the same number of steps"
 
 
 def test_the_default_number_of_steps_is_equal_on_all_devices_in_a_fleet() -> None:
-    assert {steps_of(with_records(3000, epsilon=epsilon)) for epsilon in (0.1, 2.0, 50.0, math.inf)} == {110}
+    assert {step_count(with_records(3000, epsilon=epsilon)) for epsilon in (0.1, 2.0, 50.0, math.inf)} == {110}
     assert max_steps(with_records(3000)) == 110
     limited = with_records(3000, task={"steps": 60})
-    assert (steps_of(limited), max_steps(limited)) == (60, 60)
+    assert (step_count(limited), max_steps(limited)) == (60, 60)
 
 
 @pytest.mark.parametrize(
@@ -237,5 +237,5 @@ def test_the_default_number_of_steps_is_equal_on_all_devices_in_a_fleet() -> Non
     [{"mixing": "pairwise"}, {"mixing": "push-sum"}, {"step_size": 5.0}, {"sampling": "poisson"}, {"model": "mlp"}],
 )
 def test_the_rule_applies_to_no_other_steps(learner: dict[str, Any]) -> None:
-    assert steps_of(with_records(100_000, **learner)) == 48
-    assert steps_of(with_records(100_000, steps=7, **learner)) == 7
+    assert step_count(with_records(100_000, **learner)) == 48
+    assert step_count(with_records(100_000, steps=7, **learner)) == 7

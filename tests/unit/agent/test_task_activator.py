@@ -10,8 +10,8 @@ from msgspec import structs
 from sottovoce.agent.consent import save_consent
 from sottovoce.agent.local_vault import make_vault
 from sottovoce.agent.task_activator import TaskActivator, active_configuration, make_closing_check
-from sottovoce.algorithms.assembly import family_of
-from sottovoce.algorithms.family import budget_of
+from sottovoce.algorithms.assembly import build_family
+from sottovoce.algorithms.family import required_budget
 from sottovoce.config import AgentConfig, config_from_tables
 from sottovoce.door import Query, Refused
 from sottovoce.errors import SottovoceError, TaskRefused
@@ -50,7 +50,7 @@ class Bench:
             (directory / "policy.toml").write_text(policy)
             vault["policy"] = str(directory / "policy.toml")
         self.config = make_config(directory, vault)
-        self.ledger = Ledger.in_memory("meter-17", budget_of(self.config))
+        self.ledger = Ledger.in_memory("meter-17", required_budget(self.config))
 
     def sign_task(self, epoch: int = 1, tables: dict[str, dict[str, Any]] = TABLES, **different: Any) -> SignedTask:
         inputs = {"fleet": "street", "epoch": epoch, "issued": 0, "tables": tables, **different}
@@ -63,7 +63,7 @@ class Bench:
     def vault(self) -> Any:
         config = active_configuration(self.config, self.ledger)
         closed = make_closing_check(self.config, self.ledger, self.directory, lambda: self.now)
-        return make_vault(config, family_of(config), self.ledger, closing_reason=closed)
+        return make_vault(config, build_family(config), self.ledger, closing_reason=closed)
 
 
 def make_config(directory: Path, vault: dict[str, Any]) -> AgentConfig:
@@ -213,7 +213,7 @@ def test_an_impossible_task_changes_nothing(bench: Bench, changes: dict[str, Any
     with pytest.raises((SottovoceError, ValueError), match=words):
         bench.activate(bench.sign_task(tables={**TABLES, **changes}))
     assert bench.ledger.mandate is None
-    assert bench.ledger.budget == budget_of(bench.config)
+    assert bench.ledger.budget == required_budget(bench.config)
 
 
 @pytest.mark.parametrize("raw", [b"", b"{}", b"[" * 10_000, b"x" * 40_000, b'{"epoch":1}', "é".encode("latin-1")])
@@ -246,7 +246,7 @@ def yearly(fleet: Fleet, directory: Path) -> Bench:
         },
         "test",
     )
-    bench.ledger = Ledger.in_memory("meter-17", budget_of(bench.config))
+    bench.ledger = Ledger.in_memory("meter-17", required_budget(bench.config))
     return bench
 
 
@@ -280,7 +280,7 @@ def test_no_caller_can_open_a_budget_period(fleet: Fleet, tmp_path: Path) -> Non
 @pytest.mark.parametrize("unit", ["record", "window"])
 def test_units_with_their_own_budgets_are_not_renewed(fleet: Fleet, tmp_path: Path, unit: str) -> None:
     bench = Bench(fleet, tmp_path, RENEWS)
-    bench.ledger = Ledger.in_memory("meter-17", replace(budget_of(bench.config), unit=unit))
+    bench.ledger = Ledger.in_memory("meter-17", replace(required_budget(bench.config), unit=unit))
     with pytest.raises(SottovoceError, match=f"renews: the budget for a {unit} is never renewed"):
         bench.vault()
 

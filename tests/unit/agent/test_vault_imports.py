@@ -8,7 +8,7 @@ from sottovoce.registry import ALGORITHMS
 
 _MADE = """
 import math, sys
-from sottovoce.algorithms.assembly import family_of
+from sottovoce.algorithms.assembly import build_family
 from sottovoce.config import config_from_tables
 name, epsilon = sys.argv[1], float(sys.argv[2])
 settings = {
@@ -18,7 +18,7 @@ settings = {
     "privacy": {"epsilon": epsilon},
     "membership": {"sampling": "static"},
 }
-family_of(config_from_tables(settings, "test"))
+build_family(config_from_tables(settings, "test"))
 import sottovoce.agent.vault_process
 print(*sys.modules)
 """

@@ -8,7 +8,7 @@ import pytest
 from sottovoce.agent.fleet_tasks import store_task
 from sottovoce.agent.join import join
 from sottovoce.agent.vault_session import open_local_vault
-from sottovoce.algorithms.family import budget_of
+from sottovoce.algorithms.family import required_budget
 from sottovoce.config import config_from_tables
 from sottovoce.errors import SottovoceError
 from sottovoce.identity import Trust, create_fleet
@@ -21,13 +21,13 @@ DATA = {"features": 64, "classes": 10, "expected_records": 180.0}
 def test_an_impossible_task_gives_way_to_the_next(tmp_path: Path) -> None:
     fleet = create_fleet(tmp_path / "fleet", "street")
     config = config_from_tables({"agent": {"state": str(tmp_path / "a")}, "data": {"source": "digits", **DATA}}, "test")
-    identity = join(fleet, tmp_path / "a", budget_of(config))
+    identity = join(fleet, tmp_path / "a", required_budget(config))
 
     def task(epoch: int, features: int) -> SignedTask:
         tables: dict[str, dict[str, Any]] = {"data": {**DATA, "features": features}, "learner": {"name": "clipd2p"}}
         return SignedTask(fleet="street", epoch=epoch, issued=0, tables=tables).signed(fleet.sign)
 
-    ledger = Ledger.open(tmp_path / "a" / "ledger.db", identity.node_id, budget_of(config))
+    ledger = Ledger.open(tmp_path / "a" / "ledger.db", identity.node_id, required_budget(config))
     ledger.take_up(Mandate(1, Budget(1.0, 1e-5, "record", "add-remove"), task(1, 65).encoded))
     ledger.close()
     with pytest.raises(SottovoceError):

@@ -66,7 +66,7 @@ class Overlay:
 
     def add(self, identity: Identity, seeds: Sequence[Contact] = (), address: str | None = None) -> Node:
         """Add a device and switch it on at once."""
-        node = Node(address or address_of(identity), identity, seeds)
+        node = Node(address or make_address(identity), identity, seeds)
         self.nodes[node.address] = node
         self.start(node)
         return node
@@ -195,11 +195,11 @@ class Overlay:
         heapq.heappush(self._events, (time, self._count, happen))
 
 
-def address_of(identity: Identity) -> str:
+def make_address(identity: Identity) -> str:
     """Return a device's listening address on this network, which has no prefix limits."""
     return f"{identity.node_id[:12]}.internal:7400"
 
 
-def seed_of(identity: Identity) -> Contact:
+def make_seed(identity: Identity) -> Contact:
     """Return a device as another device's seed."""
-    return Contact(identity.node_id, (address_of(identity),))
+    return Contact(identity.node_id, (make_address(identity),))

@@ -113,9 +113,9 @@ def test_the_total_number_of_answers_per_period_is_bounded(identities: Identitie
     member = _member(identities[0], verify=lambda record: None)
     for number in range(MAX_REQUESTS):
         _tell(member, 1.0, _unverified(number))
-    with pytest.raises(MessageRefused) as refusal:
+    with pytest.raises(MessageRefused) as exc_info:
         _tell(member, 1.0, _unverified(1000))
-    assert refusal.value.reason == "rate"
+    assert exc_info.value.reason == "rate"
     _tell(member, 11.0, _unverified(1000))
 
 

@@ -8,7 +8,7 @@ from sottovoce.identity import Identity, node_id
 from sottovoce_bootstrap import Contact, Effect, Membership, Request
 from sottovoce_bootstrap.contacts import CANDIDATES, Contacts
 
-from tests.unit.bootstrap.overlay import PERIOD, Overlay, address_of, seed_of
+from tests.unit.bootstrap.overlay import PERIOD, Overlay, make_address, make_seed
 from tests.unit.bootstrap.test_bootstrap_membership import _exchange, _member
 
 Identities = Sequence[Identity]
@@ -32,7 +32,7 @@ def test_a_device_without_contacts_tries_a_source_s_contacts_at_once(identities:
     member = _member(me)
     assert _targets(member.tick(0.0)) == []
     assert member.due > 1.0
-    member.learn("mdns", map(seed_of, [me, *others]), 0.5)
+    member.learn("mdns", map(make_seed, [me, *others]), 0.5)
     assert member.due <= 1.5
     tried = _targets(member.tick(member.due))
     assert set(tried) <= {other.node_id for other in others}
@@ -42,7 +42,7 @@ def test_a_device_without_contacts_tries_a_source_s_contacts_at_once(identities:
 def test_a_contact_alone_is_not_a_recipient(identities: Identities) -> None:
     me, other = identities[:2]
     member = _member(me)
-    member.learn("mdns", [seed_of(other)], 0.0)
+    member.learn("mdns", [make_seed(other)], 0.0)
     assert [*member.view, *member.peers(0.0), *member.warm()] == []
     reply, _ = member.on_request(identities[3].node_id, _exchange(identities[3]), 0.0)
     assert [entry.record.node_id for entry in reply.entries] == [me.node_id], "it is not passed on"
@@ -54,7 +54,7 @@ def test_with_contacts_one_candidate_per_period_is_tried_besides_the_usual_excha
     me, friend, *others = identities[:8]
     member = _member(me)
     member.on_request(friend.node_id, _exchange(friend), 0.0)
-    member.learn("mdns", map(seed_of, others), 0.0)
+    member.learn("mdns", map(make_seed, others), 0.0)
     for tick in range(1, 4):
         targets = _targets(member.tick(tick * PERIOD))
         assert targets.count(friend.node_id) == 1
@@ -66,15 +66,15 @@ def test_with_contacts_one_candidate_per_period_is_tried_besides_the_usual_excha
 
 def test_a_flood_does_not_affect_configured_seeds_and_other_sources(identities: Identities) -> None:
     seed, brokered, local = identities[1:4]
-    contacts = Contacts([seed_of(seed)], [], identities[0].node_id, random.Random(1))
-    contacts.learn("mqtt", [seed_of(brokered)], ())
-    contacts.learn("mdns", [*_invented(5000), seed_of(local)], ())
+    contacts = Contacts([make_seed(seed)], [], identities[0].node_id, random.Random(1))
+    contacts.learn("mqtt", [make_seed(brokered)], ())
+    contacts.learn("mdns", [*_invented(5000), make_seed(local)], ())
     assert len(contacts.candidates) == CANDIDATES + 1
     assert brokered.node_id in contacts.candidates
     assert seed.node_id in set(contacts)
     hits = 0
     for _ in range(400):
-        contacts.learn("mdns", [*_invented(127), seed_of(local)], ())
+        contacts.learn("mdns", [*_invented(127), make_seed(local)], ())
         hits += local.node_id in contacts.candidates
     assert 60 < hits < 140, "one real contact among 128 is stored a quarter of the time, at any position"
     contacts.learn("mdns", [], ())
@@ -84,7 +84,7 @@ def test_a_flood_does_not_affect_configured_seeds_and_other_sources(identities: 
 def test_known_devices_are_not_reported_again(identities: Identities) -> None:
     me, other, third = identities[:3]
     contacts = Contacts([], [], me.node_id, random.Random(1))
-    contacts.learn("dns", map(seed_of, (me, other, third)), {other.node_id})
+    contacts.learn("dns", map(make_seed, (me, other, third)), {other.node_id})
     assert contacts.candidates == [third.node_id]
     contacts.note_record(third.node_id)
     assert contacts.candidates == []
@@ -93,8 +93,8 @@ def test_known_devices_are_not_reported_again(identities: Identities) -> None:
 
 def test_a_source_s_endpoints_come_after_a_device_s_own(identities: Identities) -> None:
     me, other = identities[:2]
-    own = address_of(other)
-    member = _member(me, book=[seed_of(other)])
+    own = make_address(other)
+    member = _member(me, book=[make_seed(other)])
     contacts = [Contact(other.node_id, (f"10.0.0.{number}:7400",)) for number in range(1, 9)]
     member.learn("mdns", contacts, 0.0)
     member.learn("dns", [Contact(other.node_id, ("10.1.0.1:7400",))], 0.0)
@@ -122,11 +122,11 @@ def test_islands_visible_to_one_source_become_one_fleet(identities: Identities) 
     overlay = Overlay(seed=12)
     for island in (identities[:15], identities[15:30]):
         for identity in island:
-            overlay.add(identity, [seed_of(island[0])])
+            overlay.add(identity, [make_seed(island[0])])
     overlay.until(lambda: overlay.components() == 2)
-    node = overlay.nodes[address_of(identities[3])]
+    node = overlay.nodes[make_address(identities[3])]
     assert node.membership is not None
-    node.membership.learn("mdns", [seed_of(identities[20])], overlay.now)
+    node.membership.learn("mdns", [make_seed(identities[20])], overlay.now)
     overlay.until(lambda: all(len(view) == 29 for view in overlay.views().values()), 20)
 
 
@@ -135,7 +135,7 @@ def test_a_device_among_invented_contacts_still_finds_its_fleet(identities: Iden
     """Every search returns invented devices, and the real device among them."""
     overlay = Overlay(seed=13)
     for identity in identities[1:9]:
-        overlay.add(identity, [seed_of(identities[1])])
+        overlay.add(identity, [make_seed(identities[1])])
     overlay.run(8)
     alone = overlay.add(identities[0])
     rng = random.Random(2)
@@ -143,7 +143,7 @@ def test_a_device_among_invented_contacts_still_finds_its_fleet(identities: Iden
     def look() -> bool:
         assert alone.membership is not None
         strangers = rng.sample(_invented(flood), 39)  # a search returns a bounded sample
-        alone.membership.learn("mdns", [*strangers, seed_of(identities[4])], overlay.now)
+        alone.membership.learn("mdns", [*strangers, make_seed(identities[4])], overlay.now)
         return len(alone.membership.view) == 8
 
     overlay.until(look, 60)

@@ -20,14 +20,14 @@ from sottovoce_bootstrap import (
     Verifier,
 )
 
-from tests.unit.bootstrap.overlay import address_of, seed_of
+from tests.unit.bootstrap.overlay import make_address, make_seed
 
 Identities = Sequence[Identity]
 PERIOD = 10.0
 
 
 def _record(identity: Identity, sequence: int = 1) -> PeerRecord:
-    return Author(identity, [address_of(identity)], ["grpc"]).issue(1, sequence)
+    return Author(identity, [make_address(identity)], ["grpc"]).issue(1, sequence)
 
 
 def _member(
@@ -40,7 +40,7 @@ def _member(
         node_id=identity.node_id,
         settings=Settings(period=PERIOD),
         incarnation=1,
-        issue=Author(identity, [address_of(identity)], ["grpc"]).issue,
+        issue=Author(identity, [make_address(identity)], ["grpc"]).issue,
         verify=verify or Verifier(Trust(identity)).verify,
         seeds=seeds,
         book=book,
@@ -67,13 +67,13 @@ def _targets(effects: list[Effect]) -> list[str]:
 
 def test_seeds_are_tried_first_several_at_once_until_one_of_their_records_arrives(identities: Identities) -> None:
     me, *seeds = identities[:6]
-    member = _member(me, [seed_of(seed) for seed in (*seeds, me)])
+    member = _member(me, [make_seed(seed) for seed in (*seeds, me)])
     assert {contact.node_id for contact in member.peers(0.0)} == {seed.node_id for seed in seeds}
     first = _targets(member.tick(0.0))
     assert len(set(first)) == len(first) == 4  # three as seeds, one because the view is empty
     heard = next(seed for seed in seeds if seed.node_id == first[0])
     effects = member.on_reply(heard.node_id, _exchange(heard), 0.1)
-    assert effects == [Remember(seed_of(heard))]
+    assert effects == [Remember(make_seed(heard))]
     assert [record.node_id for record in member.view] == [heard.node_id]
     second = _targets(member.tick(member.due))
     assert heard.node_id in second  # from the view
@@ -85,14 +85,14 @@ def test_a_seed_is_tried_at_its_configured_address_and_then_at_its_announced_one
     member = _member(me, [Contact(seed.node_id, ("gateway.internal:7411",))])
     assert member.find(seed.node_id) == Contact(seed.node_id, ("gateway.internal:7411",))
     member.on_request(seed.node_id, _exchange(seed), 1.0)
-    assert member.find(seed.node_id) == Contact(seed.node_id, ("gateway.internal:7411", address_of(seed)))
+    assert member.find(seed.node_id) == Contact(seed.node_id, ("gateway.internal:7411", make_address(seed)))
     assert member.find(identities[5].node_id) is None
 
 
 def test_an_expelled_device_is_forgotten_everywhere_and_not_tried_again(identities: Identities) -> None:
     me, removed, other = identities[:3]
     trust = Trust(me)
-    member = _member(me, [seed_of(removed)], verify=Verifier(trust).verify)
+    member = _member(me, [make_seed(removed)], verify=Verifier(trust).verify)
     for peer in (removed, other):
         member.on_request(peer.node_id, _exchange(peer), 0.0)
     assert {contact.node_id for contact in member.warm()} == {removed.node_id, other.node_id}
@@ -112,7 +112,7 @@ def test_an_expelled_device_is_forgotten_everywhere_and_not_tried_again(identiti
 
 def test_every_tenth_tick_goes_to_an_old_contact_although_the_view_has_peers(identities: Identities) -> None:
     me, old, *others = identities[:8]
-    member = _member(me, book=[seed_of(old), seed_of(me)])
+    member = _member(me, book=[make_seed(old), make_seed(me)])
     for tick in range(1, 41):
         now = member.due
         for other in others:
@@ -170,18 +170,18 @@ def test_a_request_without_a_result_ends_after_a_period(identities: Identities) 
     assert _targets(member.tick(5.0)) == []
     member.tick(PERIOD)
     assert member.traffic["failed"] == 1
-    with pytest.raises(MessageRefused) as refusal:
+    with pytest.raises(MessageRefused) as exc_info:
         member.on_reply(other.node_id, _exchange(other, 2), PERIOD)
-    assert refusal.value.reason == "unsolicited"
+    assert exc_info.value.reason == "unsolicited"
 
 
 def test_a_reply_from_another_device_is_refused_and_the_request_continues(identities: Identities) -> None:
     me, other, third = identities[:3]
     member = _knowing(me, [other])
     member.tick(0.0)
-    with pytest.raises(MessageRefused) as refusal:
+    with pytest.raises(MessageRefused) as exc_info:
         member.on_reply(other.node_id, _exchange(third), 1.0)
-    assert refusal.value.reason == "sender"
+    assert exc_info.value.reason == "sender"
     assert [record.node_id for record in member.view] == [other.node_id]
     member.on_reply(other.node_id, _exchange(other, 2, third), 2.0)
     assert len(member.view) == 2
@@ -217,7 +217,7 @@ def test_samples_are_uniform_without_repetition(identities: Identities) -> None:
 
 def test_a_device_without_contacts_tries_its_seed_as_soon_as_the_pause_has_passed(identities: Identities) -> None:
     me, seed = identities[:2]
-    member = _member(me, [seed_of(seed)])
+    member = _member(me, [make_seed(seed)])
     pauses = []
     for _ in range(12):
         now = member.due
@@ -279,7 +279,7 @@ def test_peers_that_are_reachable_again_are_tried_at_once(identities: Identities
     for peer in others:
         member.on_failure(peer.node_id, 0.0)
     assert member.warm() == ()
-    member.on_return(others[0].node_id, 0.1)
+    member.on_peer_reachable(others[0].node_id, 0.1)
     assert [contact.node_id for contact in member.warm()] == [others[0].node_id]
-    member.on_return(None, 0.1)
+    member.on_peer_reachable(None, 0.1)
     assert len(member.warm()) == 2

@@ -7,7 +7,7 @@ import pytest
 from sottovoce.identity import Identity
 from sottovoce_bootstrap import Request
 
-from tests.unit.bootstrap.overlay import PERIOD, Overlay, address_of, seed_of
+from tests.unit.bootstrap.overlay import PERIOD, Overlay, make_address, make_seed
 
 Identities = Sequence[Identity]
 SIZE = 60
@@ -26,7 +26,7 @@ def _seed_number(shape: str, number: int, rng: random.Random) -> int:
 def _fleet(overlay: Overlay, identities: Identities, shape: str = "star") -> Overlay:
     rng = random.Random(7)
     for number, identity in enumerate(identities):
-        overlay.add(identity, [seed_of(identities[_seed_number(shape, number, rng)])])
+        overlay.add(identity, [make_seed(identities[_seed_number(shape, number, rng)])])
     return overlay
 
 
@@ -78,11 +78,11 @@ def test_two_separated_halves_become_one_fleet_again(identities: Identities) -> 
 def test_a_device_returns_from_its_address_book_with_a_higher_incarnation(identities: Identities) -> None:
     overlay = _fleet(Overlay(seed=5), identities[:20])
     overlay.run(12)
-    node = overlay.nodes[address_of(identities[7])]
+    node = overlay.nodes[make_address(identities[7])]
     assert node.membership is not None
     last = node.membership.record.version
     overlay.stop(node)
-    overlay.stop(overlay.nodes[address_of(identities[0])])  # its seed
+    overlay.stop(overlay.nodes[make_address(identities[0])])  # its seed
     overlay.until(lambda: not any(node.identity.node_id in view for view in overlay.views().values()))
     overlay.start(node)
     overlay.until(lambda: len(overlay.views()[node.identity.node_id]) == 18)
@@ -94,7 +94,7 @@ def test_a_device_returns_from_its_address_book_with_a_higher_incarnation(identi
 def test_a_device_that_announces_its_departure_disappears_at_once(identities: Identities) -> None:
     overlay = _fleet(Overlay(seed=6), identities[:20])
     overlay.run(12)
-    node = overlay.nodes[address_of(identities[7])]
+    node = overlay.nodes[make_address(identities[7])]
     assert node.membership is not None
     farewell = node.membership.leave(overlay.now)
     leaving = [effect.exchange.sender.leaving for effect in farewell if isinstance(effect, Request)]
@@ -109,7 +109,7 @@ def test_a_device_that_announces_its_departure_disappears_at_once(identities: Id
 def test_both_copies_detect_a_copied_identity_and_the_fleet_continues(identities: Identities) -> None:
     overlay = _fleet(Overlay(seed=8), identities[:20])
     overlay.run(5)
-    original = overlay.nodes[address_of(identities[7])]
+    original = overlay.nodes[make_address(identities[7])]
     copy = overlay.add(identities[7], original.seeds, address="copy.internal:7400")
     began = overlay.now
     overlay.until(lambda: original.alarms and copy.alarms)
@@ -123,7 +123,7 @@ def test_both_copies_detect_a_copied_identity_and_the_fleet_continues(identities
 
 def test_a_device_without_its_boot_counter_exceeds_the_incarnation_that_the_fleet_knows(identities: Identities) -> None:
     overlay = _fleet(Overlay(seed=9), identities[:20])
-    node = overlay.nodes[address_of(identities[7])]
+    node = overlay.nodes[make_address(identities[7])]
     for _ in range(4):
         overlay.run(4)
         overlay.stop(node)
@@ -141,7 +141,7 @@ def test_a_device_without_its_boot_counter_exceeds_the_incarnation_that_the_flee
 def test_a_fleet_with_one_dead_shared_seed_waits_only_for_it(identities: Identities) -> None:
     overlay = Overlay(seed=10)
     for identity in identities[1:8]:
-        overlay.add(identity, [seed_of(identities[0])])
+        overlay.add(identity, [make_seed(identities[0])])
     overlay.run(30)
     assert not any(overlay.views().values())
     overlay.add(identities[0])

@@ -20,10 +20,10 @@ def _issue(identity: Identity) -> PeerRecord:
 
 
 def _refusal(verifier: Verifier, record: PeerRecord) -> str:
-    with pytest.raises(MessageRefused) as refusal:
+    with pytest.raises(MessageRefused) as exc_info:
         verifier.verify(record)
-    assert "\n" not in str(refusal.value)
-    return refusal.value.reason
+    assert "\n" not in str(exc_info.value)
+    return exc_info.value.reason
 
 
 def test_every_device_in_the_fleet_verifies_a_record(identities: tuple[Identity, ...], record: PeerRecord) -> None:
@@ -138,9 +138,9 @@ def test_valid_endpoints(record: PeerRecord, endpoint: str) -> None:
     ],
 )  # fmt: skip
 def test_malformed_fields_are_refused(record: PeerRecord, changes: dict[str, object]) -> None:
-    with pytest.raises(MessageRefused) as refusal:
+    with pytest.raises(MessageRefused) as exc_info:
         replace(record, **changes)  # type: ignore[arg-type]
-    assert refusal.value.reason == "record"
+    assert exc_info.value.reason == "record"
 
 
 @pytest.mark.parametrize("endpoints", [[], ["0.0.0.0:7400"], ["a:1", "b:1", "c:1", "d:1", "e:1"]])
@@ -155,9 +155,9 @@ def test_an_exchange_has_few_entries_each_from_a_different_device(identities: tu
     entries = [Entry(_issue(identity), 1.0) for identity in identities[:17]]
     assert Exchange(tuple(entries[:16])).sender == entries[0].record
     for wrong in ((), tuple(entries), (entries[0], entries[1], entries[0])):
-        with pytest.raises(MessageRefused) as refusal:
+        with pytest.raises(MessageRefused) as exc_info:
             Exchange(wrong)
-        assert refusal.value.reason == "entries"
+        assert exc_info.value.reason == "entries"
     for age in (-1.0, float("nan"), float("inf")):
         with pytest.raises(MessageRefused, match="age"):
             Entry(entries[0].record, age)

@@ -129,9 +129,9 @@ async def test_a_domain_with_thousands_of_records_yields_a_few_of_them() -> None
     ],
 )
 async def test_a_failed_search_reports_where_and_why(answer: Answer, words: str) -> None:
-    with pytest.raises(NetworkError, match=words) as failure:
+    with pytest.raises(NetworkError, match=words) as exc_info:
         await _look(answer)
-    assert QUESTION in str(failure.value)
+    assert QUESTION in str(exc_info.value)
 
 
 @pytest.mark.parametrize("domain", ["a..org", f"{'x' * 64}.org", "." * 3])

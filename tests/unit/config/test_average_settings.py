@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from sottovoce.algorithms.assembly import family_of
+from sottovoce.algorithms.assembly import build_family
 from sottovoce.algorithms.family import Family
 from sottovoce.config import config_from_tables
 from sottovoce.errors import ConfigError
@@ -13,7 +13,7 @@ from sottovoce.vault.terms.means import MeanTerms
 def family(**learner: Any) -> Family:
     data = {"source": "digits", "features": 8, "classes": 2, "transform": "none", "expected_records": 1.0}
     tables = {"agent": {"state": "."}, "data": data, "learner": {"name": "average", **learner}}
-    return family_of(config_from_tables({**tables, "membership": {"sampling": "static"}}, "test"))
+    return build_family(config_from_tables({**tables, "membership": {"sampling": "static"}}, "test"))
 
 
 def test_coefficients_are_released_and_the_vector_is_published() -> None:

@@ -4,7 +4,7 @@ import math
 from typing import Any
 
 import pytest
-from sottovoce.algorithms.assembly import family_of
+from sottovoce.algorithms.assembly import build_family
 from sottovoce.config import config_from_tables
 from sottovoce.vault.terms.chains import PublishedChainTerms
 from sottovoce.vault.terms.published import PublishedTerms
@@ -22,7 +22,7 @@ def _terms(learner: dict[str, Any], classes: int = 10, **privacy: Any) -> Any:
         "privacy": {"epsilon": _EPSILON, "delta": _DELTA, "allow_unproved": True, **privacy},
         "transport": {"peers": [{"id": "a" * 31 + end, "address": f"10.0.0.{end}:1"} for end in "23"]},
     }
-    return family_of(config_from_tables(tables, "test")).terms
+    return build_family(config_from_tables(tables, "test")).terms
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from sottovoce.algorithms.assembly import family_of
+from sottovoce.algorithms.assembly import build_family
 from sottovoce.algorithms.family import Family
 from sottovoce.config import config_from_tables
 from sottovoce.errors import ConfigError
@@ -23,7 +23,7 @@ def family(peers: int = 2, public: str | None = "digits", sampling: str = "stati
     }
     if public is not None:
         tables["data"]["public"] = public
-    return family_of(config_from_tables(tables, "test"))
+    return build_family(config_from_tables(tables, "test"))
 
 
 def releases(found: Family) -> int:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from sottovoce.accounting.events import PureRelease
-from sottovoce.algorithms.family import budget_of
+from sottovoce.algorithms.family import required_budget
 from sottovoce.config import load
 from sottovoce.doctor import Level
 from sottovoce.doctor.ledger import ledger
@@ -59,7 +59,7 @@ def test_another_device_s_ledger(fleet: Fleet, device: Device, tmp_path: Path) -
 
 def test_a_spent_ledger_is_not_a_problem(fleet: Fleet, tmp_path: Path) -> None:
     device = new_device(fleet, tmp_path / "spent").configure(privacy={"epsilon": 2.0})
-    opened = Ledger.open(device.ledger, device.id, budget_of(load(device.config)))
+    opened = Ledger.open(device.ledger, device.id, required_budget(load(device.config)))
     try:
         assert opened.charge(b"q", PureRelease("laplace", 1, 4, 1995, 1000, 1.995))
     finally:

@@ -8,7 +8,7 @@ from sottovoce.kernels.decentralised.shapley import Worth
 Value = Callable[[frozenset[int]], float]
 
 
-def worth_of(value: Value) -> Worth:
+def make_worth(value: Value) -> Worth:
     """Return the worth that asks for the value of one coalition after the other."""
 
     def members(mask: int) -> frozenset[int]:

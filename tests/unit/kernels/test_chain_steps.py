@@ -95,12 +95,12 @@ def test_projection_yields_the_nearest_point_and_increases_no_distance(
 ) -> None:
     generator = np.random.default_rng(seed)
     one, other, inside = generator.normal(scale=spread, size=(3, size, 2))
-    near = chain_steps.projected(one, radius)
+    near = chain_steps.project_onto_ball(one, radius)
     assert np.linalg.norm(near) <= radius * (1 + 1e-12)
     inside *= radius / max(radius, float(np.linalg.norm(inside)))
-    np.testing.assert_array_equal(chain_steps.projected(inside * 0.99, radius), inside * 0.99)
+    np.testing.assert_array_equal(chain_steps.project_onto_ball(inside * 0.99, radius), inside * 0.99)
     assert np.linalg.norm(one - near) <= np.linalg.norm(one - inside) * (1 + 1e-9) + 1e-12
-    apart = np.linalg.norm(near - chain_steps.projected(other, radius))
+    apart = np.linalg.norm(near - chain_steps.project_onto_ball(other, radius))
     assert apart <= np.linalg.norm(one - other) * (1 + 1e-12)
 
 
@@ -112,4 +112,4 @@ def test_invalid_settings_are_refused() -> None:
     with pytest.raises(ConfigError, match="smoothness"):
         chain_steps.strongly_convex(0.05, 1.0, -1.0)
     with pytest.raises(ConfigError, match="radius"):
-        chain_steps.projected(np.ones(2), math.nan)
+        chain_steps.project_onto_ball(np.ones(2), math.nan)

@@ -21,7 +21,7 @@ def ring(agents: int) -> Matrix:
     return W
 
 
-def gap_of(W: Matrix) -> float:
+def spectral_gap(W: Matrix) -> float:
     return 1 - float(np.sort(np.abs(np.linalg.eigvalsh(W)))[-2])
 
 
@@ -35,14 +35,14 @@ def gossip(W: Matrix, start: Matrix, coefficients: NDArray[np.float64]) -> Matri
 @pytest.mark.parametrize("steps", [0, 1, 2, 5, 12])
 def test_acceleration_is_the_chebyshev_polynomial(steps: int) -> None:
     W = ring(9)
-    reach = 1 - gap_of(W)
+    reach = 1 - spectral_gap(W)
     values, vectors = np.linalg.eigh(W)
     polynomial = [0.0] * steps + [1.0]
     shrunk = series.chebval(values / reach, polynomial) / series.chebval(1 / reach, polynomial)
     start = np.random.default_rng(steps).normal(size=(9, 2))
     wanted = vectors @ (shrunk[:, np.newaxis] * (vectors.T @ start))
     np.testing.assert_allclose(
-        gossip(W, start, chebyshev.accelerated_coefficients(gap_of(W), steps)), wanted, atol=1e-12
+        gossip(W, start, chebyshev.accelerated_coefficients(spectral_gap(W), steps)), wanted, atol=1e-12
     )
 
 
@@ -75,11 +75,11 @@ def test_acceleration_pays(agents: int) -> None:
         name: float(np.linalg.norm(gossip(W, start, coefficients) - start.mean(axis=0)))
         for name, coefficients in (
             ("plain", chebyshev.plain_coefficients(steps)),
-            ("accelerated", chebyshev.accelerated_coefficients(gap_of(W), steps)),
+            ("accelerated", chebyshev.accelerated_coefficients(spectral_gap(W), steps)),
         )
     }
     assert error["accelerated"] < error["plain"] / 10
-    bound = 1 / math.cosh(steps * math.acosh(1 / (1 - gap_of(W))))
+    bound = 1 / math.cosh(steps * math.acosh(1 / (1 - spectral_gap(W))))
     assert error["accelerated"] <= bound * np.linalg.norm(start - start.mean(axis=0)) * (1 + 1e-6)
 
 

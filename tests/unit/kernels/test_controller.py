@@ -9,7 +9,7 @@ from sottovoce.kernels.decentralised.controller import GLOBAL, LOCAL, Controller
 Transition = tuple[NDArray[np.float64], int, float, NDArray[np.float64] | None]
 
 
-def some_transitions(count: int, seed: int = 0) -> list[Transition]:
+def make_transitions(count: int, seed: int = 0) -> list[Transition]:
     generator = np.random.default_rng(seed)
     states = generator.normal(size=(count + 1, 3))
     return [
@@ -56,7 +56,7 @@ def test_equal_values_choose_local() -> None:
 
 
 def test_the_memory_drops_the_oldest() -> None:
-    controller = make_controller(some_transitions(33))
+    controller = make_controller(make_transitions(33))
     sampled: set[int] = set()
     for seed in range(40):
         step = controller.learn(np.random.default_rng(seed))
@@ -67,15 +67,15 @@ def test_the_memory_drops_the_oldest() -> None:
 
 
 def test_nothing_is_learnt_before_a_batch_is_complete() -> None:
-    controller = make_controller(some_transitions(9))
+    controller = make_controller(make_transitions(9))
     assert controller.learn(np.random.default_rng(0)) is None
     assert controller.optimiser.steps == 0
-    controller.observe(*some_transitions(1)[0])
+    controller.observe(*make_transitions(1)[0])
     assert controller.learn(np.random.default_rng(0)) is not None
 
 
 def test_a_step_follows_the_listing() -> None:
-    transitions = some_transitions(25)
+    transitions = make_transitions(25)
     controller, generator = (
         make_controller(transitions, Terms(3, 10, hidden=8, copy_every=3, discount=0.7)),
         np.random.default_rng(2),
@@ -130,7 +130,7 @@ def test_the_generators_determine_everything() -> None:
     def run() -> tuple[list[int], NDArray[np.float64]]:
         controller, generator = make_controller([]), np.random.default_rng(4)
         actions = []
-        for state, _, reward, following in some_transitions(40):
+        for state, _, reward, following in make_transitions(40):
             actions.append(controller.decide(state, generator))
             controller.observe(state, actions[-1], reward, following)
             controller.learn(generator)

@@ -18,7 +18,7 @@ Floats = NDArray[np.float64]
 CHUNK = 8
 
 
-def kernel_of(features: int = 3, classes: int = 2) -> OnnxKernel:
+def make_kernel(features: int = 3, classes: int = 2) -> OnnxKernel:
     return OnnxKernel(GraphSession(checked_file(graph(features, classes)), "tiny"), CHUNK)
 
 
@@ -39,7 +39,7 @@ def clipped(gradients: Floats, clip: float) -> Floats:
 @pytest.mark.parametrize("classes", [1, 2, 5])
 @pytest.mark.parametrize("clip", [0.1, np.inf])
 def test_a_sum_equals_the_clipped_gradients_sum(classes: int, count: int, clip: float) -> None:
-    kernel = kernel_of(classes=classes)
+    kernel = make_kernel(classes=classes)
     point, features, labels = examples(kernel, count)
     gradients = kernel.gradients(point[np.newaxis], features[np.newaxis], labels[np.newaxis])
     assert gradients.shape == (1, count, kernel.size)
@@ -50,7 +50,7 @@ def test_a_sum_equals_the_clipped_gradients_sum(classes: int, count: int, clip: 
 
 def test_it_equals_the_numpy_model() -> None:
     """The NumPy model has a column of ones in place of the graph's bias."""
-    kernel, numpy = kernel_of(3, 5), Softmax(4, 5)
+    kernel, numpy = make_kernel(3, 5), Softmax(4, 5)
     point, features, labels = examples(kernel, 20)
     points = np.stack([point, -point])
     same = np.stack([np.vstack([item[:15].reshape(5, 3).T, item[15:]]).ravel() for item in points])
@@ -64,7 +64,7 @@ def test_it_equals_the_numpy_model() -> None:
 
 
 def test_a_regression_includes_its_target() -> None:
-    kernel, numpy = kernel_of(3, 1), LeastSquares(5)
+    kernel, numpy = make_kernel(3, 1), LeastSquares(5)
     point, features, labels = examples(kernel, 11)
     ones = np.hstack([features[:, :3], np.ones((11, 1)), features[:, 3:]])
     assert (kernel.features, kernel.classes, kernel.size) == (4, 1, 4)
@@ -78,7 +78,7 @@ def test_a_regression_includes_its_target() -> None:
 
 def test_removing_an_example_removes_one_contribution() -> None:
     """The example may be anywhere: all later ones move up, into other positions in other chunks."""
-    kernel, clip = kernel_of(), 0.3
+    kernel, clip = make_kernel(), 0.3
     point, features, labels = examples(kernel, 20)
     full = kernel.clipped_gradient_sum(point, features, labels, clip)
     for gone in (0, 7, 8, 19):
@@ -91,7 +91,7 @@ def test_removing_an_example_removes_one_contribution() -> None:
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 1e300, -1e39])
 def test_a_non_finite_example_adds_nothing_and_is_not_mentioned(value: float) -> None:
-    kernel = kernel_of()
+    kernel = make_kernel()
     point, features, labels = examples(kernel, 10)
     without = kernel.clipped_gradient_sum(point, features[1:], labels[1:], 0.3)
     features[0, 1] = value
@@ -104,14 +104,14 @@ def test_a_non_finite_example_adds_nothing_and_is_not_mentioned(value: float) ->
 
 
 def test_a_huge_example_adds_at_most_the_clip() -> None:
-    kernel = kernel_of()
+    kernel = make_kernel()
     point, features, labels = examples(kernel, 1)
     for scale in (1e3, 1e15, 1e30):
         assert np.linalg.norm(kernel.clipped_gradient_sum(point, features * scale, labels, 0.3)) <= 0.3
 
 
 def test_a_graph_that_a_vault_cannot_verify_is_refused() -> None:
-    kernel = kernel_of()
+    kernel = make_kernel()
     point, features, labels = examples(kernel, 3)
     for clip in (0.0, -1.0, np.nan):
         with pytest.raises(InternalError, match="clip"):
@@ -126,7 +126,7 @@ def test_a_graph_that_a_vault_cannot_verify_is_refused() -> None:
 
 def test_the_public_start_is_equal_everywhere() -> None:
     """A fleet's devices may have different NumPy versions: these numbers must never change."""
-    kernel = kernel_of(3, 2)
+    kernel = make_kernel(3, 2)
     start = kernel.initial(42)
     words = np.random.PCG64(42).random_raw(8)
     np.testing.assert_allclose(start[:6], (words[:6] / 2.0**63 - 1) * 0.5, rtol=1e-12)
@@ -136,7 +136,7 @@ def test_the_public_start_is_equal_everywhere() -> None:
 
 
 def test_it_describes_itself() -> None:
-    kernel: Kernel = kernel_of(3, 2)
+    kernel: Kernel = make_kernel(3, 2)
     assert kernel.shapes == {"dense1.weight": (2, 3), "dense1.bias": (2,)}
     assert kernel.size == 8
     assert kernel.sum_error == 2.0**-12

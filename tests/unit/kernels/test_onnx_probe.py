@@ -11,7 +11,7 @@ from types import ModuleType
 import pytest
 from sottovoce.errors import ConfigError
 from sottovoce.kernels.onnx import probe
-from sottovoce.kernels.onnx.allowed import Graph
+from sottovoce.kernels.onnx.allowlist import Graph
 from sottovoce.kernels.onnx.probe import probe_graph
 from sottovoce.kernels.onnx.runtime import onnxruntime
 
@@ -24,7 +24,7 @@ def _nothing_found_yet(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(probe, "_results", {})
 
 
-def of(model: bytes) -> Graph:
+def load_graph(model: bytes) -> Graph:
     return Graph("mine.onnx", hashlib.sha256(model).hexdigest(), model)
 
 
@@ -36,7 +36,7 @@ def interpreter(path: Path, script: str, monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_a_sound_graph_accepts_its_stated_batch_size_and_is_tried_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    sound = of(checked_file(graph()))
+    sound = load_graph(checked_file(graph()))
     assert probe_graph(sound) == 8
     monkeypatch.setattr(subprocess, "run", None)
     assert probe_graph(sound) == 8
@@ -44,7 +44,7 @@ def test_a_sound_graph_accepts_its_stated_batch_size_and_is_tried_once(monkeypat
 
 @pytest.mark.parametrize("classes, chunk", [(1, 4), (3, 1), (3, 2)])
 def test_chunks_of_any_size_are_tried(classes: int, chunk: int) -> None:
-    assert probe_graph(of(graph(3, classes, facts=facts_of(3, classes, chunk)))) == chunk
+    assert probe_graph(load_graph(graph(3, classes, facts=facts_of(3, classes, chunk)))) == chunk
 
 
 @pytest.mark.parametrize(
@@ -56,22 +56,22 @@ def test_chunks_of_any_size_are_tried(classes: int, chunk: int) -> None:
 )
 def test_arithmetic_without_a_valid_epsilon_is_refused(flaw: Flaw, why: str) -> None:
     with pytest.raises(ConfigError, match=rf"mine\.onnx: on this machine {why}, so no ε can be guaranteed"):
-        probe_graph(of(checked_file(graph(flaw=flaw))))
+        probe_graph(load_graph(checked_file(graph(flaw=flaw))))
 
 
 def test_if_position_changes_bits_examples_run_one_by_one(caplog: pytest.LogCaptureFixture) -> None:
-    assert probe_graph(of(checked_file(graph(flaw="goes by place")))) == 1
+    assert probe_graph(load_graph(checked_file(graph(flaw="goes by place")))) == 1
     assert [record.getMessage().split()[0] for record in caplog.records] == ["graph-one-by-one"]
 
 
 def test_a_graph_that_does_not_clip_is_refused() -> None:
     with pytest.raises(ConfigError, match="an example may contribute more than the clip"):
-        probe_graph(of(graph(flaw="does not clip")))
+        probe_graph(load_graph(graph(flaw="does not clip")))
 
 
 def test_an_unloadable_graph_is_refused_by_name() -> None:
     with pytest.raises(ConfigError, match=r"mine\.onnx: the file has no description"):
-        probe_graph(of(graph(facts="")))
+        probe_graph(load_graph(graph(facts="")))
 
 
 @pytest.mark.parametrize(
@@ -85,13 +85,13 @@ def test_an_unloadable_graph_is_refused_by_name() -> None:
 def test_a_crash_is_one_clear_error(script: str, why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     interpreter(tmp_path / "python", script, monkeypatch)
     with pytest.raises(ConfigError, match=why):
-        probe_graph(of(graph()))
+        probe_graph(load_graph(graph()))
 
 
 def test_a_hanging_runtime_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     interpreter(tmp_path / "python", "exec sleep 60", monkeypatch)
     with pytest.raises(ConfigError, match=r"did not finish a first call within 0\.2 s"):
-        probe_graph(of(graph()), deadline=0.2)
+        probe_graph(load_graph(graph()), deadline=0.2)
 
 
 def test_a_missing_runtime_is_an_error_with_the_installation_line(monkeypatch: pytest.MonkeyPatch) -> None:

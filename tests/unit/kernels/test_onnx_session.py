@@ -33,11 +33,11 @@ REMEDY = "build it with `sottovoce model build`"
     ],
 )
 def test_another_kind_of_file_is_refused(model: bytes, why: str, capfd: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(ConfigError, match=why) as refused:
+    with pytest.raises(ConfigError, match=why) as exc_info:
         GraphSession(model, "theirs.onnx")
-    assert str(refused.value).endswith(REMEDY)
-    assert "theirs.onnx" in str(refused.value)
-    assert "\n" not in str(refused.value)
+    assert str(exc_info.value).endswith(REMEDY)
+    assert "theirs.onnx" in str(exc_info.value)
+    assert "\n" not in str(exc_info.value)
     assert capfd.readouterr() == ("", ""), "nor does the runtime print anything"
 
 
@@ -76,10 +76,10 @@ def test_a_runtime_failure_reveals_nothing_about_a_record(capfd: pytest.CaptureF
     model.graph.node.extend(gather)
     session = GraphSession(checked_file(model.SerializeToString()), "theirs.onnx")
     rows, mask = np.zeros((2, 3), dtype=np.float32), np.ones(2, dtype=np.bool_)
-    with pytest.raises(InternalError) as failed:
+    with pytest.raises(InternalError) as exc_info:
         session.gradient_sum(np.zeros(8, dtype=np.float32), Chunk(rows, np.array([0, 7351]), mask), 1.0)
-    assert "7351" not in str(failed.value)
-    assert failed.value.__suppress_context__
+    assert "7351" not in str(exc_info.value)
+    assert exc_info.value.__suppress_context__
     assert capfd.readouterr() == ("", "")
 
 

@@ -9,7 +9,7 @@ from sottovoce.errors import ConfigError
 from sottovoce.kernels.decentralised.q_network import Adam, QNetwork
 
 
-def some_network(seed: int = 0, state_size: int = 3, hidden: int = 5) -> QNetwork:
+def make_network(seed: int = 0, state_size: int = 3, hidden: int = 5) -> QNetwork:
     generator = np.random.default_rng(seed)
     shapes = [(state_size, hidden), (hidden,), (hidden, 2), (2,)]
     return QNetwork(*(generator.normal(size=shape) for shape in shapes))
@@ -22,19 +22,19 @@ def by_loops(network: QNetwork, state: NDArray[np.float64], action: int) -> floa
 
 
 def test_values_match_unit_by_unit() -> None:
-    network, states = some_network(), np.random.default_rng(1).normal(size=(4, 3))
+    network, states = make_network(), np.random.default_rng(1).normal(size=(4, 3))
     expected = [[by_loops(network, state, action) for action in range(2)] for state in states]
     np.testing.assert_allclose(network.values(states), expected, rtol=1e-12)
 
 
 def test_without_activation_values_are_affine() -> None:
-    network = some_network()
+    network = make_network()
     s, t = np.random.default_rng(2).normal(size=(2, 6, 3)) * 100
     np.testing.assert_allclose(network.values((s + t) / 2), (network.values(s) + network.values(t)) / 2, rtol=1e-9)
 
 
 def test_the_gradient_matches_differences() -> None:
-    network, generator = some_network(), np.random.default_rng(3)
+    network, generator = make_network(), np.random.default_rng(3)
     states, actions, targets = generator.normal(size=(7, 3)), generator.integers(0, 2, 7), generator.normal(size=7)
 
     def loss() -> float:
@@ -56,7 +56,7 @@ def test_the_gradient_matches_differences() -> None:
 
 def test_only_the_chosen_action_learns() -> None:
     states = np.random.default_rng(4).normal(size=(3, 3))
-    gradient = some_network().gradient(states, np.array([1, 1, 1]), np.zeros(3))
+    gradient = make_network().gradient(states, np.array([1, 1, 1]), np.zeros(3))
     assert not gradient.output_weights[:, 0].any()
     assert gradient.output_weights[:, 1].all()
     assert gradient.output_biases[0] == 0
@@ -77,11 +77,11 @@ def test_xavier_initialisation() -> None:
 
 
 def test_adam_follows_the_listing() -> None:
-    network = some_network(6, 1, 1)
+    network = make_network(6, 1, 1)
     memory = Adam.new(network)
     theta, m, v = float(network.hidden_weights[0, 0]), 0.0, 0.0
     for t in range(1, 30):
-        gradient = some_network(100 + t, 1, 1)
+        gradient = make_network(100 + t, 1, 1)
         network, memory = memory.step(network, gradient, 0.01)
         g = float(gradient.hidden_weights[0, 0])
         m, v = 0.9 * m + 0.1 * g, 0.999 * v + 0.001 * g * g
@@ -91,7 +91,7 @@ def test_adam_follows_the_listing() -> None:
 
 
 def test_a_step_modifies_nothing_in_place() -> None:
-    network, gradient = some_network(7), some_network(8)
+    network, gradient = make_network(7), make_network(8)
     memory = Adam.new(network)
     before = [array.copy() for array in (*network.arrays, *memory.first, *memory.second)]
     memory.step(network, gradient, 0.01)

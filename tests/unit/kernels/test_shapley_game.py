@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from sottovoce.kernels.decentralised import shapley
 
-from tests.unit.kernels.games import worth_of
+from tests.unit.kernels.games import make_worth
 
 
 def nearness(points: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -36,11 +36,11 @@ def test_the_game_of_averages_comes_out_the_same_in_chunks(players: int, monkeyp
     def by_hand(members: frozenset[int]) -> float:
         return float(nearness(candidates[sorted(members)].mean(axis=0)[np.newaxis])[0]) if members else 0.0
 
-    np.testing.assert_allclose(phi, shapley.exact(worth_of(by_hand), players), atol=1e-12)
+    np.testing.assert_allclose(phi, shapley.exact(make_worth(by_hand), players), atol=1e-12)
     sampled, error = shapley.monte_carlo(
         shapley.batched_worth(candidates, nearness), players, 60, np.random.default_rng(2)
     )
-    wanted = shapley.monte_carlo(worth_of(by_hand), players, 60, np.random.default_rng(2))
+    wanted = shapley.monte_carlo(make_worth(by_hand), players, 60, np.random.default_rng(2))
     np.testing.assert_allclose((sampled, error), wanted, atol=1e-12)
     worth = shapley.batched_worth(candidates, nearness)
     assert worth(np.array([0])).tolist() == [0]

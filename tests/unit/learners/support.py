@@ -19,7 +19,7 @@ TICK = Timer("cycle")
 class Stamp:
     """Provenance that signs with one fixed word and accepts only that. A device named `revoked` is revoked."""
 
-    def signed(self, own: S) -> S:
+    def sign(self, own: S) -> S:
         return cast(S, replace(cast(Any, own), signature=b"mine"))
 
     def verify(self, published: Signed) -> None:
@@ -69,7 +69,7 @@ def schedule(
     )
 
 
-class Acquainted(PushSum):
+class PushSumWithPeers(PushSum):
     """A learner with the peers to which its driver will introduce it."""
 
     def __init__(self, schedule: Schedule, peers: tuple[str, ...]) -> None:
@@ -77,9 +77,9 @@ class Acquainted(PushSum):
         self.peers = peers
 
 
-def push_sum(*peers: str, **how: float) -> Acquainted:
+def push_sum(*peers: str, **how: float) -> PushSumWithPeers:
     """Make a learner that is to be introduced to `peers`."""
-    return Acquainted(schedule(**how), peers)  # type: ignore[arg-type]
+    return PushSumWithPeers(schedule(**how), peers)  # type: ignore[arg-type]
 
 
 def state(*numerators: float, weight: float = 1.0) -> PushSumState:
@@ -100,7 +100,7 @@ class Hand:
 
     def __init__(self, learner: PushSum, state: PushSumState) -> None:
         self.learner = learner
-        peers = learner.peers if isinstance(learner, Acquainted) else ()
+        peers = learner.peers if isinstance(learner, PushSumWithPeers) else ()
         self.state, _ = learner.on(state, PeersChanged(peers), 0.0)
         self.effects: list[Effect] = []
 

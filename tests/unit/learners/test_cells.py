@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from msgspec import structs
 from sottovoce.algorithms.cell.public.machine import Cells, _leader_order
-from sottovoce.algorithms.cell.public.messages import CellMessage, Known, Result, Seek, content_of
-from sottovoce.algorithms.cell.public.sum_consumer import DescentCourse, MeanCourse
+from sottovoce.algorithms.cell.public.messages import CellMessage, Known, Result, Seek, decode_content
+from sottovoce.algorithms.cell.public.sum_consumer import DescentConsumer, MeanConsumer
 from sottovoce.algorithms.cell.state_codec import CellCodec
 from sottovoce.algorithms.cell.wire import check, from_bytes, to_bytes
 from sottovoce.algorithms.state_codec import OtherModel
@@ -15,11 +15,11 @@ from sottovoce.algorithms.steps.public.descent import Schedule, rate
 from sottovoce.cell import Cell
 from sottovoce.data import Records
 from sottovoce.errors import MessageRefused
-from sottovoce.kernels import gradients_at
+from sottovoce.kernels import per_example_gradients
 from sottovoce.kernels.profile import Profile
 from sottovoce.kernels.softmax import Softmax
 from sottovoce.learners import Delivered, PeersChanged, Received, Reply, Send, Timer
-from sottovoce.learners.published import Signed
+from sottovoce.learners.published_records import Signed
 from sottovoce.vault import Budget, Ledger, SeededNoise, build
 from sottovoce.vault.terms.cell_gradients import CellGradientTerms
 from sottovoce.vault.terms.means import MeanTerms
@@ -45,8 +45,8 @@ def meters(epsilon: float | None = None) -> list[Device]:
     mechanism = terms.cell_mechanism(budget)
     devices = []
     for i, name in enumerate(names()):
-        course = MeanCourse(terms.profile, mechanism.step, mechanism.width)
-        learner = Cells("average", owner=name, course=course, period=1.0, cell=CELL, provenance=Unsigned())
+        consumer = MeanConsumer(terms.profile, mechanism.step, mechanism.width)
+        learner = Cells("average", owner=name, consumer=consumer, period=1.0, cell=CELL, provenance=Unsigned())
         vault = build(
             records=Records(np.full((2, SIZE), i / 8), np.zeros(2, dtype=np.int64)),
             kernel=None,
@@ -64,8 +64,8 @@ def learners(steps: int) -> list[Device]:
     mechanism = terms.mechanism(KERNEL, budget, by_kernel=False)
     devices = []
     for i, name in enumerate(names()):
-        course = DescentCourse(_schedule(steps), np.zeros(KERNEL.size), mechanism.step, mechanism.width)
-        learner = Cells("group-sgd", owner=name, course=course, period=1.0, cell=CELL, provenance=Unsigned())
+        consumer = DescentConsumer(_schedule(steps), np.zeros(KERNEL.size), mechanism.step, mechanism.width)
+        learner = Cells("group-sgd", owner=name, consumer=consumer, period=1.0, cell=CELL, provenance=Unsigned())
         vault = build(
             records=ROWS[i],
             kernel=KERNEL,
@@ -167,7 +167,7 @@ def test_a_leader_with_an_expired_certificate_takes_no_part_and_keeps_running() 
         device.learner = Cells(
             "average",
             owner=device.id,
-            course=device.learner.course,
+            consumer=device.learner.consumer,
             period=1.0,
             cell=CELL,
             provenance=Expired(leader),
@@ -186,7 +186,7 @@ def test_group_sgd_equals_descent_over_all_records() -> None:
     model = np.zeros(KERNEL.size)
     for slot in range(steps):
         gradients = np.concatenate(
-            [row for item in ROWS for row in gradients_at(KERNEL, model, item.features, item.labels)]
+            [row for item in ROWS for row in per_example_gradients(KERNEL, model, item.features, item.labels)]
         )
         lengths = np.sqrt((gradients**2).sum(axis=1, keepdims=True))
         total = (gradients * np.minimum(1, 0.5 / np.maximum(lengths, 0.5))).sum(axis=0)
@@ -215,8 +215,8 @@ def test_group_sgd_continues_when_a_device_returns_later() -> None:
 def _cells(owner: str = "agent-0", size: int = SIZE) -> Cells:
     terms = MeanTerms("average", Profile(size, CLIP), CELL)
     mechanism = terms.cell_mechanism(Budget(None, 1e-5, "device", "add-remove"))
-    course = MeanCourse(terms.profile, mechanism.step, mechanism.width)
-    return Cells("average", owner=owner, course=course, period=1.0, cell=CELL, provenance=Unsigned())
+    consumer = MeanConsumer(terms.profile, mechanism.step, mechanism.width)
+    return Cells("average", owner=owner, consumer=consumer, period=1.0, cell=CELL, provenance=Unsigned())
 
 
 def test_a_peer_receives_one_message_at_a_time() -> None:
@@ -304,7 +304,7 @@ def test_missing_vectors_are_requested_again_and_then_given_up() -> None:
     for beat in range(60):
         state, effects = cells.on(state, Timer("cycle"), float(beat))
         requested += [effect.recipient for effect in effects if isinstance(effect, Send)]
-        state = replace(state, queued={})
+        state = replace(state, outbox={})
     assert {"agent-1", "agent-2"} <= set(requested)
     assert state.opening is None
 
@@ -322,4 +322,4 @@ def test_states_and_messages_survive_encoding() -> None:
     check(message)
     assert from_bytes(to_bytes(message)) == message
     with pytest.raises(MessageRefused):
-        content_of(b"\x93\xa6nobody")
+        decode_content(b"\x93\xa6nobody")

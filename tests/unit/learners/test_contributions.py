@@ -71,10 +71,10 @@ class Hand:
 
     def refuses(self, message: Message) -> str:
         before = self.state
-        with pytest.raises(MessageRefused) as refusal:
+        with pytest.raises(MessageRefused) as exc_info:
             self.on(Received("a", message))
         assert self.state is before
-        return refusal.value.reason
+        return exc_info.value.reason
 
 
 def contribution(owner: str, *values: float, steps: int = 1, signature: bytes = b"mine") -> Contribution:
@@ -170,7 +170,7 @@ def test_a_newer_contribution_differs_by_at_most_its_further_steps() -> None:
     accepted, declined = (share * hand.learner.acceptance.reach(8, 9, 4.0) for share in (0.99, 1.01))
     hand.on(Received("a", message(contribution("d0", 4.0, declined, steps=9), d0=9)))
     assert hand.state.held[rank("d0")].steps == 8, "the previous one stays"
-    assert hand.state.known["a"][rank("d0")] == 8, "it is not requested again"
+    assert hand.state.peer_steps["a"][rank("d0")] == 8, "it is not requested again"
     assert hand.learner.progress(hand.state).details["contributions_declined"] == 1
     hand.on(Received("a", message(contribution("d0", 4.0, accepted, steps=9))))
     assert hand.state.held[rank("d0")].steps == 9
@@ -277,7 +277,7 @@ def test_complete_peers_and_unconfirmed_peers_are_skipped() -> None:
 def test_a_departed_peer_is_forgotten_with_its_pending_messages() -> None:
     hand = Hand("a").on(TICK)
     assert hand.on(PeersChanged(("b",))).all(Forget) == [Forget("a")]
-    assert not hand.state.known
+    assert not hand.state.peer_steps
     assert not hand.state.pending
 
 
@@ -287,7 +287,7 @@ def test_nothing_from_a_revoked_device_is_stored() -> None:
     earlier = replace(hand.state, held={rank("revoked"): contribution("revoked", 9.0, 9.0)})
     hand.state = earlier
     resumed = hand.learner.resumed(earlier, frozenset())
-    assert (resumed.held, [item.owner for item in resumed.kept.values()]) == ({}, ["revoked"])
+    assert (resumed.held, [item.owner for item in resumed.frozen_contributions.values()]) == ({}, ["revoked"])
 
 
 def test_after_a_revocation_only_contributions_since_the_last_gradient_are_removed(
@@ -372,7 +372,7 @@ def test_a_task_with_fewer_steps_starts_again_from_the_ledger() -> None:
     fewer = Mixer(schedule(size=2, steps=3), START, max_steps=3, **how)
     state = fewer.resumed(hand.state, frozenset())
     assert (state.step, state.held, state.numerator.tolist()) == (0, {}, [0, 0])
-    assert fewer.on(state, TICK, 0.0)[0].asked is not None
+    assert fewer.on(state, TICK, 0.0)[0].pending_query is not None
 
 
 def test_a_leaving_device_sends_its_last_step() -> None:

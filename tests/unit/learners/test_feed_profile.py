@@ -7,8 +7,8 @@ import pytest
 from numpy.typing import NDArray
 from sottovoce.accounting.units import Units
 from sottovoce.agent.local_vault import load_configured_records, make_vault
-from sottovoce.algorithms.assembly import family_of
-from sottovoce.algorithms.family import budget_of
+from sottovoce.algorithms.assembly import build_family
+from sottovoce.algorithms.family import required_budget
 from sottovoce.config import AgentConfig, config_from_tables
 from sottovoce.data.feed import Window
 from sottovoce.days import DAY, NOT_BEFORE
@@ -81,7 +81,7 @@ def test_forty_homes_learn_a_month_s_profile_far_better_than_with_local_noise(tm
     devices = []
     for i, name in enumerate(names):
         own = config(make_home(tmp_path / name, wh[i]), prior=PRIOR, harmonics=3, shape_clip=0.7)
-        family, ledger = family_of(own), Ledger.in_memory(name, budget_of(own))
+        family, ledger = build_family(own), Ledger.in_memory(name, required_budget(own))
         vault = make_vault(
             own,
             family,
@@ -101,7 +101,7 @@ def test_forty_homes_learn_a_month_s_profile_far_better_than_with_local_noise(tm
     assert all(model is not None and (model == models[0]).all() for model in models)
     assert models[0] is not None
     by_cell = error(models[0], true)
-    alone = family_of(config(tmp_path / names[0], noise="local", prior=PRIOR, harmonics=3, shape_clip=0.7))
+    alone = build_family(config(tmp_path / names[0], noise="local", prior=PRIOR, harmonics=3, shape_clip=0.7))
     local = alone.facts["noise_deviation"] * alone.terms.profile.error / np.sqrt(HOMES)  # type: ignore[attr-defined]
     zeros, prior = error(np.zeros(48), true), error(np.array(PRIOR), true)
     assert by_cell < 0.5 * local, (by_cell, local, zeros, prior)
@@ -123,7 +123,7 @@ def test_nothing_is_released_before_the_month_ends_and_no_later_day_is_charged(
         ledger.take_up(Mandate(1, Budget(1.0, 1e-5, "device", "add-remove"), b"signed"))
     now = [float(FIRST + 29) * DAY + 3600]
     vault = make_vault(
-        settings, family_of(settings), ledger, clock=lambda: now[0], uptime=lambda: now[0], noise=SeededNoise(1),
+        settings, build_family(settings), ledger, clock=lambda: now[0], uptime=lambda: now[0], noise=SeededNoise(1),
         verify_member=Unsigned().verify,
     )  # fmt: skip
 

@@ -250,7 +250,7 @@ def test_pending_messages_to_a_departed_peer_are_forgotten() -> None:
     hand.on(PeersChanged(("b", "c")))
     assert hand.all(Forget) == [Forget("a")]
     assert hand.state.pending == frozenset()
-    assert set(hand.state.known) <= {"b", "c"}
+    assert set(hand.state.peer_facts) <= {"b", "c"}
 
 
 def test_a_restart_repeats_the_query_and_keeps_model_and_records() -> None:
@@ -294,9 +294,9 @@ def test_a_seeded_release_marks_everything_computed_from_it() -> None:
 def test_an_invalid_message_is_refused_and_changes_nothing(message: GolfMessage | PushSumShare, reason: str) -> None:
     hand = with_records(Hand("pegasos", "a"), (1, 0.6, 0.8))
     before = hand.state
-    with pytest.raises(MessageRefused) as refusal:
+    with pytest.raises(MessageRefused) as exc_info:
         hand.on(Received("a", message))
-    assert refusal.value.reason == reason
+    assert exc_info.value.reason == reason
     assert hand.state is before
 
 

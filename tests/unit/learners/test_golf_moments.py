@@ -59,14 +59,14 @@ def answer_queries(hand: Hand, values: NDArray[np.int64]) -> Hand:
 
 
 def last_query(hand: Hand) -> bytes:
-    assert hand.state.asked is not None
-    return hand.state.asked
+    assert hand.state.pending_query is not None
+    return hand.state.pending_query
 
 
 def test_a_row_contains_the_moments_and_the_mean_row_yields_the_ridge_model() -> None:
     values = releases(400, 0)
     moments, packed = EXACT.moments(values), PackedMoments(EXACT, EACH)
-    row = packed.packed(moments)
+    row = packed.pack(moments)
     assert row.shape == (packed.size,) == (CLASSES * FEATURES + 6 + 1,)
     assert row[-1] == 400 * packed.scale
     rest = 100 * FEATURES / 400
@@ -86,7 +86,7 @@ def test_the_vault_is_queried_for_one_record_at_a_time_and_once_for_each() -> No
     for slot, value in enumerate(releases(EACH - 1, 1)):
         assert hand.on(FakeRelease(last_query(hand), value)).slots == [slot + 1]
     hand.on(FakeRelease(last_query(hand), releases(1, 2)[0]))
-    assert (hand.slots, hand.state.step, hand.state.asked) == ([], EACH, None)
+    assert (hand.slots, hand.state.step, hand.state.pending_query) == ([], EACH, None)
     assert hand.learner.progress(hand.state).phase == "mixing"
 
 
@@ -121,7 +121,7 @@ def test_mass_is_the_sum_of_all_rows_and_all_devices_end_with_the_full_model() -
         answer_queries(hand, values)
         everything.append(values)
     packed = PackedMoments(EXACT, EACH)
-    rows = [packed.packed(EXACT.moments(value[np.newaxis])) for values in everything for value in values]
+    rows = [packed.pack(EXACT.moments(value[np.newaxis])) for values in everything for value in values]
     full = np.sum([np.rint(row * UNIT).astype(np.int64) for row in rows], axis=0)
     for _ in range(60):
         sent = [(name, send) for name, hand in fleet.items() for send in hand.on(TICK).all(Send)]
@@ -130,7 +130,7 @@ def test_mass_is_the_sum_of_all_rows_and_all_devices_end_with_the_full_model() -
             fleet[name].on(Delivered(send.recipient))
     assert (np.sum([hand.state.numerator for hand in fleet.values()], axis=0) == full).all()
     assert sum(hand.state.weight for hand in fleet.values()) == len(names) * WEIGHT_ONE
-    fitted = packed.model(packed.packed(EXACT.moments(np.concatenate(everything))))
+    fitted = packed.model(packed.pack(EXACT.moments(np.concatenate(everything))))
     for hand in fleet.values():
         (published,) = hand.on(TICK).all(PublishModel)
         assert published.parameters == pytest.approx(fitted, rel=1e-6, abs=1e-6)

@@ -194,9 +194,9 @@ def test_excess_walks_wait_at_their_senders() -> None:
     for i in range(MAX_WALKS):
         hand.on(Received("a", model(float(i), 0.0)))
     before = hand.state
-    with pytest.raises(MessageRefused, match=r"learner\.begins_walk") as refusal:
+    with pytest.raises(MessageRefused, match=r"learner\.begins_walk") as exc_info:
         hand.on(Received("a", model(9.0, 0.0)))
-    assert (refusal.value.reason, hand.state) == ("walks", before)
+    assert (exc_info.value.reason, hand.state) == ("walks", before)
     sent = []
     for slot in range(2):
         hand.on(TICK).on(release(slot, 0.0, 0.0)).on(Delivered("a"))
@@ -216,7 +216,7 @@ def test_after_a_restart_a_slot_still_belongs_to_one_walk() -> None:
     hand.on(release(0, 0.5, 0.0)).on(Received("b", model(7.0, 0.0)))
     for saved in (before, hand.state):
         repeated = Hand("a")
-        repeated.state = repeated.learner.resumed(replace(saved, asked=None, peers=()), frozenset())
+        repeated.state = repeated.learner.resumed(replace(saved, pending_query=None, peers=()), frozenset())
         repeated.start().on(TICK)
         if saved is before:
             assert repeated.slots == [0]
@@ -266,9 +266,9 @@ def test_a_seeded_release_marks_the_walk() -> None:
 def test_an_invalid_message_is_refused_and_changes_nothing(message: Message, reason: str) -> None:
     hand = Hand("a")
     before = hand.state
-    with pytest.raises(MessageRefused) as refusal:
+    with pytest.raises(MessageRefused) as exc_info:
         hand.on(Received("a", message))
-    assert refusal.value.reason == reason
+    assert exc_info.value.reason == reason
     assert hand.state is before
 
 

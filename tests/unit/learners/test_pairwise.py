@@ -57,7 +57,9 @@ def reply_in(step: Step) -> Message | None:
     return next((effect.message for effect in step[1] if isinstance(effect, Reply)), None)
 
 
-def met(machine: Pairwise, state: PairwiseState, sender: str, message: Message) -> tuple[PairwiseState, Message | None]:
+def receive_proposal(
+    machine: Pairwise, state: PairwiseState, sender: str, message: Message
+) -> tuple[PairwiseState, Message | None]:
     step = machine.on(state, Received(sender, message), 0.0)
     return step[0], reply_in(step)
 
@@ -69,7 +71,7 @@ def proposal(*numbers: float, parts: int = 2, reach: float = math.inf) -> Propos
 def exchange(machine: Pairwise, one: PairwiseState, other: PairwiseState) -> tuple[PairwiseState, PairwiseState]:
     """Run a device's beat, towards its only peer `b`."""
     one, (sent,) = beat(machine, one)
-    other, reply = met(machine, other, "a", sent.message)
+    other, reply = receive_proposal(machine, other, "a", sent.message)
     return machine.on(one, Delivered("b", reply), 0.0)[0], other
 
 
@@ -112,7 +114,7 @@ def propose_repeatedly(machine: Pairwise, state: PairwiseState) -> PairwiseState
     """Make twenty proposals from `a`, always equally far away; `b` and `c` propose no move in between."""
     for _ in range(20):
         for sender, off in (("a", 2.0), ("b", 0.0), ("c", 0.0)):
-            state, _ = met(machine, state, sender, proposal(model(state)[0] + off))
+            state, _ = receive_proposal(machine, state, sender, proposal(model(state)[0] + off))
     return state
 
 
@@ -120,7 +122,7 @@ def test_all_moves_with_one_peer_are_bounded_and_end_with_the_schedule() -> None
     machine = learner(reach=1.0, max_steps=6)
     state = propose_repeatedly(machine, replace(make_state(machine, 0.0, peers="abc"), cycle=3))
     assert model(state) == pytest.approx([2.0]), "one reach, and one more per as many steps as peers"
-    assert state.declined > 0
+    assert state.declined_count > 0
     state, (sent,) = beat(machine, state)
     assert sent.recipient == "b", "nothing is requested from it"
     assert model(propose_repeatedly(machine, replace(state, cycle=100))) == pytest.approx([3.0]), (
@@ -130,7 +132,7 @@ def test_all_moves_with_one_peer_are_bounded_and_end_with_the_schedule() -> None
 
 def test_the_bound_s_remainder_is_sent_and_a_longer_answer_refused() -> None:
     machine = learner(reach=1.0)
-    state = replace(make_state(machine, 0.0, peers="b"), moved={"b": 0.75})
+    state = replace(make_state(machine, 0.0, peers="b"), moved_lengths={"b": 0.75})
     state, (sent,) = beat(machine, state)
     assert sent.message.reach == 0.5  # type: ignore[attr-defined]
     answer = Move(np.array([UNIT // 2], dtype=np.int64))
@@ -141,46 +143,52 @@ def test_the_bound_s_remainder_is_sent_and_a_longer_answer_refused() -> None:
 def test_the_smaller_reach_limits_the_difference_that_counts() -> None:
     machine = learner(2, reach=4.0, max_steps=100)
     here = make_state(machine, 0.0, 0.0, peers="abc")
-    assert model(met(machine, here, "a", proposal(6.0, 8.0))[0]) == pytest.approx([1.2, 1.6], abs=1e-4)
-    assert model(met(machine, here, "a", proposal(6.0, 8.0, reach=1.0))[0]) == pytest.approx([0.3, 0.4], abs=1e-4)
-    assert model(met(machine, here, "a", proposal(6.0, 8.0, reach=99.0))[0]) == pytest.approx([1.2, 1.6], abs=1e-4)
+    assert model(receive_proposal(machine, here, "a", proposal(6.0, 8.0))[0]) == pytest.approx([1.2, 1.6], abs=1e-4)
+    assert model(receive_proposal(machine, here, "a", proposal(6.0, 8.0, reach=1.0))[0]) == pytest.approx(
+        [0.3, 0.4], abs=1e-4
+    )
+    assert model(receive_proposal(machine, here, "a", proposal(6.0, 8.0, reach=99.0))[0]) == pytest.approx(
+        [1.2, 1.6], abs=1e-4
+    )
 
 
 def test_a_model_farther_than_a_lone_device_moves_is_declined_and_counted() -> None:
     machine = learner(reach=4.0, max_steps=9)
     here = replace(make_state(machine, 1.0, peers="abc"), step=1)
-    there, reply = met(machine, here, "a", proposal(14.0))
-    assert (model(there), reply, there.declined) == ([1.0], None, 1)
+    there, reply = receive_proposal(machine, here, "a", proposal(14.0))
+    assert (model(there), reply, there.declined_count) == ([1.0], None, 1)
     assert machine.progress(there).details == {"proposals_declined": 1}
     assert reply_in(machine.on(here, Received("a", proposal(12.9)), 0.0)) is not None
     young = replace(here, step=0)
-    assert met(machine, young, "a", proposal(36.9))[1] is not None, "a device without steps may move farther"
-    assert met(machine, young, "a", proposal(37.1))[1] is None
+    assert receive_proposal(machine, young, "a", proposal(36.9))[1] is not None, (
+        "a device without steps may move farther"
+    )
+    assert receive_proposal(machine, young, "a", proposal(37.1))[1] is None
 
 
 def test_an_answered_peer_waits_until_others_are_answered_or_enough_beats_pass() -> None:
     machine = learner()
     here = make_state(machine, 0.0, peers="abcde")
-    here, first = met(machine, here, "a", proposal(8.0))
+    here, first = receive_proposal(machine, here, "a", proposal(8.0))
     assert isinstance(first, Move)
-    assert met(machine, here, "a", proposal(8.0)) == (here, None)
-    here, _ = met(machine, here, "b", proposal(0.0))
-    assert met(machine, here, "a", proposal(8.0)) == (here, None)
-    others, _ = met(machine, here, "c", proposal(0.0))
-    assert met(machine, others, "a", proposal(8.0))[1] is not None
-    assert met(machine, others, "c", proposal(8.0))[1] is None
+    assert receive_proposal(machine, here, "a", proposal(8.0)) == (here, None)
+    here, _ = receive_proposal(machine, here, "b", proposal(0.0))
+    assert receive_proposal(machine, here, "a", proposal(8.0)) == (here, None)
+    others, _ = receive_proposal(machine, here, "c", proposal(0.0))
+    assert receive_proposal(machine, others, "a", proposal(8.0))[1] is not None
+    assert receive_proposal(machine, others, "c", proposal(8.0))[1] is None
     for _ in range(2):
         here, _ = beat(machine, here)
-    assert met(machine, here, "a", proposal(8.0))[1] is not None
+    assert receive_proposal(machine, here, "a", proposal(8.0))[1] is not None
 
 
 def test_two_devices_alone_meet_once_per_beat_from_each_side() -> None:
     machine = learner()
     here = make_state(machine, 0.0, peers="a")
     for _ in range(3):
-        here, reply = met(machine, here, "a", proposal(8.0))
+        here, reply = receive_proposal(machine, here, "a", proposal(8.0))
         assert reply is not None
-        assert met(machine, here, "a", proposal(8.0))[1] is None
+        assert receive_proposal(machine, here, "a", proposal(8.0))[1] is None
         here, _ = beat(machine, here)
 
 
@@ -189,7 +197,7 @@ def test_more_pending_proposals_mean_smaller_offers() -> None:
     here, offered = make_state(machine, 0.0, peers="abcd"), []
     for _ in range(4):
         here, sent = beat(machine, here)
-        offered += [message.parts for message in map(proposed, sent)]
+        offered += [message.parts for message in map(get_proposal, sent)]
     assert offered == [2, 3, 3, 3], "proposals older than two beats are not waited for while answers are immediate"
     assert beat(machine, here)[1] == [], "no peer has answered yet"
 
@@ -201,10 +209,10 @@ def test_if_answers_are_slow_all_pending_proposals_count() -> None:
         here, _ = beat(machine, here)
     here, _ = machine.on(here, Delivered("a"), 0.0)
     assert here.lag == 4
-    assert [proposed(sent).parts for sent in beat(machine, here)[1]] == [5]
+    assert [get_proposal(sent).parts for sent in beat(machine, here)[1]] == [5]
 
 
-def proposed(sent: Send) -> Proposal:
+def get_proposal(sent: Send) -> Proposal:
     assert isinstance(sent.message, Proposal)
     return sent.message
 
@@ -212,14 +220,14 @@ def proposed(sent: Send) -> Proposal:
 def test_a_beat_proposes_to_a_fixed_number_of_peers_with_equal_parts() -> None:
     machine = learner(fanout=3)
     _, sent = beat(machine, make_state(machine, 5.0, peers="abcd"))
-    assert [(message.recipient, proposed(message).parts) for message in sent] == [("a", 4), ("b", 4), ("c", 4)]
+    assert [(message.recipient, get_proposal(message).parts) for message in sent] == [("a", 4), ("b", 4), ("c", 4)]
 
 
 def test_sent_values_are_rounded_and_stored_values_are_not() -> None:
     machine = learner()
     here = replace(make_state(machine, 0.0, peers="a"), numerator=np.array([GRID // 2 + 1]))
     after, (sent,) = beat(machine, here)
-    assert proposed(sent).numerator.tolist() == [GRID]
+    assert get_proposal(sent).numerator.tolist() == [GRID]
     assert after.numerator.tolist() == [GRID // 2 + 1]
 
 
@@ -239,9 +247,9 @@ def test_an_answer_that_is_too_long_or_of_another_kind_is_refused() -> None:
         (Move(np.array([1, 2])), "shape"),
         (PushSumShare(np.array([1]), 1), "learner"),
     ):
-        with pytest.raises(MessageRefused) as refused:
+        with pytest.raises(MessageRefused) as exc_info:
             machine.on(here, Delivered("a", reply), 0.0)
-        assert refused.value.reason == reason
+        assert exc_info.value.reason == reason
     assert model(machine.on(here, Delivered("a", Move(np.array([UNIT]))), 0.0)[0]) == [-1.0]
 
 
@@ -271,9 +279,9 @@ def test_returned_proposals_and_departed_peers_are_not_waited_for() -> None:
 )
 def test_an_invalid_proposal_is_refused(message: Message, reason: str) -> None:
     machine = learner()
-    with pytest.raises(MessageRefused) as refused:
+    with pytest.raises(MessageRefused) as exc_info:
         machine.on(make_state(machine, 1.0, peers="a"), Received("a", message), 0.0)
-    assert refused.value.reason == reason
+    assert exc_info.value.reason == reason
 
 
 def test_a_device_without_state_proposes_nothing_and_adopts_the_first_model() -> None:
@@ -281,9 +289,9 @@ def test_a_device_without_state_proposes_nothing_and_adopts_the_first_model() ->
     blank, _ = machine.on(machine.without_state(3), PeersChanged(("a",)), 0.0)
     blank, effects = machine.on(blank, TICK, 0.0)
     assert not [effect for effect in effects if isinstance(effect, Send | Ask | PublishModel)]
-    blank, reply = met(machine, blank, "a", proposal(99.0))
-    assert (blank.blank, blank.declined, reply) == (True, 1, None)
-    there, reply = met(machine, blank, "a", proposal(5.0))
+    blank, reply = receive_proposal(machine, blank, "a", proposal(99.0))
+    assert (blank.is_blank, blank.declined_count, reply) == (True, 1, None)
+    there, reply = receive_proposal(machine, blank, "a", proposal(5.0))
     assert (model(there), reply, there.step) == ([5.0], None, 3)
     _, effects = machine.on(there, TICK, 0.0)
     assert [effect.query.slot for effect in effects if isinstance(effect, Ask)] == [3]
@@ -309,7 +317,7 @@ def test_after_a_restart_no_peer_is_waited_for() -> None:
     machine = learner()
     here, _ = beat(machine, make_state(machine, 1.0, peers="ab"))
     restarted = machine.resumed(here, frozenset({"a"}))
-    assert (restarted.pending, restarted.met, model(restarted)) == (frozenset(), (), [1.0])
+    assert (restarted.pending, restarted.recent_proposers, model(restarted)) == (frozenset(), (), [1.0])
 
 
 def test_simulated_numbers_stay_marked() -> None:
@@ -317,7 +325,7 @@ def test_simulated_numbers_stay_marked() -> None:
     here = replace(make_state(machine, 1.0, peers="a"), simulated=True)
     here, (sent,) = beat(machine, here)
     assert sent.message.simulated
-    other, reply = met(machine, make_state(machine, 0.0, peers="b"), "b", sent.message)
+    other, reply = receive_proposal(machine, make_state(machine, 0.0, peers="b"), "b", sent.message)
     assert other.simulated
     assert reply is not None
     assert reply.simulated

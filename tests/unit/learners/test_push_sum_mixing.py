@@ -169,18 +169,18 @@ def test_a_device_without_state_recovers_by_receiving() -> None:
 def test_a_mismatched_share_is_refused(numerator: list[int], held: list[int]) -> None:
     learner = push_sum("peer")
     before = PushSumState(np.array(held, dtype=np.int64), WEIGHT_ONE)
-    with pytest.raises(MessageRefused) as refused:
+    with pytest.raises(MessageRefused) as exc_info:
         learner.on(before, Received("peer", PushSumShare(np.array(numerator, dtype=np.int64), 1)), 0.0)
-    assert refused.value.reason in ("shape", "range")
+    assert exc_info.value.reason in ("shape", "range")
     assert before.numerator.tolist() == held
 
 
 def test_invented_weight_is_refused_before_it_overflows() -> None:
     learner = push_sum("peer")
     before = PushSumState(np.zeros(1, dtype=np.int64), 2**62 - 5)
-    with pytest.raises(MessageRefused, match="overflow the weight") as refused:
+    with pytest.raises(MessageRefused, match="overflow the weight") as exc_info:
         learner.on(before, Received("peer", PushSumShare(np.zeros(1, dtype=np.int64), 6)), 0.0)
-    assert refused.value.reason == "range"
+    assert exc_info.value.reason == "range"
     after, _ = learner.on(before, Received("peer", PushSumShare(np.zeros(1, dtype=np.int64), 5)), 0.0)
     assert after.weight == 2**62
 

@@ -116,7 +116,7 @@ def test_a_pending_query_at_a_crash_is_repeated_for_the_same_slot() -> None:
     hand = Hand(push_sum("a", steps=5), state(4)).on(TICK, 0.0).on(TICK, 10.0)
     hand.start(now=20.0)
     assert hand.timers == [20.0]
-    assert (hand.state.asked, hand.state.due) == (None, None)
+    assert (hand.state.pending_query, hand.state.delayed_cycle_time) == (None, None)
     assert hand.on(TICK, 20.0).slots == [0]
 
 

@@ -10,7 +10,7 @@ from sottovoce.algorithms.contributions.public.robust import robust_mean, vector
 SIZE = 60
 
 
-def mean_of(vectors: NDArray[np.float64]) -> NDArray[np.float64]:
+def compute_mean(vectors: NDArray[np.float64]) -> NDArray[np.float64]:
     return robust_mean(vectors, np.ones(len(vectors)), len(vectors) // 4)
 
 
@@ -27,7 +27,7 @@ def test_without_an_attack_it_nearly_equals_the_mean(count: int, more: float) ->
     """Averaged over noise draws: its squared distance from the truth, compared with the mean's."""
     truth = np.eye(SIZE)[0]
     drawn = [honest(count, seed) for seed in range(200)]
-    result = sum(float(((mean_of(vectors) - truth) ** 2).sum()) for vectors in drawn)
+    result = sum(float(((compute_mean(vectors) - truth) ** 2).sum()) for vectors in drawn)
     mean = sum(float(((vectors.mean(axis=0) - truth) ** 2).sum()) for vectors in drawn)
     assert result <= more * mean * (1 + 1e-9)
 
@@ -41,28 +41,28 @@ def test_a_quarter_of_the_vectors_cannot_displace_it(
     direction = random.normal(size=(1 if alike else bad, SIZE))
     vectors[:bad] = 10.0**size * direction / np.linalg.norm(direction, axis=1, keepdims=True)
     mean = vectors[bad:].mean(axis=0)
-    assert np.linalg.norm(mean_of(vectors) - mean) <= 1.2, "slightly more than an honest vector's distance"
+    assert np.linalg.norm(compute_mean(vectors) - mean) <= 1.2, "slightly more than an honest vector's distance"
 
 
 @given(count=st.integers(2, 3), seed=st.integers(0, 99), size=st.floats(1, 12))
 def test_among_two_or_three_vectors_the_others_bound_each_one(count: int, seed: int, size: float) -> None:
     vectors = honest(count, seed)
     vectors[0] *= 10.0**size
-    assert np.linalg.norm(mean_of(vectors)) <= 2 * np.linalg.norm(vectors[1:], axis=1).max()
+    assert np.linalg.norm(compute_mean(vectors)) <= 2 * np.linalg.norm(vectors[1:], axis=1).max()
 
 
 @given(count=st.integers(1, 12), seed=st.integers(0, 99))
 def test_order_has_no_effect(count: int, seed: int) -> None:
     vectors = honest(count, seed)
     shuffled = np.random.default_rng(seed).permutation(vectors)
-    np.testing.assert_allclose(mean_of(shuffled), mean_of(vectors), atol=1e-12)
+    np.testing.assert_allclose(compute_mean(shuffled), compute_mean(vectors), atol=1e-12)
 
 
 @pytest.mark.parametrize("count", [1, 2, 4, 9])
 def test_equal_vectors_are_their_own_mean(count: int) -> None:
     vectors = np.tile(honest(1, 3), (count, 1))
-    np.testing.assert_allclose(mean_of(vectors), vectors[0], atol=1e-12)
-    assert not mean_of(np.zeros((count, SIZE))).any()
+    np.testing.assert_allclose(compute_mean(vectors), vectors[0], atol=1e-12)
+    assert not compute_mean(np.zeros((count, SIZE))).any()
 
 
 def test_distant_vectors_count_nothing_and_near_ones_in_full() -> None:

@@ -56,8 +56,8 @@ class Hand:
         return self.on(Timer("beat"), now)
 
     def answer(self, *values: int, now: float = 0.0) -> "Hand":
-        assert self.state.asked is not None
-        return self.on(FakeRelease(self.state.asked, np.array(values or (0,) * SIZE), 1.0), now)
+        assert self.state.pending_query is not None
+        return self.on(FakeRelease(self.state.pending_query, np.array(values or (0,) * SIZE), 1.0), now)
 
     def sends(self) -> dict[str, RoundMessage]:
         recipients = [effect.recipient for effect in self.effects if isinstance(effect, Send)]
@@ -106,11 +106,11 @@ def test_a_missing_neighbour_s_weight_goes_to_the_device_itself() -> None:
     hand.beat(24.0)
     assert hand.state.work.mixing == Mixing(1 - 1 / 4 - 1 / 8, {"a": 1 / 4, "b": 1 / 8})
     assert hand.state.work.model.tolist() == [0.375, 0.375]
-    assert hand.state.absent == {"c"}
-    assert hand.state.expected == {"a", "b"}
+    assert hand.state.absent_neighbours == {"c"}
+    assert hand.state.expected_neighbours == {"a", "b"}
     hand.on(Received("c", message(0)))
-    assert hand.state.absent == {"c"}, "a message about an older round is no sign of presence"
-    assert hand.on(Received("c", message(1))).state.absent == frozenset()
+    assert hand.state.absent_neighbours == {"c"}, "a message about an older round is no sign of presence"
+    assert hand.on(Received("c", message(1))).state.absent_neighbours == frozenset()
 
 
 def test_a_single_neighbour_far_ahead_has_no_effect() -> None:
@@ -145,7 +145,7 @@ def test_memory_is_bounded_whatever_a_neighbour_sends() -> None:
             for _ in range(3):
                 hand.on(Received("a", message(turn, phase)))
     assert len(hand.state.messages) <= 2 * (MAX_BEHIND + 1)
-    assert len(hand.state.heard) == 1
+    assert len(hand.state.reported_rounds) == 1
 
 
 def test_unconfirmed_messages_are_bounded_and_belong_to_the_newest_round() -> None:
@@ -183,9 +183,9 @@ def test_unconfirmed_messages_are_bounded_and_belong_to_the_newest_round() -> No
 def test_invalid_messages_from_a_neighbour_are_refused(sender: str, refused: RoundMessage, reason: str) -> None:
     hand = Hand().beat(0.0)
     before = hand.state
-    with pytest.raises(MessageRefused) as refusal:
+    with pytest.raises(MessageRefused) as exc_info:
         hand.on(Received(sender, refused))
-    assert refusal.value.reason == reason
+    assert exc_info.value.reason == reason
     assert hand.state is before
 
 

@@ -108,7 +108,7 @@ def test_random_turns_are_public_and_equally_likely() -> None:
         waits = {}
         for name, others in (("a", "bc"), ("b", "ac"), ("c", "ab")):
             hand = Hand(*others, order="random").hears(step, "a" if name != "a" else "b", sender="c")
-            state = msgspec.structs.replace(hand.state, heard=Head(step, "a"))
+            state = msgspec.structs.replace(hand.state, newest_head=Head(step, "a"))
             waits[name] = devices_before(state, hand.learner.schedule, name)
         assert sorted(waits.values()) == [0, 1, 2]
         first[min(waits, key=lambda name: waits[name])] += 1
@@ -136,7 +136,7 @@ def test_the_newest_model_is_fetched_from_its_writer_and_used_for_the_query() ->
     hand.released(0, 8.0, 0.0).on(Delivered("a")).beats()
     assert hand.state.model.head == Head(4, "b")
     assert hand.state.model.parameters.tolist() == [-0.75, 0.5]
-    assert hand.state.lost == 0
+    assert hand.state.lost_updates == 0
 
 
 def test_a_dead_writer_is_replaced_by_another_holder_and_then_by_the_own_model() -> None:
@@ -148,7 +148,7 @@ def test_a_dead_writer_is_replaced_by_another_holder_and_then_by_the_own_model()
     assert hand.sent == {"c": ModelWanted()}
     hand.gets(1, "c", 0.5, 0.5)
     assert hand.asked == [("gradient", 0, [0.5, 0.5])], "c had a model, though not the newest"
-    assert hand.state.lost == 2
+    assert hand.state.lost_updates == 2
     hand.released(0, 0.0, 8.0).on(Delivered("c")).beats()
     assert hand.sent["c"] == HeadAnnounced(Head(4, "b")), "a step beyond the newest known one"
 
@@ -157,7 +157,7 @@ def test_without_answers_it_continues_with_its_own_model() -> None:
     hand = Hand("a", "c").hears(3, "a").beats(8)
     assert hand.asked == []
     assert hand.beats().asked == [("gradient", 0, [0.0, 0.0])]
-    assert hand.state.writes == 4
+    assert hand.state.next_step == 4
 
 
 def test_a_requester_gets_the_announced_model_and_no_newer_one() -> None:
@@ -205,21 +205,21 @@ def _rival(step: int, *, wins: bool) -> str:
 def test_two_writers_of_one_step_cause_a_fork_and_one_lost_update(wins: bool) -> None:
     rival = _rival(1, wins=wins)
     early = Hand(rival, "c", begins=True).beats().released(0, 8.0, 0.0).hears(1, rival).beats()
-    assert (early.state.forks, early.state.lost) == (1, int(wins))
-    assert early.state.heard == Head(1, rival if wins else "b")
+    assert (early.state.forks, early.state.lost_updates) == (1, int(wins))
+    assert early.state.newest_head == Head(1, rival if wins else "b")
     announced = [message for message in early.sent.values() if isinstance(message, HeadAnnounced)]
     assert len(announced) == (0 if wins else 2), "the loser is not announced"
     assert early.state.turn == 1, "its release is charged: the slot is not queried again"
     late = Hand(rival, "c", begins=True).beats().released(0, 8.0, 0.0).beats().hears(1, rival)
-    assert (late.state.forks, late.state.lost) == (1, int(wins))
+    assert (late.state.forks, late.state.lost_updates) == (1, int(wins))
 
 
 def test_an_update_that_was_not_fetched_before_a_newer_one_is_lost() -> None:
     hand = Hand("a", "c", begins=True).beats().released(0, 8.0, 0.0).beats()
     unseen = Hand("a", "c", begins=True).beats().released(0, 8.0, 0.0).beats().hears(2, "c")
-    assert unseen.state.lost == 1
+    assert unseen.state.lost_updates == 1
     observed = hand.on(Received("c", ModelWanted())).hears(2, "c")
-    assert observed.state.lost == 0
+    assert observed.state.lost_updates == 0
 
 
 def test_after_its_last_turn_a_device_keeps_fetching() -> None:
@@ -262,9 +262,9 @@ def test_a_controller_is_queried_batch_by_batch_until_a_step_is_global() -> None
 
 
 def test_step_sizes_and_regulariser() -> None:
-    assert [replace(SCHEDULE, law="inverse-root").rate(9, step) for step in (1, 4)] == [0.5, 0.25]
+    assert [replace(SCHEDULE, law="inverse-root").learning_rate(9, step) for step in (1, 4)] == [0.5, 0.25]
     strong = replace(SCHEDULE, law="strongly-convex", slope=0.5, regularisation=0.5)
-    assert [strong.rate(turn, 1) for turn in (0, 7, 15)] == [0.5, 0.5, 0.25]
+    assert [strong.learning_rate(turn, 1) for turn in (0, 7, 15)] == [0.5, 0.5, 0.25]
     hand = Hand("a", schedule=strong).hears(1, "a").beats().gets(1, "a", 2.0, 0.0).released(0, 4.0, 0.0).beats()
     assert hand.state.model.parameters.tolist() == [2.0 - 0.5 * (1.0 + 0.5 * 2.0), 0.0]
     small = Hand("a", schedule=replace(strong, radius=0.5)).hears(1, "a").beats().gets(1, "a", 2.0, 0.0)
@@ -311,7 +311,7 @@ def test_a_late_joiner_is_told_the_head() -> None:
 def test_mismatched_messages_are_refused(message: Any, reason: str) -> None:
     hand = Hand("a")
     before_it = hand.state
-    with pytest.raises(MessageRefused) as refusal:
+    with pytest.raises(MessageRefused) as exc_info:
         hand.on(Received("a", message))
-    assert refusal.value.reason == reason
+    assert exc_info.value.reason == reason
     assert hand.state is before_it

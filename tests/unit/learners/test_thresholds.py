@@ -9,7 +9,7 @@ from sottovoce.algorithms.steps.public.descent import UNIT, Schedule
 from sottovoce.algorithms.steps.public.thresholds import THRESHOLD_RATE, Thresholds
 from sottovoce.door import Query
 from sottovoce.kernels.decentralised.clip_schedule import decayed_threshold
-from sottovoce.kernels.decentralised.normalisation import BIT_SHARE, normalised
+from sottovoce.kernels.decentralised.normalisation import BIT_SHARE, normalise
 from sottovoce.learners import Ask, PublishModel
 
 from tests.unit.learners.support import TICK, FakeRelease, Hand
@@ -55,7 +55,7 @@ def test_the_quantile_rule_follows_andrew_et_al() -> None:
     gradients = np.array([[3.0, 0.0], [0.3, 0.0], [0.0, 0.2], [0.0, -9.0], [2.0, 2.0]])
     query: Query = hand.on(TICK).all(Ask)[0].query
     assert query.point[-1] == pytest.approx(0.5, rel=1e-11)
-    answer_query(hand, normalised(gradients, "quantile", 0.5).sum(axis=0))
+    answer_query(hand, normalise(gradients, "quantile", 0.5).sum(axis=0))
     clipped = gradients * np.minimum(1, 0.5 / np.linalg.norm(gradients, axis=1, keepdims=True))
     np.testing.assert_allclose(hand.state.numerator[:2] / UNIT, -clipped.sum(axis=0) * 3 / 5, atol=1e-4)
     point = hand.on(TICK, now=10.0).all(Ask)[0].query.point

@@ -8,7 +8,7 @@ import onnx
 import pytest
 from onnx import ModelProto, TensorProto, helper, numpy_helper
 from sottovoce.errors import ConfigError
-from sottovoce.kernels.onnx.allowed import STOCK, stock_hashes
+from sottovoce.kernels.onnx.allowlist import STOCK, stock_hashes
 from sottovoce_lab.models.build import graph_bytes as built
 from sottovoce_lab.models.checks import GraphFile, forward_bytes, forward_file, graph_bytes, graph_file
 from sottovoce_lab.models.declaration import parse_declaration

@@ -38,9 +38,9 @@ def test_an_exception_that_is_not_a_defect_passes() -> None:
 
 
 def test_exception_text_is_not_printed_for_kinds_that_read_records() -> None:
-    with pytest.raises(PluginError, match="ValueError") as caught, guarded(_MECHANISM, "draw()"):
+    with pytest.raises(PluginError, match="ValueError") as exc_info, guarded(_MECHANISM, "draw()"):
         raise ValueError("record 3.14159")
-    assert "3.14159" not in str(caught.value)
+    assert "3.14159" not in str(exc_info.value)
 
 
 async def test_a_coroutine_receives_its_results_and_its_cancellation() -> None:
@@ -91,9 +91,9 @@ def test_an_exception_outside_the_guard_belongs_to_the_package_that_raised_it(tm
     code = compile("def late():\n    raise KeyError('left')\n", str(tmp_path / "elsewhere.py"), "exec")
     names: dict[str, object] = {"__name__": "elsewhere.deep"}
     exec(code, names)
-    with pytest.raises(KeyError) as caught:
+    with pytest.raises(KeyError) as exc_info:
         names["late"]()  # type: ignore[operator]
-    result = attribute_to_plugin(caught.value)
+    result = attribute_to_plugin(exc_info.value)
     assert result is not None
     assert f"late() failed at {tmp_path / 'elsewhere.py'} line 2: KeyError" in str(result)
 

@@ -54,7 +54,7 @@ def run_fleet(learner: str, *words: str, epsilon: float | None = 4.0, **settings
 
 
 def sign_statement(member: Member) -> Statement:
-    return member.provenance.signed(Statement(member.node, body_bytes(Ready(bytes(32), bytes(32)))))
+    return member.provenance.sign(Statement(member.node, body_bytes(Ready(bytes(32), bytes(32)))))
 
 
 def test_revoked_agents_stop_and_their_contributions_are_removed() -> None:

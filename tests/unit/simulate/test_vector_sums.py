@@ -41,7 +41,7 @@ def test_a_fleet_ends_with_the_model_for_all_records() -> None:
     )
     document, _ = run_fleet(fleet, Watcher())
     packed, values = PackedMoments(fleet.scheme, 1), fleet.released_values()
-    everything = packed.model(packed.packed(fleet.scheme.moments(values)))
+    everything = packed.model(packed.pack(fleet.scheme.moments(values)))
     assert document["traffic"]["messages"] == 200 * 40
     state = MixedSums(200, 1)
     engine = Engine(state, seed=1)

@@ -27,20 +27,22 @@ def other_device(fleet: Fleet, tmp_path: Path) -> Identity:
     return enrol(fleet, tmp_path / "there")
 
 
-def taken(this_device: Identity, raw: bytes, device: Identity) -> Introduced:
+def verify_introduction(this_device: Identity, raw: bytes, device: Identity) -> Introduced:
     return Notary(Trust(this_device)).verify(read_claim(raw, this_device.fleet, device.node_id))
 
 
 def reason(this_device: Identity, raw: bytes, device: Identity) -> str:
-    with pytest.raises(MessageRefused) as refused:
-        taken(this_device, raw, device)
-    return refused.value.reason
+    with pytest.raises(MessageRefused) as exc_info:
+        verify_introduction(this_device, raw, device)
+    return exc_info.value.reason
 
 
 @pytest.mark.parametrize("gone", [False, True])
 def test_it_states_device_start_key_and_presence(this_device: Identity, other_device: Identity, gone: bool) -> None:
     key = a_key()
-    result = taken(this_device, make_introduction(other_device, key, 3, 2**63 - 1, gone=gone), other_device)
+    result = verify_introduction(
+        this_device, make_introduction(other_device, key, 3, 2**63 - 1, gone=gone), other_device
+    )
     assert (result.subject.node_id, result.version, result.session_key, result.gone) == (
         other_device.node_id,
         (3, 2**63 - 1),
@@ -143,12 +145,12 @@ def test_forgeries_are_checked_until_there_are_too_many(this_device: Identity, o
     honest = read_claim(make_introduction(other_device, a_key()), this_device.fleet, other_device.node_id)
     reasons = []
     for _ in range(600):
-        with pytest.raises(MessageRefused) as refused:
+        with pytest.raises(MessageRefused) as exc_info:
             notary.verify(forged)
-        reasons.append(refused.value.reason)
+        reasons.append(exc_info.value.reason)
     assert reasons == ["signature"] * 500 + ["flood"] * 100
-    with pytest.raises(MessageRefused) as refused:
+    with pytest.raises(MessageRefused) as exc_info:
         notary.verify(honest)
-    assert refused.value.reason == "flood"
+    assert exc_info.value.reason == "flood"
     moment = 1.0
     assert notary.verify(honest).subject.node_id == other_device.node_id

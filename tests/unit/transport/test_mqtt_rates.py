@@ -51,7 +51,7 @@ async def test_the_number_of_checked_introductions_is_bounded(
 ) -> None:
     monkeypatch.setattr(transport, "_MAX_PRESENT", 2)
     a, *others = [await device(name) for name in "abcde"]
-    looking = asyncio.create_task(a.transport.present(0.1))
+    looking = asyncio.create_task(a.transport.discover(0.1))
     await asyncio.sleep(0)
     for other in others:
         a.hears_of(other)
@@ -85,7 +85,7 @@ async def test_a_flood_is_refused_with_one_line_per_cause_and_not_remembered(
 ) -> None:
     a, b = [await device(name) for name in "ab"]
     (topic, request), _ = await exchange(a, b, b"there")
-    stored = len(b.transport._acquaintances._known), len(b.transport._sparse_log._logged_at)
+    stored = len(b.transport._known_devices._known), len(b.transport._sparse_log._logged_at)
     for number in range(2000):
         b.hears(topic, b"garbage %d" % number)
         b.hears(topic, altered(request, introduction=b"", counter=10 + number))
@@ -93,6 +93,6 @@ async def test_a_flood_is_refused_with_one_line_per_cause_and_not_remembered(
         b.hears(topic + "/x" * number, request)
     assert sum(b.refused().values()) > 4000
     assert len(caplog.records) == len({record.args[0] for record in caplog.records if isinstance(record.args, tuple)})
-    assert len(b.transport._acquaintances._known) == stored[0]
+    assert len(b.transport._known_devices._known) == stored[0]
     assert len(b.transport._sparse_log._logged_at) <= 12
     await exchange(a, b, b"still here")

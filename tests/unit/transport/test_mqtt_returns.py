@@ -13,11 +13,11 @@ from tests.support.waiting import PATIENCE
 def collect_returns(post: Post) -> list[str | None]:
     """Collect the devices that a device reports from now on."""
     results: list[str | None] = []
-    post.transport._returned = results.append
+    post.transport._on_peer_reachable = results.append
     return results
 
 
-def connects_again(post: Post) -> None:
+def reconnect(post: Post) -> None:
     """Publish a newer introduction for the device."""
     post.box.farewell()
 
@@ -29,7 +29,7 @@ async def test_a_reconnected_peer_is_reported_once(device: NewDevice) -> None:
     assert reported == [b.id]
     a.hears_of(b)
     assert reported == [b.id], "the broker's repetitions are not news"
-    connects_again(b)
+    reconnect(b)
     a.hears_of(b)
     assert reported == [b.id] * 2
     topic = f"sottovoce/v1/{b.identity.fleet}/peer/{b.id}"
@@ -40,7 +40,7 @@ async def test_a_reconnected_peer_is_reported_once(device: NewDevice) -> None:
 async def test_its_own_reconnection_is_reported(device: NewDevice) -> None:
     a = await device("a")
     reported = collect_returns(a)
-    await a.box.connected()
+    await a.box.on_connect()
     assert reported == [None]
 
 
@@ -50,18 +50,18 @@ async def test_requests_before_a_peer_s_reconnection_are_lost_soon_and_not_its_f
     monkeypatch.setattr(transport, "_LOST_SECONDS", 0.01)
     a, b = [await device(name) for name in "ab"]
     delivery, _ = await send_and_wait(a, b, b"into the void")
-    connects_again(b)
+    reconnect(b)
     a.hears_of(b)
-    with pytest.raises(DeliveryFailed, match="the peer has reconnected") as failed:
+    with pytest.raises(DeliveryFailed, match="the peer has reconnected") as exc_info:
         await asyncio.wait_for(delivery, PATIENCE)
-    assert (failed.value.cause, failed.value.left) == ("unreachable", False)
+    assert (exc_info.value.cause, exc_info.value.left) == ("unreachable", False)
 
 
 async def test_requests_after_the_reconnection_are_not_lost(device: NewDevice, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(transport, "_LOST_SECONDS", 0.01)
     a, b = [await device(name) for name in "ab"]
     await exchange(a, b, b"hello")
-    connects_again(b)
+    reconnect(b)
     a.hears_of(b)
     delivery, request = await send_and_wait(a, b, b"later")
     await asyncio.sleep(0.05)
@@ -74,7 +74,7 @@ async def test_requests_after_the_reconnection_are_not_lost(device: NewDevice, m
 async def test_requests_lost_with_the_own_connection_are_not_the_peer_s_fault(device: NewDevice) -> None:
     a, b = [await device(name) for name in "ab"]
     delivery, _ = await send_and_wait(a, b, b"hello")
-    a.box.lost()
-    with pytest.raises(DeliveryFailed, match="connection to the broker was lost") as failed:
+    a.box.on_loss()
+    with pytest.raises(DeliveryFailed, match="connection to the broker was lost") as exc_info:
         await delivery
-    assert not failed.value.left
+    assert not exc_info.value.left

@@ -22,9 +22,9 @@ def pair(keys: tuple[SessionKey, SessionKey]) -> tuple[Channel, Channel]:
 
 
 def reason(channel: Channel, counter: int, sealed: bytes) -> str:
-    with pytest.raises(MessageRefused) as refused:
+    with pytest.raises(MessageRefused) as exc_info:
         channel.open(counter, sealed)
-    return refused.value.reason
+    return exc_info.value.reason
 
 
 def open_messages(channel: Channel, messages: Iterable[tuple[int, bytes]]) -> list[bytes]:
@@ -113,9 +113,9 @@ def test_no_nonce_is_used_twice_across_channels_between_two_keys(
 
 @pytest.mark.parametrize("key", [bytes(32), b"\x01" + bytes(31), b"\xff" * 31])
 def test_invalid_keys_are_refused(key: bytes) -> None:
-    with pytest.raises(MessageRefused) as refused:
+    with pytest.raises(MessageRefused) as exc_info:
         SessionKey().channel_to("a", "b", key)
-    assert refused.value.reason == "malformed"
+    assert exc_info.value.reason == "malformed"
 
 
 def test_a_key_is_new_at_each_start() -> None:

@@ -8,7 +8,7 @@ import pytest
 from sottovoce.errors import DataError, IdentityError, MessageRefused
 from sottovoce.identity import Fleet, enrol
 from sottovoce.transport import DeliveryFailed
-from sottovoce.transport.mqtt import acquaintances
+from sottovoce.transport.mqtt import known_devices
 from sottovoce.transport.mqtt.secrecy import SessionKey
 from sottovoce.wire.v1.mqtt_pb2 import Content, Frame
 
@@ -17,7 +17,7 @@ from tests.support.introductions import make_introduction, renew_certificate
 from tests.support.mailbox import NewDevice, Post, altered, exchange, inbox, send_and_wait
 
 
-async def restarted(post: Post) -> Post:
+async def restart(post: Post) -> Post:
     """Return the same device after its next start."""
     return await Post(post.identity, boots=2).start()
 
@@ -43,13 +43,13 @@ async def test_a_message_is_handed_over_once_however_often_and_wherever_it_arriv
 async def test_nothing_is_handed_over_again_after_the_recipient_restarts(device: NewDevice) -> None:
     a, before = [await device(name) for name in "ab"]
     delivery, (topic, request) = await send_and_wait(a, before, b"there")
-    b = await restarted(before)
+    b = await restart(before)
     b.hears(topic, request)  # stored by the broker while it was away
     assert b.refused() == {"stale": 1}
     a.hears_of(b)
-    with pytest.raises(DeliveryFailed, match="has restarted") as failed:
+    with pytest.raises(DeliveryFailed, match="has restarted") as exc_info:
         await delivery
-    assert failed.value.cause == "unreachable"
+    assert exc_info.value.cause == "unreachable"
     await exchange(a, b, b"again")
     assert b.received == [(a.id, b"again")]
 
@@ -58,7 +58,7 @@ async def test_nothing_is_handed_over_again_after_the_sender_restarts(device: Ne
     before, b = [await device(name) for name in "ab"]
     frames = [await exchange(before, b, b"there"), await exchange(before, b, b"again")]
     word = before.transport._presence.presence_announcement()
-    a = await restarted(before)
+    a = await restart(before)
     await exchange(a, b, b"anew")
     b.refused()
     for (topic, request), _ in frames:
@@ -106,7 +106,7 @@ async def test_an_answer_counts_only_for_its_request_and_recipient(device: NewDe
     _, late = await exchange(a, b, b"before")
     delivery, request = await send_and_wait(a, b, b"there")
     await exchange(c, a, b"hello")
-    channel = c.transport._acquaintances.meet(a.id, a.transport._presence.presence_announcement()).channel
+    channel = c.transport._known_devices.meet(a.id, a.transport._presence.presence_announcement()).channel
     counter, sealed = channel.seal(Content(kind=Content.KIND_ANSWER, exchange=2, body=b"lie").SerializeToString())
     keys = {"sender_key": c.transport._presence.key.public, "recipient_key": a.transport._presence.key.public}
     a.hears(inbox(a, c), Frame(counter=counter, sealed=sealed, **keys).SerializeToString(deterministic=True))
@@ -135,10 +135,10 @@ async def test_a_recipient_reports_only_a_message_s_outcome(
 ) -> None:
     a, b = [await device(name) for name in "ab"]
     b.answer = answer
-    with pytest.raises(DeliveryFailed, match=words) as failed:
+    with pytest.raises(DeliveryFailed, match=words) as exc_info:
         await exchange(a, b, b"there")
-    assert failed.value.cause == cause
-    assert "17.5" not in str(failed.value)
+    assert exc_info.value.cause == cause
+    assert "17.5" not in str(exc_info.value)
 
 
 async def test_an_oversized_message_is_not_handed_over(device: NewDevice) -> None:
@@ -156,9 +156,9 @@ async def test_a_departed_device_is_not_waited_for_until_it_sends_a_message(devi
     presence = f"sottovoce/v1/{b.identity.fleet}/peer/{b.id}"
     farewell = b.transport._presence.departure_announcement()  # the broker has it since the connection began
     a.hears(presence, farewell)
-    with pytest.raises(DeliveryFailed, match="has left the broker") as failed:
+    with pytest.raises(DeliveryFailed, match="has left the broker") as exc_info:
         await a.transport.deliver(b.peer, b"there", 60)
-    assert failed.value.cause == "unreachable"
+    assert exc_info.value.cause == "unreachable"
     await exchange(b, a, b"but I am here")
     await exchange(a, b, b"so you are")
     a.hears(presence, farewell)
@@ -170,13 +170,13 @@ async def test_a_device_believed_gone_is_tried_again_later(device: NewDevice) ->
     a, b = [await device(name) for name in "ab"]
     await exchange(a, b, b"there")
     a.hears(f"sottovoce/v1/{b.identity.fleet}/peer/{b.id}", b.transport._presence.departure_announcement())
-    known = a.transport._acquaintances.find(b.id)
+    known = a.transport._known_devices.find(b.id)
     assert known is not None
     assert 200 < known.gone_until - time.monotonic() < 400
     known.gone_until = time.monotonic()  # this much later
-    with pytest.raises(DeliveryFailed, match="no answer") as failed:
+    with pytest.raises(DeliveryFailed, match="no answer") as exc_info:
         await a.transport.deliver(b.peer, b"lost", 0.01)
-    assert failed.value.cause == "timeout"
+    assert exc_info.value.cause == "timeout"
     with pytest.raises(DeliveryFailed, match="has left the broker"):
         await a.transport.deliver(b.peer, b"not sent", 60)
     assert len(await a.frames(1)) == 1
@@ -187,14 +187,14 @@ async def test_a_device_believed_gone_is_tried_again_later(device: NewDevice) ->
 
 async def test_an_absent_device_is_unreachable_and_a_silent_one_times_out(device: NewDevice) -> None:
     a, b = [await device(name) for name in "ab"]
-    with pytest.raises(DeliveryFailed, match="not present on the broker") as failed:
+    with pytest.raises(DeliveryFailed, match="not present on the broker") as exc_info:
         await a.transport.deliver(b.peer, b"there", 0.01)
-    assert failed.value.cause == "unreachable"
+    assert exc_info.value.cause == "unreachable"
     a.hears_of(b)
     await exchange(a, b, b"there")
-    with pytest.raises(DeliveryFailed, match=r"no answer within 0\.01 s") as failed:
+    with pytest.raises(DeliveryFailed, match=r"no answer within 0\.01 s") as exc_info:
         await a.transport.deliver(b.peer, b"there", 0.01)
-    assert failed.value.cause == "timeout"
+    assert exc_info.value.cause == "timeout"
     ((_, frame),) = await a.frames(1)
     assert not Frame.FromString(frame).introduction
     _, (_, frame) = await send_and_wait(a, b, b"again")
@@ -206,11 +206,11 @@ async def test_a_lost_connection_ends_every_wait_and_leaves_nothing_behind(
 ) -> None:
     a, b = [await device(name) for name in "ab"]
     deliveries = [(await send_and_wait(a, b, b"%d" % i))[0] for i in range(3)]
-    a.box.lost()
+    a.box.on_loss()
     for delivery in deliveries:
-        with pytest.raises(DeliveryFailed, match="connection to the broker was lost") as failed:
+        with pytest.raises(DeliveryFailed, match="connection to the broker was lost") as exc_info:
             await delivery
-        assert failed.value.cause == "unreachable"
+        assert exc_info.value.cause == "unreachable"
     a.box.failure = OSError("it broke")
     with pytest.raises(DeliveryFailed, match="did not accept the message: it broke"):
         await a.transport.deliver(b.peer, b"there", 10)
@@ -236,7 +236,7 @@ async def test_a_cancelled_wait_is_forgotten_and_its_answer_ignored(device: NewD
 
 async def test_present_devices_have_a_valid_introduction(device: NewDevice, fleet: Fleet, tmp_path: Path) -> None:
     a, b, c, d = [await device(name) for name in "abcd"]
-    looking = asyncio.create_task(a.transport.present(0.2))
+    looking = asyncio.create_task(a.transport.discover(0.2))
     await asyncio.sleep(0)
     above = f"sottovoce/v1/{fleet.name}/peer"
     assert f"{above}/+" in a.box.topics
@@ -261,9 +261,9 @@ async def test_a_renewed_certificate_is_sent_to_all_devices(device: NewDevice, f
     (answer,) = await b.frames(1)
     a.hears(*answer)
     assert await delivery == b"answer"
-    a.transport._acquaintances.note_trust_change()
+    a.transport._known_devices.invalidate_all()
     _, (_, frame) = await send_and_wait(a, b, b"after")
-    reported = b.transport._acquaintances.meet(a.id, Frame.FromString(frame).introduction)
+    reported = b.transport._known_devices.meet(a.id, Frame.FromString(frame).introduction)
     assert reported.introduced.subject.not_after == a.trust.identity.not_after
 
 
@@ -291,7 +291,7 @@ async def test_a_revoked_device_is_passed_on_so_the_agent_can_explain(device: Ne
 async def test_a_restarting_device_ends_its_waits_and_continues(
     device: NewDevice, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(acquaintances, "_MAX_KNOWN", 2)
+    monkeypatch.setattr(known_devices, "_MAX_KNOWN", 2)
     a, b, c, d = [await device(name) for name in "abcd"]
     await exchange(a, b, b"there")
     await exchange(a, c, b"there")

@@ -50,7 +50,7 @@ class Way:
         self.stopped = True
 
 
-def failing(cause: str) -> Callable[[bytes], bytes]:
+def fail_with(cause: str) -> Callable[[bytes], bytes]:
     def act(message: bytes) -> bytes:
         raise DeliveryFailed(cause, f"it failed: {cause}")
 
@@ -61,12 +61,12 @@ BOTH = Peer("b", "grpc:1", "name", ("mqtt:main",))
 
 
 async def test_the_first_transport_is_used_and_after_a_failure_the_last_working_one() -> None:
-    direct, brokered = Way("grpc", failing("unreachable")), Way("mqtt")
+    direct, brokered = Way("grpc", fail_with("unreachable")), Way("mqtt")
     carrier = MultiTransport([direct, brokered])
     assert await carrier.deliver(BOTH, b"one", 10) == ANSWER
     assert await carrier.deliver(BOTH, b"two", 10) == ANSWER
     assert (direct.sent, brokered.sent) == ([b"one"], [b"one", b"two"])
-    brokered.act, direct.act = failing("timeout"), lambda _: b"directly"
+    brokered.act, direct.act = fail_with("timeout"), lambda _: b"directly"
     assert await carrier.deliver(BOTH, b"three", 10) == b"directly"
     assert await carrier.deliver(BOTH, b"four", 10) == b"directly"
     assert brokered.sent == [b"one", b"two", b"three"]
@@ -74,14 +74,14 @@ async def test_the_first_transport_is_used_and_after_a_failure_the_last_working_
 
 @pytest.mark.parametrize("cause", ["refused", "busy", "other"])
 async def test_the_peer_s_own_refusal_is_not_retried_on_another_transport(cause: str) -> None:
-    direct, brokered = Way("grpc", failing(cause)), Way("mqtt")
+    direct, brokered = Way("grpc", fail_with(cause)), Way("mqtt")
     with pytest.raises(DeliveryFailed, match=cause):
         await MultiTransport([direct, brokered]).deliver(BOTH, b"one", 10)
     assert brokered.sent == []
 
 
 async def test_all_transports_share_the_timeout() -> None:
-    direct, brokered = Way("grpc", failing("unreachable")), Way("mqtt", failing("unreachable"))
+    direct, brokered = Way("grpc", fail_with("unreachable")), Way("mqtt", fail_with("unreachable"))
     with pytest.raises(DeliveryFailed, match="unreachable"):
         await MultiTransport([direct, brokered]).deliver(BOTH, b"one", 10)
     assert direct.patience[0] == pytest.approx(5, abs=0.5)
@@ -92,9 +92,9 @@ async def test_without_a_suitable_transport_nothing_is_sent() -> None:
     carrier = MultiTransport([Way("grpc")])
     assert carrier.reaches("grpc:1")
     assert not carrier.reaches("mqtt:main")
-    with pytest.raises(DeliveryFailed, match="none of this device's transports can reach this peer") as failed:
+    with pytest.raises(DeliveryFailed, match="none of this device's transports can reach this peer") as exc_info:
         await carrier.deliver(Peer("b", "mqtt:main", "name"), b"one", 10)
-    assert failed.value.cause == "unreachable"
+    assert exc_info.value.cause == "unreachable"
 
 
 async def connect_pair(
@@ -136,7 +136,7 @@ async def test_a_large_message_is_sent_in_parts_and_handed_over_once() -> None:
 async def test_delivery_continues_with_the_missing_part() -> None:
     sender, _, way, received = await connect_pair()
     large = bytes(range(200)) * 30
-    way.act = lambda _: ANSWER if len(way.sent) != 3 else failing("unreachable")(b"")
+    way.act = lambda _: ANSWER if len(way.sent) != 3 else fail_with("unreachable")(b"")
     for _ in range(2):
         with pytest.raises(DeliveryFailed):
             await sender.deliver(PEER, large, 10)
@@ -184,17 +184,17 @@ async def test_a_sender_with_inconsistent_parts_is_refused_and_starts_over() -> 
 
 async def test_a_peer_that_requests_an_impossible_part_has_failed() -> None:
     way = Way("grpc", lambda _: PartReceipt(next=1000).SerializeToString())
-    with pytest.raises(DeliveryFailed, match="requests a part that does not exist") as failed:
+    with pytest.raises(DeliveryFailed, match="requests a part that does not exist") as exc_info:
         await MultiTransport([way]).deliver(PEER, bytes(5000), 10)
-    assert failed.value.cause == "other"
+    assert exc_info.value.cause == "other"
 
 
 async def test_a_peer_that_requests_one_part_endlessly_only_costs_the_attempt() -> None:
     way = Way("grpc")
     way.deliver = slowly = Slowly()  # type: ignore[method-assign]
-    with pytest.raises(DeliveryFailed, match="0 of 6 parts arrived in time") as failed:
+    with pytest.raises(DeliveryFailed, match="0 of 6 parts arrived in time") as exc_info:
         await MultiTransport([way]).deliver(PEER, bytes(5000), 0.2)
-    assert failed.value.cause == "timeout"
+    assert exc_info.value.cause == "timeout"
     assert slowly.calls < 30
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from sottovoce.accounting.units import EVERY, Units, overlap
-from sottovoce.algorithms.family import records_of
+from sottovoce.algorithms.family import prepare_records
 from sottovoce.data import Records, identified
 from sottovoce.door import Query, Refused, Release
 from sottovoce.errors import DataError, InternalError, PrivacyError
@@ -82,7 +82,9 @@ def test_an_edited_record_has_another_number_until_it_is_restored(path: Path) ->
 
 def test_a_later_transform_changes_no_number(path: Path) -> None:
     ledger, raw = open_ledger(path), draw_records(12)
-    as_it_was = [number_by_hash(records_of(raw, name, None), ledger).units for name in ("none", "centred-unit", "unit")]
+    as_it_was = [
+        number_by_hash(prepare_records(raw, name, None), ledger).units for name in ("none", "centred-unit", "unit")
+    ]
     assert all((units == as_it_was[0]).all() for units in as_it_was)  # type: ignore[union-attr]
     ledger.close()
 

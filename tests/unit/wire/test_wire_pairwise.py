@@ -73,10 +73,10 @@ def codec(size: int = 2) -> PairwiseCodec:
 
 @pytest.mark.parametrize("blank", [True, False])
 def test_a_state_survives_saving(blank: bool) -> None:
-    state = PairwiseState(np.array([3, -(2**50)]), blank=blank, cycle=7, step=5, turn=2, exhausted=True)
+    state = PairwiseState(np.array([3, -(2**50)]), is_blank=blank, cycle=7, step=5, turn=2, exhausted=True)
     result = codec().decode(codec().encode(state))
     assert result.numerator.tolist() == state.numerator.tolist()
-    assert (result.blank, result.cycle, result.step, result.turn, result.exhausted) == (blank, 7, 5, 2, True)
+    assert (result.is_blank, result.cycle, result.step, result.turn, result.exhausted) == (blank, 7, 5, 2, True)
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ def test_a_state_survives_saving(blank: bool) -> None:
 def test_a_push_sum_device_continues_from_its_estimate(weight: int, blank: bool, model: float) -> None:
     before = PushSumState(np.array([6 * UNIT, 0]), weight, cycle=9, step=4)
     result = codec().decode(PushSumCodec(PushSum(schedule(size=2))).encode(before))
-    assert (result.blank, result.cycle, result.step) == (blank, 9, 4)
+    assert (result.is_blank, result.cycle, result.step) == (blank, 9, 4)
     assert result.estimate is None if blank else result.numerator.tolist() == [model * UNIT, 0]
 
 

@@ -49,7 +49,7 @@ def test_arbitrary_bytes_are_a_message_or_refused(payload: bytes) -> None:
 
 def test_an_announcement_has_two_numbers() -> None:
     assert len(encode(HeadAnnounced(Head(120, "a" * 32)))[1]) <= 40
-    assert HeadAnnounced(Head(1, "a")).numbers == 2
+    assert HeadAnnounced(Head(1, "a")).value_count == 2
 
 
 @pytest.mark.parametrize(

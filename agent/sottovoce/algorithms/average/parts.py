@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from sottovoce.algorithms.average.settings import AverageSettings
-from sottovoce.algorithms.family import Family, LearnerAndCodec, StoredRecords, budget_of, settings_of
+from sottovoce.algorithms.family import Family, LearnerAndCodec, StoredRecords, required_budget, settings_of
 from sottovoce.config import AgentConfig
 from sottovoce.data import width
 from sottovoce.errors import ConfigError
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from sottovoce.learners import Provenance
 
 
-def family(config: AgentConfig) -> Family:
+def build_parts(config: AgentConfig) -> Family:
     """Return the parts of `average`.
 
     `average` is push-sum with a single step on a single vector. The mean minimises Σ ½‖z - v‖². The gradient of
@@ -43,12 +43,12 @@ def family(config: AgentConfig) -> Family:
             asks="mean",
             share_bits=learner.share_bits,
         )
-        push_sum = PushSum(schedule, model_of=profile.vector)
+        push_sum = PushSum(schedule, to_model=profile.vector)
         return push_sum, PushSumCodec(push_sum)
 
     terms = MeanTerms(learner.name, profile, config.cell)
     if config.cell is not None:
-        return _secure_sum_family(config, learner, model, terms)
+        return _build_secure_sum_parts(config, learner, model, terms)
     return Family(model, None, terms, make_learner, facts=_facts(config, terms))
 
 
@@ -72,23 +72,23 @@ def _profile(learner: AverageSettings, size: int) -> Profile:
 def _facts(config: AgentConfig, terms: MeanTerms) -> dict[str, float]:
     """Return facts about the noise. With secure sums, assume the smallest round, where each device adds most."""
     members = 1 if config.cell is None else config.cell.least
-    return {"noise_deviation": terms.deviation(budget_of(config), members), "clip": terms.profile.bound}
+    return {"noise_deviation": terms.deviation(required_budget(config), members), "clip": terms.profile.bound}
 
 
-def _secure_sum_family(config: AgentConfig, learner: AverageSettings, model: Mean, terms: MeanTerms) -> Family:
+def _build_secure_sum_parts(config: AgentConfig, learner: AverageSettings, model: Mean, terms: MeanTerms) -> Family:
     """Return the parts of `average` with secure sums."""
-    mechanism = terms.cell_mechanism(budget_of(config))
+    mechanism = terms.cell_mechanism(required_budget(config))
 
     def make_learner(owner: str, provenance: "Provenance", stored_records: StoredRecords) -> LearnerAndCodec:
         from sottovoce.algorithms.cell.public.machine import Cells
-        from sottovoce.algorithms.cell.public.sum_consumer import MeanCourse
+        from sottovoce.algorithms.cell.public.sum_consumer import MeanConsumer
         from sottovoce.algorithms.cell.state_codec import CellCodec
 
         del stored_records
         cells = Cells(
             learner.name,
             owner=owner,
-            course=MeanCourse(terms.profile, mechanism.step, mechanism.width),
+            consumer=MeanConsumer(terms.profile, mechanism.step, mechanism.width),
             period=learner.period,
             cell=mechanism.cell,
             provenance=provenance,

@@ -12,7 +12,7 @@ class CellCodec:
     """State codec for devices that take part in secure sums; implements StateCodec."""
 
     def __init__(self, learner: Cells) -> None:
-        self._size = learner.course.size
+        self._size = learner.consumer.size
 
     def encode(self, state: CellState) -> bytes:
         """Encode the durable part of the state; see StateCodec.encode."""

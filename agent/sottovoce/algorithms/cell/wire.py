@@ -1,6 +1,6 @@
 """Wire format for secure-sum messages."""
 
-from sottovoce.algorithms.cell.public.messages import CellMessage, content_of
+from sottovoce.algorithms.cell.public.messages import CellMessage, decode_content
 from sottovoce.errors import MessageRefused
 from sottovoce.wire.limits import MAX_ENVELOPE_BYTES
 from sottovoce.wire.v1 import secure_sum_pb2
@@ -15,7 +15,7 @@ def to_bytes(message: CellMessage) -> bytes:
 
 def from_bytes(payload: bytes) -> CellMessage:
     """Decode a message; see PayloadCodec.from_bytes."""
-    return CellMessage(content_of(secure_sum_pb2.CellMessage.FromString(payload).content))
+    return CellMessage(decode_content(secure_sum_pb2.CellMessage.FromString(payload).content))
 
 
 def check(message: CellMessage) -> None:

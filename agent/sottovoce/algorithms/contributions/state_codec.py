@@ -25,7 +25,9 @@ class ContributionsCodec:
             variation=state.variation,
             exhausted=state.exhausted,
             turn=state.turn,
-            held=to_wire(contribution for _, contribution in sorted({**state.kept, **state.held}.items())),
+            held=to_wire(
+                contribution for _, contribution in sorted({**state.frozen_contributions, **state.held}.items())
+            ),
         )
         put_numbers(saved, state.numerator)
         return saved.SerializeToString()

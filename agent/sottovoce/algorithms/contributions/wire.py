@@ -30,9 +30,9 @@ def from_bytes(payload: bytes) -> Contributions:
     if len(packed.ranks) != len(packed.steps) or max(len(packed.ranks), len(packed.contributions)) > _MAX_CONTRIBUTIONS:
         raise MessageRefused("shape", "the ranks and steps do not match, or there are too many of them")
     if len({contribution.owner for contribution in packed.contributions}) < len(packed.contributions):
-        raise MessageRefused("shape", "the message has two contributions from the same device")
+        raise MessageRefused("shape", "the message contains two contributions from the same device")
     if sum(contribution.size for contribution in packed.contributions) > MAX_PARAMETERS:
-        raise MessageRefused("shape", f"the contributions in the message have more than {MAX_PARAMETERS} numbers")
+        raise MessageRefused("shape", f"the contributions in the message contain more than {MAX_PARAMETERS} values")
     return Contributions(dict(zip(packed.ranks, packed.steps, strict=True)), from_wire(packed.contributions))
 
 

@@ -7,9 +7,9 @@ from sottovoce.registry import Algorithm, by_name
 
 
 def _parts(config: Any, public: Any) -> Any:
-    from sottovoce.algorithms.golf.parts import family
+    from sottovoce.algorithms.golf.parts import build_parts
 
-    return family(config)
+    return build_parts(config)
 
 
 def _wire() -> Any:

@@ -3,7 +3,7 @@
 import math
 from typing import TYPE_CHECKING
 
-from sottovoce.algorithms.family import Family, LearnerAndCodec, StoredRecords, scaling_of, settings_of
+from sottovoce.algorithms.family import Family, LearnerAndCodec, StoredRecords, feature_scaling, settings_of
 from sottovoce.algorithms.golf.settings import GolfSettings
 from sottovoce.config import AgentConfig
 from sottovoce.data import width
@@ -22,9 +22,9 @@ SHARE_BITS = 24
 """Bits per share of a sum. On this fine grid, models differ by under 10^-5 of their largest value after 40 cycles."""
 
 
-def family(config: AgentConfig) -> Family:
+def build_parts(config: AgentConfig) -> Family:
     """Return the parts of `golf`, mixed by sending published records or by push-sum."""
-    perturbed, learner = scheme_of(config), settings_of(config, GolfSettings)
+    perturbed, learner = build_scheme(config), settings_of(config, GolfSettings)
     rule = RULES.get(learner.chosen_model)
     fit = None if rule else ridge
 
@@ -38,13 +38,13 @@ def family(config: AgentConfig) -> Family:
         return golf, GolfCodec(golf)
 
     model = OneVsAll(perturbed.features, perturbed.classes)
-    terms = RecordTerms(learner.name, perturbed, scaling_of(config))
+    terms = RecordTerms(learner.name, perturbed, feature_scaling(config))
     if learner.mixing == "push-sum":
-        return _push_sum_family(config, learner, model, terms)
+        return _build_push_sum_parts(config, learner, model, terms)
     return Family(model, None, terms, make_learner, keeps_records=True)
 
 
-def _push_sum_family(config: AgentConfig, learner: GolfSettings, model: OneVsAll, terms: RecordTerms) -> Family:
+def _build_push_sum_parts(config: AgentConfig, learner: GolfSettings, model: OneVsAll, terms: RecordTerms) -> Family:
     max_records, perturbed = math.ceil(config.data.expected_records), terms.scheme
 
     def make_learner(owner: str, provenance: "Provenance", stored_records: StoredRecords) -> LearnerAndCodec:
@@ -83,7 +83,7 @@ def _push_sum_family(config: AgentConfig, learner: GolfSettings, model: OneVsAll
     return Family(model, None, terms, make_learner, check=check)
 
 
-def scheme_of(config: AgentConfig) -> Scheme:
+def build_scheme(config: AgentConfig) -> Scheme:
     """Return the perturbation scheme: exactly as in the paper, as configured, or chosen by the public rule."""
     learner, data = settings_of(config, GolfSettings), config.data
     features, epsilon = width(data.transform, data.features), config.privacy.epsilon

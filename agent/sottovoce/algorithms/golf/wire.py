@@ -2,7 +2,7 @@
 
 from sottovoce.algorithms.golf.public.messages import GolfMessage
 from sottovoce.errors import MessageRefused
-from sottovoce.learners.published import Holding
+from sottovoce.learners.published_records import Holding
 from sottovoce.wire.arrays import MAX, check_model, from_float32, to_float32
 from sottovoce.wire.published import from_wire, to_wire
 from sottovoce.wire.v1 import golf_pb2

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from sottovoce.algorithms.family import Family, LearnerAndCodec, StoredRecords, scaling_of, settings_of
+from sottovoce.algorithms.family import Family, LearnerAndCodec, StoredRecords, feature_scaling, settings_of
 from sottovoce.algorithms.gradient_walk.settings import GradientWalkSettings
 from sottovoce.config import AgentConfig
 from sottovoce.data import width
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from sottovoce.learners import Provenance
 
 
-def family(config: AgentConfig) -> Family:
+def build_parts(config: AgentConfig) -> Family:
     """Return the parts of `gradient-walk`."""
     learner, data = settings_of(config, GradientWalkSettings), config.data
     model = OneVsAll(width(data.transform, data.features), data.classes)
@@ -44,6 +44,6 @@ def family(config: AgentConfig) -> Family:
         classes=model.classes,
         epsilons=epsilons,
         law="copies" if learner.fidelity == "paper" else "joint",
-        scaling=scaling_of(config),
+        scaling=feature_scaling(config),
     )
     return Family(model, None, terms, make_learner)

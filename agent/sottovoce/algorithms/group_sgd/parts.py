@@ -8,9 +8,9 @@ from sottovoce.algorithms.family import (
     Family,
     LearnerAndCodec,
     StoredRecords,
-    budget_of,
-    kernel_of,
+    build_kernel,
     noise_bounded_step,
+    required_budget,
     settings_of,
 )
 from sottovoce.algorithms.group_sgd.settings import GroupSgdSettings
@@ -30,17 +30,17 @@ _MAX_RECORDS_FACTOR = 4  # as a multiple of the expected number of records per d
 _MAX_STEP_FACTOR = 12.0  # as a multiple of the default step size; all members take the same step
 
 
-def family(config: AgentConfig) -> Family:
+def build_parts(config: AgentConfig) -> Family:
     """Return the parts of `group-sgd`."""
     learner, cell = settings_of(config, GroupSgdSettings), _cell(config)
-    kernel, expected_records = kernel_of(config), config.data.expected_records
+    kernel, expected_records = build_kernel(config), config.data.expected_records
     terms = CellGradientTerms(
         learner.name, learner.steps, learner.clip, cell, math.ceil(_MAX_RECORDS_FACTOR * expected_records)
     )
 
     def make_learner(owner: str, provenance: "Provenance", stored_records: StoredRecords) -> LearnerAndCodec:
         from sottovoce.algorithms.cell.public.machine import Cells
-        from sottovoce.algorithms.cell.public.sum_consumer import DescentCourse
+        from sottovoce.algorithms.cell.public.sum_consumer import DescentConsumer
         from sottovoce.algorithms.cell.state_codec import CellCodec
         from sottovoce.algorithms.steps.public.descent import Schedule
 
@@ -56,10 +56,12 @@ def family(config: AgentConfig) -> Family:
             fanout=1,
         )
         mechanism = terms.mechanism(
-            kernel, budget_of(config), by_kernel=kernel_clips_and_sums(kernel, budget_of(config), None)
+            kernel, required_budget(config), by_kernel=kernel_clips_and_sums(kernel, required_budget(config), None)
         )
-        course = DescentCourse(schedule, kernel.initial(INITIAL_SEED), mechanism.step, mechanism.width)
-        cells = Cells(learner.name, owner=owner, course=course, period=learner.period, cell=cell, provenance=provenance)
+        consumer = DescentConsumer(schedule, kernel.initial(INITIAL_SEED), mechanism.step, mechanism.width)
+        cells = Cells(
+            learner.name, owner=owner, consumer=consumer, period=learner.period, cell=cell, provenance=provenance
+        )
         return cells, CellCodec(cells)
 
     return Family(kernel, kernel, terms, make_learner)

@@ -22,7 +22,7 @@ class PairwiseCodec:
 
     def encode(self, state: PairwiseState) -> bytes:
         """Encode the durable part of the state; see StateCodec.encode."""
-        return encode_state(state, 0 if state.blank else _WEIGHT_ONE)
+        return encode_state(state, 0 if state.is_blank else _WEIGHT_ONE)
 
     def decode(self, raw: bytes) -> PairwiseState:
         """Decode a state; see StateCodec.decode."""
@@ -30,4 +30,4 @@ class PairwiseCodec:
         if weight not in (0, _WEIGHT_ONE):
             estimate = np.rint(saved["numerator"] / max(weight, _MIN_WEIGHT) * UNIT)
             saved["numerator"] = np.clip(estimate, -MAX_NUMERATOR, MAX_NUMERATOR).astype(np.int64)
-        return PairwiseState(blank=weight < _MIN_WEIGHT, **saved)
+        return PairwiseState(is_blank=weight < _MIN_WEIGHT, **saved)

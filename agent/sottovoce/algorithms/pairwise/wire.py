@@ -28,7 +28,7 @@ def check(message: Proposal | Move) -> None:
     """Check that a message has a valid shape and that its values are in range; see PayloadCodec.check."""
     numerator = message.numerator
     if numerator.ndim != 1 or not 1 <= numerator.size <= MAX_PARAMETERS:
-        raise MessageRefused("shape", f"the values have the shape {numerator.shape}, not 1 to {MAX_PARAMETERS}")
+        raise MessageRefused("shape", f"the values have shape {numerator.shape}; expected 1 to {MAX_PARAMETERS} values")
     if numerator.min() < -MAX_NUMERATOR or numerator.max() > MAX_NUMERATOR:
         raise MessageRefused("range", "a value exceeds 2^60 in units of 2^-40")
     if isinstance(message, Proposal) and not (2 <= message.parts <= _MAX_PARTS and message.reach > 0):

@@ -12,15 +12,15 @@ from sottovoce.registry import Algorithm, Relation, by_name
 
 
 def _parts(config: Any, public: Any) -> Any:
-    from sottovoce.algorithms.push_sum.parts import family
+    from sottovoce.algorithms.push_sum.parts import build_parts
 
-    return family(config)
+    return build_parts(config)
 
 
 def _steps(config: Any) -> int:
-    from sottovoce.algorithms.push_sum.step_count import steps_of
+    from sottovoce.algorithms.push_sum.step_count import step_count
 
-    return steps_of(config)
+    return step_count(config)
 
 
 def _wire() -> Any:

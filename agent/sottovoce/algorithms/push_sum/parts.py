@@ -9,21 +9,21 @@ from sottovoce.algorithms.family import (
     LearnerAndCodec,
     SignalAndNoise,
     StoredRecords,
-    kernel_of,
+    build_kernel,
     noise_bounded_step,
     settings_of,
 )
 from sottovoce.algorithms.pairwise import MAX_NUMBERS
-from sottovoce.algorithms.push_sum.published import published_terms
+from sottovoce.algorithms.push_sum.published_terms import published_terms
 from sottovoce.algorithms.push_sum.settings import PushSumSettings
 from sottovoce.algorithms.push_sum.signal import max_units, signal_and_noise
 from sottovoce.algorithms.push_sum.step_count import (
     BOUNDED_NOISY,
     LARGEST_BOUNDED,
-    clip_of,
+    clip_norm,
     has_noise_rule,
     max_steps,
-    steps_of,
+    step_count,
 )
 from sottovoce.config import AgentConfig
 from sottovoce.errors import ConfigError
@@ -56,15 +56,15 @@ _UNCLIPPED_GRAPH = 0.1
 _UNCLIPPED = {"ridge": 2.0, "mlp": 5.0}  # models whose unclipped gradients are too long for the default rate
 
 
-def family(config: AgentConfig) -> Family:
+def build_parts(config: AgentConfig) -> Family:
     """Return the parts of a push-sum SGD learner: push-sum, clipd2p, constd2p or adad2p."""
     learner = settings_of(config, PushSumSettings)
-    kernel = kernel_of(config)
+    kernel = build_kernel(config)
     _check_size(learner, kernel.size)
 
     def make_learner(owner: str, provenance: "Provenance", stored_records: StoredRecords) -> LearnerAndCodec:
         del stored_records
-        schedule, initial = schedule_of(config, kernel.size), kernel.initial(INITIAL_SEED)
+        schedule, initial = build_schedule(config, kernel.size), kernel.initial(INITIAL_SEED)
         if learner.mixing == "contributions":
             from sottovoce.algorithms.contributions.public.machine import Mixer
             from sottovoce.algorithms.contributions.state_codec import ContributionsCodec
@@ -77,14 +77,14 @@ def family(config: AgentConfig) -> Family:
                 capacity=contributors(learner, kernel.size),
                 max_steps=max_steps(config),
                 dishonest=learner.dishonest,
-                reach=reach_of(config, schedule),
+                reach=max_step_length(config, schedule),
             )
             return mixer, ContributionsCodec(mixer)
         if learner.mixing == "pairwise":
             from sottovoce.algorithms.pairwise.public.machine import Pairwise
             from sottovoce.algorithms.pairwise.state_codec import PairwiseCodec
 
-            pairwise = Pairwise(schedule, initial, reach=reach_of(config, schedule), max_steps=max_steps(config))
+            pairwise = Pairwise(schedule, initial, reach=max_step_length(config, schedule), max_steps=max_steps(config))
             return pairwise, PairwiseCodec(pairwise)
         from sottovoce.algorithms.push_sum.public.machine import PushSum
         from sottovoce.algorithms.push_sum.state_codec import PushSumCodec
@@ -95,7 +95,7 @@ def family(config: AgentConfig) -> Family:
     terms = published_terms(config) if learner.fidelity == "paper" else _terms(config)
 
     def signal() -> SignalAndNoise | None:
-        return signal_and_noise(config, schedule_of(config, kernel.size), clip_of(config))
+        return signal_and_noise(config, build_schedule(config, kernel.size), clip_norm(config))
 
     return Family(kernel, kernel, terms, make_learner, signal=signal)
 
@@ -134,7 +134,7 @@ def contributors(learner: PushSumSettings, size: int) -> int:
     return count
 
 
-def reach_of(config: AgentConfig, schedule: "Schedule") -> float:
+def max_step_length(config: AgentConfig, schedule: "Schedule") -> float:
     """Return the length of the longest typical step, a full batch of gradients plus noise; infinity without clipping.
 
     With K steps and noise z = √K/μ per clip, the noise in one step moves a model with P parameters by γ C √P z/B. If
@@ -142,7 +142,7 @@ def reach_of(config: AgentConfig, schedule: "Schedule") -> float:
     """
     if settings_of(config, PushSumSettings).algorithm.noiseless:
         return math.inf
-    longest = schedule.step_size / schedule.expected_records * max_units(config, schedule) * clip_of(config)
+    longest = schedule.step_size / schedule.expected_records * max_units(config, schedule) * clip_norm(config)
     pace = min(schedule.step_size / schedule.expected_records, schedule.longest)
     return longest + _noise(config, pace) * math.sqrt(schedule.width)
 
@@ -152,10 +152,10 @@ def _noise(config: AgentConfig, pace: float) -> float:
     if math.isinf(config.privacy.epsilon):
         return 0.0
     mu = gaussian_mu(config.privacy.epsilon, config.privacy.delta)
-    return pace * clip_of(config) * math.sqrt(steps_of(config)) / mu
+    return pace * clip_norm(config) * math.sqrt(step_count(config)) / mu
 
 
-def schedule_of(config: AgentConfig, size: int) -> "Schedule":
+def build_schedule(config: AgentConfig, size: int) -> "Schedule":
     """Return the public schedule for a push-sum learner whose model has `size` parameters."""
     from sottovoce.algorithms.steps.public.descent import Schedule
     from sottovoce.algorithms.steps.public.thresholds import Thresholds
@@ -166,21 +166,28 @@ def schedule_of(config: AgentConfig, size: int) -> "Schedule":
         learner=learner.name,
         size=size,
         period=learner.period,
-        steps=steps_of(config),
+        steps=step_count(config),
         step_size=largest,
         step_decay=_step_decay(config, largest),
         expected_records=1.0 if paper else _batch(config),
         fanout=learner.fanout or (2 if learner.mixing == "contributions" else 1),
         thresholds=None
         if paper or rule is None
-        else Thresholds(rule, clip_of(config), learner.clip_decay, learner.clip_quantile),
+        else Thresholds(rule, clip_norm(config), learner.clip_decay, learner.clip_quantile),
         share_bits=_share_bits(config, size),
         follows=_follows_windows(config),
-        every=math.ceil(_DAYS_PER_YEAR / max(1, steps_of(config))) if config.follows and config.unit == "device" else 0,
+        every=_windows_between_steps(config),
         longest=_largest_pace(config, size) if _follows_windows(config) else math.inf,
         steps_first=paper,
         damping=_damping(config),
     )
+
+
+def _windows_between_steps(config: AgentConfig) -> int:
+    """Return the number of windows between steps that spreads the steps over a year, or 0 if steps are not spread."""
+    if not config.follows or config.unit != "device":
+        return 0
+    return math.ceil(_DAYS_PER_YEAR / max(1, step_count(config)))
 
 
 def _damping(config: AgentConfig) -> "Damping | None":
@@ -192,7 +199,7 @@ def _damping(config: AgentConfig) -> "Damping | None":
     if not classifies or learner.mixing != "contributions" or not has_noise_rule(config) or config.follows:
         return None
     clip = _released_clip(config)
-    return Damping(longest=_batch(config) * clip, noise=_noise(config, clip / clip_of(config)))
+    return Damping(longest=_batch(config) * clip, noise=_noise(config, clip / clip_norm(config)))
 
 
 def _share_bits(config: AgentConfig, size: int) -> int:
@@ -205,7 +212,7 @@ def _share_bits(config: AgentConfig, size: int) -> int:
     if learner.fidelity == "paper":
         return _EXACT_SHARE_BITS
     noisy = not (
-        learner.algorithm.noiseless or math.isinf(config.privacy.epsilon) or steps_of(config) == 0 or config.follows
+        learner.algorithm.noiseless or math.isinf(config.privacy.epsilon) or step_count(config) == 0 or config.follows
     )
     if learner.mixing != "contributions" or not noisy:
         return SHARE_BITS
@@ -222,7 +229,7 @@ def _terms(config: AgentConfig) -> Terms:
     learner, data, rule = settings_of(config, PushSumSettings), config.data, _rule(config)
     sums = GradientTerms(
         learner=learner.name,
-        releases=steps_of(config),
+        releases=step_count(config),
         clip=None if learner.algorithm.noiseless else _released_clip(config),
         windows=data.windows,
         sampling=learner.sampling,
@@ -240,7 +247,7 @@ def _rule(config: AgentConfig) -> Rule | None:
 
 def _released_clip(config: AgentConfig) -> float:
     """Return C in units of a release: 1 if the threshold changes, since releases are then in units of the threshold."""
-    return clip_of(config) if _rule(config) is None else 1.0
+    return clip_norm(config) if _rule(config) is None else 1.0
 
 
 def _expected_records(config: AgentConfig) -> int:
@@ -301,7 +308,7 @@ def _largest_pace(config: AgentConfig, size: int) -> float:
 
 def _bounded_step(config: AgentConfig, size: int, noisy: float, largest: float) -> float:
     """Return `largest`, or the γ at which noise moves a model by `noisy` if that is smaller."""
-    steps, records = steps_of(config), config.data.expected_records
+    steps, records = step_count(config), config.data.expected_records
     return noise_bounded_step(
-        config, size, steps=steps, clip=clip_of(config), records=records, noisy=noisy, largest=largest
+        config, size, steps=steps, clip=clip_norm(config), records=records, noisy=noisy, largest=largest
     )

@@ -17,7 +17,7 @@ _MAX_STEPS = 144
 _USUAL_BUDGET = (2.0, 1e-5)
 
 
-def steps_of(config: AgentConfig) -> int:
+def step_count(config: AgentConfig) -> int:
     """Return the number of private steps K: as configured, or by default_steps, within the task's limit."""
     steps = settings_of(config, PushSumSettings).steps
     if steps is not None:
@@ -39,14 +39,14 @@ def default_steps(config: AgentConfig) -> int:
     if config.follows or data.classes == 1 or learner.algorithm.noiseless:
         return STEPS
     size = width(data.transform, data.features) * data.classes
-    noisy = BOUNDED_NOISY * data.expected_records * gaussian_mu(*_USUAL_BUDGET) / (math.sqrt(size) * clip_of(config))
+    noisy = BOUNDED_NOISY * data.expected_records * gaussian_mu(*_USUAL_BUDGET) / (math.sqrt(size) * clip_norm(config))
     pairs = round(min(noisy / (LARGEST_BOUNDED * learner.own_rate), _MAX_STEPS) / 2)
     return max(STEPS, 2 * pairs)
 
 
 def max_steps(config: AgentConfig) -> int:
     """Return the maximum number of private steps of any device in the fleet, plus one per followed window."""
-    steps = steps_of(config) if config.task.steps is None else config.task.steps
+    steps = step_count(config) if config.task.steps is None else config.task.steps
     if config.followed_days is None or config.unit == "device":
         return steps
     first, last = config.followed_days
@@ -59,7 +59,7 @@ def has_noise_rule(config: AgentConfig) -> bool:
     return learner.step_size is None and learner.sampling != "poisson" and config.unit == "record"
 
 
-def clip_of(config: AgentConfig) -> float:
+def clip_norm(config: AgentConfig) -> float:
     """Return C, or C_0 if it changes. constd2p clips at the bound that its paper merely assumes."""
     learner = settings_of(config, PushSumSettings)
     if isinstance(learner, ConstD2pSettings) and learner.gradient_bound is not None:

@@ -31,9 +31,9 @@ def rounds_algorithm(settings: type[RoundsSettings], rule: "Callable[[], Rule]",
     """
 
     def parts(config: Any, public: Any) -> Any:
-        from sottovoce.algorithms.rounds.parts import family
+        from sottovoce.algorithms.rounds.parts import build_parts
 
-        return family(config, rule(), public)
+        return build_parts(config, rule(), public)
 
     def wire() -> Any:
         from sottovoce.algorithms.rounds import wire as codec

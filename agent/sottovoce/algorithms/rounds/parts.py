@@ -2,8 +2,8 @@
 
 from typing import TYPE_CHECKING
 
-from sottovoce.algorithms.family import Family, LearnerAndCodec, StoredRecords, kernel_of, settings_of
-from sottovoce.algorithms.rounds.published import published_terms
+from sottovoce.algorithms.family import Family, LearnerAndCodec, StoredRecords, build_kernel, settings_of
+from sottovoce.algorithms.rounds.published_terms import published_terms
 from sottovoce.algorithms.rounds.rules import Rule
 from sottovoce.algorithms.rounds.settings import RoundsSettings
 from sottovoce.config import AgentConfig
@@ -20,9 +20,9 @@ INITIAL_SEED = 0
 """Seed for the public initial model, which is the same on all devices in a fleet."""
 
 
-def family(config: AgentConfig, rule: Rule, public: Records | None) -> Family:
+def build_parts(config: AgentConfig, rule: Rule, public: Records | None) -> Family:
     """Return the parts of a learner in rounds. Public records that are not passed in are loaded with the learner."""
-    kernel = kernel_of(config)
+    kernel = build_kernel(config)
 
     def make_learner(owner: str, provenance: "Provenance", stored_records: StoredRecords) -> LearnerAndCodec:
         from sottovoce.algorithms.rounds.public import Rounds
@@ -31,7 +31,7 @@ def family(config: AgentConfig, rule: Rule, public: Records | None) -> Family:
         del owner, provenance, stored_records  # a model in rounds is anonymous, and no records are published
         _check(config, rule, public)
         rounds = Rounds(
-            schedule_of(config, kernel.size), rule.create(config, kernel, public), kernel.initial(INITIAL_SEED)
+            build_schedule(config, kernel.size), rule.create(config, kernel, public), kernel.initial(INITIAL_SEED)
         )
         return rounds, RoundsCodec(rounds)
 
@@ -40,7 +40,7 @@ def family(config: AgentConfig, rule: Rule, public: Records | None) -> Family:
     )
 
 
-def schedule_of(config: AgentConfig, size: int) -> "RoundsSchedule":
+def build_schedule(config: AgentConfig, size: int) -> "RoundsSchedule":
     """Return the public schedule for a learner in rounds with `size` parameters; its step size ignores the noise."""
     from sottovoce.algorithms.rounds.public import RoundsSchedule
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from sottovoce.algorithms.family import records_of, settings_of
+from sottovoce.algorithms.family import prepare_records, settings_of
 from sottovoce.algorithms.rounds.settings import (
     CrossSettings,
     DpCgaSettings,
@@ -48,8 +48,8 @@ class Rule:
 
 
 def _answers_per_round(config: AgentConfig) -> int:
-    answered = settings_of(config, CrossSettings).answered
-    return 1 + len(config.transport.peers) if answered == "all" else answered
+    answers = settings_of(config, CrossSettings).answers_per_round
+    return 1 + len(config.transport.peers) if answers == "all" else answers
 
 
 def _pdsl(config: AgentConfig, kernel: Kernel, public: Records | None) -> "Algorithm":
@@ -67,8 +67,8 @@ def _check_pdsl(config: AgentConfig) -> None:
     players = max(_answers_per_round(config), 1 + len(config.transport.peers))
     if learner.shapley == "exact" and players > MAX_EXACT_PLAYERS:
         raise ConfigError(
-            f"learner.shapley: exact values allow at most {MAX_EXACT_PLAYERS - 1} neighbours and as many answers: "
-            "choose monte-carlo or cosine, or a sparser graph"
+            f"learner.shapley: exact Shapley values support at most {MAX_EXACT_PLAYERS - 1} neighbours and "
+            f"{MAX_EXACT_PLAYERS - 1} answers: choose monte-carlo or cosine, or a sparser graph"
         )
 
 
@@ -135,4 +135,4 @@ def _load_public_records(config: AgentConfig) -> Records:
         origin=spec,
     )
     bounds = source.bounds if data.bounds is None else uniform_bounds(*data.bounds, data.features, "data.bounds")
-    return replace(records_of(raw, data.transform, bounds), windows=None)
+    return replace(prepare_records(raw, data.transform, bounds), windows=None)

@@ -32,7 +32,7 @@ class DpDpsgdSettings(RoundsSettings, frozen=True, tag="dp-dpsgd"):
 
 
 class CrossSettings(RoundsSettings, frozen=True):
-    """Settings for algorithms that use gradients at neighbours' models."""
+    """Settings for algorithms in which a device also computes gradients at its neighbours' models."""
 
     sound_answers: ClassVar[Literal["all"] | int] = "all"
 
@@ -40,7 +40,7 @@ class CrossSettings(RoundsSettings, frozen=True):
     answers: Answers = None
 
     @property
-    def answered(self) -> Literal["all"] | int:
+    def answers_per_round(self) -> Literal["all"] | int:
         """The number of gradients released per round, including the device's own."""
         return self.answers or (self.sound_answers if self.fidelity == "sound" else "all")
 

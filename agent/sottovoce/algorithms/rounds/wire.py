@@ -41,7 +41,9 @@ def check(message: RoundMessage) -> None:
     vectors = message.vectors
     if vectors.ndim != 2 or len(vectors) > MAX_VECTORS or not 1 <= vectors.shape[1] <= MAX_PARAMETERS:
         raise MessageRefused(
-            "shape", f"vectors have the shape {vectors.shape}, not up to {MAX_VECTORS} of 1 to {MAX_PARAMETERS} values"
+            "shape",
+            f"vectors have shape {vectors.shape}; expected at most {MAX_VECTORS} vectors of 1 to {MAX_PARAMETERS} "
+            "values each",
         )
     if not np.isfinite(vectors).all():
         raise MessageRefused("range", "a vector contains a NaN or an infinity")

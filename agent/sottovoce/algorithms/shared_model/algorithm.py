@@ -11,9 +11,9 @@ from sottovoce.registry import Algorithm, Relation, by_name
 
 
 def _parts(config: Any, public: Any) -> Any:
-    from sottovoce.algorithms.shared_model.parts import family
+    from sottovoce.algorithms.shared_model.parts import build_parts
 
-    return family(config)
+    return build_parts(config)
 
 
 def _wire() -> Any:

@@ -3,8 +3,8 @@
 import math
 from typing import TYPE_CHECKING, Literal
 
-from sottovoce.algorithms.family import Family, LearnerAndCodec, StoredRecords, kernel_of, settings_of
-from sottovoce.algorithms.shared_model.published import published_step_sizes, published_terms, visits
+from sottovoce.algorithms.family import Family, LearnerAndCodec, StoredRecords, build_kernel, settings_of
+from sottovoce.algorithms.shared_model.published_terms import published_step_sizes, published_terms, visits
 from sottovoce.algorithms.shared_model.settings import SharedModelSettings
 from sottovoce.config import AgentConfig
 from sottovoce.errors import PrivacyError
@@ -31,30 +31,30 @@ _MAX_SHRINKAGE = 1 / 16
 QueryKind = Literal["gradient", "chain", "decisions"]
 
 
-def family(config: AgentConfig) -> Family:
+def build_parts(config: AgentConfig) -> Family:
     """Return the parts of a shared-model learner: without-replacement or with-replacement."""
     learner = settings_of(config, SharedModelSettings)
-    kernel = kernel_of(config)
+    kernel = build_kernel(config)
 
     def make_learner(owner: str, provenance: "Provenance", stored_records: StoredRecords) -> LearnerAndCodec:
         from sottovoce.algorithms.shared_model.public.machine import SharedModel, round_to_float32
         from sottovoce.algorithms.shared_model.state_codec import SharedModelCodec
 
         del provenance, stored_records
-        shared = SharedModel(schedule_of(config, kernel), owner, round_to_float32(kernel.initial(INITIAL_SEED)))
+        shared = SharedModel(build_schedule(config, kernel), owner, round_to_float32(kernel.initial(INITIAL_SEED)))
         return shared, SharedModelCodec(shared)
 
     terms = published_terms(config) if learner.fidelity == "paper" else _terms(config, kernel)
     facts = {
         "turns": _global_turns(config),
         "asks": _query_kind(config),
-        "batch": batch_of(config),
+        "batch": batch_size(config),
         "order": _order(config),
     }
     return Family(kernel, kernel, terms, make_learner, facts=facts)
 
 
-def schedule_of(config: AgentConfig, kernel: Kernel) -> "SharedModelSchedule":
+def build_schedule(config: AgentConfig, kernel: Kernel) -> "SharedModelSchedule":
     """Return a device's public schedule."""
     from sottovoce.algorithms.shared_model.public.state import SharedModelSchedule
 
@@ -66,10 +66,10 @@ def schedule_of(config: AgentConfig, kernel: Kernel) -> "SharedModelSchedule":
         period=learner.period,
         turns=_global_turns(config),
         asks=asks,
-        batch=batch_of(config),
+        batch=batch_size(config),
         step_size=_step_size(config, kernel, asks),
         law="inverse-root" if random else "strongly-convex" if strong else "constant",
-        slope=slope_of(config),
+        slope=theorem_slope(config),
         regularisation=learner.regularisation if asks == "gradient" or not paper else 0.0,
         radius=_RADIUS,
         order=_order(config),
@@ -88,7 +88,7 @@ def _order(config: AgentConfig) -> Literal["random", "round"]:
     return "random" if config.learner.name == "with-replacement" else "round"
 
 
-def batch_of(config: AgentConfig) -> int:
+def batch_size(config: AgentConfig) -> int:
     """Return the batch size b: as configured, else 50 as in the paper, or the best size for sound sums.
 
     Without replacement, the best size is the number of all records. With replacement, it is all of them, half or a
@@ -120,7 +120,7 @@ def _records(config: AgentConfig) -> int:
     return round(expected) if _query_kind(config) == "gradient" else int(expected)
 
 
-def slope_of(config: AgentConfig) -> float:
+def theorem_slope(config: AgentConfig) -> float:
     """Return a from Theorem 4, which is half the fraction of global steps."""
     return 0.5 / _period(config)
 
@@ -146,8 +146,8 @@ def _turns(config: AgentConfig) -> int:
     """Return a device's number of turns."""
     learner, records = settings_of(config, SharedModelSettings), _records(config)
     if learner.name == "with-replacement" and learner.fidelity == "paper":
-        return visits(records, batch_of(config))
-    records_per_turn = batch_of(config) * _period(config)
+        return visits(records, batch_size(config))
+    records_per_turn = batch_size(config) * _period(config)
     return _passes(config) * max(1, records // records_per_turn)
 
 
@@ -160,11 +160,11 @@ def _step_size(config: AgentConfig, kernel: Kernel, asks: QueryKind) -> float:
     """
     learner = settings_of(config, SharedModelSettings)
     if learner.fidelity == "paper":
-        return published_step_sizes(config, slope_of(config)).first or 1.0
+        return published_step_sizes(config, theorem_slope(config)).first or 1.0
     if learner.step_size is not None:
         return learner.rate
     if asks == "gradient":
-        rate = learner.rate * min(1.0, math.sqrt(batch_of(config) / learner.tuned_batch))
+        rate = learner.rate * min(1.0, math.sqrt(batch_size(config) / learner.tuned_batch))
         return min(rate, _MAX_SHRINKAGE / learner.regularisation) if learner.regularisation else rate
     try:
         return 1 / (2 * smoothness_of(kernel).regularised(learner.regularisation).smoothness)
@@ -173,7 +173,7 @@ def _step_size(config: AgentConfig, kernel: Kernel, asks: QueryKind) -> float:
 
 
 def _terms(config: AgentConfig, kernel: Kernel) -> Terms:
-    learner, asks, batch = settings_of(config, SharedModelSettings), _query_kind(config), batch_of(config)
+    learner, asks, batch = settings_of(config, SharedModelSettings), _query_kind(config), batch_size(config)
     if asks == "chain":
         return ChainTerms(
             learner=learner.name,
@@ -182,7 +182,7 @@ def _terms(config: AgentConfig, kernel: Kernel) -> Terms:
             period=_period(config),
             passes=_passes(config),
             regularisation=learner.regularisation,
-            slope=slope_of(config),
+            slope=theorem_slope(config),
             radius=_RADIUS,
         )
     random = learner.name == "with-replacement"

@@ -24,14 +24,14 @@ class SharedModelCodec:
         return shared_model_pb2.SharedModelState(
             model=model,
             own=to_float32(state.own.astype(np.float32)),
-            heard=to_wire(state.heard),
-            told=to_wire(state.told),
+            heard=to_wire(state.newest_head),
+            told=to_wire(state.announced_head),
             cycle=state.cycle,
             turn=state.turn,
             exhausted=state.exhausted,
             forks=state.forks,
-            lost=state.lost,
-            written=state.written,
+            lost=state.lost_updates,
+            written=state.heads_by_writer,
         ).SerializeToString()
 
     def decode(self, raw: bytes) -> SharedModelState:
@@ -40,14 +40,14 @@ class SharedModelCodec:
         return SharedModelState(
             model=StoredModel(from_wire(saved.model.head), self._decode_model(saved.model.parameters)),
             own=self._decode_model(saved.own),
-            heard=from_wire(saved.heard),
-            told=from_wire(saved.told),
+            newest_head=from_wire(saved.heard),
+            announced_head=from_wire(saved.told),
             cycle=saved.cycle,
             turn=saved.turn,
             exhausted=saved.exhausted,
             forks=saved.forks,
-            lost=saved.lost,
-            written=dict(saved.written),
+            lost_updates=saved.lost,
+            heads_by_writer=dict(saved.written),
         )
 
     def _decode_model(self, raw: bytes) -> Floats:

@@ -3,7 +3,7 @@
 from typing import Any
 
 from sottovoce.algorithms.state_codec import OtherModel
-from sottovoce.algorithms.steps.numerator import numerator_of
+from sottovoce.algorithms.steps.numerator import read_numerator
 from sottovoce.errors import MessageRefused
 from sottovoce.wire.packed import put_numbers
 from sottovoce.wire.v1 import state_pb2
@@ -22,7 +22,7 @@ def encode_state(state: Any, weight: int) -> bytes:
         step=state.step,
         exhausted=state.exhausted,
         turn=state.turn,
-        learnt=state.learnt,
+        learnt=state.last_used_window,
     )
     put_numbers(saved, state.numerator)
     return saved.SerializeToString()
@@ -42,7 +42,7 @@ def decode_state(raw: bytes, size: int) -> tuple[int, dict[str, Any]]:
     """
     saved = state_pb2.PushSumState.FromString(raw)
     try:
-        numerator = numerator_of(saved)
+        numerator = read_numerator(saved)
     except MessageRefused as error:
         raise ValueError(f"the model is invalid: {error}") from error
     if numerator.size != size:
@@ -53,5 +53,5 @@ def decode_state(raw: bytes, size: int) -> tuple[int, dict[str, Any]]:
         "step": saved.step,
         "exhausted": saved.exhausted,
         "turn": saved.turn,
-        "learnt": saved.learnt if saved.HasField("learnt") else None,
+        "last_used_window": saved.learnt if saved.HasField("learnt") else None,
     }

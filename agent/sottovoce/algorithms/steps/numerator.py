@@ -13,7 +13,7 @@ Holder = envelope_pb2.PushSumShare | state_pb2.PushSumState
 _OLD_DTYPE = np.dtype("<i8")
 
 
-def numerator_of(message: Holder) -> NDArray[np.int64]:
+def read_numerator(message: Holder) -> NDArray[np.int64]:
     """Return the numerator in a message, int64[P], which may be in the format of version 0.1.
 
     Raises:

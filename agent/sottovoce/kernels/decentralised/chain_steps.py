@@ -76,7 +76,7 @@ def inverse_square_root() -> Schedule:
     return lambda t: 1 / math.sqrt(t)
 
 
-def projected(model: NDArray[np.float64], radius: float) -> NDArray[np.float64]:
+def project_onto_ball(model: NDArray[np.float64], radius: float) -> NDArray[np.float64]:
     """Project a model, treated as one vector, onto the ball of radius R. This map never increases distances.
 
     Args:

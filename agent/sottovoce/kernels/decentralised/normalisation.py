@@ -42,7 +42,7 @@ def row_length(rule: Rule, size: int) -> int:
 
 
 @np.errstate(over="ignore", invalid="ignore", divide="ignore")  # a warning would reveal information about a record
-def normalised(gradients: Rows, rule: Rule, threshold: float) -> Rows:
+def normalise(gradients: Rows, rule: Rule, threshold: float) -> Rows:
     """Return gradients clipped at C and divided by C. Under `automatic`, divide by their norm plus a constant instead.
 
     Args:

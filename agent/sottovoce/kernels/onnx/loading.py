@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from sottovoce.errors import ConfigError
-from sottovoce.kernels.onnx.allowed import Graph, allowed_graph, is_graph, stock_hashes
+from sottovoce.kernels.onnx.allowlist import Graph, allowed_graph, is_graph, stock_hashes
 from sottovoce.kernels.onnx.kernel import OnnxKernel
 from sottovoce.kernels.onnx.probe import probe_graph
 from sottovoce.kernels.onnx.session import GraphSession

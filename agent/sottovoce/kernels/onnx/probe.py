@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce.errors import ConfigError
-from sottovoce.kernels.onnx.allowed import Graph
+from sottovoce.kernels.onnx.allowlist import Graph
 from sottovoce.kernels.onnx.facts import SUM_ERROR
 from sottovoce.kernels.onnx.session import Chunk, GraphSession
 

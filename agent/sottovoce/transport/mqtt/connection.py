@@ -51,9 +51,9 @@ class Connection:
             messages under it.
         farewell: function that returns the topic and payload that the broker publishes if the connection breaks; it is
             called for each new connection.
-        connected: function called after each connection, once all topics are subscribed.
-        arrived: function called with the topic and payload of each message.
-        lost: function called whenever the connection is lost.
+        on_connect: function called after each connection, once all topics are subscribed.
+        on_message: function called with the topic and payload of each message.
+        on_loss: function called whenever the connection is lost.
         waiting: the metric for waits in progress.
     """
 
@@ -63,9 +63,9 @@ class Connection:
         identifier: str,
         *,
         farewell: Callable[[], tuple[str, bytes]],
-        connected: Callable[[], Coroutine[Any, Any, None]],
-        arrived: Callable[[str, bytes], None],
-        lost: Callable[[], None],
+        on_connect: Callable[[], Coroutine[Any, Any, None]],
+        on_message: Callable[[str, bytes], None],
+        on_loss: Callable[[], None],
         waiting: Waiting,
     ) -> None:
         self.problem = "not connected yet"
@@ -74,9 +74,9 @@ class Connection:
         self._broker = broker
         self._identifier = identifier
         self._farewell = farewell
-        self._connected = connected
-        self._arrived = arrived
-        self._lost = lost
+        self._on_connect = on_connect
+        self._on_message = on_message
+        self._on_loss = on_loss
         self._waiting = waiting
         self._sparse_log = RateLimitedLog(_log)
         self._topics: dict[str, None] = {}
@@ -179,7 +179,7 @@ class Connection:
                 self._waiting.end(_WAIT)
                 self.problem = ""
                 self._log_connected()
-                announcing = asyncio.ensure_future(self._connected())
+                announcing = asyncio.ensure_future(self._on_connect())
                 try:
                     await self._listen(client)
                 finally:
@@ -193,7 +193,7 @@ class Connection:
             if client is not None:
                 client.force_close()
             self._ended.set()
-            self._lost()
+            self._on_loss()
 
     def _log_connected(self) -> None:
         """Log that the connection is up; always do so if its loss was logged, and otherwise at a limited rate."""
@@ -206,7 +206,7 @@ class Connection:
     async def _listen(self, client: Client) -> None:
         async for message in client.messages:
             if isinstance(message.payload, bytes | bytearray):
-                self._arrived(message.topic.value, bytes(message.payload))
+                self._on_message(message.topic.value, bytes(message.payload))
 
     async def _subscribe(self, client: Client, topic: str) -> None:
         granted = await self._while_connected(client.subscribe(topic, QOS, timeout=CONNECT_SECONDS))

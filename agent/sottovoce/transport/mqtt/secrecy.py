@@ -46,7 +46,7 @@ class SessionKey:
         try:
             secret = self._private.exchange(X25519PublicKey.from_public_bytes(peer_key))
         except ValueError as error:
-            raise MessageRefused("malformed", f"the session key of {peer} is invalid") from error
+            raise MessageRefused("malformed", f"{peer}'s session key is invalid") from error
         outward = _derive_key(secret, (own_id.encode(), self.public), (peer.encode(), peer_key))
         inward = _derive_key(secret, (peer.encode(), peer_key), (own_id.encode(), self.public))
         return Channel(outward, inward, self._counters)

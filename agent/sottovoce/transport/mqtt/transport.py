@@ -15,11 +15,11 @@ from typing import Any
 from sottovoce.errors import IdentityError, InternalError, MessageRefused, SottovoceError
 from sottovoce.identity.trust import Trust
 from sottovoce.observe import RateLimitedLog
-from sottovoce.transport.mqtt.acquaintances import Acquaintance, Acquaintances
 from sottovoce.transport.mqtt.client import Broker
 from sottovoce.transport.mqtt.connection import Connection, Waiting
 from sottovoce.transport.mqtt.exchanges import Exchanges, PeerUnavailable
 from sottovoce.transport.mqtt.forms import decode_canonical
+from sottovoce.transport.mqtt.known_devices import KnownDevice, KnownDevices
 from sottovoce.transport.mqtt.notary import Notary
 from sottovoce.transport.mqtt.presence import Echo, Presence
 from sottovoce.transport.mqtt.topics import Topics
@@ -56,8 +56,8 @@ class MqttTransport:
         trust: this device's identity and the devices that it trusts.
         incarnation: number of times that this device has started.
         waiting: the metric for waits in progress.
-        returned: function called with the node id of a peer that has connected to the broker, or with None after this
-            device has connected.
+        on_peer_reachable: function called with the node id of a peer that has connected to the broker, or with None
+            after this device has connected.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class MqttTransport:
         trust: Trust,
         incarnation: int,
         waiting: Waiting,
-        returned: Callable[[str | None], None] = lambda _: None,
+        on_peer_reachable: Callable[[str | None], None] = lambda _: None,
     ) -> None:
         identity = trust.identity
         self.refused: Counter[str] = Counter()
@@ -78,8 +78,8 @@ class MqttTransport:
         self._topics = Topics(identity.fleet, identity.node_id)
         notary = Notary(trust)
         self._presence = Presence(trust, notary, incarnation)
-        self._acquaintances = Acquaintances(self._presence, notary, self._fail_requests, self._peer_returned)
-        self._returned = returned
+        self._known_devices = KnownDevices(self._presence, notary, self._fail_requests, self._on_peer_returned)
+        self._on_peer_reachable = on_peer_reachable
         self._exchanges = Exchanges()
         self._followed: OrderedDict[str, None] = OrderedDict()
         self._present: set[str] | None = None
@@ -119,9 +119,9 @@ class MqttTransport:
             self._broker,
             self._id,
             farewell=self._farewell,
-            connected=self._connected,
-            arrived=self._on_message,
-            lost=lambda: self._exchanges.end("the connection to the broker was lost", left=False),
+            on_connect=self._on_connected,
+            on_message=self._on_message,
+            on_loss=lambda: self._exchanges.end("the connection to the broker was lost", left=False),
             waiting=self._waiting,
         )
         for topic in (self._topics.inboxes, self._topics.presence(self._id)):
@@ -133,22 +133,22 @@ class MqttTransport:
         """Deliver a message; see Transport.deliver."""
         prefix = f"peer {peer.id} at {peer.address}"
         if not self.connection.is_up:
-            offline = f"{prefix}: no connection to the broker: {self.connection.problem}"
-            raise DeliveryFailed("unreachable", offline, left=False)
-        acquaintance = None
+            reason = f"no connection to the broker: {self.connection.problem}"
+            raise DeliveryFailed("unreachable", f"{prefix}: {reason}", left=False)
+        known = None
         try:
             async with asyncio.timeout(timeout):
-                acquaintance = await self._acquaintance(peer.id)
-                content = await self._request(peer.id, acquaintance, message, timeout)
+                known = await self._await_known_device(peer.id)
+                content = await self._request(peer.id, known, message, timeout)
         except TimeoutError as error:
-            if acquaintance is None:
-                absent = "the peer is not present on the broker: start its agent, or check that both use this broker"
-                raise DeliveryFailed("unreachable", f"{prefix}: {absent}") from error
-            acquaintance.has_answered = False
-            if acquaintance.introduced.gone:
-                acquaintance.mark_absent()
-            timed_out = f"no answer within {timeout:g} s; the peer is slow or unreachable"
-            raise DeliveryFailed("timeout", f"{prefix}: {timed_out}") from error
+            if known is None:
+                reason = "the peer is not present on the broker: start its agent, or check that both use this broker"
+                raise DeliveryFailed("unreachable", f"{prefix}: {reason}") from error
+            known.has_answered = False
+            if known.introduced.gone:
+                known.mark_absent()
+            reason = f"no answer within {timeout:g} s; the peer is slow or unreachable"
+            raise DeliveryFailed("timeout", f"{prefix}: {reason}") from error
         except OSError as error:
             raise DeliveryFailed("unreachable", f"{prefix}: the broker did not accept the message: {error}") from error
         except PeerUnavailable as unavailable:
@@ -159,7 +159,7 @@ class MqttTransport:
         detail = " ".join(content.body[:_MAX_EXPLANATION_BYTES].decode(errors="replace").split())
         raise DeliveryFailed(cause, f"{prefix}: {template.format(detail)}")
 
-    async def present(self, seconds: float) -> tuple[str, ...]:
+    async def discover(self, seconds: float) -> tuple[str, ...]:
         """Return the node ids of up to 64 devices that announce themselves on the broker within `seconds`.
 
         Raises:
@@ -182,7 +182,7 @@ class MqttTransport:
         """Return the number of devices that introduced themselves, and of refused messages and introductions."""
         connection = self.connection
         trouble = "" if connection.is_up else f"no connection to the broker: {connection.problem}"
-        return Listener(self._acquaintances.met, self.refused.total(), trouble, connection.duplicates)
+        return Listener(self._known_devices.introductions, self.refused.total(), trouble, connection.duplicates)
 
     async def stop(self, grace: float) -> None:
         """Announce that this device is leaving the broker, and disconnect; see Transport.stop."""
@@ -206,7 +206,7 @@ class MqttTransport:
 
     def _on_trust_change(self) -> None:
         """Announce this device to every peer again, after a change of its certificate or trust."""
-        self._acquaintances.note_trust_change()
+        self._known_devices.invalidate_all()
         self._presence.renew()
         self._announce_again.set()
 
@@ -225,15 +225,15 @@ class MqttTransport:
         self._presence.renew()
         return self._topics.presence(self._id), self._presence.departure_announcement()
 
-    def _peer_returned(self, device: str) -> None:
+    def _on_peer_returned(self, device: str) -> None:
         """Fail unanswered requests to a peer that has returned, after a short delay, because they may be lost."""
         lost = partial(self._exchanges.end, "the peer has reconnected", device, until=self._exchanges.begun, left=False)
         asyncio.get_running_loop().call_later(_LOST_SECONDS, lost)
-        self._returned(device)
+        self._on_peer_reachable(device)
 
-    async def _connected(self) -> None:
+    async def _on_connected(self) -> None:
         await self._announce()
-        self._returned(None)
+        self._on_peer_reachable(None)
 
     async def _announce(self) -> None:
         topic = self._topics.presence(self._id)
@@ -253,7 +253,7 @@ class MqttTransport:
                 await self._announce()
             await asyncio.sleep(_MIN_INTERVAL_SECONDS)
 
-    async def _acquaintance(self, peer: str) -> Acquaintance:
+    async def _await_known_device(self, peer: str) -> KnownDevice:
         """Wait until a peer is known, and return it.
 
         Raises:
@@ -271,12 +271,12 @@ class MqttTransport:
         if len(self._followed) > _MAX_FOLLOWED:
             oldest, _ = self._followed.popitem(last=False)
             await self.connection.unsubscribe(self._topics.presence(oldest))
-        acquaintance = await self._acquaintances.wait_for(peer)
-        if acquaintance.is_gone:
+        known = await self._known_devices.wait_for(peer)
+        if known.is_gone:
             raise PeerUnavailable("the peer has left the broker")
-        return acquaintance
+        return known
 
-    async def _request(self, peer: str, contact: Acquaintance, message: bytes, timeout: float) -> Content:  # noqa: ASYNC109
+    async def _request(self, peer: str, contact: KnownDevice, message: bytes, timeout: float) -> Content:  # noqa: ASYNC109
         with self._exchanges.begin(peer) as (number, answer):
             request = Content(kind=Content.KIND_REQUEST, exchange=number, body=message)
             await self._send(peer, contact, request, timeout)
@@ -285,7 +285,7 @@ class MqttTransport:
             raise content
         return content
 
-    async def _send(self, peer: str, contact: Acquaintance, content: Content, expires: float) -> None:
+    async def _send(self, peer: str, contact: KnownDevice, content: Content, expires: float) -> None:
         sender_key = self._presence.key.public
         counter, sealed = contact.channel.seal(content.SerializeToString())
         is_request = content.kind == Content.KIND_REQUEST
@@ -318,9 +318,9 @@ class MqttTransport:
             self._on_echo(self._presence.check_echo(raw))
             return
         listening = self._present is not None and len(self._present) < _MAX_PRESENT
-        if listening or device in self._followed or device in self._acquaintances:
-            acquaintance = self._acquaintances.meet(device, raw)
-            if self._present is not None and not acquaintance.is_gone:
+        if listening or device in self._followed or device in self._known_devices:
+            known = self._known_devices.meet(device, raw)
+            if self._present is not None and not known.is_gone:
                 self._present.add(device)
 
     def _on_echo(self, echo: Echo) -> None:
@@ -344,26 +344,26 @@ class MqttTransport:
         if frame.recipient_key != self._presence.key.public:
             raise MessageRefused("stale", f"a frame from {sender} was sealed for this device before its last restart")
         if frame.introduction:
-            self._acquaintances.meet(sender, frame.introduction)
-        acquaintance = self._acquaintances.find(sender)
-        if acquaintance is None and sender in self._acquaintances:
+            self._known_devices.meet(sender, frame.introduction)
+        known = self._known_devices.find(sender)
+        if known is None and sender in self._known_devices:
             raise MessageRefused("certificate", f"the certificate of {sender} is no longer valid")
-        if acquaintance is None or acquaintance.introduced.session_key != frame.sender_key:
+        if known is None or known.introduced.session_key != frame.sender_key:
             raise MessageRefused("stranger", f"a frame from {sender} uses a key that is not known to belong to it")
-        content = decode_canonical(Content, acquaintance.channel.open(frame.counter, frame.sealed))
-        acquaintance.mark_present()
+        content = decode_canonical(Content, known.channel.open(frame.counter, frame.sealed))
+        known.mark_present()
         if content.kind != Content.KIND_REQUEST:
-            acquaintance.has_answered = True
+            known.has_answered = True
             self._exchanges.accept_answer(sender, content)
         elif len(self._answering) < _MAX_ANSWERS:
-            self._start_answer(self._answer(sender, acquaintance, content))
+            self._start_answer(self._answer(sender, known, content))
 
     def _start_answer(self, answer: Coroutine[Any, Any, None]) -> None:
         task = asyncio.ensure_future(answer)
         self._answering.add(task)
         task.add_done_callback(self._answering.discard)
 
-    async def _answer(self, sender: str, contact: Acquaintance, request: Content) -> None:
+    async def _answer(self, sender: str, contact: KnownDevice, request: Content) -> None:
         kind, body = await self._result_for(sender, request.body)
         content = Content(kind=kind, exchange=request.exchange, body=body)
         with contextlib.suppress(OSError):  # the sender will repeat its request

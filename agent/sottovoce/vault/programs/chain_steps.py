@@ -14,7 +14,7 @@ from sottovoce.kernels.decentralised.chain_steps import (
     constant,
     global_step,
     local_step,
-    projected,
+    project_onto_ball,
     strongly_convex,
 )
 
@@ -78,7 +78,7 @@ class ChainSteps:
             start: number of the first record in the batch.
         """
         updated = local_step(model, self.gradient(model, records, start), self.sizes.schedule(number + 1))
-        return updated if self.radius is None else projected(updated, self.radius)
+        return updated if self.radius is None else project_onto_ball(updated, self.radius)
 
     def step_globally(self, latest: Floats, local: Floats, records: Records, number: int, start: int) -> Floats:
         """Return w^G after a global step, before noise. See `step_locally`."""

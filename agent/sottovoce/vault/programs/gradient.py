@@ -16,7 +16,7 @@ from sottovoce.accounting.events import Event, with_units
 from sottovoce.accounting.units import EVERY, Units
 from sottovoce.data import Records
 from sottovoce.door import Query, Refused
-from sottovoce.kernels import Kernel, gradients_at
+from sottovoce.kernels import Kernel, per_example_gradients
 from sottovoce.vault.clipped_sum import Batches, ClippedSum
 from sottovoce.vault.programs.program import Plan
 from sottovoce.vault.sampling import Sampling
@@ -93,7 +93,7 @@ class GradientSum:
         if self.clip is not None:
             yield self.kernel_sum(query, records, self.clip)
         elif self.unit == "record":
-            yield from gradients_at(self.kernel, query.point, records.features, records.labels)
+            yield from per_example_gradients(self.kernel, query.point, records.features, records.labels)
         else:
             for part in _by_unit(records, self.unit):
                 yield self.kernel_sum(query, part, math.inf)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from sottovoce.data import Records
 from sottovoce.door import Query, Refused
-from sottovoce.kernels.decentralised.normalisation import Rule, normalised
+from sottovoce.kernels.decentralised.normalisation import Rule, normalise
 from sottovoce.vault.clipped_sum import CLIPS, Batches
 from sottovoce.vault.programs.gradient import GradientSum
 from sottovoce.vault.programs.program import Plan
@@ -44,7 +44,7 @@ class NormalisedSum:
             yield self.sums.kernel_sum(_model_query(query), records, threshold) / threshold
             return
         for gradients in self.sums.compute(_model_query(query), records):
-            yield normalised(gradients, self.rule, threshold)
+            yield normalise(gradients, self.rule, threshold)
 
 
 def _model_query(query: Query) -> Query:

@@ -8,7 +8,7 @@ import numpy as np
 from sottovoce.accounting.events import Unproved
 from sottovoce.data import Records
 from sottovoce.door import Query, Refused
-from sottovoce.kernels import Kernel, gradients_at
+from sottovoce.kernels import Kernel, per_example_gradients
 from sottovoce.vault.as_published import PublishedGaussian
 from sottovoce.vault.clipped_sum import Batches
 from sottovoce.vault.programs.program import Plan
@@ -45,4 +45,4 @@ class PublishedSum:
         if self.kernel.sum_error is not None and not self.mechanism.clips_examples:
             total = self.kernel.clipped_gradient_sum(query.point, records.features, records.labels, math.inf)
             return iter([total[np.newaxis]])
-        return gradients_at(self.kernel, query.point, records.features, records.labels)
+        return per_example_gradients(self.kernel, query.point, records.features, records.labels)

@@ -208,7 +208,7 @@ def gradient_walk(features: int, classes: int) -> Watch:
 class Unchecked:
     """A sottovoce.learners.Provenance that never checks signatures."""
 
-    def signed(self, own: S) -> S:
+    def sign(self, own: S) -> S:
         """Return the document with a dummy signature; see Provenance.signed."""
         return cast(S, replace(cast(Any, own), credential=b"audited", signature=bytes(64)))
 

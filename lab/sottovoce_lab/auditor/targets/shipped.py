@@ -3,11 +3,11 @@
 import math
 from typing import Any, cast
 
-from sottovoce.algorithms.assembly import family_of
+from sottovoce.algorithms.assembly import build_family
 from sottovoce.algorithms.contributions.public.machine import Mixer
-from sottovoce.algorithms.family import Family, budget_of
+from sottovoce.algorithms.family import Family, required_budget
 from sottovoce.algorithms.pairwise.public.machine import Pairwise
-from sottovoce.algorithms.push_sum.parts import schedule_of as push_sum_schedule
+from sottovoce.algorithms.push_sum.parts import build_schedule as push_sum_schedule
 from sottovoce.algorithms.push_sum.public.machine import PushSum
 from sottovoce.algorithms.rounds.public import Rounds
 from sottovoce.algorithms.shared_model.public.machine import SharedModel
@@ -43,7 +43,7 @@ def shipped_learner(name: str, fidelity: str, epsilon: float, delta: float) -> S
         PrivacyError: if the budget does not cover the learner's releases.
     """
     config = _config(name, fidelity, epsilon, delta)
-    family, budget = family_of(config), budget_of(config)
+    family, budget = build_family(config), required_budget(config)
     match family.terms:
         case GradientTerms() as terms:
             kernel = cast(Softmax, family.kernel)

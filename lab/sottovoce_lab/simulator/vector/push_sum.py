@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from sottovoce.algorithms.push_sum.public.machine import WEIGHT_MIN, WEIGHT_ONE, portion
+from sottovoce.algorithms.push_sum.public.machine import WEIGHT_MIN, WEIGHT_ONE, rounded_share
 from sottovoce.algorithms.steps.public.descent import MAX_NUMERATOR, UNIT, Schedule, move
 
 ReleaseFunction = Callable[[NDArray[np.float64]], tuple[NDArray[np.int64], float]]
@@ -102,7 +102,7 @@ class PushSumFleet:
             shares, total_weight = len(chosen) + 1, int(self._weights[device])
             if not chosen or total_weight < shares * WEIGHT_MIN:
                 continue
-            numerator, weight = portion(self._numerators[device], total_weight, shares, self._schedule.share_bits)
+            numerator, weight = rounded_share(self._numerators[device], total_weight, shares, self._schedule.share_bits)
             self._numerators[device] -= numerator * len(chosen)
             self._weights[device] -= weight * len(chosen)
             self._turns[device] = (chosen[-1] + 1) % len(peers)

@@ -10,7 +10,7 @@ import tomlkit
 from sottovoce.agent import agent_runner
 from sottovoce.agent.assemble import Variant, assemble
 from sottovoce.agent.join import join_from_bundle
-from sottovoce.algorithms.family import budget_of
+from sottovoce.algorithms.family import required_budget
 from sottovoce.config import AgentConfig, load
 from sottovoce.errors import ExitCode
 from sottovoce.observe import log_to_stderr
@@ -53,7 +53,7 @@ def join_and_configure(place: Place, address: str) -> AgentConfig:
     if (listen := tables["transport"].get("listen")) is not None:  # with MQTT alone, there is no listen address
         tables["transport"]["announce"] = f"{address}:{listen.rpartition(':')[2]}"
     if not place.state.exists():
-        budget = budget_of(load(place.template))
+        budget = required_budget(load(place.template))
         join_from_bundle(place.bundle, place.state, lambda _: budget)
     place.config.write_text(tomlkit.dumps(tables))
     return load(place.config)

@@ -80,15 +80,15 @@ async def test_neither_side_trusts_a_certificate_outside_its_validity(
     assert (one.received, stale.received) == ([], [])
 
 
-def closes(_: socket.socket) -> None:
+def close_connection(_: socket.socket) -> None:
     pass
 
 
-def resets(connection: socket.socket) -> None:
+def reset_connection(connection: socket.socket) -> None:
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
 
 
-def speaks_http(connection: socket.socket) -> None:
+def answer_http(connection: socket.socket) -> None:
     connection.recv(10)
     connection.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
 
@@ -114,7 +114,7 @@ def serve_connections(behaviour: Callable[[socket.socket], None]) -> Iterator[in
             thread.join()
 
 
-@pytest.mark.parametrize("behaviour", [closes, resets, speaks_http])
+@pytest.mark.parametrize("behaviour", [close_connection, reset_connection, answer_http])
 async def test_a_server_that_is_not_an_agent_is_distinguished_from_an_absent_one(
     pair: tuple[Node, Node], behaviour: Callable[[socket.socket], None]
 ) -> None:
@@ -133,9 +133,9 @@ async def test_each_connection_without_a_call_is_counted_once(pair: tuple[Node, 
             with socket.create_connection(("127.0.0.1", other.port)) as plain:
                 plain.sendall(b"GET / HTTP/1.1\r\n\r\n")
         async with grpc.aio.insecure_channel(f"127.0.0.1:{other.port}") as channel:
-            with pytest.raises(grpc.aio.AioRpcError) as failed:
+            with pytest.raises(grpc.aio.AioRpcError) as exc_info:
                 await channel.unary_unary(METHOD)(b"m", timeout=PATIENCE)
-            assert failed.value.code() is grpc.StatusCode.UNAVAILABLE
+            assert exc_info.value.code() is grpc.StatusCode.UNAVAILABLE
         await one.transport.deliver(one.peer(other), b"m", PATIENCE)
         listener = other.transport.listener
         await wait_until(lambda: listener().handshakes >= 5)  # a client may try several times

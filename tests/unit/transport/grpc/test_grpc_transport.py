@@ -119,7 +119,7 @@ async def test_a_device_that_no_longer_accepts_the_certificate_states_it(pair: t
     assert len(other.received) == 1
 
 
-def renewed(fleet: Fleet, directory: Path, days: int) -> Identity:
+def renew_identity(fleet: Fleet, directory: Path, days: int) -> Identity:
     """Return the identity from a directory, with another certificate."""
     certificate = fleet.renew(read_request(renewal_request(directory), "r"), (), Validity.from_now(days))
     install_certificate(directory, certificate, "c")
@@ -142,8 +142,8 @@ async def test_a_new_certificate_is_used_for_incoming_and_outgoing_connections(f
         other.open.clear()
         slow = asyncio.ensure_future(one.transport.deliver(one.peer(other), b"slow", PATIENCE))
         await wait_until(lambda: len(other.received) == 2)
-        one.trust.renew(renewed(fleet, tmp_path / "one", 120))
-        other.trust.renew(renewed(fleet, tmp_path / "other", 130))
+        one.trust.renew(renew_identity(fleet, tmp_path / "one", 120))
+        other.trust.renew(renew_identity(fleet, tmp_path / "other", 130))
         await one.transport.deliver(one.peer(other), b"m", PATIENCE)
         await other.transport.deliver(other.peer(one), b"m", PATIENCE)
         other.open.set()

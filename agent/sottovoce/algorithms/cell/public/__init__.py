@@ -1,1 +1,1 @@
-"""Public half of the cell protocol, which never touches records."""
+"""State machine and messages of the cell protocol, which have no access to records."""

@@ -7,12 +7,12 @@ from dataclasses import replace
 from msgspec import msgpack
 
 from sottovoce.algorithms.cell.public.messages import AnyContent, CellMessage, Doubted, Exposed
-from sottovoce.algorithms.cell.public.post import Step
+from sottovoce.algorithms.cell.public.outbox import Step
 from sottovoce.algorithms.cell.public.state import CellState, Finding
 from sottovoce.cell import Cell
 from sottovoce.errors import MessageRefused
 from sottovoce.learners.events import Send
-from sottovoce.learners.published import Provenance
+from sottovoce.learners.published_records import Provenance
 from sottovoce.secure_sum.proofs import Proof, judge_proof
 from sottovoce.secure_sum.statements import Doubt, Statement, body_bytes, body_of
 
@@ -38,7 +38,7 @@ class Dishonesty:
         """Record that this device caught another one lying, and tell all peers."""
         if liar == self._owner or liar in state.struck:
             return state, []
-        statement = self._provenance.signed(Statement(self._owner, body_bytes(Doubt(liar, description))))
+        statement = self._provenance.sign(Statement(self._owner, body_bytes(Doubt(liar, description))))
         return self._broadcast(self._strike_off(state, liar, description, "seen here"), Doubted(statement))
 
     def record_proof(self, state: CellState, proof: Proof) -> Step:

@@ -17,11 +17,11 @@ from sottovoce.algorithms.cell.public.messages import (
     SurvivorAck,
     Unready,
 )
-from sottovoce.algorithms.cell.public.signed import verify_body, with_credential
 from sottovoce.algorithms.cell.public.state import Leading
+from sottovoce.algorithms.cell.public.statement_checks import verify_body, with_credential
 from sottovoce.cell import Cell
 from sottovoce.errors import MessageRefused
-from sottovoce.learners.published import Provenance
+from sottovoce.learners.published_records import Provenance
 from sottovoce.secure_sum.masks import check_keys
 from sottovoce.secure_sum.opening import Lie
 from sottovoce.secure_sum.proofs import Equivocation, FalseShare, Proof, digest_of, false_share
@@ -67,13 +67,13 @@ class Gathering:
     Args:
         cell: the cell parameters.
         size: the vector length.
-        width: maps the roster size to the number of bytes per vector element.
+        bytes_per_element: maps the roster size to the number of bytes per vector element.
         provenance: verifies signatures.
     """
 
-    def __init__(self, cell: Cell, size: int, width: Callable[[int], int], provenance: Provenance) -> None:
+    def __init__(self, cell: Cell, size: int, bytes_per_element: Callable[[int], int], provenance: Provenance) -> None:
         self._cell, self._size, self._provenance = cell, size, provenance
-        self._width = width
+        self._bytes_per_element = bytes_per_element
 
     def handle(self, leading: Leading | None, sender: str, content: AnyContent, beat: int) -> LeaderUpdate:
         """Handle a message from a member.
@@ -146,7 +146,7 @@ class Gathering:
             statements = (with_credential(roster, previous.said), with_credential(roster, given.said))
             return LeaderUpdate(leading, proofs=(Equivocation(*statements),))
         try:
-            check_vector(given, leading.round, self._size * self._width(len(roster)))
+            check_vector(given, leading.round, self._size * self._bytes_per_element(len(roster)))
         except Lie:
             updated = replace(leading, unready=leading.unready | {position})
             return LeaderUpdate(updated, lies=((roster.owners[position], "sent a masked vector that it did not sign"),))

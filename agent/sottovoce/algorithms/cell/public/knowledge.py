@@ -12,7 +12,7 @@ from sottovoce.algorithms.cell.public.sum_consumer import Numerator, SumConsumer
 from sottovoce.cell import Cell
 from sottovoce.errors import MessageRefused
 from sottovoce.learners.messages import shape_refusal
-from sottovoce.learners.published import Provenance
+from sottovoce.learners.published_records import Provenance
 from sottovoce.secure_sum.opening import Lie, Opening, Verified, verify_opening
 from sottovoce.secure_sum.statements import Knows, Masked, Statement, body_bytes, body_of
 
@@ -71,12 +71,12 @@ class Knowledge:
 
     Args:
         cell: the cell parameters.
-        course: the consumer of the sums.
+        consumer: the consumer of the sums.
         provenance: signs and verifies statements.
     """
 
-    def __init__(self, cell: Cell, course: SumConsumer, provenance: Provenance) -> None:
-        self._cell, self._course, self._provenance = cell, course, provenance
+    def __init__(self, cell: Cell, consumer: SumConsumer, provenance: Provenance) -> None:
+        self._cell, self._consumer, self._provenance = cell, consumer, provenance
 
     def verify_opening(self, opening: Opening, numerator: Numerator | None) -> Verified | None:
         """Verify an opening and return it, or None if the sum was computed at a model that differs from this device's.
@@ -85,7 +85,7 @@ class Knowledge:
             MessageRefused: if the opening is invalid.
         """
         verified = verify_opening(opening, self._cell, self._provenance.verify, self._provenance.refuses)
-        point = sha256(self._course.point(numerator)).digest()
+        point = sha256(self._consumer.point(numerator)).digest()
         return verified if verified.roster.offers[0].point == point else None
 
     def add_vectors(self, opened: OpenedRound, vectors: tuple[Given, ...]) -> OpenedRound:
@@ -103,7 +103,9 @@ class Knowledge:
                 raise Lie("cell", "a masked vector comes from a device that is not a member of the round")
             position = roster.owners.index(vector.said.owner)
             if position in verified.survivors:
-                check_vector(vector, verified.round, self._course.size * self._course.width(len(roster)))
+                check_vector(
+                    vector, verified.round, self._consumer.size * self._consumer.bytes_per_element(len(roster))
+                )
                 try:
                     self._provenance.verify(replace(vector.said, credential=roster.statements[position].credential))
                 except MessageRefused as error:
@@ -114,14 +116,14 @@ class Knowledge:
     def value_after_sum(self, opened: OpenedRound, numerator: Numerator | None) -> tuple[Numerator, int]:
         """Return the value after an opened sum, and the number of members that contributed to it."""
         vectors = {position: vector.vector for position, vector in opened.vectors.items()}
-        total = opened.verified.total(vectors, self._course.size)
+        total = opened.verified.total(vectors, self._consumer.size)
         members = len(opened.verified.survivors)
-        return self._course.value_after_sum(numerator, opened.slot, total, members), members
+        return self._consumer.value_after_sum(numerator, opened.slot, total, members), members
 
     def sign_knowledge(self, owner: str, slot: int, members: int, numerator: Numerator) -> Known:
         """Return a signed statement of the sums that this device knows."""
         body = body_bytes(knowledge_statement(slot, members, numerator))
-        return Known(self._provenance.signed(Statement(owner, body)), numerator.astype("<i8").tobytes())
+        return Known(self._provenance.sign(Statement(owner, body)), numerator.astype("<i8").tobytes())
 
     def verify_knowledge(self, sender: str, known: Known) -> Knows:
         """Check that another device signed the knowledge it sent, and return that knowledge.
@@ -152,8 +154,8 @@ class Knowledge:
         Raises:
             MessageRefused: if the byte length does not match the model size.
         """
-        if len(raw) != 8 * self._course.size:
-            raise shape_refusal(f"a sum with {len(raw) // 8} values does not fit a model with {self._course.size}")
+        if len(raw) != 8 * self._consumer.size:
+            raise shape_refusal(f"a sum with {len(raw) // 8} values does not fit a model with {self._consumer.size}")
         return np.frombuffer(raw, dtype="<i8").astype(np.int64)
 
 

@@ -18,7 +18,7 @@ from sottovoce.algorithms.cell.public.messages import (
 from sottovoce.algorithms.cell.public.state import Leading
 from sottovoce.cell import Cell
 from sottovoce.errors import MessageRefused
-from sottovoce.learners.published import Provenance
+from sottovoce.learners.published_records import Provenance
 from sottovoce.secure_sum.opening import Opening, Secrets, Verified, recover_secrets
 from sottovoce.secure_sum.proofs import WorthlessShares
 from sottovoce.secure_sum.share_tree import ShareTree
@@ -222,7 +222,7 @@ class Leader:
         return LeaderUpdate(None, _messages_to(roster.owners, Result(opening)), opened)
 
     def _sign(self, body: Body) -> Statement:
-        return replace(self._provenance.signed(Statement(self._owner, body_bytes(body))), credential=b"")
+        return replace(self._provenance.sign(Statement(self._owner, body_bytes(body))), credential=b"")
 
 
 def _worthless_shares_proof(

@@ -48,9 +48,9 @@ from sottovoce.algorithms.cell.public.messages import (
     Vectors,
     Want,
 )
-from sottovoce.algorithms.cell.public.post import Step, queue_sends, send_next
-from sottovoce.algorithms.cell.public.signed import roots_of, verify_body
+from sottovoce.algorithms.cell.public.outbox import Step, queue_sends, send_next
 from sottovoce.algorithms.cell.public.state import CellState
+from sottovoce.algorithms.cell.public.statement_checks import verify_body, verify_roots
 from sottovoce.algorithms.cell.public.sum_consumer import SumConsumer
 from sottovoce.algorithms.steps.public.descent import UNIT
 from sottovoce.cell import Cell
@@ -72,7 +72,7 @@ from sottovoce.learners.events import (
     Timer,
 )
 from sottovoce.learners.learner import Belief, Progress
-from sottovoce.learners.published import Provenance
+from sottovoce.learners.published_records import Provenance
 from sottovoce.secure_sum.opening import Lie, Opening
 from sottovoce.secure_sum.proofs import WorthlessShares, digest_of
 from sottovoce.secure_sum.share_tree import ShareTree
@@ -128,7 +128,7 @@ class Cells:
     Args:
         learner: the learner's name.
         owner: the id of this device.
-        course: the consumer of the sums.
+        consumer: the consumer of the sums.
         period: the number of seconds between beats.
         cell: the cell parameters.
         provenance: signs and verifies statements.
@@ -138,18 +138,18 @@ class Cells:
     reply_kind: ClassVar[str] = CellMessage.kind
 
     def __init__(
-        self, learner: str, *, owner: str, course: SumConsumer, period: float, cell: Cell, provenance: Provenance
+        self, learner: str, *, owner: str, consumer: SumConsumer, period: float, cell: Cell, provenance: Provenance
     ) -> None:
-        self._learner, self._owner, self.course, self._period = learner, owner, course, period
+        self._learner, self._owner, self.consumer, self._period = learner, owner, consumer, period
         self._provenance = provenance
-        self._gathering = Gathering(cell, course.size, course.width, provenance)
-        self._leader = Leader(owner, cell, course.size, provenance)
-        self._knowledge = Knowledge(cell, course, provenance)
+        self._gathering = Gathering(cell, consumer.size, consumer.bytes_per_element, provenance)
+        self._leader = Leader(owner, cell, consumer.size, provenance)
+        self._knowledge = Knowledge(cell, consumer, provenance)
         self._dishonesty = Dishonesty(owner, cell, provenance)
 
     def fresh(self) -> CellState:
         """Return the initial state of a device that joins the fleet."""
-        return CellState(numerator=self.course.fresh())
+        return CellState(numerator=self.consumer.fresh())
 
     def without_state(self, releases: int) -> CellState:
         """Return the initial state after a loss: peers resend the sums, and the vault has recorded all spending."""
@@ -159,19 +159,19 @@ class Cells:
     def resumed(self, state: CellState, pending: frozenset[str]) -> CellState:
         """Return a saved state with its message queues cleared; see Learner.resumed."""
         del pending
-        return replace(state, queued={})
+        return replace(state, outbox={})
 
     def progress(self, state: CellState) -> Progress:
         """Return the learner's progress; see Learner.progress."""
         details: dict[str, float | int | str] = {
             "stage": state.stage,
-            "rounds_failed": state.failed,
+            "rounds_failed": state.failed_rounds,
             **dishonesty_details(state),
         }
         if state.members:
             details["members"] = state.members
         phase = "learning" if self._has_sums_left(state) else "mixing"
-        return Progress(phase, state.slot, self.course.rounds, state.exhausted, details)
+        return Progress(phase, state.slot, self.consumer.rounds, state.exhausted, details)
 
     def belief(self, state: CellState) -> Belief | None:
         """Return the result of the last sum, or None while sums are still to come; see Settling.belief."""
@@ -179,7 +179,7 @@ class Cells:
 
     def start(self, state: CellState, now: float) -> Step:
         """Start or resume after a restart, and return the next state with its effects."""
-        return replace(state, stage="idle", asked=None), [SetTimer(_CYCLE, now), *self._publication(state)]
+        return replace(state, stage="idle", pending_query=None), [SetTimer(_CYCLE, now), *self._publication(state)]
 
     def on(self, state: CellState, event: Event, now: float) -> Step:
         """Handle an event, and return the next state with its effects.
@@ -198,9 +198,9 @@ class Cells:
                     )
                 return queue_sends(self._handle_message(state, sender, message))
             case PeersChanged(peers):
-                departed = {peer for peer in state.queued if peer not in peers}
-                queued = {peer: queue for peer, queue in state.queued.items() if peer not in departed}
-                return replace(state, peers=peers, queued=queued), [Forget(peer) for peer in sorted(departed)]
+                departed = {peer for peer in state.outbox if peer not in peers}
+                queued = {peer: queue for peer, queue in state.outbox.items() if peer not in departed}
+                return replace(state, peers=peers, outbox=queued), [Forget(peer) for peer in sorted(departed)]
             case Delivered(recipient, reply):
                 state, effects = send_next(state, recipient)
                 if isinstance(reply, CellMessage) and isinstance(reply.said, Result | Vectors | Known):
@@ -218,9 +218,9 @@ class Cells:
         return queue_sends(self._handle_answer(state, answer))
 
     def _handle_answer(self, state: CellState, answer: CellAnswer | Refused) -> Step:
-        if answer.query_id != state.asked:
+        if answer.query_id != state.pending_query:
             return state, []
-        state = replace(state, asked=None)
+        state = replace(state, pending_query=None)
         if isinstance(answer, Refused):
             if state.stage in _CHARGED_STAGES and answer.reason == "query":
                 return state, []  # the device that requested this step lied, but the round may still be opened
@@ -248,7 +248,7 @@ class Cells:
                 if state.named is None:
                     return state, []
                 stood = SurvivorAck(self._sign_without_certificate(stand), state.named)
-                return self._submit(self._at_stage(state, "stood", stood=stood), state.leader, stood)
+                return self._submit(self._at_stage(state, "stood", survivor_ack=stood), state.leader, stood)
             case Revealed() as revealed:
                 shown = Shown(state.round, self._position(state), digest_of(revealed))
                 return self._submit(
@@ -310,7 +310,7 @@ class Cells:
             for deputy in first_deputies:
                 state, new_effects = self._submit(state, deputy, given)
                 effects = [*effects, *new_effects]
-        elif self._has_sums_left(state) and state.asked is None:
+        elif self._has_sums_left(state) and state.pending_query is None:
             state, effects = self._act_on_missing_sums(state)
         if state.opening is not None:
             state, new_effects = self._retry_fetch(state, state.opening)
@@ -336,14 +336,14 @@ class Cells:
         if not state.peers or state.opening is not None:
             return state, []
         if not state.exhausted:
-            return self._take_part(state, Begin(state.slot, self.course.point(state.numerator)))
+            return self._take_part(state, Begin(state.slot, self.consumer.point(state.numerator)))
         turn = state.turn % len(state.peers)
         message = CellMessage(Seek(state.slot), state.simulated)
         return replace(state, turn=turn + 1), [Send(state.peers[turn], message)]
 
     def _hand_over_to_deputy(self, state: CellState, given: Given) -> Step:
         """Switch to the next deputy, and send it the messages it needs to continue the round."""
-        leader, stood = state.deputies[0], state.stood
+        leader, stood = state.deputies[0], state.survivor_ack
         state = replace(state, leader=leader, deputies=state.deputies[1:], silent=state.silent | {state.leader})
         state = self._at_stage(state, "given" if stood is None else "stood")
         state, effects = self._submit(state, leader, given)
@@ -391,7 +391,9 @@ class Cells:
             slot = content.slot if isinstance(content, Seek) else body_of(content.offer, Offer).slot
             if slot < state.slot and state.numerator is not None:
                 return state, [Reply(CellMessage(self._answer_for(state, slot, state.numerator), state.simulated))]
-            if isinstance(content, Offered) and slot == state.slot + 1 <= self.course.rounds:  # this device lags behind
+            if (
+                isinstance(content, Offered) and slot == state.slot + 1 <= self.consumer.rounds
+            ):  # this device lags behind
                 state_after, effects = self._handle_statement(state, sender, content)
                 return state_after, [*effects, Send(sender, CellMessage(Seek(state.slot), state.simulated))]
             if slot != state.slot:
@@ -471,7 +473,7 @@ class Cells:
     def _note_claim(self, state: CellState, sender: str, claim: Known) -> Step:
         """Handle a claim to know later sums: adopt them once enough devices agree; until then, ask other peers."""
         known = self._knowledge.verify_knowledge(sender, claim)
-        if known.slot > self.course.rounds:
+        if known.slot > self.consumer.rounds:
             raise Lie("cell", "the device claims to know more sums than exist")
         if known.slot <= state.slot:
             return self._note_contradictions(state, {sender: claim}), []
@@ -481,11 +483,11 @@ class Cells:
             knowledge, numerator = agreed
             return self._advance_to_sum(state, knowledge.slot, numerator, knowledge.members, frozenset())
         state = replace(state, votes=votes)
-        if state.cycle - state.sought < _SEEKING_BEATS:
+        if state.cycle - state.last_seek_beat < _SEEKING_BEATS:
             return state, []
         seek = CellMessage(Seek(state.slot), state.simulated)
         other_peers = [peer for peer in state.peers if peer != sender]
-        return replace(state, sought=state.cycle), [Send(peer, seek) for peer in other_peers]
+        return replace(state, last_seek_beat=state.cycle), [Send(peer, seek) for peer in other_peers]
 
     def _advance_to_sum(
         self, state: CellState, slot: int, numerator: NDArray[np.int64], members: int, regulars: frozenset[str]
@@ -511,17 +513,17 @@ class Cells:
 
     def _fail_round(self, state: CellState) -> Step:
         """Count a failed round, and end it on this device."""
-        return self._end_round(replace(state, failed=state.failed + 1))
+        return self._end_round(replace(state, failed_rounds=state.failed_rounds + 1))
 
     def _end_round(self, state: CellState) -> Step:
-        """End the round on this device, which deletes the vault's secrets for it and gives up any role as deputy."""
+        """End the round on this device: ask the vault to delete its secrets for it, and give up any role as deputy."""
         leading = {number: role for number, role in state.leading.items() if not role.deputy}
         state = replace(state, leading=leading)
         end = TakePart(CellQuery(self._learner, encoded(End(state.slot))))
         return self._idle_state(state), [end]
 
     def _has_sums_left(self, state: CellState) -> bool:
-        return state.slot < self.course.rounds
+        return state.slot < self.consumer.rounds
 
     def _handle_statement(self, state: CellState, sender: str, content: AnyContent) -> Step:
         """Handle a statement, as the leader if it comes from a member, and as a member if it comes from the leader."""
@@ -532,7 +534,7 @@ class Cells:
             state, effects = self._send_statements(self._with_leading(state, slot, update), update)
             state, new_effects = self._act_as_leader(state)
             effects = [*effects, *new_effects]
-        if isinstance(content, FromLeader) and state.asked is None:
+        if isinstance(content, FromLeader) and state.pending_query is None:
             state, new_effects = self._handle_request(state, sender, content)
             effects = [*effects, *new_effects]
         return state, effects
@@ -578,7 +580,7 @@ class Cells:
         lead = verify_body(self._provenance, roster, sender, agreement.said, Lead)
         if lead.roster != roster.digest:
             return state, []  # the agreement belongs to an earlier round
-        roots = roots_of(self._provenance, roster, agreement, lead)
+        roots = verify_roots(self._provenance, roster, agreement, lead)
         if roots is None:
             return self._dishonesty.record_lie(state, sender, "proposed an invalid round")
         state, leading = replace(state, lead=agreement.said), state.leading.get(state.slot)
@@ -643,7 +645,7 @@ class Cells:
 
     def _take_part(self, state: CellState, question: Question) -> Step:
         query = CellQuery(self._learner, encoded(question))
-        return replace(state, asked=query.id), [TakePart(query)]
+        return replace(state, pending_query=query.id), [TakePart(query)]
 
     def _at_stage(self, state: CellState, stage: str, **changes: object) -> CellState:
         return replace(state, stage=stage, since=state.cycle, **changes)  # type: ignore[arg-type]
@@ -664,14 +666,14 @@ class Cells:
         return state, next(node for node in ranked if node not in state.silent)
 
     def _sign(self, body: bytes) -> Statement:
-        return self._provenance.signed(Statement(self._owner, body))
+        return self._provenance.sign(Statement(self._owner, body))
 
     def _sign_without_certificate(self, body: Body) -> Statement:
         """Sign a body without attaching the certificate, which is already in the roster."""
         return replace(self._sign(body_bytes(body)), credential=b"")
 
     def _publication(self, state: CellState) -> list[Effect]:
-        return [] if state.numerator is None else [PublishModel(self.course.model(state.numerator), state.cycle)]
+        return [] if state.numerator is None else [PublishModel(self.consumer.model(state.numerator), state.cycle)]
 
 
 def _leader_order(nodes: Iterable[str], slot: int) -> list[str]:

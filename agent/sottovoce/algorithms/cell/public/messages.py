@@ -19,19 +19,19 @@ class Content(Struct, frozen=True, forbid_unknown_fields=True, array_like=True, 
 
 
 class Offered(Content, frozen=True):
-    """Tells a leader that the sender offers to take part."""
+    """Message with the sender's offer to take part, for a leader."""
 
     offer: Statement
 
 
 class RosterProposal(Content, frozen=True, tag="Called"):
-    """Lists the participating devices, ordered by owner. Sent by the leader."""
+    """Message with the participating devices, ordered by owner, from the leader."""
 
     roster: Statements
 
 
 class Shared(Content, frozen=True):
-    """Delivers sealed shares for each roster member, with a signed commitment to them, to the leader."""
+    """Message with sealed shares for each roster member and a signed commitment to them, for the leader."""
 
     sealed: SealedShares
     leaves: Leaves
@@ -39,7 +39,7 @@ class Shared(Content, frozen=True):
 
 
 class Agreed(Content, frozen=True):
-    """Lists the members that dealt shares to all others, with the signed round digest. Sent by the leader."""
+    """Message with the members that dealt shares to all others and the signed round digest, from the leader."""
 
     members: Places
     sealed: SealedShares
@@ -49,107 +49,107 @@ class Agreed(Content, frozen=True):
 
 
 class Readied(Content, frozen=True):
-    """Tells the leader and its deputies that this device is ready for the round that the leader signed."""
+    """Message with the sender's confirmation that it is ready for the round that the leader signed."""
 
     said: Statement
     lead: Statement
 
 
 class Unready(Content, frozen=True):
-    """Tells the leader that the shares from these members do not match their signed commitments."""
+    """Message with the members whose shares do not match their signed commitments, for the leader."""
 
     roster: Digest
     dealers: Places
 
 
 class Go(Content, frozen=True):
-    """Starts the round, because enough members are ready for it. Sent by the leader."""
+    """Message with enough members' confirmations to start the round, from the leader."""
 
     round: Digest
     readies: Statements
 
 
 class Over(Content, frozen=True):
-    """Abandons a roster before any member was charged. Sent by the leader."""
+    """Message with which the leader abandons a roster before any member's privacy budget was charged."""
 
     roster: Digest
 
 
 class Given(Content, frozen=True):
-    """Delivers a masked vector and its signed digest to the leader."""
+    """Message with a masked vector and its signed digest, for the leader."""
 
     vector: bytes
     said: Statement
 
 
 class Survived(Content, frozen=True):
-    """Lists the members whose vectors have arrived. Sent by the leader."""
+    """Message with the members whose vectors have arrived, from the leader."""
 
     said: Statement
 
 
 class SurvivorAck(Content, frozen=True, tag="Stood"):
-    """Acknowledges to the leader the survivors listed in its statement."""
+    """Message with the sender's acknowledgement of the members whose vectors have arrived, for the leader."""
 
     said: Statement
     named: Statement
 
 
 class Quorum(Content, frozen=True):
-    """Passes on signed acknowledgements from enough members. Sent by the leader."""
+    """Message with signed acknowledgements from enough members, from the leader."""
 
     round: Digest
     stands: Statements
 
 
 class SharesRevealed(Content, frozen=True, tag="Told"):
-    """Delivers the shares that open the sum, and their signed digest, to the leader."""
+    """Message with the shares that open the sum and their signed digest, for the leader."""
 
     revealed: Revealed
     said: Statement
 
 
 class Result(Content, frozen=True):
-    """Announces that a sum is open. Any device that has the masked vectors can verify and compute the sum."""
+    """Message with the opening of a sum, which lets any device with the masked vectors verify and compute the sum."""
 
     opening: Opening
 
 
 class Want(Content, frozen=True):
-    """Asks a device that opened this round for the masked vectors of these members."""
+    """Message with a request for these members' masked vectors, for a device that opened this round."""
 
     round: Digest
     places: Places
 
 
 class Vectors(Content, frozen=True):
-    """Delivers masked vectors, each with its owner's signed digest."""
+    """Message with masked vectors, each with its owner's signed digest."""
 
     round: Digest
     given: Annotated[tuple[Given, ...], Meta(max_length=MAX_MEMBERS)]
 
 
 class Known(Content, frozen=True):
-    """Delivers the sender's signed sum to a device that lags behind, int64[P] in units of 2^-40, little-endian."""
+    """Message with the sender's signed sum, little-endian int64[P] in units of 2^-40, for a device that lags behind."""
 
     said: Statement
     numerator: bytes
 
 
 class Exposed(Content, frozen=True):
-    """Sends all devices the proof that a member lied."""
+    """Message with the proof that a member lied, for all devices."""
 
     proof: Proof
 
 
 class Doubted(Content, frozen=True):
-    """Sends all devices the sender's signed accusation against another device."""
+    """Message with the sender's signed accusation against another device, for all devices."""
 
     said: Statement
 
 
 class Seek(Content, frozen=True):
-    """Asks any device that knows more sums than this number for the later ones."""
+    """Message with a request for all sums after this number, for any device that knows them."""
 
     slot: Slot
 
@@ -180,8 +180,8 @@ class CellMessage:
         return msgpack.encode(self.said)
 
     @property
-    def numbers(self) -> int:
-        """The encoded content's size in 8-byte values, rounded up; see Message.numbers."""
+    def value_count(self) -> int:
+        """The encoded content's size in 8-byte values, rounded up; see Message.value_count."""
         return -(-len(self.encoded) // _NUMBER_BYTES)
 
     def traced(self) -> dict[str, Any]:
@@ -189,7 +189,7 @@ class CellMessage:
         return {"said": type(self.said).__name__.lower(), "content": self.encoded.hex()}
 
 
-def content_of(raw: bytes) -> AnyContent:
+def decode_content(raw: bytes) -> AnyContent:
     """Decode message content.
 
     Raises:

@@ -105,7 +105,7 @@ class CellState:
         since: the beat on which the stage began.
         leader: the leader of the round.
         deputies: the devices that take over, in this order, if the leader falls silent.
-        asked: the id of the step that the vault is processing.
+        pending_query: the id of the step that the vault is processing.
         offer: this device's signed offer.
         roster: the participating devices; None before there is a roster.
         lead: the statement with which the leader opened the round; None before it arrives.
@@ -113,7 +113,7 @@ class CellState:
         go: the leader's message that enough members are ready for the round.
         named: a leader's signed statement of the survivors.
         given: the masked vector, sent on the beat after it was computed.
-        stood: this device's acknowledgement of the survivors.
+        survivor_ack: this device's acknowledgement of the survivors.
         dishonest: recorded lies, keyed by device.
         doubts: reported lies, keyed by accused device and then by accuser.
         silent: devices that led a round without a result, and are skipped as leaders.
@@ -121,10 +121,10 @@ class CellState:
         opening: the current sum as opened by other devices, while its masked vectors are being fetched.
         opened: the last sum that this device verified, for devices that ask for it.
         votes: the sums that each device claims to know, while this device lags behind.
-        sought: the beat on which all peers were last asked for later sums.
+        last_seek_beat: the beat on which all peers were last asked for later sums.
         leading: the rounds that this device leads or may take over, keyed by sum.
-        failed: the number of rounds that failed on this device.
-        queued: queued messages, keyed by peer; a peer has an entry while a message is in transit to it.
+        failed_rounds: the number of rounds that failed on this device.
+        outbox: queued messages, keyed by peer; a peer has an entry while a message is in transit to it.
         simulated: whether any of the state comes from a seeded noise stream.
     """
 
@@ -139,7 +139,7 @@ class CellState:
     since: int = 0
     leader: str = ""
     deputies: tuple[str, ...] = ()
-    asked: bytes | None = None
+    pending_query: bytes | None = None
     offer: Statement | None = None
     roster: Roster | None = None
     lead: Statement | None = None
@@ -147,7 +147,7 @@ class CellState:
     go: Go | None = None
     named: Statement | None = None
     given: Given | None = None
-    stood: SurvivorAck | None = None
+    survivor_ack: SurvivorAck | None = None
     dishonest: Mapping[str, Finding] = field(default_factory=dict)
     doubts: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     silent: frozenset[str] = frozenset()
@@ -155,16 +155,16 @@ class CellState:
     opening: OpenedRound | None = None
     opened: OpenedRound | None = None
     votes: Mapping[str, Known] = field(default_factory=dict)
-    sought: int = -(2**30)
+    last_seek_beat: int = -(2**30)
     leading: Mapping[int, Leading] = field(default_factory=dict)
-    failed: int = 0
-    queued: Mapping[str, tuple[CellMessage, ...]] = field(default_factory=dict)
+    failed_rounds: int = 0
+    outbox: Mapping[str, tuple[CellMessage, ...]] = field(default_factory=dict)
     simulated: bool = False
 
     @property
     def pending(self) -> frozenset[str]:
         """The peers to which a message is in transit."""
-        return frozenset(self.queued)
+        return frozenset(self.outbox)
 
     @property
     def struck(self) -> frozenset[str]:
@@ -174,5 +174,5 @@ class CellState:
     def traced(self) -> dict[str, Any]:
         """Return the traced part of the state as a JSON-serialisable dict; see State.traced."""
         numerator = None if self.numerator is None else self.numerator.tolist()
-        position = {"cycle": self.cycle, "stage": self.stage, "leader": self.leader, "failed": self.failed}
+        position = {"cycle": self.cycle, "stage": self.stage, "leader": self.leader, "failed": self.failed_rounds}
         return {**position, "slot": self.slot, "numerator": numerator, "members": self.members}

@@ -1,4 +1,4 @@
-"""Consumers that turn sums into a result: a single mean, or a model trained by gradient descent."""
+"""Consumers of secure sums, which turn the sums into a mean or into a model trained by gradient descent."""
 
 from collections.abc import Callable
 from typing import Protocol
@@ -6,7 +6,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from sottovoce.algorithms.steps.public.descent import UNIT, Schedule, bounded, rate
+from sottovoce.algorithms.steps.public.descent import UNIT, Schedule, rate, round_and_clip
 from sottovoce.kernels.profile import Profile
 
 Numerator = NDArray[np.int64]
@@ -18,12 +18,12 @@ class SumConsumer(Protocol):
     Attributes:
         size: the length of a sum, P.
         rounds: the number of planned sums.
-        width: maps the roster size to the number of bytes per element of a masked vector.
+        bytes_per_element: maps the roster size to the number of bytes per element of a masked vector.
     """
 
     size: int
     rounds: int
-    width: Callable[[int], int]
+    bytes_per_element: Callable[[int], int]
 
     def fresh(self) -> Numerator | None:
         """Return the value before the first sum, int64[P] in units of 2^-40, or None."""
@@ -44,19 +44,22 @@ class SumConsumer(Protocol):
         ...
 
 
-class MeanCourse:
+class MeanConsumer:
     """A consumer that computes the mean over the devices from a single sum.
 
     Args:
         profile: selects the part of each device's vector that is summed.
-        step: the grid step of the sum.
-        width: maps the roster size to the number of bytes per element of a masked vector; see SumConsumer.
+        grid_step: the grid step of the sum.
+        bytes_per_element: maps the roster size to the number of bytes per element of a masked vector; see SumConsumer.
     """
 
     rounds = 1
 
-    def __init__(self, profile: Profile, step: float, width: Callable[[int], int]) -> None:
-        self.size, self._profile, self._step, self.width = profile.size, profile, step, width
+    def __init__(self, profile: Profile, grid_step: float, bytes_per_element: Callable[[int], int]) -> None:
+        self.size = profile.size
+        self.bytes_per_element = bytes_per_element
+        self._profile = profile
+        self._grid_step = grid_step
 
     def fresh(self) -> Numerator | None:
         """Return None, because there is no mean before the sum."""
@@ -76,25 +79,29 @@ class MeanCourse:
     ) -> Numerator:
         """Return the mean coefficients, int64[P] in units of 2^-40."""
         del numerator, slot
-        return bounded(total * (self._step / members * UNIT))
+        return round_and_clip(total * (self._grid_step / members * UNIT))
 
 
-class DescentCourse:
+class DescentConsumer:
     """A consumer that runs DP-SGD over all members' records: each sum adds the clipped gradients at one model.
 
     Args:
         schedule: provides K, γ_t and B, the expected number of records per device.
         initial: float64[P], the public initial parameters.
-        step: the grid step of the sum.
-        width: maps the roster size to the number of bytes per element of a masked vector; see SumConsumer.
+        grid_step: the grid step of the sum.
+        bytes_per_element: maps the roster size to the number of bytes per element of a masked vector; see SumConsumer.
     """
 
     def __init__(
-        self, schedule: Schedule, initial: NDArray[np.float64], step: float, width: Callable[[int], int]
+        self,
+        schedule: Schedule,
+        initial: NDArray[np.float64],
+        grid_step: float,
+        bytes_per_element: Callable[[int], int],
     ) -> None:
-        self.size, self.rounds, self.width = schedule.size, schedule.steps, width
-        self._schedule, self._step = schedule, step
-        self._start = bounded(initial * UNIT)
+        self.size, self.rounds, self.bytes_per_element = schedule.size, schedule.steps, bytes_per_element
+        self._schedule, self._grid_step = schedule, grid_step
+        self._start = round_and_clip(initial * UNIT)
 
     def fresh(self) -> Numerator | None:
         """Return the public initial value."""
@@ -114,4 +121,4 @@ class DescentCourse:
         """Return the value after a gradient step along the sum."""
         previous = self._start if numerator is None else numerator
         factor = rate(self._schedule, slot) / (self._schedule.expected_records * members)
-        return bounded(previous - np.rint(total * (factor * self._step * UNIT)))
+        return round_and_clip(previous - np.rint(total * (factor * self._grid_step * UNIT)))

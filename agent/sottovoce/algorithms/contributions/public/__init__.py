@@ -1,1 +1,1 @@
-"""The public half of contributions."""
+"""State machine and messages of learning by contributions, which have no access to records."""

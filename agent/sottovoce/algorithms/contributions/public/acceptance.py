@@ -12,7 +12,7 @@ from sottovoce.algorithms.contributions.public.state import ContributionsState, 
 from sottovoce.algorithms.steps.public.descent import UNIT, Schedule, rate
 from sottovoce.errors import MessageRefused
 from sottovoce.learners.messages import shape_refusal
-from sottovoce.learners.published import Provenance
+from sottovoce.learners.published_records import Provenance
 
 _MIN_STEP = 1e-3  # as a fraction of the first step's length
 _MAX_JUMP = 2.0

@@ -66,7 +66,7 @@ from sottovoce.learners.events import (
 )
 from sottovoce.learners.learner import Belief, Progress
 from sottovoce.learners.messages import Message
-from sottovoce.learners.published import Provenance
+from sottovoce.learners.published_records import Provenance
 from sottovoce.learners.rotation import free_peer_indices
 
 _CYCLE = "cycle"
@@ -141,7 +141,7 @@ class Mixer:
         """Return a saved state without contributions that were signed for another task; see Learner.resumed."""
         valid = {
             owner_rank: contribution
-            for owner_rank, contribution in {**state.kept, **state.held}.items()
+            for owner_rank, contribution in {**state.frozen_contributions, **state.held}.items()
             if self.acceptance.is_valid(contribution)
         }
         frozen = {
@@ -153,7 +153,9 @@ class Mixer:
         if state.step > self._max_steps:  # from a task with more steps; the ledger returns the first steps again
             state = replace(self.fresh(), cycle=state.cycle, turn=state.turn)
             active.pop(self.rank, None)
-        return replace(state, held=active, kept=frozen, known={}, heard=frozenset(), pending=pending)
+        return replace(
+            state, held=active, frozen_contributions=frozen, peer_steps={}, senders=frozenset(), pending=pending
+        )
 
     def progress(self, state: ContributionsState) -> Progress:
         """Return the learner's progress; see Learner.progress."""
@@ -165,7 +167,7 @@ class Mixer:
             details={
                 "contributions_held": len(state.held),
                 "steps_held": sum(contribution.steps for contribution in state.held.values()),
-                "contributions_declined": state.declined,
+                "contributions_declined": state.declined_count,
                 "contributions_left_out": self._offers.count_left_out(state),
             },
         )
@@ -186,7 +188,7 @@ class Mixer:
         """Send the heir this device's signed contribution; see HandingOff."""
         if not self.holds(state):
             return state, []
-        state = self.signed(state)
+        state = self.sign_contribution(state)
         message = Contributions(steps_by_rank(state.held), (state.held[self.rank],))
         return replace(state, pending=state.pending | {heir}), [Send(heir, message)]
 
@@ -198,7 +200,7 @@ class Mixer:
         when two halves of a fleet meet again, neither has done the other's work. The highest quarter of the step counts
         is ignored.
         """
-        by_rank = {**state.kept, **state.held}
+        by_rank = {**state.frozen_contributions, **state.held}
         if state.step > 0:
             by_rank[self.rank] = self._build_contribution(state)
         if not by_rank:
@@ -219,7 +221,7 @@ class Mixer:
     def start(self, state: ContributionsState, now: float) -> Step:
         """Start or resume after a restart, and return the next state with its effects."""
         published = PublishModel(self.estimate(state)[: self.schedule.size], state.cycle)
-        return replace(state, asked=None), [SetTimer(_CYCLE, now), published]
+        return replace(state, pending_query=None), [SetTimer(_CYCLE, now), published]
 
     def on(self, state: ContributionsState, event: Event, now: float) -> Step:
         """Handle an event, and return the next state with its effects.
@@ -236,8 +238,8 @@ class Mixer:
                 state = replace(state, pending=state.pending - {recipient})
                 return (state if reply is None else self._with_message(state, recipient, reply)), []
             case Returned(recipient):
-                known = {peer: steps for peer, steps in state.known.items() if peer != recipient}
-                return replace(state, pending=state.pending - {recipient}, known=known), []
+                known = {peer: steps for peer, steps in state.peer_steps.items() if peer != recipient}
+                return replace(state, pending=state.pending - {recipient}, peer_steps=known), []
             case PeersChanged(peers):
                 return self._update_peers(state, peers)
             case _:
@@ -245,14 +247,14 @@ class Mixer:
 
     def _tick(self, state: ContributionsState, now: float) -> Step:
         if state.cycle % _RESEND_CYCLES == 0:  # peers may have lost confirmed contributions without saying so
-            known = {peer: steps for peer, steps in state.known.items() if peer in state.heard}
-            state = replace(state, known=known)
+            known = {peer: steps for peer, steps in state.peer_steps.items() if peer in state.senders}
+            state = replace(state, peer_steps=known)
         state = self._without_revoked(state)
-        state, effects = self._send(self.signed(state) if self._is_due(state) else state)
+        state, effects = self._send(self.sign_contribution(state) if self._is_due(state) else state)
         estimate = self.estimate(state)
-        if state.asked is None and not self._is_done(state):
+        if state.pending_query is None and not self._is_done(state):
             threshold, query = next_query(self.schedule, state.step, self._point(state, estimate))
-            state = replace(state, threshold=threshold, asked=query.id, fresh=frozenset())
+            state = replace(state, threshold=threshold, pending_query=query.id, new_ranks=frozenset())
             effects.append(Ask(query))
         state = replace(state, cycle=state.cycle + 1)
         published = PublishModel(estimate[: self.schedule.size], state.cycle)
@@ -287,13 +289,13 @@ class Mixer:
         if len(remaining) == len(state.held):
             return state
         frozen = {
-            owner_rank: state.held[owner_rank] for owner_rank in state.held.keys() - remaining.keys() - state.fresh
+            owner_rank: state.held[owner_rank] for owner_rank in state.held.keys() - remaining.keys() - state.new_ranks
         }
-        return replace(state, held=remaining, kept={**state.kept, **frozen})
+        return replace(state, held=remaining, frozen_contributions={**state.frozen_contributions, **frozen})
 
-    def signed(self, state: ContributionsState) -> ContributionsState:
+    def sign_contribution(self, state: ContributionsState) -> ContributionsState:
         """Return the state with this device's current contribution signed."""
-        return replace(state, held={**state.held, self.rank: self._provenance.signed(self._build_contribution(state))})
+        return replace(state, held={**state.held, self.rank: self._provenance.sign(self._build_contribution(state))})
 
     def _build_contribution(self, state: ContributionsState) -> Contribution:
         """Return this device's unsigned contribution, rounded as for sending, so that it counts the same everywhere."""
@@ -318,7 +320,7 @@ class Mixer:
         steps_held, sends = steps_by_rank(state.held), []
         for index, offer in chosen:
             state = _with_sent(state, peers[index], offer)
-            state = replace(state, listed={**state.listed, peers[index]: steps_held})
+            state = replace(state, last_sent_steps={**state.last_sent_steps, peers[index]: steps_held})
             sends.append(Send(peers[index], Contributions(steps_held, offer)))
         state = replace(
             state,
@@ -332,7 +334,7 @@ class Mixer:
         state = self._with_message(state, sender, message)
         missing = self._offers.reply_to(state, sender, cast(Contributions, message).steps)
         if sender in state.peers:
-            state = _with_sent(replace(state, heard=state.heard | {sender}), sender, missing)
+            state = _with_sent(replace(state, senders=state.senders | {sender}), sender, missing)
         return state, [Reply(Contributions(steps_by_rank(state.held), missing))]
 
     def _with_message(self, state: ContributionsState, sender: str, message: Message) -> ContributionsState:
@@ -344,7 +346,7 @@ class Mixer:
                 "set the same learner.name and learner.mixing on both devices",
             )
         accepted, declined = self.acceptance.select(state, sender, message.contributions)
-        state = replace(state, declined=state.declined + declined)
+        state = replace(state, declined_count=state.declined_count + declined)
         held = dict(state.held)
         for contribution in sorted(accepted, key=lambda contribution: contribution.steps):
             held[rank(contribution.owner)] = contribution
@@ -356,24 +358,26 @@ class Mixer:
             for owner_rank in sent_ranks & known.keys() & held.keys():
                 # Do not request a declined contribution again.
                 known[owner_rank] = min(known[owner_rank], held[owner_rank].steps)
-            state = replace(state, known={**state.known, sender: known})
+            state = replace(state, peer_steps={**state.peer_steps, sender: known})
         simulated = state.simulated or any(contribution.simulated for contribution in accepted)
-        return replace(state, held=held, simulated=simulated, fresh=state.fresh | (held.keys() - state.held.keys()))
+        return replace(
+            state, held=held, simulated=simulated, new_ranks=state.new_ranks | (held.keys() - state.held.keys())
+        )
 
     def _update_peers(self, state: ContributionsState, peers: tuple[str, ...]) -> Step:
         """Forget departed peers and the messages in transit to them, which loses nothing."""
         departed = state.pending - set(peers)
-        known = {peer: steps for peer, steps in state.known.items() if peer in peers}
-        listed = {peer: steps for peer, steps in state.listed.items() if peer in peers}
-        state = replace(state, peers=peers, known=known, listed=listed, pending=state.pending - departed)
+        known = {peer: steps for peer, steps in state.peer_steps.items() if peer in peers}
+        listed = {peer: steps for peer, steps in state.last_sent_steps.items() if peer in peers}
+        state = replace(state, peers=peers, peer_steps=known, last_sent_steps=listed, pending=state.pending - departed)
         return state, [Forget(peer) for peer in sorted(departed)]
 
     def _handle_answer(self, state: ContributionsState, answer: Answer) -> Step:
         """Apply the vault's answer if it is the awaited one, and ignore it otherwise."""
-        if answer.query_id != state.asked:
+        if answer.query_id != state.pending_query:
             return state, []
         if isinstance(answer, Refused):
-            return replace(state, exhausted=True, asked=None), []
+            return replace(state, exhausted=True, pending_query=None), []
         change, variation, release = damped_contribution(self.schedule, state, answer.value, answer.step)
         numerator = state.numerator + change
         state = replace(
@@ -384,7 +388,7 @@ class Mixer:
             variation=variation,
             last=release,
             simulated=state.simulated or answer.simulated,
-            asked=None,
+            pending_query=None,
         )
         return state, []
 
@@ -392,7 +396,7 @@ class Mixer:
 def _with_sent(state: ContributionsState, peer: str, contributions: tuple[Contribution, ...]) -> ContributionsState:
     """Return the state in which the peer is assumed to hold these contributions too."""
     known = {
-        **state.known.get(peer, {}),
+        **state.peer_steps.get(peer, {}),
         **{rank(contribution.owner): contribution.steps for contribution in contributions},
     }
-    return replace(state, known={**state.known, peer: known})
+    return replace(state, peer_steps={**state.peer_steps, peer: known})

@@ -63,8 +63,8 @@ class Contributions:
         return any(contribution.simulated for contribution in self.contributions)
 
     @property
-    def numbers(self) -> int:
-        """The number of values in the message; see Message.numbers."""
+    def value_count(self) -> int:
+        """The number of values in the message; see Message.value_count."""
         return len(self.steps) + sum(contribution.numerator.size + 1 for contribution in self.contributions)
 
     def traced(self) -> dict[str, Any]:

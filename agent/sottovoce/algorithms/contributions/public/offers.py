@@ -30,7 +30,7 @@ class Offers:
         this device's own contribution is sent to them. Any other peer also receives the contributions that it still
         lacks one turn after it was sent the list.
         """
-        reported, own = state.known.get(peer), state.held.get(self._rank)
+        reported, own = state.peer_steps.get(peer), state.held.get(self._rank)
         if reported is None:
             return () if own is None else (own,)
         missing = self._select_missing(state, reported, rank(peer), _MAX_BYTES)
@@ -45,7 +45,7 @@ class Offers:
             return None
         if self._width * 8 > _MAX_REPLIED:
             return missing
-        last_listed = {} if peer in state.heard else state.listed.get(peer, {})
+        last_listed = {} if peer in state.senders else state.last_sent_steps.get(peer, {})
         return tuple(
             contribution
             for contribution in missing
@@ -67,7 +67,7 @@ class Offers:
     def count_left_out(self, state: ContributionsState) -> int:
         """Return how many known devices have contributions that are left out because `capacity` others rank lower."""
         highest = highest_stored_rank(state.held.keys() - {self._rank}, self._capacity)
-        known_ranks = {owner_rank for known in state.known.values() for owner_rank in known}
+        known_ranks = {owner_rank for known in state.peer_steps.values() for owner_rank in known}
         return len({owner_rank for owner_rank in known_ranks if owner_rank > highest} - {self._rank})
 
     def _select_missing(

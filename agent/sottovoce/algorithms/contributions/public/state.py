@@ -21,21 +21,23 @@ class ContributionsState:
     Attributes:
         numerator: int64[width], the unrounded sum of this device's releases in units of 2^-40.
         held: the contributions of other devices, and this device's own as last signed.
-        kept: contributions of revoked devices at which gradients have been computed; never sent to peers.
-        fresh: the ranks of contributions that arrived since the last query; lost on a restart.
+        frozen_contributions: revoked devices' contributions to models at which gradients have been computed; never sent
+            to peers.
+        new_ranks: the ranks of contributions that arrived since the last query; lost on a restart.
         cycle: the number of cycles begun.
         step: the number of private steps finished, which is the slot of the next query.
         variation: the sum of squared differences between this device's releases; see Damping.add.
         turn: the index in `peers` at which the next cycle begins.
         exhausted: whether the vault has refused permanently.
-        declined: the number of contributions that differed too much from their predecessors; lost on a restart.
+        declined_count: the number of contributions that differed too much from their predecessors; lost on a restart.
         simulated: whether the state includes a seeded release.
         peers: the node ids of possible recipients, in rotation order.
-        known: for each peer, the step count by rank of the contributions it reported or was sent since.
-        listed: for each peer, the step count by rank of the contributions held here when it was last sent a message.
-        heard: the peers that have sent a message to this device.
+        peer_steps: for each peer, the step count by rank of the contributions it reported or was sent since.
+        last_sent_steps: for each peer, the step count by rank of the contributions that this device held when it last
+            sent the peer a message.
+        senders: the peers that have sent a message to this device.
         pending: the peers that have not confirmed the last message.
-        asked: the id of the query that the vault is answering, if any.
+        pending_query: the id of the query that the vault is answering, if any.
         threshold: the C_t in the current query, if the schedule varies it.
         recent: this device's sum before each of its latest steps; lost on a restart.
         last: float64[P], this device's last release, if its steps are damped; lost on a restart.
@@ -43,21 +45,21 @@ class ContributionsState:
 
     numerator: NDArray[np.int64]
     held: ContributionsByRank = field(default_factory=dict)
-    kept: ContributionsByRank = field(default_factory=dict)
-    fresh: frozenset[int] = frozenset()
+    frozen_contributions: ContributionsByRank = field(default_factory=dict)
+    new_ranks: frozenset[int] = frozenset()
     cycle: int = 0
     step: int = 0
     variation: float = 0.0
     turn: int = 0
     exhausted: bool = False
-    declined: int = 0
+    declined_count: int = 0
     simulated: bool = False
     peers: tuple[str, ...] = ()
-    known: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
-    listed: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
-    heard: frozenset[str] = frozenset()
+    peer_steps: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
+    last_sent_steps: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
+    senders: frozenset[str] = frozenset()
     pending: frozenset[str] = frozenset()
-    asked: bytes | None = None
+    pending_query: bytes | None = None
     threshold: float | None = None
     recent: tuple[NDArray[np.int64], ...] = ()
     last: NDArray[np.float64] | None = None

@@ -1,1 +1,1 @@
-"""Public half of golf, which never touches unperturbed records."""
+"""State machine and messages of golf, which have no access to unperturbed records."""

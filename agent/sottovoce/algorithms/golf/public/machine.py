@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce.algorithms.golf.public.messages import GolfMessage
-from sottovoce.algorithms.golf.public.record_moments import moments_of, scheme_of
+from sottovoce.algorithms.golf.public.record_moments import build_scheme, sum_moments
 from sottovoce.door import Answer, Query, Refused
 from sottovoce.errors import MessageRefused, PrivacyError
 from sottovoce.kernels.gossip_rules import UpdateRule, merge
@@ -37,7 +37,7 @@ from sottovoce.learners.events import (
 )
 from sottovoce.learners.learner import Belief, Progress
 from sottovoce.learners.messages import Message, shape_refusal
-from sottovoce.learners.published import Holding, Perturbation, Provenance, PublishedRecord, Shelf
+from sottovoce.learners.published_records import Holding, Perturbation, Provenance, PublishedRecord, Shelf
 from sottovoce.learners.rotation import free_peer_indices
 from sottovoce.perturbation import Moments, Scheme
 
@@ -80,7 +80,7 @@ class GolfSchedule:
 
 
 @dataclass(frozen=True, slots=True)
-class Acquaintance:
+class PeerFacts:
     """Stored facts about a peer.
 
     Attributes:
@@ -104,12 +104,12 @@ class GolfState:
         shelf: the published records stored on this device, including its own.
         moments: the sums over these records.
         own: this device's releases, each with values int64[width].
-        asked: the slot of the record last requested from the vault.
+        requested_slot: the slot of the record last requested from the vault.
         peers: the node ids of possible recipients.
-        known: stored facts about these peers.
+        peer_facts: stored facts about these peers.
         pending: the peers that have not confirmed the last message.
         exhausted: whether the vault has refused because the budget is spent.
-        answered: whether the vault has no more records to release, or the device has published the maximum number.
+        is_complete: whether the vault has no more records to release, or the device has published the maximum number.
         dropped: the number of received records beyond the maximum per device, since startup.
         simulated: whether the state includes a seeded release.
     """
@@ -121,12 +121,12 @@ class GolfState:
     cycle: int = 0
     turn: int = 0
     own: tuple[PublishedRecord, ...] = ()
-    asked: int = 0
+    requested_slot: int = 0
     peers: tuple[str, ...] = ()
-    known: Mapping[str, Acquaintance] = field(default_factory=dict)
+    peer_facts: Mapping[str, PeerFacts] = field(default_factory=dict)
     pending: frozenset[str] = frozenset()
     exhausted: bool = False
-    answered: bool = False
+    is_complete: bool = False
     dropped: int = 0
     simulated: bool = False
 
@@ -213,17 +213,17 @@ class Golf:
         """Return the model if one is sent, the stored records and the cursor of each peer; see Settling.belief."""
         if not self._is_done(state):
             return None
-        cursors = tuple((peer, acquaintance.cursor) for peer, acquaintance in sorted(state.known.items()))
+        cursors = tuple((peer, facts.cursor) for peer, facts in sorted(state.peer_facts.items()))
         parameters = state.parameters.ravel() if self._rule is not None else np.empty(0)
         return Belief(parameters, (state.shelf.holding, cursors))
 
     @staticmethod
     def _is_done(state: GolfState) -> bool:
-        return state.answered or state.exhausted
+        return state.is_complete or state.exhausted
 
     def start(self, state: GolfState, now: float) -> Step:
         """Start or resume after a restart by requesting every record from the vault, which repeats its answers."""
-        state = replace(state, own=(), asked=0, answered=False, exhausted=False)
+        state = replace(state, own=(), requested_slot=0, is_complete=False, exhausted=False)
         return state, [SetTimer(_CYCLE, now), self._ask(0)]
 
     def on(self, state: GolfState, event: Event, now: float) -> Step:
@@ -269,17 +269,17 @@ class Golf:
         if index is None:
             return state, []
         recipient = state.peers[index]
-        acquaintance = state.known.get(recipient, Acquaintance())
+        facts = state.peer_facts.get(recipient, PeerFacts())
         records: tuple[PublishedRecord, ...] = ()
-        if acquaintance.holding != state.shelf.holding:
-            records, cursor = state.shelf.batch(acquaintance.cursor, self.schedule.batch)
-            acquaintance = replace(acquaintance, cursor=cursor)
+        if facts.holding != state.shelf.holding:
+            records, cursor = state.shelf.batch(facts.cursor, self.schedule.batch)
+            facts = replace(facts, cursor=cursor)
         parameters = state.parameters.ravel() if self._rule is not None else np.empty(0)
         message = GolfMessage(parameters.astype(np.float32), state.age, state.shelf.holding, records, state.simulated)
         state = replace(
             state,
             turn=(index + 1) % len(state.peers),
-            known={**state.known, recipient: acquaintance},
+            peer_facts={**state.peer_facts, recipient: facts},
             pending=state.pending | {recipient},
         )
         return state, [Send(recipient, message)]
@@ -304,8 +304,8 @@ class Golf:
             self._check(record)
         state, effects = self._shelve(state, tuple(new_records))
         if sender in state.peers:
-            acquaintance = replace(state.known.get(sender, Acquaintance()), holding=message.holding)
-            state = replace(state, known={**state.known, sender: acquaintance})
+            facts = replace(state.peer_facts.get(sender, PeerFacts()), holding=message.holding)
+            state = replace(state, peer_facts={**state.peer_facts, sender: facts})
         state = replace(state, simulated=state.simulated or message.simulated)
         if self._rule is not None:
             parameters = message.parameters.astype(np.float64).reshape(state.parameters.shape)
@@ -335,7 +335,7 @@ class Golf:
                 "a published record has different features or classes: use the same [data] table on both devices",
             )
         try:
-            record_scheme = scheme_of(perturbation)
+            record_scheme = build_scheme(perturbation)
         except PrivacyError as error:
             raise MessageRefused("range", "a published record has a perturbation that does not exist") from error
         if record.values.shape != (record_scheme.width,):
@@ -362,7 +362,7 @@ class Golf:
         shelf, added, removed = state.shelf.add(records)
         if not added:
             return state, []
-        moments = state.moments + moments_of(added)
+        moments = state.moments + sum_moments(added)
         if removed:
             moments = _without_records(moments, removed)
         simulated = state.simulated or any(record.simulated for record in added)
@@ -371,24 +371,24 @@ class Golf:
     def _update_peers(self, state: GolfState, peers: tuple[str, ...]) -> Step:
         """Forget departed peers and the messages in transit to them, which loses nothing."""
         departed = state.pending - set(peers)
-        known = {peer: acquaintance for peer, acquaintance in state.known.items() if peer in peers}
-        state = replace(state, peers=peers, known=known, pending=state.pending - departed)
+        known = {peer: facts for peer, facts in state.peer_facts.items() if peer in peers}
+        state = replace(state, peers=peers, peer_facts=known, pending=state.pending - departed)
         return state, [Forget(peer) for peer in sorted(departed)]
 
     def _handle_answer(self, state: GolfState, answer: Answer) -> Step:
-        slot = state.asked
+        slot = state.requested_slot
         if answer.query_id != self._ask(slot).query.id:
             return state, []
         if isinstance(answer, Refused):
-            return replace(state, answered=True, exhausted=answer.reason == "budget"), []
-        record = self._provenance.signed(
+            return replace(state, is_complete=True, exhausted=answer.reason == "budget"), []
+        record = self._provenance.sign(
             PublishedRecord(self._owner, slot, self._perturbation, answer.value, simulated=answer.simulated)
         )
         state, effects = self._shelve(state, (record,))
         simulated = state.simulated or answer.simulated
-        state = replace(state, own=(*state.own, record), asked=slot + 1, simulated=simulated)
+        state = replace(state, own=(*state.own, record), requested_slot=slot + 1, simulated=simulated)
         if slot + 1 == self.schedule.each:
-            return replace(state, answered=True), effects
+            return replace(state, is_complete=True), effects
         return state, [*effects, self._ask(slot + 1)]
 
     @staticmethod
@@ -397,5 +397,5 @@ class Golf:
 
 
 def _without_records(moments: Moments, removed: Sequence[PublishedRecord]) -> Moments:
-    difference = moments_of(removed)
+    difference = sum_moments(removed)
     return moments + Moments(-difference.first, -difference.second, -difference.count)

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from sottovoce.learners.published import Holding, PublishedRecord
+from sottovoce.learners.published_records import Holding, PublishedRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +30,8 @@ class GolfMessage:
     simulated: bool = False
 
     @property
-    def numbers(self) -> int:
-        """The number of values in the message; see Message.numbers."""
+    def value_count(self) -> int:
+        """The number of values in the message; see Message.value_count."""
         return self.parameters.size + 1 + sum(record.values.size for record in self.records)
 
     def traced(self) -> dict[str, Any]:

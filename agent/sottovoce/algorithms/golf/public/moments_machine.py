@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from sottovoce.algorithms.golf.public.packed_moments import PackedMoments
 from sottovoce.algorithms.push_sum.public.machine import WEIGHT_ONE, PushSum, PushSumState
-from sottovoce.algorithms.steps.public.descent import MAX_NUMERATOR, UNIT, Schedule, bounded
+from sottovoce.algorithms.steps.public.descent import MAX_NUMERATOR, UNIT, Schedule, round_and_clip
 from sottovoce.door import Answer, Query, Refused, Release
 from sottovoce.learners.events import Ask, Effect
 from sottovoce.learners.learner import Belief, Progress
@@ -25,10 +25,10 @@ class MomentsState(PushSumState):
     """The state of a golf device that mixes by push-sum. `step` counts the records in its mass.
 
     Attributes:
-        answered: whether the vault has no more records to release, or the device has published the maximum number.
+        is_complete: whether the vault has no more records to release, or the device has published the maximum number.
     """
 
-    answered: bool = False
+    is_complete: bool = False
 
 
 Step = tuple[PushSumState, list[Effect]]
@@ -45,7 +45,7 @@ class GolfMoments(PushSum):
     state_type: ClassVar[type[PushSumState]] = MomentsState
 
     def __init__(self, schedule: Schedule, moments: PackedMoments) -> None:
-        super().__init__(schedule, model_of=moments.model)
+        super().__init__(schedule, to_model=moments.model)
         self._moments = moments
 
     def progress(self, state: PushSumState) -> Progress:
@@ -65,7 +65,7 @@ class GolfMoments(PushSum):
 
     def start(self, state: PushSumState, now: float) -> Step:
         """Start or resume after a restart, and ask the vault for the records that are not yet in this device's mass."""
-        state, effects = super().start(_with_answered(state, answered=False), now)
+        state, effects = super().start(_mark_complete(state, is_complete=False), now)
         state, asks = self._ask(replace(state, exhausted=False))
         return state, [*effects, *asks]
 
@@ -76,10 +76,12 @@ class GolfMoments(PushSum):
 
     def _handle_answer(self, state: PushSumState, answer: Answer, now: float) -> Step:
         del now
-        if answer.query_id != state.asked:
+        if answer.query_id != state.pending_query:
             return state, []
         if isinstance(answer, Refused):
-            return _with_answered(replace(state, asked=None, exhausted=answer.reason == "budget"), answered=True), []
+            return _mark_complete(
+                replace(state, pending_query=None, exhausted=answer.reason == "budget"), is_complete=True
+            ), []
         return self._ask(
             replace(
                 state,
@@ -92,20 +94,20 @@ class GolfMoments(PushSum):
     def with_release(self, state: PushSumState, numerator: NDArray[np.int64], answer: Release) -> NDArray[np.int64]:
         """Return the numerator after adding the moments of one record; see PushSum.with_release."""
         del state
-        row = self._moments.packed(self._moments.scheme.moments(answer.value[np.newaxis]))
-        clipped: NDArray[np.int64] = np.clip(numerator + bounded(row * UNIT), -MAX_NUMERATOR, MAX_NUMERATOR)
+        row = self._moments.pack(self._moments.scheme.moments(answer.value[np.newaxis]))
+        clipped: NDArray[np.int64] = np.clip(numerator + round_and_clip(row * UNIT), -MAX_NUMERATOR, MAX_NUMERATOR)
         return clipped
 
     def _ask(self, state: PushSumState) -> Step:
         if state.step >= self.schedule.steps:
-            return _with_answered(replace(state, asked=None), answered=True), []
+            return _mark_complete(replace(state, pending_query=None), is_complete=True), []
         query = Query(self.schedule.learner, "record", state.step, np.empty(0))
-        return replace(state, asked=query.id), [Ask(query)]
+        return replace(state, pending_query=query.id), [Ask(query)]
 
     @staticmethod
     def _is_done(state: PushSumState) -> bool:
-        return state.exhausted or cast(MomentsState, state).answered
+        return state.exhausted or cast(MomentsState, state).is_complete
 
 
-def _with_answered(state: PushSumState, *, answered: bool) -> MomentsState:
-    return replace(cast(MomentsState, state), answered=answered)
+def _mark_complete(state: PushSumState, *, is_complete: bool) -> MomentsState:
+    return replace(cast(MomentsState, state), is_complete=is_complete)

@@ -40,7 +40,7 @@ class PackedMoments:
         """The power of two by which each value is multiplied."""
         return 2.0 ** -math.ceil(math.log2(self.each * (1 + self.scheme.error) / _LARGEST))
 
-    def packed(self, moments: Moments) -> NDArray[np.float64]:
+    def pack(self, moments: Moments) -> NDArray[np.float64]:
         """Return the moments as a row, float64[size]."""
         upper = moments.second[_upper_triangle(self.scheme.features)]
         row: NDArray[np.float64] = np.concatenate([moments.first.ravel(), upper, [moments.count]]) * self.scale

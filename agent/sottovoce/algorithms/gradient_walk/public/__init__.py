@@ -1,1 +1,1 @@
-"""Public half of a gradient walk, which never touches records."""
+"""State machine and messages of a gradient walk, which have no access to records."""

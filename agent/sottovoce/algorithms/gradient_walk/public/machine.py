@@ -104,7 +104,7 @@ class GradientWalkState:
         walks: the walks that the device holds, in order of arrival.
         peers: the node ids of possible recipients.
         pending: the peers that have not confirmed the last message.
-        asked: the id of the query that the vault is answering, if any.
+        pending_query: the id of the query that the vault is answering, if any.
     """
 
     parameters: Parameters
@@ -117,7 +117,7 @@ class GradientWalkState:
     walks: tuple[Walk, ...] = ()
     peers: tuple[str, ...] = ()
     pending: frozenset[str] = frozenset()
-    asked: bytes | None = None
+    pending_query: bytes | None = None
 
     def traced(self) -> dict[str, Any]:
         """Return the traced part of the state as a JSON-serialisable dict; see State.traced."""
@@ -171,7 +171,7 @@ class GradientWalk:
 
     def start(self, state: GradientWalkState, now: float) -> Step:
         """Start or resume after a restart, and return the next state with its effects."""
-        state = replace(state, asked=None)
+        state = replace(state, pending_query=None)
         if self.schedule.begins and not state.begun:
             walk = Walk(np.zeros_like(state.parameters), 0)
             state = replace(state, begun=True, walks=(*state.walks, walk))
@@ -229,16 +229,16 @@ class GradientWalk:
     def _ask(self, state: GradientWalkState) -> Step:
         """Query the gradient at the first unvisited walk, one query at a time so that a slot keeps its walk."""
         walk = next((walk for walk in state.walks if not walk.visited), None)
-        if walk is None or state.asked is not None or self._is_spent(state):
+        if walk is None or state.pending_query is not None or self._is_spent(state):
             return state, []
         query = Query(self.schedule.learner, "gradient", state.visits, walk.parameters.ravel())
-        return replace(state, asked=query.id), [Ask(query)]
+        return replace(state, pending_query=query.id), [Ask(query)]
 
     def _handle_answer(self, state: GradientWalkState, answer: Answer) -> GradientWalkState:
         """Take the step if this is the awaited answer, and ignore any other answer."""
-        if answer.query_id != state.asked:
+        if answer.query_id != state.pending_query:
             return state
-        state = replace(state, asked=None)
+        state = replace(state, pending_query=None)
         if isinstance(answer, Refused):
             return replace(state, exhausted=True)
         index = next(position for position, walk in enumerate(state.walks) if not walk.visited)

@@ -24,8 +24,8 @@ class GradientWalkMessage:
     simulated: bool = False
 
     @property
-    def numbers(self) -> int:
-        """The number of values in the message; see Message.numbers."""
+    def value_count(self) -> int:
+        """The number of values in the message; see Message.value_count."""
         return self.parameters.size + 1
 
     def traced(self) -> dict[str, Any]:

@@ -1,1 +1,1 @@
-"""Public half of pairwise averaging, which never touches records."""
+"""State machine and messages of pairwise averaging, which have no access to records."""

@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 
 from sottovoce.algorithms.pairwise import MAX_NUMBERS
 from sottovoce.algorithms.pairwise.public.messages import Move, Proposal
-from sottovoce.algorithms.pairwise.public.state import PairwiseState, Proposed
+from sottovoce.algorithms.pairwise.public.state import OpenProposal, PairwiseState
 from sottovoce.algorithms.steps.public.descent import (
     MAX_NUMERATOR,
     UNIT,
@@ -40,7 +40,7 @@ from sottovoce.algorithms.steps.public.descent import (
 from sottovoce.algorithms.steps.public.descent_schedule import (
     changes_after_refusal,
     has_step_ahead,
-    learnt_after,
+    last_used_window_after,
     progress,
 )
 from sottovoce.door import Refused
@@ -110,16 +110,16 @@ class Pairwise:
         Args:
             releases: the number of releases already in its ledger, which would otherwise be returned and applied again.
         """
-        return PairwiseState(self._start.copy(), blank=True, step=releases)
+        return PairwiseState(self._start.copy(), is_blank=True, step=releases)
 
     def resumed(self, state: PairwiseState, pending: frozenset[str]) -> PairwiseState:
         """Return a saved state without the proposals in transit when the device stopped; see Learner.resumed."""
         del pending
-        return replace(state, beat=0, proposed={}, lag=0, met=())
+        return replace(state, beat=0, open_proposals={}, lag=0, recent_proposers=())
 
     def progress(self, state: PairwiseState) -> Progress:
         """Return the learner's progress; see Learner.progress."""
-        return progress(self.schedule, state, {"proposals_declined": state.declined})
+        return progress(self.schedule, state, {"proposals_declined": state.declined_count})
 
     def belief(self, state: PairwiseState) -> Belief | None:
         """Return the model, or None if there is none or private steps are still to come; see Settling.belief."""
@@ -128,7 +128,7 @@ class Pairwise:
 
     def start(self, state: PairwiseState, now: float) -> Step:
         """Start or resume after a restart, and return the next state with its effects."""
-        return replace(state, asked=None, answer=None), [SetTimer(_CYCLE, now), *self._publication(state)]
+        return replace(state, pending_query=None, answer=None), [SetTimer(_CYCLE, now), *self._publication(state)]
 
     def on(self, state: PairwiseState, event: Event, now: float) -> Step:
         """Handle an event, and return the next state with its effects.
@@ -144,29 +144,31 @@ class Pairwise:
             case Delivered(recipient, reply):
                 return self._handle_reply(state, recipient, reply)
             case Returned(recipient):
-                return replace(state, proposed=_without_peers(state, {recipient})), []
+                return replace(state, open_proposals=_without_peers(state, {recipient})), []
             case PeersChanged(peers):
                 return self._update_peers(state, peers)
             case _:
-                return (state if event.query_id != state.asked else replace(state, answer=event)), []
+                return (state if event.query_id != state.pending_query else replace(state, answer=event)), []
 
     def over(self, state: PairwiseState, window: int, now: float) -> Step:
         """Record that all windows up to this one have ended; see Following.over."""
-        return replace(state, over=window), [SetTimer(_CYCLE, now + self.schedule.period)]
+        return replace(state, last_ended_window=window), [SetTimer(_CYCLE, now + self.schedule.period)]
 
     def _update_peers(self, state: PairwiseState, peers: tuple[str, ...]) -> Step:
         """Update the peers. Proposals to departed peers stay open for a while, because replies may still arrive."""
         oldest = state.beat - _PATIENCE_BEATS
-        departed = {peer for peer, proposal in state.proposed.items() if peer not in peers and proposal.beat < oldest}
-        state = replace(state, peers=peers, proposed=_without_peers(state, departed))
+        departed = {
+            peer for peer, proposal in state.open_proposals.items() if peer not in peers and proposal.beat < oldest
+        }
+        state = replace(state, peers=peers, open_proposals=_without_peers(state, departed))
         return state, [Forget(peer) for peer in sorted(departed)]
 
     def _tick(self, state: PairwiseState, now: float) -> Step:
         state, effects = self._propose(self._apply_answer(state))
-        estimate, waiting = state.estimate, state.asked is not None
+        estimate, waiting = state.estimate, state.pending_query is not None
         if estimate is not None and not waiting and has_step_ahead(self.schedule, state):
             threshold, query = next_query(self.schedule, state.step, estimate)
-            state = replace(state, threshold=threshold, asked=query.id, asking=state.over)
+            state = replace(state, threshold=threshold, pending_query=query.id, query_window=state.last_ended_window)
             effects.append(Ask(query))
         state = replace(state, cycle=state.cycle + (not waiting), beat=state.beat + 1)
         return state, [*effects, SetTimer(_CYCLE, now + self.schedule.period), *self._publication(state)]
@@ -183,26 +185,29 @@ class Pairwise:
         no longer counts as unanswered.
         """
         peers = state.peers
-        exhausted_peers = {peer for peer in state.moved if self._remaining_length(state, peer) <= 0}
+        exhausted_peers = {peer for peer in state.moved_lengths if self._remaining_length(state, peer) <= 0}
         chosen = list(
-            islice(free_peer_indices(peers, state.turn, exhausted_peers | state.proposed.keys()), self.schedule.fanout)
+            islice(
+                free_peer_indices(peers, state.turn, exhausted_peers | state.open_proposals.keys()),
+                self.schedule.fanout,
+            )
         )
-        if state.blank or not chosen:
+        if state.is_blank or not chosen:
             return state, []
         oldest = state.beat - 2 * state.lag - 1
-        unanswered = sum(proposed.beat >= oldest for proposed in state.proposed.values())
+        unanswered = sum(proposed.beat >= oldest for proposed in state.open_proposals.values())
         parts = unanswered + len(chosen) + 1
         model = round_numerator(state.numerator, self.schedule.share_bits)
         reaches = {peers[i]: min(self.reach, self._remaining_length(state, peers[i]) * parts) for i in chosen}
-        proposed = {peer: Proposed(state.beat, parts, reach) for peer, reach in reaches.items()}
+        proposed = {peer: OpenProposal(state.beat, parts, reach) for peer, reach in reaches.items()}
         turn = (chosen[-1] + 1) % len(peers)
-        state = replace(state, turn=turn, proposed={**state.proposed, **proposed})
+        state = replace(state, turn=turn, open_proposals={**state.open_proposals, **proposed})
         return state, [Send(peer, Proposal(model, parts, reach, state.simulated)) for peer, reach in reaches.items()]
 
     def _remaining_length(self, state: PairwiseState, peer: str) -> float:
         """Return the total length of the moves that this device may still make with a peer."""
         steps = max(state.step, min(state.cycle, self._max_steps))  # a device without private steps still mixes
-        return self.reach * (1 + steps / max(1, len(state.peers))) - state.moved.get(peer, 0.0)
+        return self.reach * (1 + steps / max(1, len(state.peers))) - state.moved_lengths.get(peer, 0.0)
 
     def _receive(self, state: PairwiseState, sender: str, proposal: Message) -> Step:
         if not isinstance(proposal, Proposal):
@@ -212,7 +217,7 @@ class Pairwise:
                 "on both devices",
             )
         self._check_shape(proposal.numerator)
-        if state.blank:
+        if state.is_blank:
             state = self._adopt_model(state, proposal)
             return state, self._publication(state)
         if self._must_wait(state, sender):
@@ -220,46 +225,46 @@ class Pairwise:
         difference = proposal.numerator - state.numerator
         remaining = self._remaining_length(state, sender)
         if remaining <= 0 or length(difference) > (self.farthest if state.step else self.outermost):
-            return replace(state, declined=state.declined + 1), []
+            return replace(state, declined_count=state.declined_count + 1), []
         reach = min(self.reach, proposal.reach, remaining * proposal.parts)
         move = limited_move(difference, proposal.parts, reach, self.schedule.share_bits)
         state = replace(
             state,
-            moved=_with_move(state, sender, move),
+            moved_lengths=_with_move(state, sender, move),
             numerator=state.numerator + move,
             simulated=state.simulated or proposal.simulated,
-            met=(*state.met, (sender, state.beat))[-_peers_per_turn(state) :],
+            recent_proposers=(*state.recent_proposers, (sender, state.beat))[-_peers_per_turn(state) :],
         )
         return state, [Reply(Move(move, state.simulated)), *self._publication(state)]
 
     def _adopt_model(self, state: PairwiseState, proposal: Proposal) -> PairwiseState:
         if length(proposal.numerator - self._start) > self.outermost:
-            return replace(state, declined=state.declined + 1)
-        return replace(state, numerator=proposal.numerator.copy(), blank=False, simulated=proposal.simulated)
+            return replace(state, declined_count=state.declined_count + 1)
+        return replace(state, numerator=proposal.numerator.copy(), is_blank=False, simulated=proposal.simulated)
 
     @staticmethod
     def _must_wait(state: PairwiseState, sender: str) -> bool:
         """Return whether a sender must wait until enough other peers have proposed or enough beats have passed."""
         turn = _peers_per_turn(state)
-        return any(peer == sender and state.beat - beat < turn for peer, beat in state.met[-turn:])
+        return any(peer == sender and state.beat - beat < turn for peer, beat in state.recent_proposers[-turn:])
 
     def _handle_reply(self, state: PairwiseState, recipient: str, reply: Message | None) -> Step:
         """Make the peer's move in the opposite direction, unless it is longer than was offered."""
-        proposed = state.proposed.get(recipient)
+        proposed = state.open_proposals.get(recipient)
         if proposed is None:
             return state, []
-        answered = replace(state, proposed=_without_peers(state, {recipient}), lag=state.beat - proposed.beat)
+        answered = replace(state, open_proposals=_without_peers(state, {recipient}), lag=state.beat - proposed.beat)
         if reply is None:
             return answered, []
         if not isinstance(reply, Move):
-            raise MessageRefused("learner", "the reply is not an answer to a proposal")
+            raise MessageRefused("learner", "the message is not a reply to a proposal")
         self._check_shape(reply.numerator)
         if length(reply.numerator) > proposed.reach / proposed.parts * _ROUNDING_TOLERANCE:
-            raise MessageRefused("range", "the answer claims a longer move than the proposal allows")
+            raise MessageRefused("range", "the reply reports a longer move than the proposal allows")
         numerator = np.clip(state.numerator - reply.numerator, -MAX_NUMERATOR, MAX_NUMERATOR)
         simulated = state.simulated or reply.simulated
         moved = _with_move(state, recipient, reply.numerator)
-        state = replace(answered, numerator=numerator, simulated=simulated, moved=moved)
+        state = replace(answered, numerator=numerator, simulated=simulated, moved_lengths=moved)
         return state, self._publication(state)
 
     def _check_shape(self, numerator: NDArray[np.int64]) -> None:
@@ -271,7 +276,7 @@ class Pairwise:
         answer = state.answer
         if answer is None:
             return state
-        state = replace(state, asked=None, answer=None)
+        state = replace(state, pending_query=None, answer=None)
         if isinstance(answer, Refused):
             return replace(state, **changes_after_refusal(self.schedule, state, answer))
         numerator = state.numerator - contribution(self.schedule, state, answer.value, answer.step, answer.units)
@@ -279,7 +284,7 @@ class Pairwise:
             state,
             numerator=np.clip(numerator, -MAX_NUMERATOR, MAX_NUMERATOR),
             step=state.step + 1,
-            learnt=learnt_after(self.schedule, state),
+            last_used_window=last_used_window_after(self.schedule, state),
             simulated=state.simulated or answer.simulated,
         )
 
@@ -310,7 +315,7 @@ def length(numerator: NDArray[np.int64]) -> float:
 
 
 def _with_move(state: PairwiseState, peer: str, move: NDArray[np.int64]) -> dict[str, float]:
-    return {**state.moved, peer: state.moved.get(peer, 0.0) + length(move)}
+    return {**state.moved_lengths, peer: state.moved_lengths.get(peer, 0.0) + length(move)}
 
 
 def _peers_per_turn(state: PairwiseState) -> int:
@@ -318,5 +323,5 @@ def _peers_per_turn(state: PairwiseState) -> int:
     return max(1, min(len(state.peers) // 2, _MAX_PEERS_PER_TURN))
 
 
-def _without_peers(state: PairwiseState, removed: set[str] | frozenset[str]) -> dict[str, Proposed]:
-    return {peer: proposed for peer, proposed in state.proposed.items() if peer not in removed}
+def _without_peers(state: PairwiseState, removed: set[str] | frozenset[str]) -> dict[str, OpenProposal]:
+    return {peer: proposed for peer, proposed in state.open_proposals.items() if peer not in removed}

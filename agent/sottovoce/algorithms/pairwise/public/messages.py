@@ -26,8 +26,8 @@ class Proposal:
     simulated: bool = False
 
     @property
-    def numbers(self) -> int:
-        """The number of values in the message; see Message.numbers."""
+    def value_count(self) -> int:
+        """The number of values in the message; see Message.value_count."""
         return self.numerator.size + 2
 
     def traced(self) -> dict[str, Any]:
@@ -50,8 +50,8 @@ class Move:
     simulated: bool = False
 
     @property
-    def numbers(self) -> int:
-        """The number of values in the message; see Message.numbers."""
+    def value_count(self) -> int:
+        """The number of values in the message; see Message.value_count."""
         return self.numerator.size
 
     def traced(self) -> dict[str, Any]:

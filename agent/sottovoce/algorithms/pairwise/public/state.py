@@ -12,7 +12,7 @@ from sottovoce.door import Answer
 
 
 @dataclass(frozen=True, slots=True)
-class Proposed:
+class OpenProposal:
     """A proposal that a peer has not answered yet.
 
     Attributes:
@@ -32,57 +32,58 @@ class PairwiseState:
 
     Attributes:
         numerator: int64[P], the model in units of 2^-40.
-        blank: whether the device has lost its state and will adopt the first model it receives.
+        is_blank: whether the device has lost its state and will adopt the first model it receives.
         cycle: the number of cycles begun, which are the beats on which the device did not wait for the vault.
         beat: the number of beats since startup.
         step: the number of private steps finished, which is also the slot of the next query.
         turn: the index in `peers` at which the next cycle begins.
         exhausted: whether the vault has refused permanently.
-        over: the last window that has ended; None if no windows are followed.
-        learnt: see ScheduleProgress.
-        asking: see ScheduleProgress.
+        last_ended_window: the last window that has ended; None if no windows are followed.
+        last_used_window: see ScheduleProgress.
+        query_window: see ScheduleProgress.
         simulated: whether the model includes a seeded release.
-        declined: the number of proposals declined because the model was too far away or the peer's moves were used up.
+        declined_count: the number of proposals declined because the model was too far away or the peer had used up its
+            moves.
         peers: the node ids of possible recipients, in rotation order.
-        proposed: open proposals, keyed by peer.
+        open_proposals: open proposals, keyed by peer.
         lag: the number of beats until the last reply arrived.
-        moved: the total length of the moves made with each peer; not saved.
-        met: the peers that proposed recently, each with its beat, latest last.
-        asked: the id of the query that the vault is answering, if any.
+        moved_lengths: the total length of the moves made with each peer; not saved.
+        recent_proposers: the peers that proposed recently, each with its beat, latest last.
+        pending_query: the id of the query that the vault is answering, if any.
         answer: the vault's answer, which takes effect on the next beat.
         threshold: the C_t in the query, if it varies; after a restart, the one in the repeated query.
     """
 
     numerator: NDArray[np.int64]
-    blank: bool = False
+    is_blank: bool = False
     cycle: int = 0
     beat: int = 0
     step: int = 0
     turn: int = 0
     exhausted: bool = False
-    over: int | None = None
-    learnt: int | None = None
-    asking: int | None = None
+    last_ended_window: int | None = None
+    last_used_window: int | None = None
+    query_window: int | None = None
     simulated: bool = False
-    declined: int = 0
+    declined_count: int = 0
     peers: tuple[str, ...] = ()
-    proposed: Mapping[str, Proposed] = field(default_factory=dict)
+    open_proposals: Mapping[str, OpenProposal] = field(default_factory=dict)
     lag: int = 0
-    moved: Mapping[str, float] = field(default_factory=dict)
-    met: tuple[tuple[str, int], ...] = ()
-    asked: bytes | None = None
+    moved_lengths: Mapping[str, float] = field(default_factory=dict)
+    recent_proposers: tuple[tuple[str, int], ...] = ()
+    pending_query: bytes | None = None
     answer: Answer | None = None
     threshold: float | None = None
 
     @property
     def pending(self) -> frozenset[str]:
         """The peers with an open proposal; see State.pending."""
-        return frozenset(self.proposed)
+        return frozenset(self.open_proposals)
 
     @property
     def estimate(self) -> NDArray[np.float64] | None:
         """The model, float64[P]; None while the device has no model."""
-        return None if self.blank else self.numerator / UNIT
+        return None if self.is_blank else self.numerator / UNIT
 
     def traced(self) -> dict[str, Any]:
         """Return the traced part of the state, with amounts as integers in units of 2^-40; see State.traced."""

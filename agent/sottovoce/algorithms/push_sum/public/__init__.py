@@ -1,1 +1,1 @@
-"""Public half of push-sum SGD, which never touches records."""
+"""State machine and messages of push-sum SGD, which have no access to records."""

@@ -29,7 +29,7 @@ from sottovoce.algorithms.steps.public.descent import MAX_NUMERATOR, UNIT, Sched
 from sottovoce.algorithms.steps.public.descent_schedule import (
     changes_after_refusal,
     has_step_ahead,
-    learnt_after,
+    last_used_window_after,
     progress,
 )
 from sottovoce.door import Answer, Refused, Release
@@ -68,15 +68,15 @@ class PushSumState:
         step: the number of private steps finished, which is also the slot of the next query.
         turn: the index in `peers` at which the next cycle begins.
         exhausted: whether the vault has refused permanently.
-        over: the last window that has ended; None if no windows are followed.
-        learnt: see ScheduleProgress.
-        asking: see ScheduleProgress.
+        last_ended_window: the last window that has ended; None if no windows are followed.
+        last_used_window: see ScheduleProgress.
+        query_window: see ScheduleProgress.
         simulated: whether x includes a seeded release.
         peers: the node ids of possible recipients, in rotation order.
         pending: the peers that have not yet confirmed their last share.
-        asked: the id of the query that the vault is answering, if any.
+        pending_query: the id of the query that the vault is answering, if any.
         threshold: the C_t in the query, if it varies; after a restart, the one in the repeated query.
-        due: when the next cycle was due, if the device is waiting for the vault.
+        delayed_cycle_time: when the next cycle was due, if the device is waiting for the vault.
     """
 
     numerator: NDArray[np.int64]
@@ -85,15 +85,15 @@ class PushSumState:
     step: int = 0
     turn: int = 0
     exhausted: bool = False
-    over: int | None = None
-    learnt: int | None = None
-    asking: int | None = None
+    last_ended_window: int | None = None
+    last_used_window: int | None = None
+    query_window: int | None = None
     simulated: bool = False
     peers: tuple[str, ...] = ()
     pending: frozenset[str] = frozenset()
-    asked: bytes | None = None
+    pending_query: bytes | None = None
     threshold: float | None = None
-    due: float | None = None
+    delayed_cycle_time: float | None = None
 
     @property
     def estimate(self) -> NDArray[np.float64] | None:
@@ -122,7 +122,7 @@ class PushSum:
     Args:
         schedule: the public schedule for the device's steps.
         initial: float64[P], the public initial model, which the whole fleet shares; None for 0.
-        model_of: maps the estimate's first P entries to the published model; None if they are the model.
+        to_model: maps the estimate's first P entries to the published model; None if they are the model.
     """
 
     state_type: ClassVar[type[PushSumState]] = PushSumState
@@ -131,9 +131,9 @@ class PushSum:
         self,
         schedule: Schedule,
         initial: NDArray[np.float64] | None = None,
-        model_of: Callable[[NDArray[np.float64]], NDArray[np.float64]] | None = None,
+        to_model: Callable[[NDArray[np.float64]], NDArray[np.float64]] | None = None,
     ) -> None:
-        self.schedule, self._model_of = schedule, model_of
+        self.schedule, self._to_model = schedule, to_model
         model = np.zeros(schedule.size) if initial is None else initial
         initial_threshold = () if schedule.thresholds is None else schedule.thresholds.start
         self._start: NDArray[np.int64] = np.rint(np.append(model, initial_threshold) * UNIT).astype(np.int64)
@@ -167,7 +167,7 @@ class PushSum:
         """Start or resume after a restart, and return the next state with its effects."""
         estimate = state.estimate
         published = [] if estimate is None else [self._publication(state, estimate)]
-        return replace(state, asked=None, due=None), [SetTimer(_CYCLE, now), *published]
+        return replace(state, pending_query=None, delayed_cycle_time=None), [SetTimer(_CYCLE, now), *published]
 
     def on(self, state: PushSumState, event: Event, now: float) -> Step:
         """Handle an event, and return the next state with its effects.
@@ -191,18 +191,18 @@ class PushSum:
 
     def over(self, state: PushSumState, window: int, now: float) -> Step:
         """Record that all windows up to this one have ended; see Following.over."""
-        return replace(state, over=window), [SetTimer(_CYCLE, now + self.schedule.period)]
+        return replace(state, last_ended_window=window), [SetTimer(_CYCLE, now + self.schedule.period)]
 
     def _tick(self, state: PushSumState, now: float) -> Step:
-        if state.asked is not None:
-            return replace(state, due=now), []
+        if state.pending_query is not None:
+            return replace(state, delayed_cycle_time=now), []
         estimate = state.estimate
         takes_step = estimate is not None and has_step_ahead(self.schedule, state)
         state, effects = (state, []) if self.schedule.steps_first and takes_step else self._split(state)
         estimate = state.estimate
         if estimate is not None and takes_step:
             threshold, query = next_query(self.schedule, state.step, estimate)
-            state = replace(state, threshold=threshold, asked=query.id, asking=state.over)
+            state = replace(state, threshold=threshold, pending_query=query.id, query_window=state.last_ended_window)
             effects.append(Ask(query))
         return self._end_cycle(state, effects, now)
 
@@ -216,7 +216,7 @@ class PushSum:
 
     def _publication(self, state: PushSumState, estimate: NDArray[np.float64]) -> PublishModel:
         model = estimate[: self.schedule.size]
-        return PublishModel(model if self._model_of is None else self._model_of(model), state.cycle)
+        return PublishModel(model if self._to_model is None else self._to_model(model), state.cycle)
 
     def _split(self, state: PushSumState) -> Step:
         """Split the mass into equal shares for this device and the next peers that have confirmed their last share.
@@ -229,7 +229,7 @@ class PushSum:
         shares = len(chosen) + 1
         if not chosen or state.weight < shares * WEIGHT_MIN:
             return state, []
-        numerator, weight = portion(state.numerator, state.weight, shares, self.schedule.share_bits)
+        numerator, weight = rounded_share(state.numerator, state.weight, shares, self.schedule.share_bits)
         share = PushSumShare(numerator, weight, state.simulated)
         recipients = [peers[i] for i in chosen]
         state = replace(
@@ -248,7 +248,7 @@ class PushSum:
         """
         if not self.holds(state):
             return state, []
-        numerator, weight = _share(state.numerator, state.weight, 1)
+        numerator, weight = _equal_share(state.numerator, state.weight, 1)
         state = replace(
             state,
             numerator=state.numerator - numerator,
@@ -294,23 +294,31 @@ class PushSum:
 
     def _handle_answer(self, state: PushSumState, answer: Answer, now: float) -> Step:
         """Apply the vault's answer if it is the awaited one, and ignore it otherwise."""
-        if answer.query_id != state.asked:
+        if answer.query_id != state.pending_query:
             return state, []
         effects: list[Effect] = (
-            [] if state.due is None else [SetTimer(_CYCLE, next_beat(state.due, now, self.schedule.period))]
+            []
+            if state.delayed_cycle_time is None
+            else [SetTimer(_CYCLE, next_beat(state.delayed_cycle_time, now, self.schedule.period))]
         )
         if isinstance(answer, Refused):
             return self._flush(
-                replace(state, asked=None, due=None, **changes_after_refusal(self.schedule, state, answer)), effects
+                replace(
+                    state,
+                    pending_query=None,
+                    delayed_cycle_time=None,
+                    **changes_after_refusal(self.schedule, state, answer),
+                ),
+                effects,
             )
         state = replace(
             state,
             numerator=self.with_release(state, state.numerator, answer),
             step=state.step + 1,
-            learnt=learnt_after(self.schedule, state),
+            last_used_window=last_used_window_after(self.schedule, state),
             simulated=state.simulated or answer.simulated,
-            asked=None,
-            due=None,
+            pending_query=None,
+            delayed_cycle_time=None,
         )
         return self._flush(state, effects)
 
@@ -340,7 +348,9 @@ def _with_share(state: PushSumState, numerator: NDArray[np.int64], share: PushSu
     return replace(state, numerator=numerator, weight=state.weight + share.weight, simulated=simulated), []
 
 
-def portion(numerator: NDArray[np.int64], weight: int, shares: int, share_bits: int) -> tuple[NDArray[np.int64], int]:
+def rounded_share(
+    numerator: NDArray[np.int64], weight: int, shares: int, share_bits: int
+) -> tuple[NDArray[np.int64], int]:
     """Return one of `shares` equal shares of the mass, rounded and with bounded weight; the device keeps the rest.
 
     Args:
@@ -352,13 +362,13 @@ def portion(numerator: NDArray[np.int64], weight: int, shares: int, share_bits: 
     Returns:
         The numerator, int64[width], and the weight.
     """
-    part, mass = _share(numerator, weight, shares)
+    part, mass = _equal_share(numerator, weight, shares)
     coarser = max(0, mass.bit_length() - 1 - share_bits)
     return (part + (1 << coarser >> 1)) >> coarser << coarser, mass
 
 
-def _share(numerator: NDArray[np.int64], weight: int, shares: int) -> tuple[NDArray[np.int64], int]:
-    """Return one of `shares` equal parts, reduced to the maximum share weight if it is heavier."""
+def _equal_share(numerator: NDArray[np.int64], weight: int, shares: int) -> tuple[NDArray[np.int64], int]:
+    """Return one of `shares` equal parts of the mass, scaled down to the maximum weight of a share if it is heavier."""
     if weight // shares > MAX_WEIGHT:
         return np.rint(numerator * (MAX_WEIGHT / weight)).astype(np.int64), MAX_WEIGHT
     return numerator // shares, weight // shares

@@ -27,8 +27,8 @@ class PushSumShare:
     simulated: bool = False
 
     @property
-    def numbers(self) -> int:
-        """The number of values in the message; see Message.numbers."""
+    def value_count(self) -> int:
+        """The number of values in the message; see Message.value_count."""
         return self.numerator.size + 1
 
     def traced(self) -> dict[str, Any]:

@@ -14,10 +14,10 @@ def note_message(state: RoundsState, sender: str, message: RoundMessage) -> Roun
     ahead. A neighbour that sends a message for the current round or a later one counts as present.
     """
     current, key = state.work.round, (message.round, message.phase, sender)
-    heard = {**state.heard, sender: max(message.round, state.heard.get(sender, 0))}
-    state = replace(state, heard=heard)
+    heard = {**state.reported_rounds, sender: max(message.round, state.reported_rounds.get(sender, 0))}
+    state = replace(state, reported_rounds=heard)
     if message.round >= current:
-        state = replace(state, absent=state.absent - {sender})
+        state = replace(state, absent_neighbours=state.absent_neighbours - {sender})
     useful = (current, state.phase) <= (message.round, message.phase) and message.round <= current + MAX_BEHIND
     if not useful or key in state.messages:
         return state
@@ -33,7 +33,7 @@ def without_finished_phases(state: RoundsState) -> RoundsState:
 def missing_neighbours(state: RoundsState) -> frozenset[str]:
     """Return the neighbours that the device is still waiting for in the current phase."""
     current = (state.work.round, state.phase)
-    return frozenset(peer for peer in state.expected if (*current, peer) not in state.messages)
+    return frozenset(peer for peer in state.expected_neighbours if (*current, peer) not in state.messages)
 
 
 def majority(state: RoundsState) -> int:
@@ -41,6 +41,6 @@ def majority(state: RoundsState) -> int:
 
     A single neighbour that claims a round far ahead therefore has no effect, unless no other neighbour is present.
     """
-    present = [peer for peer in state.neighbours if peer not in state.absent]
-    rounds = sorted((state.heard.get(peer, -1) for peer in present), reverse=True)
+    present = [peer for peer in state.neighbours if peer not in state.absent_neighbours]
+    rounds = sorted((state.reported_rounds.get(peer, -1) for peer in present), reverse=True)
     return rounds[len(rounds) // 2] if rounds else -1

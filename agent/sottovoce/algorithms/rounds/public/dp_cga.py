@@ -53,5 +53,5 @@ class DpCga:
             others = [gradient for peer, gradient in gradients_by_owner.items() if peer != "own"]
             projected = project(gradients_by_owner["own"], np.array(others).reshape(-1, work.model.size))
             direction = direction - work.rate * projected
-            work = work.noting(gradients=gradients_by_owner, projected=projected)
+            work = work.with_facts(gradients=gradients_by_owner, projected=projected)
         return replace(work, model=work.kept + direction, direction=direction)

@@ -90,10 +90,10 @@ class Rounds:
             steps=steps,
             exhausted=state.exhausted,
             details={
-                "late_s": state.late,
+                "late_s": state.delay,
                 "drift_rounds": state.drift,
-                "missed_phases": state.missed,
-                "absent_neighbours": len(state.absent),
+                "missed_phases": state.missed_phases,
+                "absent_neighbours": len(state.absent_neighbours),
             },
         )
 
@@ -101,7 +101,7 @@ class Rounds:
         """Begin at once. After a restart, first wait to learn the neighbours' round, or until a deadline has passed."""
         listening = self.schedule.deadline * self.schedule.period if state.joining else 0.0
         published = PublishModel(state.work.model, state.cycle)
-        return replace(state, due=now + listening), [SetTimer(_BEAT, now), published]
+        return replace(state, next_round_time=now + listening), [SetTimer(_BEAT, now), published]
 
     def on(self, state: RoundsState, event: Event, now: float) -> Step:
         """Handle an event, and return the next state with its effects.
@@ -120,20 +120,24 @@ class Rounds:
             case Delivered(recipient) | Returned(recipient):
                 return send_next(state, recipient)
             case PeersChanged(peers):
-                return replace(state, neighbours=tuple(sorted(peers)), expected=state.expected & set(peers)), []
+                return replace(
+                    state, neighbours=tuple(sorted(peers)), expected_neighbours=state.expected_neighbours & set(peers)
+                ), []
             case _:
                 return self._handle_answer(state, event)
 
     def _tick(self, state: RoundsState, now: float) -> Step:
         """Handle a beat, on which at most one phase ends and the next begins."""
         effects: list[Effect] = []
-        if state.asked is not None:
+        if state.pending_query is not None:
             return state, effects
         if (majority_round := majority(state)) >= state.work.round + (0 if state.joining else MAX_BEHIND + 1):
-            state = replace(self._reset_for_round(state, majority_round + 1), due=now)
+            state = replace(self._reset_for_round(state, majority_round + 1), next_round_time=now)
         elif state.phase != RESTING:
             state, effects = self._end_phase(state, now)
-        if state.phase == RESTING and (now >= state.due - self._beat / 2 or majority_round >= state.work.round):
+        if state.phase == RESTING and (
+            now >= state.next_round_time - self._beat / 2 or majority_round >= state.work.round
+        ):
             state, new_effects = self._begin_round(state, now)
             effects += new_effects
         return state, effects
@@ -144,14 +148,14 @@ class Rounds:
         return without_finished_phases(replace(state, work=work, phase=RESTING))
 
     def _begin_round(self, state: RoundsState, now: float) -> Step:
-        due = min(state.due, now)
+        due = min(state.next_round_time, now)
         state = replace(
             state,
             work=replace(state.work, neighbours=state.neighbours),
             joining=False,
-            expected=frozenset(state.neighbours) - state.absent,
-            late=now - due,
-            due=max(due + self.schedule.period, now),
+            expected_neighbours=frozenset(state.neighbours) - state.absent_neighbours,
+            delay=now - due,
+            next_round_time=max(due + self.schedule.period, now),
         )
         state, effects = self._enter_phase(state, 0, now)
         return state, [*effects, PublishModel(state.work.model, state.cycle)]
@@ -160,7 +164,7 @@ class Rounds:
         """Begin a phase by sending messages to the neighbours and querying the vault."""
         algorithm, effects = self._algorithm(state.work.round), list[Effect]()
         state = replace(
-            state, phase=phase, began=now, work=replace(state.work, received=(*state.work.received[:phase], {}))
+            state, phase=phase, phase_start=now, work=replace(state.work, received=(*state.work.received[:phase], {}))
         )
         for recipient in state.neighbours if algorithm.widths[phase] else ():
             vectors = algorithm.message(state.work, phase, recipient).astype(np.float32)
@@ -174,10 +178,15 @@ class Rounds:
         """End the phase once all messages have arrived or its deadline has passed."""
         algorithm, phase = self._algorithm(state.work.round), state.phase
         late = missing_neighbours(state) if algorithm.widths[phase] else frozenset[str]()
-        if late and now < state.began + self.schedule.deadline * self.schedule.period - self._beat / 2:
+        if late and now < state.phase_start + self.schedule.deadline * self.schedule.period - self._beat / 2:
             return state, []
         if late:
-            state = replace(state, absent=state.absent | late, expected=state.expected - late, missed=state.missed + 1)
+            state = replace(
+                state,
+                absent_neighbours=state.absent_neighbours | late,
+                expected_neighbours=state.expected_neighbours - late,
+                missed_phases=state.missed_phases + 1,
+            )
         received = state.work.received[phase]
         degrees = {peer: state.messages[state.work.round, phase, peer].degree for peer in received}
         mixing = Mixing.from_degrees(len(state.work.neighbours), degrees)
@@ -193,19 +202,19 @@ class Rounds:
         if state.phase == RESTING:
             return state, []
         state, algorithm = _add_messages(state), self._algorithm(state.work.round)
-        if state.asked is not None or state.exhausted:
+        if state.pending_query is not None or state.exhausted:
             return state, []
         if (question := algorithm.question(state.work, state.phase)) is None:
             return state, []
         position, point = question
         query = Query(self.schedule.learner, "gradient", state.work.round * self.algorithm.questions + position, point)
-        return replace(state, asked=query.id, position=position), [Ask(query)]
+        return replace(state, pending_query=query.id, position=position), [Ask(query)]
 
     def _handle_answer(self, state: RoundsState, answer: Answer) -> Step:
         """Process the vault's answer if it is the awaited one, and ignore it otherwise."""
-        if answer.query_id != state.asked:
+        if answer.query_id != state.pending_query:
             return state, []
-        state = replace(state, asked=None)
+        state = replace(state, pending_query=None)
         if isinstance(answer, Refused):
             return replace(state, exhausted=True), []
         gradient = np.clip(answer.value * (answer.step / self.schedule.batch), -LARGEST, LARGEST)

@@ -34,8 +34,8 @@ class RoundMessage:
     simulated: bool = False
 
     @property
-    def numbers(self) -> int:
-        """The number of values in the message; see Message.numbers."""
+    def value_count(self) -> int:
+        """The number of values in the message; see Message.value_count."""
         return self.vectors.size + 3
 
     def traced(self) -> dict[str, Any]:

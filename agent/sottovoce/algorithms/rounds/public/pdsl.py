@@ -72,5 +72,5 @@ class Pdsl:
             stack = np.array(list(gradients_by_owner.values()))
             result = self.weighing(work.model, stack, work.rate, work.round)
             direction = direction + result.weights @ stack
-            work = work.noting(gradients=gradients_by_owner, **result.facts(list(gradients_by_owner)))
+            work = work.with_facts(gradients=gradients_by_owner, **result.facts(list(gradients_by_owner)))
         return replace(work, direction=direction, model=work.model - work.rate * direction)

@@ -26,18 +26,19 @@ class RoundsState:
         exhausted: whether the vault has refused permanently.
         simulated: whether the state includes a seeded release.
         joining: whether the device is restarting and does not know its neighbours' round yet.
-        due: when the next round should begin, in seconds on the driver's clock.
-        began: when the current phase began.
-        late: how late the last round began, in seconds.
-        missed: the number of phases that ended without a message from some neighbour.
+        next_round_time: when the next round should begin, in seconds on the driver's clock.
+        phase_start: when the current phase began.
+        delay: how late the last round began, in seconds.
+        missed_phases: the number of phases that ended without a message from some neighbour.
         neighbours: all neighbours, in ascending order.
-        absent: neighbours that were missing at the end of a phase and have sent nothing for the current round since.
-        expected: the neighbours expected in the current round.
-        heard: the latest round that each neighbour has mentioned.
+        absent_neighbours: neighbours that were missing at the end of a phase and have sent nothing for the current
+            round since.
+        expected_neighbours: the neighbours expected in the current round.
+        reported_rounds: the latest round that each neighbour has mentioned.
         messages: received messages for the current and later phases, keyed by round, phase and sender.
         pending: the neighbours that have not confirmed the last message.
         queue: the messages to send to each neighbour, oldest first; all belong to the same round.
-        asked: the id of the query that the vault is answering, if any.
+        pending_query: the id of the query that the vault is answering, if any.
         position: that query's position in the round.
     """
 
@@ -46,18 +47,18 @@ class RoundsState:
     exhausted: bool = False
     simulated: bool = False
     joining: bool = False
-    due: float = 0.0
-    began: float = 0.0
-    late: float = 0.0
-    missed: int = 0
+    next_round_time: float = 0.0
+    phase_start: float = 0.0
+    delay: float = 0.0
+    missed_phases: int = 0
     neighbours: tuple[str, ...] = ()
-    absent: frozenset[str] = frozenset()
-    expected: frozenset[str] = frozenset()
-    heard: Mapping[str, int] = field(default_factory=dict)
+    absent_neighbours: frozenset[str] = frozenset()
+    expected_neighbours: frozenset[str] = frozenset()
+    reported_rounds: Mapping[str, int] = field(default_factory=dict)
     messages: Mapping[MessageKey, RoundMessage] = field(default_factory=dict)
     pending: frozenset[str] = frozenset()
     queue: Mapping[str, tuple[RoundMessage, ...]] = field(default_factory=dict)
-    asked: bytes | None = None
+    pending_query: bytes | None = None
     position: int = 0
 
     @property
@@ -68,7 +69,7 @@ class RoundsState:
     @property
     def drift(self) -> int:
         """The number of rounds by which the device lags behind its most advanced neighbour; 0 if it is ahead of all."""
-        return max(0, max(self.heard.values(), default=0) - self.work.round)
+        return max(0, max(self.reported_rounds.values(), default=0) - self.work.round)
 
     def traced(self) -> dict[str, Any]:
         """Return x, u and all inputs to the current round, JSON-serialisable; see State.traced."""
@@ -84,7 +85,7 @@ class RoundsState:
             "answers": {str(position): gradient.tolist() for position, gradient in work.answers.items()},
             "mixing": {"own": work.mixing.own, **work.mixing.others},
             **{name: _json_ready(fact) for name, fact in work.noted.items()},
-            "absent": sorted(self.absent),
+            "absent": sorted(self.absent_neighbours),
             "pending": sorted(self.pending),
         }
 

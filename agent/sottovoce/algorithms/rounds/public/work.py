@@ -73,8 +73,8 @@ class Work:
         """Return the first vector of each message in a phase, float64[P], keyed by sender."""
         return {peer: vectors[0] for peer, vectors in self.received[phase].items()}
 
-    def noting(self, **facts: Any) -> "Work":
-        """Return the work with these facts, which replace those noted in an earlier round."""
+    def with_facts(self, **facts: Any) -> "Work":
+        """Return the work with these facts for comparisons, which replace those of an earlier round."""
         return replace(self, noted={"noted_in": self.round, **facts})
 
 

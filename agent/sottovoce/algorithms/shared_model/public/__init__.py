@@ -1,1 +1,1 @@
-"""Public half of a shared model, which never touches records."""
+"""State machine and messages of a shared model, which have no access to records."""

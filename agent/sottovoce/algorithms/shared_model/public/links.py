@@ -12,8 +12,8 @@ from sottovoce.learners.messages import Message
 def send_due_messages(state: SharedModelState) -> tuple[SharedModelState, list[Effect]]:
     """Send due messages to each peer that has confirmed its last one. All other messages wait for a confirmation."""
     effects: list[Effect] = []
-    due = {*state.requests, state.wanting, *state.owed} - state.pending - {""}
-    for peer in dict.fromkeys((*state.requests, state.wanting, *state.peers)) if due else ():
+    due = {*state.requests, state.fetch_from, *state.peers_to_notify} - state.pending - {""}
+    for peer in dict.fromkeys((*state.requests, state.fetch_from, *state.peers)) if due else ():
         if peer not in due:
             continue
         state, message = _next_message(state, peer)
@@ -29,8 +29,10 @@ def _next_message(state: SharedModelState, peer: str) -> tuple[SharedModelState,
         requests = tuple(waiting for waiting in state.requests if waiting != peer)
         answer = SharedModelMessage(model.head, model.parameters.astype(np.float32), model.simulated)
         return replace(state, requests=requests), answer
-    if peer == state.wanting and not state.called:
-        return replace(state, called=True), ModelWanted()
-    if peer in state.owed:
-        return replace(state, owed=state.owed - {peer}), HeadAnnounced(state.told, model.simulated)
+    if peer == state.fetch_from and not state.request_sent:
+        return replace(state, request_sent=True), ModelWanted()
+    if peer in state.peers_to_notify:
+        return replace(state, peers_to_notify=state.peers_to_notify - {peer}), HeadAnnounced(
+            state.announced_head, model.simulated
+        )
     return state, None

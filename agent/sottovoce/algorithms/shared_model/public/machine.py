@@ -33,7 +33,7 @@ from sottovoce.algorithms.shared_model.public.order import devices_before, holde
 from sottovoce.algorithms.shared_model.public.state import Floats, SharedModelSchedule, SharedModelState, StoredModel
 from sottovoce.door import Answer, Query, Refused, Release
 from sottovoce.errors import MessageRefused
-from sottovoce.kernels.decentralised.chain_steps import projected
+from sottovoce.kernels.decentralised.chain_steps import project_onto_ball
 from sottovoce.learners.events import (
     Ask,
     Delivered,
@@ -76,7 +76,9 @@ class SharedModel:
     def fresh(self) -> SharedModelState:
         """Return the initial state of a device that joins, with the public model at step 0."""
         start = Head(0, "")
-        return SharedModelState(StoredModel(start, self._initial), self._initial, heard=start, told=start)
+        return SharedModelState(
+            StoredModel(start, self._initial), self._initial, newest_head=start, announced_head=start
+        )
 
     def without_state(self, releases: int) -> SharedModelState:
         """Return the state after a loss: earlier turns count, the last release is lost, and chains restart."""
@@ -93,13 +95,20 @@ class SharedModel:
             steps_done=state.turn,
             steps=self.schedule.turns,
             exhausted=state.exhausted,
-            details={"model_step": state.model.head.step, "forks": state.forks, "lost_updates": state.lost},
+            details={"model_step": state.model.head.step, "forks": state.forks, "lost_updates": state.lost_updates},
         )
 
     def start(self, state: SharedModelState, now: float) -> Step:
         """Start or resume after a restart, and return the next state with its effects."""
         listening = -math.ceil(self.schedule.patience)  # others may have written a newer model during the downtime
-        state = replace(state, asked=None, fresh=None, wanting="", called=False, waited=listening)
+        state = replace(
+            state,
+            pending_query=None,
+            unannounced_model=None,
+            fetch_from="",
+            request_sent=False,
+            beats_since_head=listening,
+        )
         return state, [SetTimer(_CYCLE, now), PublishModel(state.model.parameters, state.cycle)]
 
     def on(self, state: SharedModelState, event: Event, now: float) -> Step:
@@ -116,8 +125,8 @@ class SharedModel:
             case Delivered(recipient) | Returned(recipient):
                 return send_due_messages(replace(state, pending=state.pending - {recipient}))
             case PeersChanged(peers):
-                new_peers = frozenset(peers) - frozenset(state.peers) if state.told.step else frozenset()
-                return send_due_messages(replace(state, peers=peers, owed=state.owed | new_peers))
+                new_peers = frozenset(peers) - frozenset(state.peers) if state.announced_head.step else frozenset()
+                return send_due_messages(replace(state, peers=peers, peers_to_notify=state.peers_to_notify | new_peers))
             case _:
                 return self._handle_answer(state, event)
 
@@ -125,62 +134,73 @@ class SharedModel:
         return state.exhausted or state.turn >= self.schedule.turns
 
     def _tick(self, state: SharedModelState, now: float) -> Step:
-        state = self._announce_release(replace(state, cycle=state.cycle + 1, wants=state.wants + 1))
-        if state.model.head.beats(state.told) and state.waited >= self.schedule.patience:
+        state = self._announce_release(
+            replace(state, cycle=state.cycle + 1, beats_since_choice=state.beats_since_choice + 1)
+        )
+        if state.model.head.beats(state.announced_head) and state.beats_since_head >= self.schedule.patience:
             # Announce the model again, for peers that the writer cannot reach.
-            state = replace(state, told=state.model.head, owed=frozenset(state.peers))
-        if state.wanting and state.wants > self.schedule.patience:
+            state = replace(state, announced_head=state.model.head, peers_to_notify=frozenset(state.peers))
+        if state.fetch_from and state.beats_since_choice > self.schedule.patience:
             state = _note_attempt(state)
         state, asks = self._ask(self._seek_newest(state))
-        state, messages = send_due_messages(replace(state, waited=state.waited + 1))
+        state, messages = send_due_messages(replace(state, beats_since_head=state.beats_since_head + 1))
         published = PublishModel(state.model.parameters, state.cycle)
         return state, [*messages, *asks, SetTimer(_CYCLE, now + self.schedule.period), published]
 
     def _announce_release(self, state: SharedModelState) -> SharedModelState:
         """Turn the vault's last release into the newest model, unless a newer one is known."""
-        new_model = state.fresh
+        new_model = state.unannounced_model
         if new_model is None:
             return state
-        state = replace(state, fresh=None, turn=state.turn + 1, own=new_model.parameters)
-        forked = state.heard.step >= new_model.head.step
-        if forked and state.heard.beats(new_model.head):
-            return replace(state, forks=state.forks + 1, lost=state.lost + 1)
+        state = replace(state, unannounced_model=None, turn=state.turn + 1, own=new_model.parameters)
+        forked = state.newest_head.step >= new_model.head.step
+        if forked and state.newest_head.beats(new_model.head):
+            return replace(state, forks=state.forks + 1, lost_updates=state.lost_updates + 1)
         return replace(
             state,
             model=new_model,
-            told=new_model.head,
-            owed=frozenset(state.peers),
+            announced_head=new_model.head,
+            peers_to_notify=frozenset(state.peers),
             forks=state.forks + forked,
-            served=False,
+            own_model_fetched=False,
             **_head_changes(state, new_model.head, ""),
         )
 
     def _seek_newest(self, state: SharedModelState) -> SharedModelState:
         """Choose a holder to fetch the newest model from, if this device needs it now."""
         needed = self._is_own_turn(state) or self._is_done(state)
-        free = not state.wanting and state.asked is None and state.fresh is None
-        if not (needed and free and state.heard.beats(state.model.head)) or (
-            state.resolved and not self._is_done(state)
+        free = not state.fetch_from and state.pending_query is None and state.unannounced_model is None
+        if not (needed and free and state.newest_head.beats(state.model.head)) or (
+            state.may_skip_fetch and not self._is_done(state)
         ):
             return state
         options = holders(state, self._owner)
-        return replace(state, wanting=options[state.tries % len(options)], wants=0, called=False) if options else state
+        return (
+            replace(
+                state, fetch_from=options[state.fetch_attempts % len(options)], beats_since_choice=0, request_sent=False
+            )
+            if options
+            else state
+        )
 
     def _is_own_turn(self, state: SharedModelState) -> bool:
         """Return whether it is this device's turn, after waiting `patience` beats for each device before it."""
         if self._is_done(state):
             return False
-        return state.waited >= devices_before(state, self.schedule, self._owner) * self.schedule.patience
+        return state.beats_since_head >= devices_before(state, self.schedule, self._owner) * self.schedule.patience
 
     def _ask(self, state: SharedModelState) -> Step:
         """Query the vault if it is this device's turn and it has the newest model or cannot get it."""
-        behind = state.heard.beats(state.model.head)
-        busy = state.asked is not None or state.fresh is not None or bool(state.wanting)
-        if busy or (behind and not state.resolved) or not self._is_own_turn(state):
+        behind = state.newest_head.beats(state.model.head)
+        busy = state.pending_query is not None or state.unannounced_model is not None or bool(state.fetch_from)
+        if busy or (behind and not state.may_skip_fetch) or not self._is_own_turn(state):
             return state, []
-        missed = max(1, state.heard.step - state.model.head.step) if behind else 0
+        missed = max(1, state.newest_head.step - state.model.head.step) if behind else 0
         state = replace(
-            state, writes=max(state.heard.step, state.model.head.step) + 1, lost=state.lost + missed, resolved=False
+            state,
+            next_step=max(state.newest_head.step, state.model.head.step) + 1,
+            lost_updates=state.lost_updates + missed,
+            may_skip_fetch=False,
         )
         return self._ask_vault(state, "decide" if self.schedule.asks == "decisions" else self.schedule.asks)
 
@@ -188,13 +208,13 @@ class SharedModel:
         latest = state.model.parameters
         point = {"gradient": latest, "decide": state.own, "chain": np.concatenate([state.own, latest])}[kind]
         query = Query(self.schedule.learner, kind, state.turn, point)
-        return replace(state, asked=query.id), [Ask(query)]
+        return replace(state, pending_query=query.id), [Ask(query)]
 
     def _handle_answer(self, state: SharedModelState, answer: Answer) -> Step:
         """Process the vault's answer if it is the awaited one, and ignore it otherwise."""
-        if answer.query_id != state.asked:
+        if answer.query_id != state.pending_query:
             return state, []
-        state = replace(state, asked=None)
+        state = replace(state, pending_query=None)
         if isinstance(answer, Refused):
             return replace(state, exhausted=True), []
         if answer.query_id == Query(self.schedule.learner, "decide", state.turn, state.own).id:
@@ -202,9 +222,9 @@ class SharedModel:
                 return self._ask_vault(state, "chain")
             state = replace(state, turn=state.turn + 1)
             return (state, []) if self._is_done(state) else self._ask_vault(state, "decide")
-        head = Head(state.writes, self._owner)
+        head = Head(state.next_step, self._owner)
         simulated = state.model.simulated or answer.simulated
-        return replace(state, fresh=StoredModel(head, self._next_model(state, answer), simulated)), []
+        return replace(state, unannounced_model=StoredModel(head, self._next_model(state, answer), simulated)), []
 
     def _next_model(self, state: SharedModelState, release: Release) -> Floats:
         """Compute the next model in float32 precision, which is post-processing."""
@@ -212,9 +232,9 @@ class SharedModel:
         parameters: Floats = release.value.astype(np.float64) * release.step
         if schedule.asks == "gradient":
             mean = parameters / schedule.batch + schedule.regularisation * model
-            parameters = model - schedule.rate(state.turn, state.writes) * mean
+            parameters = model - schedule.learning_rate(state.turn, state.next_step) * mean
         if schedule.regularisation:
-            parameters = projected(parameters, schedule.radius)
+            parameters = project_onto_ball(parameters, schedule.radius)
         return round_to_float32(np.clip(parameters, -LARGEST, LARGEST))
 
     def _receive(self, state: SharedModelState, sender: str, message: Message) -> Step:
@@ -222,9 +242,9 @@ class SharedModel:
             case HeadAnnounced(head):
                 return self._note_head(state, _validate_head(head), sender), []
             case ModelWanted():
-                served = state.served or state.model.head.writer == self._owner
+                served = state.own_model_fetched or state.model.head.writer == self._owner
                 requests = (*(peer for peer in state.requests if peer != sender), sender)
-                return send_due_messages(replace(state, requests=requests, served=served))
+                return send_due_messages(replace(state, requests=requests, own_model_fetched=served))
             case SharedModelMessage():
                 return self._store_model(state, sender, message)
         raise MessageRefused(
@@ -233,23 +253,25 @@ class SharedModel:
 
     def _note_head(self, state: SharedModelState, head: Head, sender: str) -> SharedModelState:
         """Store the newest head, and count forks and the steps that are lost with a head it replaces."""
-        if head == state.heard:
+        if head == state.newest_head:
             return state
-        forks = state.forks + (head.step == state.heard.step)
-        if not head.beats(state.heard):
+        forks = state.forks + (head.step == state.newest_head.step)
+        if not head.beats(state.newest_head):
             return replace(state, forks=forks)
-        lost = state.heard.writer == self._owner and not state.served  # no newer model can include one never fetched
-        return replace(state, forks=forks, lost=state.lost + lost, **_head_changes(state, head, sender))
+        lost = (
+            state.newest_head.writer == self._owner and not state.own_model_fetched
+        )  # no newer model can include one never fetched
+        return replace(state, forks=forks, lost_updates=state.lost_updates + lost, **_head_changes(state, head, sender))
 
     def _store_model(self, state: SharedModelState, sender: str, message: SharedModelMessage) -> Step:
         """Store a received model if it is newer, unless the vault is working on the current one."""
         received = self._validate_model(message)
         state = self._note_head(state, received.head, sender)
-        if received.head.beats(state.model.head) and state.asked is None:
+        if received.head.beats(state.model.head) and state.pending_query is None:
             state = replace(state, model=received)
-        if sender != state.wanting:
+        if sender != state.fetch_from:
             return state, []
-        state = _note_attempt(state) if state.heard.beats(state.model.head) else replace(state, wanting="")
+        state = _note_attempt(state) if state.newest_head.beats(state.model.head) else replace(state, fetch_from="")
         return self._ask(state)
 
     def _validate_model(self, message: SharedModelMessage) -> StoredModel:
@@ -274,21 +296,24 @@ def _validate_head(head: Head, *, start: bool = False) -> Head:
 
 def _head_changes(state: SharedModelState, head: Head, source: str) -> dict[str, Any]:
     """Return the state changes for a newer head."""
-    earlier = dict.fromkeys((state.heard.writer, *state.recent))
+    earlier = dict.fromkeys((state.newest_head.writer, *state.recent_writers))
     # Count only peers, so that no peer can fill the memory with made-up names.
     known_writers = {head.writer} & set(state.peers)
     return {
-        "heard": head,
+        "newest_head": head,
         "source": source,
-        "recent": tuple(writer for writer in earlier if writer not in ("", head.writer))[:_MAX_RECENT_WRITERS],
-        "written": {**state.written, **{writer: state.written.get(writer, 0) + 1 for writer in known_writers}},
-        "waited": 0,
-        "tries": 0,
-        "resolved": False,
+        "recent_writers": tuple(writer for writer in earlier if writer not in ("", head.writer))[:_MAX_RECENT_WRITERS],
+        "heads_by_writer": {
+            **state.heads_by_writer,
+            **{writer: state.heads_by_writer.get(writer, 0) + 1 for writer in known_writers},
+        },
+        "beats_since_head": 0,
+        "fetch_attempts": 0,
+        "may_skip_fetch": False,
     }
 
 
 def _note_attempt(state: SharedModelState) -> SharedModelState:
     """Return the state after a holder turned out to have no newer model or did not answer."""
-    tries = state.tries + 1
-    return replace(state, wanting="", tries=tries, resolved=tries >= _MAX_TRIES)
+    tries = state.fetch_attempts + 1
+    return replace(state, fetch_from="", fetch_attempts=tries, may_skip_fetch=tries >= _MAX_TRIES)

@@ -49,8 +49,8 @@ class HeadAnnounced:
     simulated: bool = False
 
     @property
-    def numbers(self) -> int:
-        """The number of values in the message; see Message.numbers."""
+    def value_count(self) -> int:
+        """The number of values in the message; see Message.value_count."""
         return 2
 
     def traced(self) -> dict[str, Any]:
@@ -71,8 +71,8 @@ class ModelWanted:
     simulated: bool = False
 
     @property
-    def numbers(self) -> int:
-        """The number of values in the message; see Message.numbers."""
+    def value_count(self) -> int:
+        """The number of values in the message; see Message.value_count."""
         return 0
 
     def traced(self) -> dict[str, Any]:
@@ -97,8 +97,8 @@ class SharedModelMessage:
     simulated: bool = False
 
     @property
-    def numbers(self) -> int:
-        """The number of values in the message; see Message.numbers."""
+    def value_count(self) -> int:
+        """The number of values in the message; see Message.value_count."""
         return self.parameters.size + 2
 
     def traced(self) -> dict[str, Any]:

@@ -11,9 +11,11 @@ def devices_before(state: SharedModelState, schedule: SharedModelSchedule, owner
     Devices known to have taken all their turns are left out, except with `decisions`, where this cannot be known. At
     step 0, the device that begins has the first turn, and the others follow if it is silent.
     """
-    head = state.heard
+    head = state.newest_head
     finished = {
-        node for node, count in state.written.items() if count >= schedule.turns and schedule.asks != "decisions"
+        node
+        for node, count in state.heads_by_writer.items()
+        if count >= schedule.turns and schedule.asks != "decisions"
     }
     fleet = sorted(({*state.peers} - finished) | {owner})
     if head.step == 0:
@@ -30,9 +32,9 @@ def holders(state: SharedModelState, owner: str) -> list[str]:
     All of them are peers, because a writer that is not a peer may be unreachable. Without peers, only the writer is
     left.
     """
-    first = [node for node in (state.heard.writer, state.source, *state.recent) if node in state.peers]
+    first = [node for node in (state.newest_head.writer, state.source, *state.recent_writers) if node in state.peers]
     candidates = list(dict.fromkeys([*first, *state.peers]))
-    return candidates or [node for node in (state.heard.writer,) if node not in ("", owner)]
+    return candidates or [node for node in (state.newest_head.writer,) if node not in ("", owner)]
 
 
 def _order_key(step: int, writer: str, node: str) -> bytes:

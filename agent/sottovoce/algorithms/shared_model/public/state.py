@@ -50,8 +50,13 @@ class SharedModelSchedule:
     patience: float = 3.0
     begins: bool = False
 
-    def rate(self, turn: int, step: int) -> float:
-        """Return η for this device's turn, from 0, that produces the model of a global step, from 1."""
+    def learning_rate(self, turn: int, step: int) -> float:
+        """Return the step size η_t.
+
+        Args:
+            turn: the number of turns that this device has taken before.
+            step: the number of the model that the step produces, counting all devices' steps from 1.
+        """
         if self.law == "inverse-root":
             return self.step_size * inverse_square_root()(step)
         if self.law == "strongly-convex":
@@ -75,33 +80,33 @@ class StoredModel:
 
 
 class SharedModelState(Struct, frozen=True):
-    """The immutable state of a device. Fields after `written` do not survive a restart.
+    """The immutable state of a device. Fields after `heads_by_writer` do not survive a restart.
 
     Attributes:
         model: the newest model that this device has, which other devices may also know that it has.
         own: float64[P], the device's last release, after which it equals w^L; before the first, the public initial
             model.
-        heard: the newest head that the device knows of.
-        told: the newest head that the device has announced.
+        newest_head: the newest head that the device knows of.
+        announced_head: the newest head that the device has announced.
         cycle: the number of beats begun.
         turn: the slot of the next query to the vault.
         exhausted: whether the vault has refused permanently.
         forks: how many received heads conflicted with another head at the same step.
-        lost: how many updates are known to be missing from all newer models.
-        written: the number of received heads per writer, for writers that are peers.
-        waited: beats since the newest head was received; negative while a device only listens after startup.
+        lost_updates: how many updates are known to be missing from all newer models.
+        heads_by_writer: the number of received heads per writer, for writers that are peers.
+        beats_since_head: beats since the newest head was received; negative while a device only listens after startup.
         source: the device that announced the newest head.
-        recent: the writers of earlier heads, newest first.
-        served: whether a device has fetched this device's own last model.
-        wanting: the device that this device has chosen to ask for a model; empty if there is none.
-        wants: the number of beats since that choice.
-        called: whether the request has already been sent.
-        tries: how many holders have been asked for the newest head.
-        resolved: whether the device need not fetch before its turn, because enough holders could not help.
-        asked: the id of the query that the vault is answering, if any.
-        writes: the step of the model that the answer produces.
-        fresh: the model produced by the answer, to be announced on the next beat.
-        owed: the peers to which the announced head has not been sent yet.
+        recent_writers: the writers of earlier heads, newest first.
+        own_model_fetched: whether a device has fetched this device's own last model.
+        fetch_from: the device that this device has chosen to ask for a model; empty if there is none.
+        beats_since_choice: the number of beats since that choice.
+        request_sent: whether the request has already been sent.
+        fetch_attempts: how many holders have been asked for the newest head.
+        may_skip_fetch: whether the device need not fetch before its turn, because enough holders could not help.
+        pending_query: the id of the query that the vault is answering, if any.
+        next_step: the step of the model that the answer produces.
+        unannounced_model: the model produced by the answer, to be announced on the next beat.
+        peers_to_notify: the peers to which the announced head has not been sent yet.
         requests: the peers waiting for the model, in order.
         peers: the node ids of possible recipients.
         pending: the peers that have not confirmed the last message.
@@ -109,27 +114,27 @@ class SharedModelState(Struct, frozen=True):
 
     model: StoredModel
     own: Floats
-    heard: Head
-    told: Head
+    newest_head: Head
+    announced_head: Head
     cycle: int = 0
     turn: int = 0
     exhausted: bool = False
     forks: int = 0
-    lost: int = 0
-    written: Mapping[str, int] = {}
-    waited: int = 0
+    lost_updates: int = 0
+    heads_by_writer: Mapping[str, int] = {}
+    beats_since_head: int = 0
     source: str = ""
-    recent: tuple[str, ...] = ()
-    served: bool = False
-    wanting: str = ""
-    wants: int = 0
-    called: bool = False
-    tries: int = 0
-    resolved: bool = False
-    asked: bytes | None = None
-    writes: int = 0
-    fresh: StoredModel | None = None
-    owed: frozenset[str] = frozenset()
+    recent_writers: tuple[str, ...] = ()
+    own_model_fetched: bool = False
+    fetch_from: str = ""
+    beats_since_choice: int = 0
+    request_sent: bool = False
+    fetch_attempts: int = 0
+    may_skip_fetch: bool = False
+    pending_query: bytes | None = None
+    next_step: int = 0
+    unannounced_model: StoredModel | None = None
+    peers_to_notify: frozenset[str] = frozenset()
     requests: tuple[str, ...] = ()
     peers: tuple[str, ...] = ()
     pending: frozenset[str] = frozenset()
@@ -140,9 +145,9 @@ class SharedModelState(Struct, frozen=True):
             "parameters": self.model.parameters.tolist(),
             "own": self.own.tolist(),
             "head": {"step": self.model.head.step, "writer": self.model.head.writer},
-            "heard": {"step": self.heard.step, "writer": self.heard.writer},
+            "heard": {"step": self.newest_head.step, "writer": self.newest_head.writer},
             "forks": self.forks,
-            "lost_updates": self.lost,
+            "lost_updates": self.lost_updates,
             "cycle": self.cycle,
             "step": self.turn,
             "pending": sorted(self.pending),

@@ -1,1 +1,1 @@
-"""Public half of private steps, which never touches records."""
+"""Arithmetic of private steps on public values, without access to records."""

@@ -145,7 +145,7 @@ def contribution(
         return move(schedule, state.step, value, step, units)
     total = value * np.float64(step)
     length, batch = rate(schedule, state.step, units), expected_batch(schedule, units)
-    return bounded(schedule.thresholds.descent(total, state.threshold, length, batch) * UNIT)
+    return round_and_clip(schedule.thresholds.descent(total, state.threshold, length, batch) * UNIT)
 
 
 def damped_contribution(
@@ -165,7 +165,7 @@ def damped_contribution(
     release, variation = value[: schedule.size] * np.float64(step), state.variation
     if state.last is not None:
         variation = damping.add(variation, state.last, release)
-    return bounded(change * damping.factor(variation, state.step, schedule.size)), variation, release
+    return round_and_clip(change * damping.factor(variation, state.step, schedule.size)), variation, release
 
 
 def move(
@@ -180,7 +180,7 @@ def move(
         step: the grid step.
         units: see contribution.
     """
-    return bounded(value * (rate(schedule, steps_done, units) / expected_batch(schedule, units) * step * UNIT))
+    return round_and_clip(value * (rate(schedule, steps_done, units) / expected_batch(schedule, units) * step * UNIT))
 
 
 def rate(schedule: Schedule, steps_done: int, units: int = 1) -> float:
@@ -204,7 +204,7 @@ def round_numerator(numerator: NDArray[np.int64], share_bits: int) -> NDArray[np
     return (numerator + (1 << dropped_bits >> 1)) >> dropped_bits << dropped_bits
 
 
-def bounded(units: NDArray[np.floating[Any]]) -> NDArray[np.int64]:
+def round_and_clip(units: NDArray[np.floating[Any]]) -> NDArray[np.int64]:
     """Return the nearest integers, clipped to the maximum magnitude of a numerator."""
     nearest: NDArray[np.int64] = np.clip(np.rint(units), -MAX_NUMERATOR, MAX_NUMERATOR).astype(np.int64)
     return nearest

@@ -21,10 +21,10 @@ class ScheduleProgress(Protocol):
     Attributes:
         step: the number of private steps finished.
         exhausted: whether the vault has refused permanently.
-        over: the last window that has ended; None until one is reported.
-        learnt: the last window after which nothing was left to ask; None before the first.
-        asking: the last window that had ended when the current query was sent; lost on a restart.
-        asked: the id of the query that the vault is answering; None if there is none.
+        last_ended_window: the last window that has ended; None until one is reported.
+        last_used_window: the last window after which nothing was left to ask; None before the first.
+        query_window: the last window that had ended when the current query was sent; lost on a restart.
+        pending_query: the id of the query that the vault is answering; None if there is none.
     """
 
     @property
@@ -36,34 +36,36 @@ class ScheduleProgress(Protocol):
         ...
 
     @property
-    def over(self) -> int | None:  # noqa: D102
+    def last_ended_window(self) -> int | None:  # noqa: D102
         ...
 
     @property
-    def learnt(self) -> int | None:  # noqa: D102
+    def last_used_window(self) -> int | None:  # noqa: D102
         ...
 
     @property
-    def asking(self) -> int | None:  # noqa: D102
+    def query_window(self) -> int | None:  # noqa: D102
         ...
 
     @property
-    def asked(self) -> bytes | None:  # noqa: D102
+    def pending_query(self) -> bytes | None:  # noqa: D102
         ...
 
 
 def has_step_ahead(schedule: Schedule, state: ScheduleProgress) -> bool:
     """Return whether a private step is still to come or its answer is awaited."""
     if schedule.follows:
-        waiting = state.over is None or state.over == state.learnt
-        return schedule.steps > 0 and (state.asked is not None or not waiting)
+        waiting = state.last_ended_window is None or state.last_ended_window == state.last_used_window
+        return schedule.steps > 0 and (state.pending_query is not None or not waiting)
     unfinished = not state.exhausted and state.step < schedule.steps
-    return unfinished and (state.asked is not None or not schedule.every or _is_step_due(schedule, state))
+    return unfinished and (state.pending_query is not None or not schedule.every or _is_step_due(schedule, state))
 
 
 def _is_step_due(schedule: Schedule, state: ScheduleProgress) -> bool:
     """Return whether enough windows have ended since the last step; false for some time if the clock was set back."""
-    return state.over is not None and (state.learnt is None or state.over - state.learnt >= schedule.every)
+    return state.last_ended_window is not None and (
+        state.last_used_window is None or state.last_ended_window - state.last_used_window >= schedule.every
+    )
 
 
 def progress(schedule: Schedule, state: ScheduleProgress, details: dict[str, float | int | str]) -> Progress:
@@ -74,7 +76,7 @@ def progress(schedule: Schedule, state: ScheduleProgress, details: dict[str, flo
         state: the device's state.
         details: details specific to the learner.
     """
-    last_window = {} if state.learnt is None else {"last_window": state.learnt}
+    last_window = {} if state.last_used_window is None else {"last_window": state.last_used_window}
     return Progress(
         phase="learning" if has_step_ahead(schedule, state) else "mixing",
         steps_done=state.step,
@@ -84,10 +86,10 @@ def progress(schedule: Schedule, state: ScheduleProgress, details: dict[str, flo
     )
 
 
-def learnt_after(schedule: Schedule, state: ScheduleProgress) -> int | None:
-    """Return `learnt` after the answer for the next step; if it equals `asking`, more steps wait for another window."""
+def last_used_window_after(schedule: Schedule, state: ScheduleProgress) -> int | None:
+    """Return `last_used_window` after the next step; if it equals `query_window`, steps wait for another window."""
     waits_for_window = schedule.every or (schedule.follows and state.step + 1 >= schedule.initial_steps)
-    return state.asking if waits_for_window else state.learnt
+    return state.query_window if waits_for_window else state.last_used_window
 
 
 def changes_after_refusal(schedule: Schedule, state: ScheduleProgress, answer: Refused) -> dict[str, Any]:
@@ -98,4 +100,4 @@ def changes_after_refusal(schedule: Schedule, state: ScheduleProgress, answer: R
     """
     if answer.reason == "calendar":
         return {}
-    return {"learnt": state.asking} if schedule.follows else {"exhausted": True}
+    return {"last_used_window": state.query_window} if schedule.follows else {"exhausted": True}

@@ -16,7 +16,7 @@ SHORTEST, LONGEST = 0.25, 2.0
 _FEW, _MANY = 0.5, 2.0
 
 
-class Rhythm:
+class AdaptivePeriod:
     """The adaptive period of one device.
 
     Args:
@@ -36,11 +36,11 @@ class Rhythm:
         """Seconds between two exchanges that this device starts."""
         return self._fleet_period * self._factor
 
-    def receive(self) -> None:
+    def count_received(self) -> None:
         """Count an exchange that another device started."""
         self._received += 1
 
-    def begin(self, now: float) -> None:
+    def count_started(self, now: float) -> None:
         """Count an exchange that this device starts, and adapt the period after every 20 of them."""
         self._cycles += 1
         if self._cycles < CYCLES or now <= self._since:

@@ -7,7 +7,7 @@ from sottovoce.accounting.gaussian import MAX_EPSILON
 from sottovoce.accounting.sampled import SampledGaussian, sampled_epsilon
 from sottovoce.algorithms.family import settings_of
 from sottovoce.algorithms.push_sum.settings import ClipD2pSettings, ConstD2pSettings
-from sottovoce.algorithms.push_sum.step_count import steps_of
+from sottovoce.algorithms.push_sum.step_count import step_count
 from sottovoce.config import AgentConfig
 from sottovoce.errors import ConfigError
 from sottovoce.vault.sampling import FixedSize
@@ -76,7 +76,7 @@ def true_epsilon(sigma: float, steps: int, records: int, delta: float) -> float:
 
 def _formula(config: AgentConfig, value: float) -> float:
     """Return σ for a given ε, or ε for a given σ, since the formula is its own inverse."""
-    steps, records = steps_of(config), config.data.expected_records
+    steps, records = step_count(config), config.data.expected_records
     return math.sqrt(max(1, steps) * math.log(1 / config.privacy.delta)) / (records * value)
 
 
@@ -100,6 +100,6 @@ def _reason(config: AgentConfig, sigma: float) -> str:
         return f"refuted: G is an estimate from private records, and a gradient may exceed it; {_PAGE}"
     if sigma == 0:
         return "the noiseless baseline"
-    actual = true_epsilon(sigma, steps_of(config), round(data.expected_records), config.privacy.delta)
+    actual = true_epsilon(sigma, step_count(config), round(data.expected_records), config.privacy.delta)
     cost = f"ε = {actual:.4g}" if actual <= MAX_EPSILON else f"more than ε = {MAX_EPSILON:g}"
     return f"the mechanism is correct, but its constant is not: σ = {sigma:.4g} actually costs {cost}; {_PAGE}"

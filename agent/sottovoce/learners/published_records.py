@@ -115,7 +115,7 @@ S = TypeVar("S", bound=Signed)
 class Provenance(Protocol):
     """Signs a device's own documents and verifies those of other devices."""
 
-    def signed(self, document: S) -> S:
+    def sign(self, document: S) -> S:
         """Return the document with this device's credential and signature."""
         ...
 

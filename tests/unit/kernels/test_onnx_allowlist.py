@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from sottovoce.errors import ConfigError
 from sottovoce.kernels import kernel_named
-from sottovoce.kernels.onnx import allowed
-from sottovoce.kernels.onnx.allowed import MAX_BYTES, STOCK, allowed_graph, digest_of, is_graph, stock_hashes
+from sottovoce.kernels.onnx import allowlist
+from sottovoce.kernels.onnx.allowlist import MAX_BYTES, STOCK, allowed_graph, graph_digest, is_graph, stock_hashes
 from sottovoce.model_names import GRAPH_MODELS
 
 from tests.support.graphs import graph
@@ -34,7 +34,7 @@ def test_the_package_contains_each_graph_s_hash() -> None:
 
 def test_an_altered_built_in_graph_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shutil.copytree(STOCK, tmp_path / "stock")
-    monkeypatch.setattr(allowed, "STOCK", tmp_path / "stock")
+    monkeypatch.setattr(allowlist, "STOCK", tmp_path / "stock")
     changed = tmp_path / "stock" / "mnist-mlp.onnx"
     changed.write_bytes(changed.read_bytes() + b"\x00")
     with pytest.raises(ConfigError, match=r"mnist-mlp\.onnx has changed .* reinstall sottovoce"):
@@ -43,12 +43,12 @@ def test_an_altered_built_in_graph_is_refused(tmp_path: Path, monkeypatch: pytes
 
 def test_an_unlisted_file_is_refused_with_the_line_that_would_allow_it(file: Path) -> None:
     digest = f"sha256:{hashlib.sha256(file.read_bytes()).hexdigest()}"
-    assert digest_of(str(file)) == digest
+    assert graph_digest(str(file)) == digest
     for listed in ((), ("sha256:" + "0" * 64,), (digest[:-1],)):
-        with pytest.raises(ConfigError) as refused:
+        with pytest.raises(ConfigError) as exc_info:
             allowed_graph(str(file), listed)
-        assert f'graphs = ["{digest}"] under [vault]' in str(refused.value)
-        assert str(file) in str(refused.value)
+        assert f'graphs = ["{digest}"] under [vault]' in str(exc_info.value)
+        assert str(file) in str(exc_info.value)
     assert allowed_graph(str(file), ("sha256:" + "0" * 64, digest)).model == file.read_bytes()
 
 
@@ -84,7 +84,7 @@ def test_graph_names_are_recognised() -> None:
 
 
 def test_a_kernel_checks_its_data(file: Path) -> None:
-    listed = (digest_of(str(file)),)
+    listed = (graph_digest(str(file)),)
     kernel = kernel_named(str(file), 3, 2, 0, graphs=listed)
     assert (kernel.size, kernel.predict(kernel.initial(0)[None], kernel.initial(0)[None, :3]).shape) == (8, (1, 1))
     for features, classes in ((4, 2), (3, 3), (3, 1)):

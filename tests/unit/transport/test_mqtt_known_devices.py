@@ -1,4 +1,4 @@
-"""Acquaintances on the broker, and a device's own presence: an old introduction never counts as new."""
+"""KnownDevices on the broker, and a device's own presence: an old introduction never counts as new."""
 
 import asyncio
 from collections.abc import Callable
@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from sottovoce.errors import MessageRefused
 from sottovoce.identity import Fleet, Identity, Trust, enrol
-from sottovoce.transport.mqtt import acquaintances as module
-from sottovoce.transport.mqtt.acquaintances import Acquaintances
+from sottovoce.transport.mqtt import known_devices as module
+from sottovoce.transport.mqtt.known_devices import KnownDevices
 from sottovoce.transport.mqtt.notary import Notary
 from sottovoce.transport.mqtt.presence import Echo, Presence
 from sottovoce.transport.mqtt.secrecy import SessionKey
@@ -27,12 +27,12 @@ class Here:
         notary = Notary(self.trust)
         self.presence = Presence(self.trust, notary, 1)
         self.now = datetime.now(UTC)
-        self.known = Acquaintances(self.presence, notary, self.restarted.append, now=lambda: self.now)
+        self.known = KnownDevices(self.presence, notary, self.restarted.append, now=lambda: self.now)
 
     def refuses(self, device: Identity, raw: bytes) -> str:
-        with pytest.raises(MessageRefused) as refused:
+        with pytest.raises(MessageRefused) as exc_info:
             self.known.meet(device.node_id, raw)
-        return refused.value.reason
+        return exc_info.value.reason
 
 
 @pytest.fixture
@@ -68,7 +68,7 @@ def test_an_introduced_device_is_known_until_a_newer_introduction(this_device: H
         )
         messages.append(first.is_gone)
     assert messages == [True, False]
-    assert (this_device.known.met, this_device.restarted) == (1, [])
+    assert (this_device.known.introductions, this_device.restarted) == (1, [])
 
 
 def test_an_older_introduction_with_the_same_key_changes_nothing(this_device: Here, other_device: Identity) -> None:
@@ -142,12 +142,12 @@ def test_a_device_that_left_the_fleet_becomes_unknown(
     """This device has switched to another authority, and refuses any device that the authority has not enrolled."""
     known = this_device.known.meet(other_device.node_id, make_introduction(other_device, a_key()))
     known.has_answered = True
-    this_device.known.note_trust_change()
+    this_device.known.invalidate_all()
     assert this_device.known.find(other_device.node_id) is known
     assert not known.has_answered  # because this device may have another certificate
     elsewhere = enrol(new_fleet(tmp_path / "elsewhere", other_device.fleet), tmp_path / "x")
     this_device.trust._identity = elsewhere
-    this_device.known.note_trust_change()
+    this_device.known.invalidate_all()
     assert this_device.known.find(other_device.node_id) is None
     assert this_device.known.find(other_device.node_id) is None
 
@@ -244,7 +244,7 @@ class TestPresence:
             alter_introduction(announcement, sequence=1000, session_key=a_key()),
             alter_introduction(announcement, incarnation=7, session_key=a_key(), gone=True),
         ):
-            with pytest.raises(MessageRefused) as refused:
+            with pytest.raises(MessageRefused) as exc_info:
                 presence.check_echo(forged)
-            assert refused.value.reason == "signature"
+            assert exc_info.value.reason == "signature"
         assert presence.presence_announcement() == announcement

@@ -19,18 +19,18 @@ def queue_sends(step: Step) -> Step:
         if not isinstance(effect, Send) or not isinstance(effect.message, CellMessage):
             due.append(effect)
             continue
-        queue = state.queued.get(effect.recipient)
+        queue = state.outbox.get(effect.recipient)
         if queue is None:
             due.append(effect)
         waiting = () if queue is None else (*queue, effect.message)[-_MAX_QUEUED:]
-        state = replace(state, queued={**state.queued, effect.recipient: waiting})
+        state = replace(state, outbox={**state.outbox, effect.recipient: waiting})
     return state, due
 
 
 def send_next(state: CellState, recipient: str) -> Step:
     """Return the effect that sends the recipient's next queued message, now that the previous one is done."""
-    queued = dict(state.queued)
+    queued = dict(state.outbox)
     queue = queued.pop(recipient, ())
     if not queue:
-        return replace(state, queued=queued), []
-    return replace(state, queued={**queued, recipient: queue[1:]}), [Send(recipient, queue[0])]
+        return replace(state, outbox=queued), []
+    return replace(state, outbox={**queued, recipient: queue[1:]}), [Send(recipient, queue[0])]

@@ -18,7 +18,7 @@ _ABSENCE_SECONDS = 300.0
 
 
 @dataclass(slots=True)
-class Acquaintance:
+class KnownDevice:
     """Another device, as known since its last start.
 
     Attributes:
@@ -55,7 +55,7 @@ class Acquaintance:
         self.gone_until = float("-inf")
 
 
-class Acquaintances:
+class KnownDevices:
     """All devices that have introduced themselves under this device's current session key.
 
     When there are too many, this device changes its session key and forgets all of them. It forgets devices only
@@ -65,9 +65,9 @@ class Acquaintances:
     Args:
         presence: this device's presence.
         notary: verifier for introductions.
-        restarted: function called with the node id of a device whose session key has changed, or with None if this
+        on_new_key: function called with the node id of a device whose session key has changed, or with None if this
             device's has.
-        returned: function called with the node id of a device that has connected to the broker again.
+        on_reconnect: function called with the node id of a device that has connected to the broker again.
         now: function that returns the current time.
     """
 
@@ -75,95 +75,95 @@ class Acquaintances:
         self,
         presence: Presence,
         notary: Notary,
-        restarted: Callable[[str | None], None],
-        returned: Callable[[str], None] = lambda _: None,
+        on_new_key: Callable[[str | None], None],
+        on_reconnect: Callable[[str], None] = lambda _: None,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
-        self.met = 0
+        self.introductions = 0
         self._presence = presence
         self._notary = notary
-        self._restarted = restarted
-        self._returned = returned
+        self._on_new_key = on_new_key
+        self._on_reconnect = on_reconnect
         self._now = now
         self._trust_version = 0
-        self._known: dict[str, Acquaintance] = {}
+        self._known: dict[str, KnownDevice] = {}
         self._introduction_arrived = asyncio.Event()
 
     def __contains__(self, device: str) -> bool:
         return device in self._known
 
-    def find(self, device: str) -> Acquaintance | None:
+    def find(self, device: str) -> KnownDevice | None:
         """Return a known device if its introduction is still valid, and None otherwise."""
-        acquaintance = self._known.get(device)
-        return acquaintance if acquaintance is not None and self._is_valid(acquaintance) else None
+        known = self._known.get(device)
+        return known if known is not None and self._is_valid(known) else None
 
-    async def wait_for(self, device: str) -> Acquaintance:
+    async def wait_for(self, device: str) -> KnownDevice:
         """Wait until a device is known and its introduction is valid, and return it."""
-        while (acquaintance := self.find(device)) is None:
+        while (known := self.find(device)) is None:
             await self._introduction_arrived.wait()
-        return acquaintance
+        return known
 
-    def meet(self, device: str, raw: bytes) -> Acquaintance:
+    def meet(self, device: str, raw: bytes) -> KnownDevice:
         """Verify a device's introduction, record the device, and return it.
 
         Raises:
             MessageRefused: if the introduction is not valid or is older than the known one.
         """
-        acquaintance = self._known.get(device)
-        if acquaintance is not None and acquaintance.raw == raw:
-            return acquaintance
+        known = self._known.get(device)
+        if known is not None and known.raw == raw:
+            return known
         claim = read_claim(raw, self._presence.fleet, device)
-        if acquaintance is not None and claim.version <= acquaintance.introduced.version:
-            if claim.session_key == acquaintance.introduced.session_key and not claim.gone:
-                return acquaintance  # a newer introduction has already arrived
+        if known is not None and claim.version <= known.introduced.version:
+            if claim.session_key == known.introduced.session_key and not claim.gone:
+                return known  # a newer introduction has already arrived
             raise MessageRefused("replayed", f"an introduction of {device} is older than the known one")
-        if acquaintance is not None and claim.session_key in acquaintance.former:
+        if known is not None and claim.session_key in known.former:
             raise MessageRefused("replayed", f"an introduction of {device} contains a key that was replaced")
         introduced = self._notary.verify(claim)
-        if acquaintance is None or introduced.session_key != acquaintance.introduced.session_key:
-            acquaintance = self._add(device, raw, introduced)
-        acquaintance.raw, acquaintance.introduced = raw, introduced
-        acquaintance.trust_version, acquaintance.was_valid = self._trust_version, True
+        if known is None or introduced.session_key != known.introduced.session_key:
+            known = self._add(device, raw, introduced)
+        known.raw, known.introduced = raw, introduced
+        known.trust_version, known.was_valid = self._trust_version, True
         if introduced.gone:
-            acquaintance.mark_absent()
+            known.mark_absent()
         else:
-            acquaintance.mark_present()
+            known.mark_present()
         self._introduction_arrived.set()
         self._introduction_arrived = asyncio.Event()
         if not introduced.gone:
-            self._returned(device)
-        return acquaintance
+            self._on_reconnect(device)
+        return known
 
-    def note_trust_change(self) -> None:
+    def invalidate_all(self) -> None:
         """Mark all devices for verification and introduction again, after a change of this device's trust."""
         self._trust_version += 1
-        for acquaintance in self._known.values():
-            acquaintance.has_answered = False
+        for known in self._known.values():
+            known.has_answered = False
 
-    def _add(self, device: str, raw: bytes, introduced: Introduced) -> Acquaintance:
+    def _add(self, device: str, raw: bytes, introduced: Introduced) -> KnownDevice:
         previous = self._known.get(device)
         if previous is None and len(self._known) >= _MAX_KNOWN:
             self._known.clear()
             self._presence.renew_key()
-            self._restarted(None)
+            self._on_new_key(None)
         channel = self._presence.key.channel_to(self._presence.device, device, introduced.session_key)
         former: tuple[bytes, ...] = ()
         if previous is not None:
             former = (*previous.former, previous.introduced.session_key)[-_FORMER_KEYS:]
-            self._restarted(device)
-        self.met += 1
-        self._known[device] = Acquaintance(raw, introduced, channel, former, self._trust_version)
+            self._on_new_key(device)
+        self.introductions += 1
+        self._known[device] = KnownDevice(raw, introduced, channel, former, self._trust_version)
         return self._known[device]
 
-    def _is_valid(self, acquaintance: Acquaintance) -> bool:
-        if acquaintance.trust_version != self._trust_version:
-            subject = acquaintance.introduced.subject
+    def _is_valid(self, known: KnownDevice) -> bool:
+        if known.trust_version != self._trust_version:
+            subject = known.introduced.subject
             try:
-                self._notary.verify(read_claim(acquaintance.raw, subject.fleet, subject.node_id))
-                acquaintance.was_valid = True
+                self._notary.verify(read_claim(known.raw, subject.fleet, subject.node_id))
+                known.was_valid = True
             except MessageRefused as refusal:
                 if refusal.reason == "flood":
                     return False
-                acquaintance.was_valid = False
-            acquaintance.trust_version = self._trust_version
-        return acquaintance.was_valid and self._now() <= acquaintance.introduced.subject.not_after
+                known.was_valid = False
+            known.trust_version = self._trust_version
+        return known.was_valid and self._now() <= known.introduced.subject.not_after

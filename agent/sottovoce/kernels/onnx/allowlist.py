@@ -76,7 +76,7 @@ def allowed_graph(name: str, graphs: Sequence[str]) -> Graph:
     return Graph(name, digest, model)
 
 
-def digest_of(name: str) -> str:
+def graph_digest(name: str) -> str:
     """Return a graph file's `sha256:HEX`, as it appears in the list of allowed graphs.
 
     Raises:

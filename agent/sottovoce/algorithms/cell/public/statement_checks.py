@@ -5,7 +5,7 @@ from hashlib import sha256
 
 from sottovoce.algorithms.cell.public.messages import Agreed
 from sottovoce.errors import MessageRefused
-from sottovoce.learners.published import Provenance
+from sottovoce.learners.published_records import Provenance
 from sottovoce.secure_sum.statements import B, Deal, Lead, Roster, Statement, body_of, round_digest
 
 
@@ -27,7 +27,7 @@ def with_credential(roster: Roster, statement: Statement) -> Statement:
     return replace(statement, credential=roster.statements[roster.owners.index(statement.owner)].credential)
 
 
-def roots_of(provenance: Provenance, roster: Roster, agreement: Agreed, lead: Lead) -> tuple[bytes, ...] | None:
+def verify_roots(provenance: Provenance, roster: Roster, agreement: Agreed, lead: Lead) -> tuple[bytes, ...] | None:
     """Return the members' commitments, or None if one is invalid or the leader's signed digest does not match them.
 
     Every member signs its own commitment, so an invalid one means that the leader lied.
