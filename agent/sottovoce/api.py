@@ -9,7 +9,7 @@ from sottovoce.accounting.composition import Composed
 from sottovoce.accounting.release_notation import compose
 from sottovoce.agent.embedded import Agent, AgentEvent
 from sottovoce.data import Records
-from sottovoce.data.records import checked as check_records
+from sottovoce.data.records import check_records
 from sottovoce.door import PrivacyStatement, Query, Refused, Release
 from sottovoce.errors import (
     ClockError,

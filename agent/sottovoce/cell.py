@@ -1,4 +1,7 @@
-"""Size limits of a cell: how many members it has, how many may collude, and how many must remain to open a sum."""
+"""Size limits of a cell, a group of devices that compute a sum together without revealing any member's part.
+
+They set how many members a cell has, how many of them may collude, and how many must remain to open the sum.
+"""
 
 import math
 from dataclasses import dataclass
@@ -9,7 +12,7 @@ class Cell:
     """A cell's public size limits.
 
     Attributes:
-        least: number of members in the smallest roster.
+        least: number of members in the smallest roster, which is the list of devices in one round.
         most: number of members in the largest roster.
         colluding: maximum number of fleet devices that share their knowledge with one another and with eavesdroppers.
         threshold: share of a roster that must remain to open a sum.
@@ -27,7 +30,9 @@ class Cell:
         """Return the invalid key and why a roster could not be opened or would hide no device; None if all is valid."""
         if self.least > self.most:
             return "min", f"{self.least} exceeds max, which is {self.most}, so no round can be large enough; reduce min"
-        if any(self.opens_at(size) > size or self.honest_shares(size) < 1 for size in (self.least, self.least + 1)):
+        if any(
+            self.opening_threshold(size) > size or self.honest_shares(size) < 1 for size in (self.least, self.least + 1)
+        ):
             problem = f"with {self.colluding} of {self.least} devices colluding, too few honest devices are left"
             return "colluding", f"{problem}; reduce colluding, or increase min"
         return None
@@ -35,9 +40,9 @@ class Cell:
     @property
     def default_spare(self) -> int:
         """Return the default number of spare rounds: 1 if the smallest cell does not need dishonest members, else 0."""
-        return int(self.opens_at(self.least) + max(1, self.colluding) <= self.least)
+        return int(self.opening_threshold(self.least) + max(1, self.colluding) <= self.least)
 
-    def opens_at(self, size: int) -> int:
+    def opening_threshold(self, size: int) -> int:
         """Return t, the number of members that are needed to open a sum with a roster of `size` members.
 
         Because 2t > size + f, two different sets of survivors cannot both be opened: a colluding member can sign for
@@ -47,4 +52,4 @@ class Cell:
 
     def honest_shares(self, size: int) -> int:
         """Return t - f, the number of noise shares in every opened sum that only their own members know."""
-        return self.opens_at(size) - self.colluding
+        return self.opening_threshold(size) - self.colluding

@@ -23,7 +23,7 @@ def last_ended_day(now: float) -> int | None:
     return None if now < NOT_BEFORE else int(now // DAY) - 1
 
 
-def lasts_until(days: float | None) -> str | None:
+def date_after(days: float | None) -> str | None:
     """Return the ISO 8601 date in `days` days, at most a hundred years ahead; None if `days` is None."""
     if days is None:
         return None

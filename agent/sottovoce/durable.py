@@ -20,7 +20,7 @@ def is_disk_error(error: BaseException) -> bool:
     return sqlite_code(error) in _DISK_ERROR_CODES
 
 
-def read_only(directory: Path) -> bool:
+def is_read_only(directory: Path) -> bool:
     """Return whether a directory's disk is mounted read-only, so that failing writes are not due to permissions."""
     try:
         return bool(os.statvfs(directory).f_flag & os.ST_RDONLY)

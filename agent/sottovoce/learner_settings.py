@@ -63,12 +63,12 @@ class LearnerSettings(Struct, frozen=True, forbid_unknown_fields=True, tag_field
         device_keys: names of the keys that each device may set individually; a fleet must agree on all others.
         fewer_steps: whether a device may take fewer steps than the other devices.
         only_with: keys that have an effect only if another key has one of the listed values.
-        draws: whether a batch is a share of the device's records.
+        draws_batches: whether each batch is a random share of the device's records.
     """
 
     fewer_steps: ClassVar[bool] = False
     only_with: ClassVar[Mapping[str, tuple[str, tuple[str, ...]]]] = {}
-    draws: ClassVar[bool] = False
+    draws_batches: ClassVar[bool] = False
 
     device_keys: ClassVar[frozenset[str]] = frozenset(
         {"begins_walk", "deadline", "fanout", "longest_period", "period", "share_bits", "threads"}
@@ -88,12 +88,12 @@ class LearnerSettings(Struct, frozen=True, forbid_unknown_fields=True, tag_field
 
     def __post_init__(self) -> None:
         """Check that the learner supports the model and the fidelity."""
-        if self.model is not None and (problem := self.algorithm.cannot_learn(self.model)) is not None:
+        if self.model is not None and (problem := self.algorithm.find_model_problem(self.model)) is not None:
             raise invalid_key("model", problem)
         if self.fidelity == "paper" and self.algorithm.paper_status is None:
             raise invalid_key("fidelity", f"learner {self.name} has only a sound variant")
 
-    def completed(self, *, follows: bool) -> Self:
+    def with_defaults(self, *, follows: bool) -> Self:
         """Return these settings with the defaults that depend on the rest of the configuration.
 
         Args:
@@ -102,7 +102,7 @@ class LearnerSettings(Struct, frozen=True, forbid_unknown_fields=True, tag_field
         del follows
         return self
 
-    def unused(self, key: str) -> str | None:
+    def explain_unused(self, key: str) -> str | None:
         """Return why a key has no effect with these settings, and the remedy; None if the key has an effect."""
         if key == "hidden" and self.chosen_model != "mlp":
             return f"{self.chosen_model} has no hidden layer; remove this key, or set learner.model = mlp"
@@ -138,7 +138,7 @@ class LearnerSettings(Struct, frozen=True, forbid_unknown_fields=True, tag_field
         return ALGORITHMS[self.name]
 
     @property
-    def unproved(self) -> bool:
+    def is_unproved(self) -> bool:
         """Return whether the learner has no proved ε, in which case its releases are charged as infinite."""
         return self.fidelity == "paper" and self.algorithm.paper_status != "proved"
 
@@ -183,7 +183,7 @@ class ScheduledSettings(GradientSettings, frozen=True):
     """Settings that are shared by algorithms whose steps each use a gradient of the device's own batch."""
 
     only_with: ClassVar[Mapping[str, tuple[str, tuple[str, ...]]]] = {"batch": ("sampling", ("poisson",))}
-    draws: ClassVar[bool] = True
+    draws_batches: ClassVar[bool] = True
     own_step_decay: ClassVar[float] = 0.9
 
     step_decay: Annotated[

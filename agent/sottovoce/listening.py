@@ -19,7 +19,7 @@ def split_address(address: str) -> tuple[str, int]:
     return host.strip("[]"), int(port)
 
 
-def listening_error(address: str) -> OSError | None:
+def find_listening_error(address: str) -> OSError | None:
     """Return the error that prevents listening on an address, or None if a test socket can be bound to it."""
     host, port = split_address(address)
     try:
@@ -37,7 +37,7 @@ def listening_error(address: str) -> OSError | None:
     return None
 
 
-def cannot_listen(key: str, address: str, error: Exception) -> NetworkError:
+def make_listening_error(key: str, address: str, error: Exception) -> NetworkError:
     """Return the error for listening on an address that a configuration key specifies."""
     if isinstance(error, socket.gaierror | UnicodeError):
         return NetworkError(f"{key}: cannot listen on {address}, because the host name is unknown; correct it")

@@ -104,13 +104,13 @@ class Algorithm:
         """Return all `[learner]` keys that the algorithm has."""
         return (*COMMON_KEYS, *self.keys)
 
-    def learns(self, model: str) -> bool:
+    def can_train(self, model: str) -> bool:
         """Return whether the algorithm can train the model with this name or from this file."""
         return model in self.models or (self.models == GRADIENT_MODELS and model.endswith(GRAPH_SUFFIX))
 
-    def cannot_learn(self, model: str) -> str | None:
+    def find_model_problem(self, model: str) -> str | None:
         """Return why the algorithm cannot train this model or model file, and the remedy; None if it can."""
-        if self.learns(model):
+        if self.can_train(model):
             return None
         matches = [name for name in self.models if model in name.split("-")]
         similar = " or ".join(matches) or suggestion(model, self.models)
@@ -120,13 +120,13 @@ class Algorithm:
             f"It learns {', '.join(self.models)}{files}"
         )
 
-    def relation_of(self, settings: Any) -> Relation:
+    def resolve_relation(self, settings: Any) -> Relation:
         """Return the algorithm's neighbouring relation with these settings."""
         if self.relation is None:
             return self.neighbouring
         with guarded_call(self.name, "relation()"):
             relation = self.relation(settings)
-        plugin = plugin_of(self.name)
+        plugin = find_plugin(self.name)
         if plugin is not None and relation not in ("add-remove", "replace-one"):
             raise plugin.error(f"relation() returned {relation!r}, not add-remove or replace-one")
         return relation
@@ -201,7 +201,7 @@ def payload_codec(kind: str) -> Any | None:
         if kind in algorithm.payloads:
             with guarded_call(name, f"creating its codec for {kind}"):
                 codec = algorithm.payloads[kind]()
-            plugin = plugin_of(name)
+            plugin = find_plugin(name)
             return codec if plugin is None else guarded_proxy(plugin, codec)
     return None
 
@@ -229,7 +229,7 @@ _PLUGIN_ALGORITHMS: dict[str, tuple[Algorithm, Plugin]] = {}
 """Algorithms from other packages that this process has loaded; received messages never load any."""
 
 
-def plugin_of(name: str) -> Plugin | None:
+def find_plugin(name: str) -> Plugin | None:
     """Return the plug-in that provides an algorithm in use; None if the algorithm is from this package."""
     return _PLUGIN_ALGORITHMS[name][1] if name in _PLUGIN_ALGORITHMS else None
 
@@ -243,7 +243,7 @@ def guarded_call(name: str, call: str, passing: tuple[type[Exception], ...] = ()
         call: description of the call.
         passing: exceptions that are expected and not reported as defects.
     """
-    plugin = plugin_of(name)
+    plugin = find_plugin(name)
     if plugin is None:
         yield
         return

@@ -18,17 +18,17 @@ class Schema:
     Attributes:
         application: SQLite's `application_id` for this kind of file.
         name: name of this kind of file for error messages.
-        steps: SQL steps. The first step creates version 1 in an empty file, and each further step upgrades to the next
-            version. A released step never changes.
-        otherwise: remedy, and its cost, if a newer program wrote the file and is no longer available.
+        migrations: SQL scripts. The first creates version 1 in an empty file, and each further one upgrades to the next
+            version. A released script never changes.
+        downgrade_remedy: remedy, and its cost, if a newer program wrote the file and is no longer available.
     """
 
     application: int
     name: str
-    steps: tuple[str, ...]
-    otherwise: str
+    migrations: tuple[str, ...]
+    downgrade_remedy: str
 
-    def begin(self, path: Path) -> None:
+    def create_database(self, path: Path) -> None:
         """Replace the file, if any, with an empty database of the current version that only its user can access.
 
         Raises:
@@ -60,10 +60,10 @@ class Schema:
         if connection.execute("PRAGMA application_id").fetchone()[0] != self.application:
             raise ValueError(f"the file is not {self.name}")
         version = int(connection.execute("PRAGMA user_version").fetchone()[0])
-        if version > len(self.steps):
+        if version > len(self.migrations):
             raise DataError(
-                f"{path}: a newer version of the program wrote this file (schema {version}, this one supports up "
-                f"to {len(self.steps)}), and the file is intact; run that version again, or {self.otherwise}"
+                f"{path}: a newer version of the program wrote this file (schema {version}, this one supports up to "
+                f"{len(self.migrations)}), and the file is intact; run that version again, or {self.downgrade_remedy}"
             )
         if version < 1:
             raise ValueError(f"the file has schema version {version}, which never existed")
@@ -77,14 +77,14 @@ class Schema:
             DataError: see `version`.
         """
         version = self.version(connection, path)
-        if version < len(self.steps):
+        if version < len(self.migrations):
             self._apply(connection, version)
 
     def _apply(self, connection: sqlite3.Connection, version: int) -> None:
         try:
             connection.executescript(
-                f"BEGIN IMMEDIATE; PRAGMA application_id = {self.application}; {''.join(self.steps[version:])} "
-                f"PRAGMA user_version = {len(self.steps)}; COMMIT;"
+                f"BEGIN IMMEDIATE; PRAGMA application_id = {self.application}; {''.join(self.migrations[version:])} "
+                f"PRAGMA user_version = {len(self.migrations)}; COMMIT;"
             )
         except sqlite3.Error:
             if connection.in_transaction:

@@ -56,7 +56,7 @@ class AddressBook:
         self.replaced: str | None = None
         try:
             if not path.exists():
-                SCHEMA.begin(self._path)
+                SCHEMA.create_database(self._path)
             try:
                 self._connection, self._seconds = self._open()
             except (sqlite3.DatabaseError, ValueError) as error:
@@ -65,7 +65,7 @@ class AddressBook:
                 self.replaced = (
                     f"{path}: the address book was corrupt ({error}) and has been reset; the device will try its seeds"
                 )
-                SCHEMA.begin(self._path)
+                SCHEMA.create_database(self._path)
                 self._connection, self._seconds = self._open()
         except (sqlite3.DatabaseError, OSError) as error:
             raise self._unusable(error) from error

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from sottovoce.errors import ConfigError, MessageRefused
 from sottovoce.identity import Identity
-from sottovoce.identity.framing import framed
+from sottovoce.identity.framing import frame_fields
 
 from sottovoce_bootstrap.contact import (
     MAX_ENDPOINTS,
@@ -104,7 +104,7 @@ def signed_bytes(record: PeerRecord) -> bytes:
         bytes([record.leaving]),
         record.certificate,
     )
-    return framed(_DOMAIN, fields)
+    return frame_fields(_DOMAIN, fields)
 
 
 class Author:
@@ -150,4 +150,4 @@ class Author:
 
 
 def _join_names(names: tuple[str, ...]) -> bytes:
-    return framed(b"", (name.encode() for name in names))
+    return frame_fields(b"", (name.encode() for name in names))

@@ -46,7 +46,7 @@ class Verifier:
         """
         if record.fleet != self._trust.identity.fleet:
             raise MessageRefused("fleet", f"a record for {record.node_id} belongs to a different fleet")
-        if self._trust.refuses(record.node_id):
+        if self._trust.is_revoked(record.node_id):
             raise MessageRefused("revoked", f"device {record.node_id} is revoked by its fleet")
         subject = self._subject(record)
         if subject.node_id != record.node_id:

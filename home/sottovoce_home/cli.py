@@ -43,7 +43,7 @@ def check(config: Config) -> None:
         broker_settings(settings, "check")
         typer.echo(f"broker   {broker_url(settings)}, MQTT {feed.version}")
     for meter in feed.meters:
-        chosen = feed.format_of(meter)
+        chosen = feed.find_format(meter)
         for value in chosen.values:
             topic = fill_placeholders(value.topic, meter.names)
             where = "" if value.path is None else f" at {fill_placeholders(value.path, meter.names)}"

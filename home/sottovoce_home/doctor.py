@@ -5,7 +5,7 @@ from functools import partial
 
 from sottovoce.config import AgentConfig
 from sottovoce.days import DAY
-from sottovoce.doctor.contact import obstacle, obstacles
+from sottovoce.doctor.contact import find_connection_error, run_with_deadline
 from sottovoce.doctor.finding import Finding, ok, problem, warning
 from sottovoce.doctor.subject import Subject
 from sottovoce.errors import ExitCode
@@ -37,7 +37,7 @@ def check_feed(subject: Subject) -> Iterator[Finding]:
     if config.feed.source is not None and not config.feed.home_assistant.enabled:
         return
     settings = broker_settings(config, "doctor")
-    what = obstacles({0: partial(obstacle, settings.host, settings.port, settings.tls)})[0]
+    what = run_with_deadline({0: partial(find_connection_error, settings.host, settings.port, settings.tls)})[0]
     if what is None:
         yield ok(f"{broker_url(config)}: the home's broker answers")
     else:

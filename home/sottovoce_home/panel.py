@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from sottovoce.agent.control import ask
 from sottovoce.agent.faults import Fault
 from sottovoce.config import AgentConfig
-from sottovoce.days import lasts_until
+from sottovoce.days import date_after
 from sottovoce.errors import NetworkError
 
 from sottovoce_home.broker import Session, Will
@@ -138,7 +138,7 @@ class Panel:
             "trouble": status["transport"]["trouble"][:_MAX_STATE_LENGTH] or "none",
             "peers": len(status["peers"]),
             "epsilon_left": None if total is None or spent is None else round(max(total - spent, 0.0), 4),
-            "budget_lasts_until": lasts_until(status["ledger"]["lasts_days"]),
+            "budget_lasts_until": date_after(status["ledger"]["lasts_days"]),
             "last_exchange": self._last_exchange,
             "certificate_expires": status["certificate_expires"],
             "prediction": self._predictor.predict(model),

@@ -9,7 +9,7 @@ from sottovoce.agent.control import decode_parameters
 from sottovoce.config import AgentConfig
 from sottovoce.data import parse
 from sottovoce.data.feed import Windows, read_windows
-from sottovoce.data.forecast import FEATURES, HALF_HOURS, LAGS, energy_kwh, features_of, forecast_dataset
+from sottovoce.data.forecast import FEATURES, HALF_HOURS, LAGS, energy_kwh, forecast_dataset, lag_features
 from sottovoce.errors import DataError
 
 from sottovoce_home.blend import Blend, group_by_day
@@ -57,7 +57,7 @@ class Predictor:
             return None
         weights = self._home_blend(half_hour // HALF_HOURS).weights(weights)
         record = np.zeros((1, FEATURES))
-        record[:, :-1] = features_of(before[np.newaxis], np.array([half_hour % HALF_HOURS]))
+        record[:, :-1] = lag_features(before[np.newaxis], np.array([half_hour % HALF_HOURS]))
         energy = energy_kwh(record, (weights @ record[:, :-1].T)[np.newaxis])
         return round(float(energy[0, 0]) * 1000, 1)
 

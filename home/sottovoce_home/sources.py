@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from sottovoce.agent.password import read_password
-from sottovoce.config import AgentConfig, FeedSection, FormatSection, MeterSection, address_of, fill_placeholders
+from sottovoce.config import AgentConfig, FeedSection, FormatSection, MeterSection, fill_placeholders, parse_broker_url
 from sottovoce.errors import ConfigError
 
 from sottovoce_home.broker import BrokerSettings, tls_context
@@ -39,7 +39,7 @@ def broker_settings(config: AgentConfig, identifier: str) -> BrokerSettings:
         ConfigError: if a file specified in the configuration is missing, or readable by others.
     """
     feed = config.feed
-    host, port, encrypted = address_of(broker_url(config))
+    host, port, encrypted = parse_broker_url(broker_url(config))
     return BrokerSettings(
         host=host,
         port=port,
@@ -53,7 +53,7 @@ def broker_settings(config: AgentConfig, identifier: str) -> BrokerSettings:
 
 def build_sources(feed: FeedSection) -> list[Source]:
     """Return the configured meters in the form that the feed requires."""
-    return [_build_source(meter, feed.format_of(meter), feed.gap_of(meter)) for meter in feed.meters]
+    return [_build_source(meter, feed.find_format(meter), feed.longest_gap(meter)) for meter in feed.meters]
 
 
 def _build_source(meter: MeterSection, chosen: FormatSection, gap: float) -> Source:

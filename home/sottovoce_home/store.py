@@ -156,7 +156,9 @@ def read_summary(path: Path, *, create_no_files: bool = False) -> Summary:
     Raises:
         DataError: if the store does not exist or is corrupt.
     """
-    with StoreReading(path, still=create_no_files and not path.with_name(path.name + "-wal").exists()) as connection:
+    with StoreReading(
+        path, is_closed=create_no_files and not path.with_name(path.name + "-wal").exists()
+    ) as connection:
         found = connection.execute(
             "SELECT name, COUNT(*), MIN(window.number), MAX(window.number) FROM window JOIN meter "
             "ON meter.number = window.meter GROUP BY name ORDER BY name"

@@ -226,8 +226,8 @@ def stands_counted_twice(patch: pytest.MonkeyPatch) -> None:
     def counting(self: Member, said: steps.Reveal) -> steps.Revealed:
         distinct = {stand.owner: stand for stand in said.stands}
         with pytest.MonkeyPatch.context() as inner:
-            if len(said.stands) >= self._cell.opens_at(8):
-                inner.setattr(Cell, "opens_at", lambda *_: 1)
+            if len(said.stands) >= self._cell.opening_threshold(8):
+                inner.setattr(Cell, "opening_threshold", lambda *_: 1)
             return reveal(self, steps.Reveal(tuple(distinct.values())))
 
     patch.setattr(Member, "reveal", counting)
@@ -358,7 +358,7 @@ def share_of_noise_for_all_members(patch: pytest.MonkeyPatch) -> None:
     """Use σ²/t in place of σ²/(t - f), which would be right without collusion."""
 
     def too_small(self: CellMechanism, members: int) -> int:
-        return math.isqrt((self.sigma**2 - 1) // self.cell.opens_at(members)) + 1
+        return math.isqrt((self.sigma**2 - 1) // self.cell.opening_threshold(members)) + 1
 
     event = CellMechanism.event
 
@@ -523,7 +523,7 @@ def expiry_not_looked_at(patch: pytest.MonkeyPatch) -> None:
 def _without_threshold(step: Callable[..., Any]) -> Callable[..., Any]:
     def lenient(self: Member, said: Any) -> Any:
         with pytest.MonkeyPatch.context() as inner:
-            inner.setattr(Cell, "opens_at", lambda *_: 1)
+            inner.setattr(Cell, "opening_threshold", lambda *_: 1)
             return step(self, said)
 
     return lenient

@@ -213,7 +213,7 @@ class Round:
         """Open the sum over the members whose vectors arrived, or over some of them."""
         chosen = sorted(self.vectors) if survivors is None else list(survivors)
         stands = [self.stand(place, chosen) for place in chosen]
-        needed = CELL.opens_at(len(self.roster)) if opens_at is None else opens_at
+        needed = CELL.opening_threshold(len(self.roster)) if opens_at is None else opens_at
         revealed = {place: self.reveal(place, stands[:needed]) for place in chosen[:needed]}
         return self.open(chosen, revealed)
 

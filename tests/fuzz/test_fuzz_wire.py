@@ -60,7 +60,7 @@ def test_mangled_messages(tmp_path: Path) -> None:
             error.add_note(f"from {raw.hex()}, SOTTOVOCE_FUZZ_SEED={SEED}")
             raise
 
-    head = SignedHead(sender.public_key, 57, 56, bytes(range(32)), bytes(range(16))).signed(sender)
+    head = SignedHead(sender.public_key, 57, 56, bytes(range(32)), bytes(range(16))).sign(sender)
     whole, heads = sealed(payload), encode_heads(Heads(head, None))
     for run in range(RUNS):
         rng = random.Random(f"{SEED}/{run}")
@@ -84,7 +84,7 @@ def test_mangled_messages(tmp_path: Path) -> None:
 def test_mangled_ledger_heads(tmp_path: Path) -> None:
     """Decoded they are of their form, and verified they are what their device signed."""
     identity = enrol(create_fleet(tmp_path / "fleet", "fleet"), tmp_path / "one")
-    head = SignedHead(identity.public_key, 57, 56, bytes(range(32)), bytes(range(16))).signed(identity)
+    head = SignedHead(identity.public_key, 57, 56, bytes(range(32)), bytes(range(16))).sign(identity)
     whole = encode_heads(Heads(head, head))
     for run in range(RUNS):
         raw = mangle(random.Random(f"{SEED}/heads/{run}"), whole)
@@ -92,7 +92,7 @@ def test_mangled_ledger_heads(tmp_path: Path) -> None:
         reason = None
         try:
             heads = decode_heads(raw)
-            for found in (heads.head, heads.known):
+            for found in (heads.head, heads.known_head):
                 if found is not None:
                     found.verify("fleet")
                     assert found == head, context

@@ -24,7 +24,7 @@ from sottovoce.agent.enrolment import JoinRequest
 from sottovoce.agent.join import join_with_token
 from sottovoce.errors import IdentityError, NetworkError
 from sottovoce.identity import Fleet, load, open_fleet
-from sottovoce.identity.clock import synchronised
+from sottovoce.identity.clock import is_synchronised
 from sottovoce.identity.invitation import Token
 from sottovoce.identity.new_device import DeviceKeys
 from sottovoce_bootstrap import Contact
@@ -87,7 +87,7 @@ def test_a_device_joins_from_a_bundle_which_is_then_used_up(authority: Path, tmp
     assert second.identity.not_after - datetime.now(UTC) < timedelta(days=30)
     assert "PRIVATE" not in bundle.read_text()
     repeated = run_here("fleet", "join", "--bundle", bundle, "--state", tmp_path / "third")
-    assert (repeated.code, f"device {second.id} has already used it" in repeated.err) == (6, True)
+    assert (repeated.code, f"has already been used by device {second.id}" in repeated.err) == (6, True)
     assert sorted(path.name for path in tmp_path.glob("third*")) == []
     sampled = {**QUICK, "membership": {"sampling": "newscast", "period": 0.2}, "ledger": {"alone": True}}
     wait_until_learning(first.configure(**sampled), second.configure(**sampled))
@@ -174,7 +174,7 @@ def test_a_device_without_a_clock_joins_and_reports_it_at_startup(
     assert "set this device's clock, which shows 1970-01-01 00:01" in log_line
 
 
-@pytest.mark.skipif(synchronised(), reason="a synchronised clock is always believed")
+@pytest.mark.skipif(is_synchronised(), reason="a synchronised clock is always believed")
 def test_a_device_whose_clock_went_back_waits_until_it_is_set(fleet: Fleet, tmp_path: Path) -> None:
     device = new_device(fleet, tmp_path / "a").configure(**QUICK)
     with running(device) as (agent,):
@@ -191,7 +191,7 @@ def test_a_device_whose_clock_went_back_waits_until_it_is_set(fleet: Fleet, tmp_
         assert waits.end() == 0
 
 
-@pytest.mark.skipif(synchronised(), reason="a synchronised clock is always believed")
+@pytest.mark.skipif(is_synchronised(), reason="a synchronised clock is always believed")
 def test_a_clock_that_was_once_ahead_costs_nothing(fleet: Fleet, tmp_path: Path) -> None:
     device = new_device(fleet, tmp_path / "a").configure(**QUICK)
     ahead = datetime.now(UTC) + timedelta(days=1)
@@ -315,8 +315,8 @@ def test_ways_to_join_cannot_be_combined(authority: Path, tmp_path: Path, how: t
     [
         ((), "use either --out FILE to write a bundle"),
         (("--out", "x", "--qr"), "--qr and --expires apply only to tokens"),
-        (("--serve", "0.0.0.0:7443"), "is not an address where a device can reach this machine"),
-        (("--serve", "here"), "is not an address where a device can reach this machine"),
+        (("--serve", "0.0.0.0:7443"), "is not a valid address for this enroller"),
+        (("--serve", "here"), "is not a valid address for this enroller"),
         (("--out", "x", "--seed", "a@b"), "use ID@HOST:PORT"),
         (("--serve", "127.0.0.1:9", "--expires", "0s"), "is not a valid duration"),
     ],

@@ -30,7 +30,7 @@ def trusts(agent: AgentProcess, changes: int) -> bool:
 def renewed(device: Device) -> bool:
     from sottovoce.identity import load
 
-    return load(device.state / "identity", dated=False).retired is None
+    return load(device.state / "identity", check_dates=False).retired is None
 
 
 @pytest.mark.timeout(300)
@@ -54,8 +54,8 @@ def test_agents_continue_across_a_change_by_the_key_and_one_by_the_spare_key(tmp
         began = time.monotonic()
         assert run_here("fleet", "revoke", "--state", one.state, "--install", authority / "revoked").code == 0
         until(lambda: all(trusts(agent, 1) for agent in agents), "both know the new key")
-        old = SignedTask(fleet="changing", epoch=1, issued=0, tables={"task": {"name": "x"}}).signed(fleet.sign)
-        (tmp_path / "old").write_bytes(old.encoded)
+        old = SignedTask(fleet="changing", epoch=1, issued=0, tables={"task": {"name": "x"}}).sign(fleet.sign)
+        (tmp_path / "old").write_bytes(old.encoding)
         refused = run_here("fleet", "task", "install", tmp_path / "old", "--state", two.state)
         assert (refused.code, "a key that fleet 'changing' has retired" in refused.err) == (6, True), refused.err
         with running(away) as (third,):

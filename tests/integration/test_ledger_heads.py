@@ -154,7 +154,7 @@ class Liar(Attacker):
     def send_head(self, known: SignedHead | None) -> grpc.StatusCode | None:
         """Send a head, with `known` as the stored head; return the reason if the call failed."""
         assert self.identity is not None
-        own = SignedHead(self.identity.public_key, 0, 0, bytes(32), bytes(16)).signed(self.identity)
+        own = SignedHead(self.identity.public_key, 0, 0, bytes(32), bytes(16)).sign(self.identity)
         raw = self.envelope(sequence=1, payload_type=LEDGER_HEAD, payload=encode_heads(Heads(own, known)))
         try:
             decode_heads(self._channel.unary_unary(METHOD)(raw, timeout=PATIENCE))
@@ -170,7 +170,7 @@ def test_a_peer_cannot_forge_a_newer_head(pair: tuple[Device, Device], fleet: Fl
     other = new_device(fleet, tmp_path / "liar")
     with running(device) as (agent,), Liar(device, other.identity) as liar:
         forged = SignedHead(device.identity.public_key, 99, 99, bytes(32), bytes(16))
-        for known in (forged, forged.signed(other.identity), replace(forged, owner_key=other.identity.public_key)):
+        for known in (forged, forged.sign(other.identity), replace(forged, owner_key=other.identity.public_key)):
             assert liar.send_head(known) is grpc.StatusCode.FAILED_PRECONDITION
         refused = agent.status()["refused"]["messages"]
         assert (refused["signature"], refused["head"]) == (2, 1)

@@ -142,10 +142,10 @@ def test_a_list_not_signed_by_the_fleet_changes_nothing(authority: Path, fleet: 
     good = agent_list(out)
     with running(device) as (agent,), Attacker(device, peer.identity) as attacker:
         for forged in (
-            good.signed(fleet.sign),
-            good.signed(peer.identity.sign),
+            good.sign(fleet.sign),
+            good.sign(peer.identity.sign),
             type(good)("revoking", 2, good.issued, (device.id,), good.signature),
-            type(good)("another", 1, good.issued, good.node_ids, b"").signed(own.sign),
+            type(good)("another", 1, good.issued, good.node_ids, b"").sign(own.sign),
         ):
             payload = encode_revocations(Revocations(forged.version, forged))
             outcome = attacker.deliver(attacker.envelope(sequence=1, payload_type=REVOCATIONS, payload=payload))

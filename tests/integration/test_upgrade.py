@@ -44,7 +44,7 @@ def test_agents_continue_where_version_0_1_stopped(old: Path) -> None:
         assert [agent.end() for agent in agents] == [0, 0]
     for device in devices:
         with closing(sqlite3.connect(device.state / "state.db")) as state:
-            assert state.execute("PRAGMA user_version").fetchone() == (len(sqlite_store.SCHEMA.steps),)
+            assert state.execute("PRAGMA user_version").fetchone() == (len(sqlite_store.SCHEMA.migrations),)
         assert Ledger.read(device.ledger).spending().charges == STEPS
 
 

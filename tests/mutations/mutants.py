@@ -50,7 +50,7 @@ def drawn_anew(vault: Vault, query: Query) -> Release:
     plan = context.program.plan(query)
     assert not isinstance(plan, Refused)
     value = plan.mechanism.apply(
-        context.program.compute(query, context.records.within(plan.event.units)), context.noise
+        context.program.compute(query, context.records.select_units(plan.event.units)), context.noise
     )
     step, units = 2.0**plan.mechanism.exponent, plan.event.units.count
     return SealedRelease(query.id, value, step, context.statement, context.noise.simulated, units)
@@ -145,7 +145,7 @@ def exhausted_exact(patch: pytest.MonkeyPatch) -> None:
         context, slot = vault._context, replace(query, slot=0)
         plan = context.program.plan(slot)
         assert not isinstance(plan, Refused)
-        raw, noisy = context.program.compute(slot, context.records.within(plan.event.units)), plan.mechanism
+        raw, noisy = context.program.compute(slot, context.records.select_units(plan.event.units)), plan.mechanism
         if isinstance(noisy, pure_sum.PureSum):
             value = replace(noisy, law="none", scale=0, epsilon=math.inf).apply(raw, context.noise)
         else:
@@ -301,14 +301,14 @@ def poisson_rate_a_percent_more(patch: pytest.MonkeyPatch) -> None:
 
 def blocks_shifted(patch: pytest.MonkeyPatch) -> None:
     """The records of a block are those one number on."""
-    places = Records.places
-    patch.setattr(Records, "places", lambda self, units: places(self, _moved(units, 1, 1)))
+    find_positions = Records.find_positions
+    patch.setattr(Records, "find_positions", lambda self, units: find_positions(self, _moved(units, 1, 1)))
 
 
 def blocks_overlap(patch: pytest.MonkeyPatch) -> None:
     """Each block reads one number of the next."""
-    places = Records.places
-    patch.setattr(Records, "places", lambda self, units: places(self, _moved(units, 0, 1)))
+    find_positions = Records.find_positions
+    patch.setattr(Records, "find_positions", lambda self, units: find_positions(self, _moved(units, 0, 1)))
 
 
 def unit_forgotten(patch: pytest.MonkeyPatch) -> None:

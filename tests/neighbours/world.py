@@ -17,7 +17,7 @@ from sottovoce.accounting.stored import event_of
 from sottovoce.algorithms.assembly import build_family
 from sottovoce.algorithms.family import prepare_records, required_budget
 from sottovoce.config import AgentConfig
-from sottovoce.data import Records, identified
+from sottovoce.data import Records, add_identities
 from sottovoce.door import PrivacyStatement, Query, Refused
 from sottovoce.errors import LedgerError, PrivacyError
 from sottovoce.secure_sum.statements import Statement
@@ -142,7 +142,7 @@ class World:
             belongs=None if config.cell is None else _anybody,
             followed=GrowingRecords(lambda: self._come(records), lambda: self.over) if follows else None,
         )
-        known = identified(raw).identities
+        known = add_identities(raw).identities
         self.identities = [] if known is None else [row.tobytes() for row in known]
         self.differing = [row.differs for row in rows]
         if (

@@ -21,7 +21,7 @@ def join_device(state: Path, *how: object) -> Device:
     """Make a device with the command, and give it some records."""
     completed = run_here("fleet", "join", "--state", state, *how)
     assert completed.code == 0, completed
-    device = Device(state, load(state / IDENTITY, dated=False), free_port())
+    device = Device(state, load(state / IDENTITY, check_dates=False), free_port())
     assert completed.out.split() == [device.id]
     random = np.random.default_rng(0)
     return device.hold(random.uniform(0, 1, (60, 4)), random.integers(0, 3, 60))

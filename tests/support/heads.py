@@ -27,7 +27,7 @@ def make_head(
     counted = charges if released is None else released
     return SignedHead(
         identity.public_key, charges, counted, mark(f"{past}/{charges}/{counted}"), bytes([life]) * 16
-    ).signed(identity)
+    ).sign(identity)
 
 
 @dataclass

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from sottovoce.identity import Fleet, Identity, load
-from sottovoce.identity.renewal import install_certificate, renewal_request
+from sottovoce.identity.renewal import install_certificate, make_renewal_request
 from sottovoce.identity.request import read_request
 from sottovoce.transport.mqtt.introduction import introduction
 from sottovoce.transport.mqtt.secrecy import SessionKey
@@ -33,6 +33,6 @@ def alter_introduction(raw: bytes, **fields: Any) -> bytes:
 
 def renew_certificate(fleet: Fleet, directory: Path) -> Identity:
     """Give a device a new certificate, valid for the usual time from now."""
-    request = read_request(renewal_request(directory), "the request")
+    request = read_request(make_renewal_request(directory), "the request")
     install_certificate(directory, fleet.renew(request, ()), "the certificate")
     return load(directory)

@@ -34,7 +34,7 @@ def log_lines() -> tuple[LogLine, ...]:
 
 def _of(file: Path) -> Iterator[LogLine]:
     text = file.read_text(encoding="utf-8")
-    if not any(sign in text for sign in ("_log.", ".say(", "_note(")):
+    if not any(sign in text for sign in ("_log.", "_note(")):
         return
     tree = ast.parse(text)
     named = {
@@ -61,10 +61,10 @@ def _of(file: Path) -> Iterator[LogLine]:
 
 
 def _level_and_text(file: Path, called: ast.Attribute, arguments: list[ast.expr]) -> tuple[str, ast.expr] | None:
-    """Read `_log.warning(text, …)`, `….say(logging.WARNING, cause, text, …)` or the vault server's `_log_event(…)`."""
+    """Read `_log.warning(text, …)`, `….log(logging.WARNING, cause, text, …)` or the vault server's `_log_event(…)`."""
     if called.attr in _LEVELS and isinstance(called.value, ast.Name) and called.value.id == "_log":
         return called.attr, arguments[0]
-    if called.attr == "say" and len(arguments) >= 3 and isinstance(arguments[0], ast.Attribute):
+    if called.attr == "log" and len(arguments) >= 3 and isinstance(arguments[0], ast.Attribute):
         return arguments[0].attr.lower(), arguments[2]
     if called.attr == "_log_event" and file.match("vault/server.py"):
         return "warning", arguments[0]

@@ -47,12 +47,12 @@ def test_a_pool_stays_within_its_limit_and_reuses_idle_threads() -> None:
 
 
 def test_a_pool_raises_its_work_s_exception_and_continues() -> None:
-    def failing() -> None:
+    def raise_memory_error() -> None:
         raise MemoryError("none left")
 
     pool = Threads(1)
     with pytest.raises(MemoryError, match="none left"):
-        pool.submit(failing).result()
+        pool.submit(raise_memory_error).result()
     assert pool.submit(lambda: 3).result() == 3
     pool.shutdown()
     with pytest.raises(RuntimeError, match="has been shut down"):
@@ -77,9 +77,9 @@ def test_submitted_work_is_done_before_a_pool_ends_unless_cancelled() -> None:
         pool.submit(done.append, number)
     pool.shutdown()
     assert done == list(range(20))
-    assert asyncio.run(_elsewhere()) != threading.get_ident()
+    assert asyncio.run(_get_thread_id()) != threading.get_ident()
 
 
-async def _elsewhere() -> int:
+async def _get_thread_id() -> int:
     asyncio.get_running_loop().set_default_executor(Threads(2))
     return await asyncio.to_thread(threading.get_ident)

@@ -264,13 +264,13 @@ class Year:
         begins = (FIRST + day) * DAY
         task = SignedTask(
             fleet="year", epoch=1, issued=FIRST * DAY, begins=begins, tables=tables, keys=fleet.changes
-        ).signed(fleet.sign)
-        stale = structs.replace(task, epoch=2, keys=(), signature="").signed(before.sign)
+        ).sign(fleet.sign)
+        stale = structs.replace(task, epoch=2, keys=(), signature="").sign(before.sign)
         up = [self._replaced() if home is self._homes[-1] else home for home in up]
         for home in self._homes:  # a home that is off learns of it on its return, and does nothing before
-            home.take_up(task.encoded, before.authority)
+            home.take_up(task.encoding, before.authority)
             with suppress(TaskRefused):
-                home.take_up(stale.encoded, before.authority.after_changes(fleet.changes))
+                home.take_up(stale.encoding, before.authority.after_changes(fleet.changes))
                 self._outcome.wrong.append(f"{home.device.id}: the old key's task was taken up")
             home.start()
         self._outcome.messages += self._simulation.traffic.messages

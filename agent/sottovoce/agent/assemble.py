@@ -49,7 +49,7 @@ from sottovoce.observe import Counters
 from sottovoce.task import Task
 from sottovoce.transport import Peer, Transport
 from sottovoce.vault import VaultFront
-from sottovoce.wire import decode, encode, parcel_content, parcel_task, seal
+from sottovoce.wire import decode, encode, read_payload, read_task_digest, seal
 
 if TYPE_CHECKING:
     from sottovoce.agent.record_book import RecordBook
@@ -123,7 +123,7 @@ def _assemble_with_vault(session: VaultSession, trust: Trust, waits: Waits, vari
     peers = [_make_peer(identity, peer.id, peer.address) for peer in config.transport.peers]
     book = _open_record_book(config.agent.state, epoch) if family.keeps_records else None
     records = () if book is None else book.load()
-    provenance = FleetProvenance(identity, task.digest, trust.refuses)
+    provenance = FleetProvenance(identity, task.digest, trust.is_revoked)
     trust.subscribe(lambda: provenance.renew(trust.identity))
     learner, codec = family.learner(identity.node_id, provenance, records)
     store = SqliteStore(config.agent.state, learner, codec, vault.spending().present.releases, epoch)
@@ -263,14 +263,14 @@ def _make_sealer(
 def _open_parcel(parcel: Parcel) -> Message:
     if not isinstance(parcel, bytes):
         raise InternalError("the outbox contains an entry that is not a sealed envelope")
-    return decode(*parcel_content(parcel))
+    return decode(*read_payload(parcel))
 
 
 def _make_resealer(seal: Callable[[str, int, Message], bytes]) -> Callable[[Outgoing], Outgoing]:
     """Return a function that reseals shares from version 0.1, keeping their message and sequence number."""
 
     def reseal(outgoing: Outgoing) -> Outgoing:
-        if isinstance(outgoing.parcel, bytes) and parcel_task(outgoing.parcel):
+        if isinstance(outgoing.parcel, bytes) and read_task_digest(outgoing.parcel):
             return outgoing
         recipient, sequence = outgoing.recipient, outgoing.sequence
         return Outgoing(recipient, sequence, seal(recipient, sequence, _open_parcel(outgoing.parcel)))
@@ -305,7 +305,7 @@ def _make_peer_sampling(
     section, identity, now = config.membership, trust.identity, time.monotonic()
     if section.sampling == "static":
         return None
-    author = Author(identity, config.transport.announced, config.transport.use)
+    author = Author(identity, config.transport.announced_addresses, config.transport.use)
     trust.subscribe(lambda: author.renew(trust.identity))
     rng = random.Random()  # noqa: S311 - the choice of the next peer is not secret: it is visible on the network
     sources = make_sources(config, identity, transports, rng)

@@ -15,8 +15,8 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from sottovoce.errors import IdentityError, LedgerError
-from sottovoce.identity import Identity, subject_of
-from sottovoce.identity.framing import framed
+from sottovoce.identity import Identity, verify_device_certificate
+from sottovoce.identity.framing import frame_fields
 from sottovoce.vault import Ledger
 from sottovoce.vault.account import Account, account_of, audit_account
 
@@ -85,7 +85,7 @@ def verify(text: bytes, fleet_certificate: bytes, source: Path) -> dict[str, Any
         raise LedgerError(f"{source}: incomplete privacy certificate ({error}); export it again") from error
     try:
         # The account outlives the device's certificate, so check who issued that certificate, but not its expiry.
-        subject = subject_of(credential, fleet_certificate, now=None)
+        subject = verify_device_certificate(credential, fleet_certificate, now=None)
         signed = _bytes_to_sign(certificate.fleet, certificate.issued, certificate.account)
         Ed25519PublicKey.from_public_bytes(subject.public_key).verify(signature, signed)
     except IdentityError as error:
@@ -116,4 +116,4 @@ def verify(text: bytes, fleet_certificate: bytes, source: Path) -> dict[str, Any
 
 
 def _bytes_to_sign(fleet: str, issued: str, account: str) -> bytes:
-    return framed(_DOMAIN, (part.encode() for part in (fleet, issued, account)))
+    return frame_fields(_DOMAIN, (part.encode() for part in (fleet, issued, account)))

@@ -57,4 +57,4 @@ def _load_consents(directory: Path) -> list[_Consent]:
 
 
 def _digest(task: SignedTask) -> str:
-    return sha256(task.encoded).hexdigest()
+    return sha256(task.encoding).hexdigest()

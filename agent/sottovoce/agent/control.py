@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from sottovoce.agent.faults import Fault
 from sottovoce.config import AgentConfig
-from sottovoce.durable import read_only
+from sottovoce.durable import is_read_only
 from sottovoce.errors import NetworkError
 from sottovoce.observe.request_server import RequestServer
 
@@ -85,9 +85,9 @@ class ControlServer:
         for path, forbidden, answer, max_bytes in self._endpoints:
             server = RequestServer(
                 str(path),
-                complete=lambda request: b"\n" in request,
+                is_complete=lambda request: b"\n" in request,
                 answer=partial(_encode_answer, answer),
-                longest=max_bytes,
+                max_bytes=max_bytes,
                 seconds=_REQUEST_SECONDS,
             )
             server.start(_bind_socket(path, forbidden))
@@ -226,7 +226,7 @@ def ask(
                 answer: dict[str, Any] = json.loads(lines.readline())
         except (OSError, ValueError) as error:
             remedy = "start it with `sottovoce agent run --config FILE`"
-            if read_only(state):  # the agent is waiting for the disk and cannot create its socket
+            if is_read_only(state):  # the agent is waiting for the disk and cannot create its socket
                 remedy = "the disk is mounted read-only; fix the cause and remount it read-write"
             raise NetworkError(f"{state}: no agent answers there; {remedy}") from error
     if "fault" in answer and not waiting:

@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from sottovoce.config import AgentConfig
 from sottovoce.data import Bounds, parse, uniform_bounds, width
-from sottovoce.data.bounds import bounds_option, checked_bounds
+from sottovoce.data.bounds import check_bounds, parse_bounds
 from sottovoce.errors import DataError
 
 SCHEMA: Literal["sottovoce.model/1"] = "sottovoce.model/1"
@@ -86,7 +86,7 @@ def find_declared_ranges(config: AgentConfig) -> tuple[Literal["declared", "none
     try:
         match source.kind:
             case "npz" | "csv" if "bounds" in source.options:
-                return "declared", bounds_option(source.options["bounds"], data.features, data.source)
+                return "declared", parse_bounds(source.options["bounds"], data.features, data.source)
             case "npz" if source.path is not None:
                 from sottovoce.data.npz import load_arrays
 
@@ -94,7 +94,7 @@ def find_declared_ranges(config: AgentConfig) -> tuple[Literal["declared", "none
                 if array is None:
                     return "none", None
                 low, high = array
-                return "declared", checked_bounds(low, high, data.features, data.source)
+                return "declared", check_bounds(low, high, data.features, data.source)
             case "idx":
                 return "declared", uniform_bounds(0.0, 255.0, data.features, data.source)
             case "csv" | "feed" | "meters" | "synthetic":

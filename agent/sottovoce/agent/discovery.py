@@ -134,7 +134,7 @@ class Discovery:
     def _note_failure(self, source: Source, statistics: QueryStatistics, explanation: str) -> None:
         """Count a failure and log it, at most once a minute per source."""
         statistics.failures, statistics.last_failure = statistics.failures + 1, explanation
-        self._sparse_log.say(logging.WARNING, source.name, "discovery-failed source=%s %s", source.name, explanation)
+        self._sparse_log.log(logging.WARNING, source.name, "discovery-failed source=%s %s", source.name, explanation)
 
     async def _sleep(self, seconds: float, known_count: Callable[[], int]) -> None:
         """Wait until the pause has elapsed, the device has lost all of its peers, or the discovery is stopped."""

@@ -21,7 +21,7 @@ from sottovoce.agent.heap import use_single_arena
 from sottovoce.agent.notify import is_supervised
 from sottovoce.agent.pause import Pause
 from sottovoce.config import AgentConfig
-from sottovoce.durable import read_only
+from sottovoce.durable import is_read_only
 from sottovoce.errors import ExitCode, SottovoceError
 
 _LONGEST_PAUSE = 60.0  # seconds
@@ -69,7 +69,7 @@ def _run_with_retries(config: AgentConfig) -> ExitCode:
         except (SottovoceError, OSError, MemoryError, RuntimeError) as error:
             signal.signal(signal.SIGTERM, _exit_on_signal)  # asyncio has removed its own handler
             has_worked = has_worked or (agent is not None and agent.has_worked)
-            fault = classify_fault(error, has_worked=has_worked or read_only(config.agent.state))
+            fault = classify_fault(error, has_worked=has_worked or is_read_only(config.agent.state))
             if fault is None or (fault.needs_a_person and not is_supervised()):
                 raise
             if time.monotonic() - started_at > _WORKED_SECONDS:

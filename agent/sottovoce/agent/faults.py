@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from sottovoce.agent.notify import is_supervised, notify_manager
-from sottovoce.durable import read_only, sqlite_code
+from sottovoce.durable import is_read_only, sqlite_code
 from sottovoce.errors import ClockError, DiskReadOnly, ExitCode, LedgerUnwritable, SottovoceError, VaultAway
 from sottovoce.observe import RateLimitedLog
 
@@ -145,7 +145,7 @@ def unrecoverable_disk_error(directory: Path) -> DiskReadOnly | None:
     A service manager gives each process a private view of the disks (ReadWritePaths=). That view remains read-only even
     after the disk has been remounted read-write, so only a new process can recover.
     """
-    if not (is_supervised() and read_only(directory)):
+    if not (is_supervised() and is_read_only(directory)):
         return None
     return DiskReadOnly(f"{directory}: the disk is mounted read-only; fix the cause and remount it read-write")
 
@@ -181,11 +181,11 @@ class FaultBackoff:
         """Log a fault, and return the pause before the next attempt, in seconds."""
         kind, reason = fault.kind, fault.reason
         if fault.needs_a_person:
-            self._sparse_log.say(logging.ERROR, kind, "needs-a-person kind=%s %s", kind, reason)
+            self._sparse_log.log(logging.ERROR, kind, "needs-a-person kind=%s %s", kind, reason)
             return _PERSON_SECONDS
         self._pause = min(2 * self._pause, self._longest_pause) or _FIRST_PAUSE
         text = "fault-passes kind=%s the agent retries until the fault clears: %s"
-        self._sparse_log.say(logging.WARNING, kind, text, kind, reason)
+        self._sparse_log.log(logging.WARNING, kind, text, kind, reason)
         return self._pause
 
 

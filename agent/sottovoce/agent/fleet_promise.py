@@ -8,20 +8,20 @@ import msgspec
 
 from sottovoce.errors import IdentityError
 from sottovoce.identity.files import read, write_new
-from sottovoce.identity.invitation import Promised
+from sottovoce.identity.invitation import PromisedBudget
 from sottovoce.vault import Budget
 
 _FILE_NAME = "promised.json"
 PURPOSES = {
-    "meters": Promised(epsilon=2.0, delta=1e-5, unit="window", neighbouring="add-remove"),
-    "records": Promised(epsilon=2.0, delta=1e-5, unit="record", neighbouring="add-remove"),
+    "meters": PromisedBudget(epsilon=2.0, delta=1e-5, unit="window", neighbouring="add-remove"),
+    "records": PromisedBudget(epsilon=2.0, delta=1e-5, unit="record", neighbouring="add-remove"),
 }
 """Fleet purposes, each with its devices' default promise; the fleet's founder may choose another promise."""
 
 _DEFAULT_BUDGET = Budget(2.0, 1e-5, "record", "add-remove")  # default of a device whose fleet states no promise
 
 
-def save_promise(fleet: Path, promised: Promised) -> None:
+def save_promise(fleet: Path, promised: PromisedBudget) -> None:
     """Write the promise of a fleet's devices to the fleet directory.
 
     Raises:
@@ -30,7 +30,7 @@ def save_promise(fleet: Path, promised: Promised) -> None:
     write_new({fleet / _FILE_NAME: msgspec.json.format(msgspec.json.encode(promised), indent=2) + b"\n"})
 
 
-def read_promise(fleet: Path) -> Promised | None:
+def read_promise(fleet: Path) -> PromisedBudget | None:
     """Return the promise in a fleet directory, or None if each device chooses its own.
 
     Raises:
@@ -40,12 +40,12 @@ def read_promise(fleet: Path) -> Promised | None:
     if not path.exists():
         return None
     try:
-        return msgspec.json.decode(read(path), type=Promised)
+        return msgspec.json.decode(read(path), type=PromisedBudget)
     except msgspec.MsgspecError as error:
         raise IdentityError(f"{path} is corrupt ({error}); restore it from a backup") from error
 
 
-def resolve_budget(promised: Promised | None, **chosen: Any) -> Budget:
+def resolve_budget(promised: PromisedBudget | None, **chosen: Any) -> Budget:
     """Return the budget for a new ledger.
 
     Args:

@@ -20,7 +20,7 @@ from sottovoce.agent.document_gossip import DocumentGossip
 from sottovoce.agent.ledger_head_gossip import Messenger
 from sottovoce.errors import IdentityError, MessageRefused, SottovoceError, TaskRefused
 from sottovoce.identity import Fleet, Trust
-from sottovoce.identity.authority import Authority, RetiredKey
+from sottovoce.identity.authority import Authority, RetiredKeyError
 from sottovoce.identity.files import replace
 from sottovoce.identity.signed_task import SignedTask, read_task
 from sottovoce.task import LARGEST_SIGNED
@@ -63,7 +63,7 @@ def load_task(directory: Path, authority: Authority) -> SignedTask | None:
     task = read_task(raw, path)
     try:
         task.verify(authority)
-    except RetiredKey:
+    except RetiredKeyError:
         return None
     return task
 
@@ -77,7 +77,7 @@ def store_task(directory: Path, task: SignedTask, authority: Authority) -> bool:
     stored_task = load_task(directory, authority)
     if stored_task is not None and stored_task.epoch >= task.epoch:
         return False
-    replace(directory / NAME, task.encoded)
+    replace(directory / NAME, task.encoding)
     return True
 
 
@@ -108,8 +108,8 @@ def propose(directory: Path, fleet: Fleet, tables: dict[str, dict[str, Any]], de
         "keys": fleet.changes,
         **details,
     }
-    task = SignedTask(tables=tables, **fields).signed(fleet.sign)
-    read_task(task.encoded, "this task")
+    task = SignedTask(tables=tables, **fields).sign(fleet.sign)
+    read_task(task.encoding, "this task")
     store_task(directory, task, fleet.authority)
     return task
 
@@ -244,7 +244,7 @@ class FleetTasks:
             self.inactive_reason = f"the task begins in {seconds_left:.0f} s"
             return False
         try:
-            await asyncio.get_running_loop().run_in_executor(None, lambda: self._activate_task(task.encoded))
+            await asyncio.get_running_loop().run_in_executor(None, lambda: self._activate_task(task.encoding))
         except TaskRefused as refusal:
             self._note_inactive(task, str(refusal))
         except Exception as error:  # noqa: BLE001 - the current task continues, whatever error a new one causes

@@ -11,12 +11,12 @@ from sottovoce.errors import IdentityError
 from sottovoce.identity import Fleet, Identity, Validity, enrol, load
 from sottovoce.identity.files import read, replace
 from sottovoce.identity.identity import FLEET_CERTIFICATE
-from sottovoce.identity.invitation import Promised, Seeds, Token, read_bundle, void_bundle, write_seeds
+from sottovoce.identity.invitation import PromisedBudget, Seeds, Token, read_bundle, void_bundle, write_seeds
 from sottovoce.identity.new_device import DeviceKeys, write_external_certificate, write_identity, write_keys
 from sottovoce.identity.pinned import enrol_pinned
 from sottovoce.vault import Budget, Ledger
 
-BudgetChoice = Callable[[Promised | None], Budget]
+BudgetChoice = Callable[[PromisedBudget | None], Budget]
 """Function that returns a new ledger's budget, given the promise of the fleet's devices, or None if it is unknown."""
 
 _REQUESTED = ".requested"
@@ -74,7 +74,7 @@ def join_with_token(token: Token, state: Path, budget: BudgetChoice, *, vault: P
         NetworkError: if the enroller does not answer.
         IdentityError: if another server answers, or the enroller declines or issues an invalid certificate.
     """
-    promises: list[Promised | None] = []
+    promises: list[PromisedBudget | None] = []
 
     def write_draft(draft: Path) -> Identity:
         keys = DeviceKeys.generate()
@@ -194,7 +194,7 @@ def _complete_draft(draft: Path, seeds: Seeds) -> Identity:
     """Write the seeds, and return the draft's identity; its dates are not checked, as the clock may not be set yet."""
     if seeds.contacts or seeds.broker:
         write_seeds(draft, seeds)
-    return load(draft / IDENTITY, dated=False)
+    return load(draft / IDENTITY, check_dates=False)
 
 
 def _request_directory(state: Path) -> Path:

@@ -220,8 +220,8 @@ class LedgerHeadGossip:
     async def handle_answer(self, peer: str, head: SignedHead, raw: bytes) -> None:
         """Handle a peer's answer to the request that contained this head; see `send_head` for the errors."""
         answer = decode_heads(raw)
-        await self._check_known_head(peer, answer.known)
-        self.detector.note_answer(peer, head, answer.known)
+        await self._check_known_head(peer, answer.known_head)
+        self.detector.note_answer(peer, head, answer.known_head)
         self.keeper_registry.note_answer(peer)
         self._sent_at[peer] = time.monotonic()
 
@@ -249,7 +249,7 @@ class LedgerHeadGossip:
         head.verify(self._identity.fleet)
         protected_owners = {self._identity.node_id, *self._peers()}
         outcome = await self._run_on_disk(lambda: self._head_store.store_head(head, protected_owners))
-        await self._check_known_head(sender, heads.known)
+        await self._check_known_head(sender, heads.known_head)
         known, refusal = outcome.known, None
         if outcome.is_consistent:
             known = self._rejected_heads.pop(sender, self._head_before_this_life(sender, head, outcome.known))
@@ -297,7 +297,7 @@ class LedgerHeadGossip:
         return await asyncio.get_running_loop().run_in_executor(self._disk, operation)
 
     def _sign_head(self, tip: Tip) -> SignedHead:
-        return SignedHead(self._identity.public_key, tip.charges, tip.released, tip.mark, self._life).signed(
+        return SignedHead(self._identity.public_key, tip.charges, tip.released, tip.mark, self._life).sign(
             self._identity
         )
 

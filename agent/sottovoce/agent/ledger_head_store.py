@@ -64,14 +64,14 @@ class LedgerHeadStore:
         try:
             if not path.exists():
                 self.creation_reason = "there was no ledger head database"
-                SCHEMA.begin(self._path)
+                SCHEMA.create_database(self._path)
             try:
                 self._connection = self._open_connection()
             except (sqlite3.DatabaseError, ValueError) as error:
                 if is_disk_error(error):
                     raise
                 self.creation_reason = f"the database was corrupt ({error})"
-                SCHEMA.begin(self._path)
+                SCHEMA.create_database(self._path)
                 self._connection = self._open_connection()
         except (sqlite3.DatabaseError, OSError) as error:
             raise self._unusable_error(error) from error

@@ -199,7 +199,7 @@ class Link:
         self.failures = attempt
         self.last_failure = explanation
         self._counters.failures[cause] += 1
-        self._sparse_log.say(logging.WARNING, cause, "delivery-failed cause=%s %s", cause, explanation)
+        self._sparse_log.log(logging.WARNING, cause, "delivery-failed cause=%s %s", cause, explanation)
         if was_sent:
             self._peer_failures += 1
             self._on_failed_attempt(self.peer.id)

@@ -11,7 +11,7 @@ import numpy as np
 
 from sottovoce.algorithms.family import Family, prepare_records
 from sottovoce.config import AgentConfig, DataSection
-from sottovoce.data import Records, checked, load, uniform_bounds
+from sottovoce.data import Records, check_records, load, uniform_bounds
 from sottovoce.errors import ConfigError, DataError
 from sottovoce.vault import (
     GrowingRecords,
@@ -115,7 +115,7 @@ def load_configured_records(data: DataSection) -> Records:
     """
     uses_loads = data.source.startswith("feed:") and data.classes > 1
     loaded_data = load(f"{data.source}{'&' if '#' in data.source else '#'}task=profile" if uses_loads else data.source)
-    raw = checked(
+    raw = check_records(
         loaded_data.records.features,
         loaded_data.records.labels,
         features_expected=data.features,

@@ -9,7 +9,7 @@ from sottovoce.agent.faults import KINDS, PERSON_KINDS, Fault
 from sottovoce.agent.local_vault import LEDGER
 from sottovoce.agent.status import StatusSource
 from sottovoce.agent.wait_status import Waits
-from sottovoce.identity.renewal import renewal_due
+from sottovoce.identity.renewal import renewal_time
 from sottovoce.observe.machine import Machine
 
 Values = dict[str, float | Mapping[str, float] | None]
@@ -144,7 +144,7 @@ def _peer_values(agent: StatusSource) -> Values:
         "sottovoce_revocation_version": agent.revocations.version,
         "sottovoce_revoked_devices": len(agent.revocations.revoked),
         "sottovoce_certificate_expires_timestamp_seconds": identity.not_after.timestamp(),
-        "sottovoce_certificate_renewal_timestamp_seconds": renewal_due(identity).timestamp(),
+        "sottovoce_certificate_renewal_timestamp_seconds": renewal_time(identity).timestamp(),
     }
 
 

@@ -18,9 +18,9 @@ from sottovoce.agent.metric_values import Values, agent_values, fault_values, tr
 from sottovoce.agent.status import StatusSource
 from sottovoce.errors import ConfigError
 from sottovoce.identity import Trust
-from sottovoce.observe.answerer import Answerer, Page
 from sottovoce.observe.health import health
-from sottovoce.observe.machine import machine
+from sottovoce.observe.machine import measure_machine
+from sottovoce.observe.page_server import Page, PageServer
 
 _CORE_SECONDS = 5.0
 _CACHE_SECONDS = 1.0
@@ -52,7 +52,9 @@ async def serve_observation(agent: ObservedAgent) -> AsyncIterator[None]:
         if time.monotonic() >= cached_until:
             cached_until = time.monotonic() + _CACHE_SECONDS
             measurements = (
-                await asyncio.to_thread(machine, agent.config.agent.state) if can_publish_machine(agent) else None
+                await asyncio.to_thread(measure_machine, agent.config.agent.state)
+                if can_publish_machine(agent)
+                else None
             )
             cached_values = agent_values(agent, measurements)
         return cached_values
@@ -112,17 +114,17 @@ async def _serve_pages(
     async def readiness_page() -> Page:
         return health(await ready())
 
-    answerer = Answerer({"/metrics": metrics_page, "/livez": liveness_page, "/readyz": readiness_page})
-    await answerer.start(*address)
+    page_server = PageServer({"/metrics": metrics_page, "/livez": liveness_page, "/readyz": readiness_page})
+    await page_server.start(*address)
     try:
         yield
     finally:
-        await answerer.stop()
+        await page_server.stop()
 
 
 def can_publish_machine(agent: ObservedAgent) -> bool:
     """Return whether the operating system's measurements of this process may be published."""
-    return agent.config.observe.local or agent.config.vault.socket is not None
+    return agent.config.observe.is_local or agent.config.vault.socket is not None
 
 
 async def core_problem(agent: ObservedAgent, seconds: float = _CORE_SECONDS) -> str:

@@ -25,7 +25,7 @@ def newest_task(config: AgentConfig) -> SignedTask | None:
         IdentityError: if the device's keys or the task cannot be read.
     """
     state = config.agent.state
-    return load_task(state, load(state / IDENTITY, dated=False).authority)
+    return load_task(state, load(state / IDENTITY, check_dates=False).authority)
 
 
 def record_consent(config: AgentConfig, task: SignedTask, answer: Said) -> None:

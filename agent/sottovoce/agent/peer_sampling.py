@@ -240,7 +240,7 @@ class PeerSampling:
         """Count a failure, log each cause at most once a minute, and return the peer's updated failure record."""
         cause = failure.cause if isinstance(failure, DeliveryFailed) else "other"
         self._counters.failures[cause] += 1
-        self._sparse_log.say(logging.WARNING, cause, "exchange-failed cause=%s %s", cause, failure)
+        self._sparse_log.log(logging.WARNING, cause, "exchange-failed cause=%s %s", cause, failure)
         previous = self.failing_peers.get(node, PeerFailures())
         return PeerFailures(previous.failures + 1, str(failure))
 

@@ -63,7 +63,7 @@ class Refusals:
         self._counters.refused[refusal.reason] += 1
         reason = refusal.reason
         text = "message-refused sender=%s reason=%s %s"
-        self._sparse_log.say(logging.WARNING, (sender, reason), text, sender, reason, refusal)
+        self._sparse_log.log(logging.WARNING, (sender, reason), text, sender, reason, refusal)
 
 
 class Quota:

@@ -74,7 +74,7 @@ class Reception:
             envelope = self._open_envelope(sender, raw)
             if envelope.payload_type == REVOCATIONS:
                 return await self._revocation_gossip.receive(sender, envelope.payload)
-            if self._trust.refuses(sender):
+            if self._trust.is_revoked(sender):
                 raise MessageRefused("revoked", f"device {sender} is revoked by its fleet")
             self._on_message(sender)
             if envelope.payload_type in _CURRENT_TYPES:

@@ -86,7 +86,7 @@ class RecordBook:
 
     def _recreate(self) -> sqlite3.Connection:
         try:
-            SCHEMA.begin(self._path)
+            SCHEMA.create_database(self._path)
             return _open_connection(self._path, self._epoch)
         except (sqlite3.DatabaseError, OSError) as error:
             raise DataError(

@@ -11,7 +11,7 @@ from sottovoce.agent.wait_status import Waits
 from sottovoce.errors import IdentityError, NetworkError
 from sottovoce.identity import Identity, Trust, load
 from sottovoce.identity.clock import ClockFloor
-from sottovoce.identity.renewal import install_certificate, renewal_due, renewal_request
+from sottovoce.identity.renewal import install_certificate, make_renewal_request, renewal_time
 
 _log = logging.getLogger(__name__)
 _NOTE_INTERVAL = timedelta(hours=1)
@@ -82,7 +82,7 @@ class Renewal:
         if now - self._time_recorded_at >= _NOTE_INTERVAL:
             self._time_recorded_at = now
             await loop.run_in_executor(None, self._record_time, now)
-        if now >= renewal_due(self._trust.identity):
+        if now >= renewal_time(self._trust.identity):
             await self._renew(now)
         else:
             self._waits.end(_WAIT)
@@ -131,13 +131,13 @@ class Renewal:
         # Imported late to save memory in an agent without an enroller.
         from sottovoce.agent.enrolment import ask_renewal
 
-        pem = ask_renewal(enroller, renewal_request(self._directory), identity)
+        pem = ask_renewal(enroller, make_renewal_request(self._directory), identity)
         install_certificate(self._directory, pem, f"the certificate from the enroller at {enroller}")
 
     def _record_time(self, now: datetime) -> None:
         try:
             self._floor.check(now)
-            self._floor.note(now)
+            self._floor.record(now)
         except IdentityError as error:
             _log.warning("clock-behind %s", error)
 

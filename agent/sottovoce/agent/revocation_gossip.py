@@ -132,7 +132,7 @@ class RevocationGossip:
             IdentityError: if this device is revoked.
         """
         offer = decode_revocations(payload)
-        if self._trust.refuses(sender):
+        if self._trust.is_revoked(sender):
             self._admit_revoked(sender)
         return await self._gossip.answer(sender, offer)
 
@@ -190,7 +190,7 @@ class RevocationGossip:
     def _identity_with_keys(self, revoked: RevocationList) -> Identity | None:
         """Store the key changes in a list, and return the identity under the new keys, or None if it is unchanged."""
         if store_key_changes(self._identity, revoked.keys) or _is_identity_outdated(revoked, self._trust.identity):
-            return load(self._identity, dated=False)
+            return load(self._identity, check_dates=False)
         return None
 
     def _enforce(self, revoked: RevocationList, identity: Identity | None) -> None:

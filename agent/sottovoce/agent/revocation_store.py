@@ -97,7 +97,7 @@ def revoke(directory: Path, fleet: Fleet, node_ids: Collection[str]) -> Revocati
         issued=int(time.time()),
         node_ids=tuple(sorted({*previously_revoked, *node_ids})),
         keys=fleet.changes,
-    ).signed(fleet.sign)
+    ).sign(fleet.sign)
     store_revocation_list(directory, revoked, fleet.authority)
     return revoked
 

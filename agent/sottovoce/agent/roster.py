@@ -35,7 +35,12 @@ async def build_roster(agent: RosterSource) -> dict[str, Any]:
     """Return all devices that this one knows, including itself, JSON-ready. The result contains only public facts."""
     identity, sampling = agent.identity, agent.peer_sampling
     own_entry = _device_entry(
-        agent, identity.node_id, agent.config.transport.announced, heard=0.0, expires=identity.not_after, same_task=True
+        agent,
+        identity.node_id,
+        agent.config.transport.announced_addresses,
+        heard=0.0,
+        expires=identity.not_after,
+        same_task=True,
     )
     devices = [own_entry, *(_configured_devices(agent) if sampling is None else _sampled_devices(agent, sampling))]
     known = {device["id"] for device in devices}

@@ -42,7 +42,7 @@ def rotate(directory: Path, accept: int) -> Fleet:
         spare_key, spare = new_key(fleet.name)
         spare_files = {FLEET_KEY: encode_private_key(spare_key)}
     change = _make_key_change(fleet.certificate, Anchors(certificate, spare), accept, "current")
-    changes = (*fleet.changes, change.signed(fleet.sign, fleet.certificate))
+    changes = (*fleet.changes, change.sign(fleet.sign, fleet.certificate))
     return _write_files(directory, Fleet(fleet.name, certificate, key, spare, changes), fleet.authority, spare_files)
 
 
@@ -78,7 +78,7 @@ def rotate_by_spare(directory: Path, spare: Path, state: Path | None, accept: in
         )
     new_spare_key, new_spare = new_key(authority.fleet)
     change = _make_key_change(authority.certificate, Anchors(authority.spare, new_spare), accept, "spare")
-    all_changes = (*changes, change.signed(_make_signer(key), authority.spare))
+    all_changes = (*changes, change.sign(_make_signer(key), authority.spare))
     fleet = Fleet(authority.fleet, authority.spare, key, new_spare, all_changes)
     documents_directory = directory if source is directory else state or directory
     return _write_files(
@@ -114,7 +114,7 @@ def _write_files(
         issued=int(time.time()),
         node_ids=() if revoked is None else revoked.node_ids,
         keys=fleet.changes,
-    ).signed(fleet.sign)
+    ).sign(fleet.sign)
     files = {
         FLEET_KEY: encode_private_key(fleet.key),
         FLEET_CERTIFICATE: Anchors(fleet.certificate, fleet.spare).pem,
@@ -122,7 +122,7 @@ def _write_files(
         REVOKED: encode_list(revocations),
     }
     if task is not None:
-        files[TASK] = structs.replace(task, keys=fleet.changes, signature="").signed(fleet.sign).encoded
+        files[TASK] = structs.replace(task, keys=fleet.changes, signature="").sign(fleet.sign).encoding
     if spare_files:
         if (directory / SPARE).exists() and any((directory / SPARE).iterdir()):
             raise IdentityError(f"{directory / SPARE} contains a key that would be overwritten; move it away first")

@@ -50,7 +50,7 @@ from sottovoce.observe.machine import written_bytes
 from sottovoce.threads import Threads
 from sottovoce.transport import Peer, Transport
 from sottovoce.vault import Spending, VaultFront
-from sottovoce.wire import parcel_task
+from sottovoce.wire import read_task_digest
 
 if TYPE_CHECKING:  # imported late: only learners that use published records have a book
     from sottovoce.agent.record_book import RecordBook
@@ -107,11 +107,11 @@ class Agent:
             make_link=self._make_link,
             spawn=self._spawn,
             find_peer=self._find_known_peer,
-            is_blocked=trust.refuses,
+            is_blocked=trust.is_revoked,
             on_forget=head_gossip.forget,
         )
         self.links = self._link_table.links
-        self._peers = [peer for peer in peers if not trust.refuses(peer.id)]
+        self._peers = [peer for peer in peers if not trust.is_revoked(peer.id)]
         self._store = store
         self._book = book
         self._seal = seal
@@ -173,7 +173,7 @@ class Agent:
         control = ControlServer(self.config.agent.state / "agent.sock", self, self.config.agent.readers_socket)
         linked_peers = self._link_table.linked_peers
         self.head_gossip.attach(
-            self._core_thread, linked_peers, lambda node: self._is_gone(node) or self.trust.refuses(node)
+            self._core_thread, linked_peers, lambda node: self._is_gone(node) or self.trust.is_revoked(node)
         )
         self.revocations.attach(self._core_thread, linked_peers, self._exclude_revoked)
         self.tasks.attach(self._spawn, self._link_table.find, self._update_mixing_peers)
@@ -202,8 +202,8 @@ class Agent:
             self._spawn(notify_while_running(self._stopping, self._core_thread, status, lambda: self._failure is None))
             self.has_worked = True
             release_free_memory()
-            node, addresses = self.identity.node_id, ",".join(self.config.transport.announced)
-            self.lifecycle_log.say(logging.INFO, "ready", "ready id=%s at=%s", node, addresses)
+            node, addresses = self.identity.node_id, ",".join(self.config.transport.announced_addresses)
+            self.lifecycle_log.log(logging.INFO, "ready", "ready id=%s at=%s", node, addresses)
             await self._stopping.wait()
         finally:
             try:
@@ -367,7 +367,7 @@ class Agent:
     async def _handle_refusal(self, outgoing: Outgoing, reason: str) -> None:
         """Take back a share that a peer has permanently refused."""
         if reason == ANOTHER_TASK and isinstance(outgoing.parcel, bytes):
-            self.tasks.note_refusal(outgoing.recipient, parcel_task(outgoing.parcel))
+            self.tasks.note_refusal(outgoing.recipient, read_task_digest(outgoing.parcel))
         await self.run_serially(lambda: self.core.take_back(outgoing.recipient, outgoing.sequence, self._loop.time()))
         self._departure.note_progress()
 
@@ -401,7 +401,7 @@ class Agent:
             stack.push_async_callback(control.stop)
             await self._finish_work()
         node, charges = self.identity.node_id, self.spending.charges
-        self.lifecycle_log.say(logging.INFO, "stopped", "stopped id=%s charges=%d", node, charges)
+        self.lifecycle_log.log(logging.INFO, "stopped", "stopped id=%s charges=%d", node, charges)
 
     async def _finish_work(self) -> None:
         """Stop accepting new work, and wait for work in progress."""

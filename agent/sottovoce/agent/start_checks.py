@@ -20,7 +20,7 @@ from sottovoce.data import load
 from sottovoce.errors import NetworkError, SottovoceError
 from sottovoce.identity import load as load_identity
 from sottovoce.identity.identity import IDENTITY
-from sottovoce.listening import cannot_listen, listening_error
+from sottovoce.listening import find_listening_error, make_listening_error
 
 _STATUS_SECONDS = 2.0
 
@@ -97,8 +97,8 @@ def _check_addresses(config: AgentConfig) -> None:
     if config.observe.metrics is not None:
         addresses["observe.metrics"] = config.observe.metrics
     for key, address in addresses.items():
-        if (error := listening_error(address)) is not None and not _is_agent_running(config):
-            raise cannot_listen(key, address, error)
+        if (error := find_listening_error(address)) is not None and not _is_agent_running(config):
+            raise make_listening_error(key, address, error)
 
 
 def _is_agent_running(config: AgentConfig) -> bool:

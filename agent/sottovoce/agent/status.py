@@ -16,7 +16,7 @@ from sottovoce.agent.wait_status import Waits
 from sottovoce.agent.write_throttle import DailyCounter
 from sottovoce.config import AgentConfig
 from sottovoce.identity import Identity
-from sottovoce.identity.renewal import renewal_due
+from sottovoce.identity.renewal import renewal_time
 from sottovoce.observe import Counters
 from sottovoce.observe.machine import resident_bytes
 from sottovoce.transport import Transport
@@ -127,7 +127,7 @@ def build_status(agent: StatusSource) -> dict[str, Any]:
 
 def _describe_certificate(identity: Identity) -> dict[str, Any]:
     """Return the certificate's mode, the time from which it should be renewed, and whether renewal is overdue."""
-    due = renewal_due(identity)
+    due = renewal_time(identity)
     return {"mode": identity.mode, "renew_from": due.isoformat(), "overdue": datetime.now(UTC) > due}
 
 

@@ -89,7 +89,7 @@ class TaskActivator:
             raise TaskRefused("the owner has refused the task")
         if policy.approve == "ask" and answer != "approved":
             raise TaskRefused(f"the task awaits the owner's approval: sottovoce agent task approve {task.epoch}")
-        return config, Mandate(task.epoch, required_budget(config), task.encoded, task.period)
+        return config, Mandate(task.epoch, required_budget(config), task.encoding, task.period)
 
 
 def _check_shape(own_config: AgentConfig, config: AgentConfig) -> None:

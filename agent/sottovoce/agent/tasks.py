@@ -191,4 +191,4 @@ class Tasks:
         while len(self._differences) > _MAX_DOCUMENTS:
             self._differences.popitem(last=False)
         text = "another-task peer=%s has a different task, so no models are exchanged with devices that have it: %s"
-        self._sparse_log.say(logging.WARNING, peer.id, text, peer.id, "; ".join(self._differences[digest]))
+        self._sparse_log.log(logging.WARNING, peer.id, text, peer.id, "; ".join(self._differences[digest]))

@@ -121,7 +121,7 @@ def _make_broker(section: MqttSection, directory: Path, longest_pause: float) ->
         port,
         section.realm,
         section.version,
-        tls=_tls_context_factory(section, directory) if section.encrypted else None,
+        tls=_tls_context_factory(section, directory) if section.uses_tls else None,
         username=section.username,
         password=password,
         longest_pause=longest_pause,

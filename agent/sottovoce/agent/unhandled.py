@@ -20,6 +20,6 @@ def handle(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
     error, message = context.get("exception"), context["message"]
     if isinstance(error, OSError | MemoryError):
         cause = error.errno if isinstance(error, OSError) else "memory"
-        _sparse_log.say(logging.WARNING, cause, "event-loop-fault %s: %s", message, str(error) or "no memory")
-    elif _sparse_log.due((message, type(error))):
+        _sparse_log.log(logging.WARNING, cause, "event-loop-fault %s: %s", message, str(error) or "no memory")
+    elif _sparse_log.should_log((message, type(error))):
         loop.default_exception_handler(context)

@@ -21,7 +21,7 @@ from sottovoce.algorithms.family import required_budget, try_graph
 from sottovoce.config import AgentConfig
 from sottovoce.confinement import forbid_network, hide_memory
 from sottovoce.data import parse
-from sottovoce.durable import read_only
+from sottovoce.durable import is_read_only
 from sottovoce.errors import ConfigError, ExitCode, SottovoceError, TaskRefused
 from sottovoce.vault import Ledger
 from sottovoce.vault.server import Served, VaultServer, listening_socket
@@ -64,7 +64,7 @@ def serve_vault(config: AgentConfig, file: Path) -> ExitCode:
                 return code
             backoff.reset()
         except (SottovoceError, OSError, MemoryError, RuntimeError) as error:
-            fault = classify_fault(error, has_worked=directory is not None and read_only(directory))
+            fault = classify_fault(error, has_worked=directory is not None and is_read_only(directory))
             if fault is None or fault.needs_a_person:
                 raise
             if time.monotonic() - started_at > _WORKED_SECONDS:

@@ -17,7 +17,7 @@ from sottovoce.config import AgentConfig, config_for_task
 from sottovoce.errors import LedgerError, PrivacyError, SottovoceError, TaskRefused
 from sottovoce.identity import Identity, Trust
 from sottovoce.identity.signed_task import read_task
-from sottovoce.identity.trust import Following
+from sottovoce.identity.trust import CurrentAuthority
 from sottovoce.task import Task
 from sottovoce.vault import Ledger, VaultFront
 
@@ -49,7 +49,7 @@ def open_local_vault(config: AgentConfig, trust: Trust, clock: Callable[[], floa
     If the activated task cannot begin, for example because the records do not fit it, the next task replaces it,
     provided that the next task can begin.
     """
-    state, identity, authority = config.agent.state, trust.identity, Following(trust)
+    state, identity, authority = config.agent.state, trust.identity, CurrentAuthority(trust)
     ledger = Ledger.open(state / LEDGER, identity.node_id, required_budget(config))
     activator = TaskActivator(config, ledger, state, lambda: authority, clock)
     try:
@@ -91,8 +91,8 @@ def _activate_next_task(own_config: AgentConfig, identity: Identity, activator: 
         task = load_task(own_config.agent.state, identity.authority)
         if task is None:
             return False
-        _check_runnable(own_config, task.encoded)
-        activator(task.encoded)
+        _check_runnable(own_config, task.encoding)
+        activator(task.encoding)
     except SottovoceError:
         return False
     return True

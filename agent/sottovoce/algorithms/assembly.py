@@ -5,7 +5,7 @@ from typing import cast
 from sottovoce.algorithms.family import Family
 from sottovoce.config import AgentConfig
 from sottovoce.data import Records
-from sottovoce.registry import plugin_of
+from sottovoce.registry import find_plugin
 
 
 def build_family(config: AgentConfig, public: Records | None = None) -> Family:
@@ -19,7 +19,7 @@ def build_family(config: AgentConfig, public: Records | None = None) -> Family:
         PrivacyError: if the budget does not cover the learner's releases.
         PluginError: if the learner comes from a plug-in that is broken.
     """
-    parts, plugin = config.learner.algorithm.parts, plugin_of(config.learner.name)
+    parts, plugin = config.learner.algorithm.parts, find_plugin(config.learner.name)
     if plugin is None:
         return cast(Family, parts(config, public))
     from sottovoce.algorithms.guarded_family import guarded_family

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from sottovoce.config import AgentConfig
-from sottovoce.data import Bounds, Records, TransformName, apply, identified, width
+from sottovoce.data import Bounds, Records, TransformName, add_identities, apply, width
 from sottovoce.errors import InternalError
 from sottovoce.kernels import Kernel, Model, kernel_named
 from sottovoce.learner_settings import LearnerSettings
@@ -145,7 +145,7 @@ def prepare_records(raw: Records, transform: TransformName, bounds: Bounds | Non
     prepared = f"transform {transform}" + (
         "" if bounds is None else f" within declared bounds of {len(bounds[0])} columns"
     )
-    return replace(identified(raw), features=apply(transform, raw.features, bounds), prepared=prepared)
+    return replace(add_identities(raw), features=apply(transform, raw.features, bounds), prepared=prepared)
 
 
 def feature_scaling(config: AgentConfig) -> Scaling:
@@ -156,7 +156,7 @@ def feature_scaling(config: AgentConfig) -> Scaling:
 def required_budget(config: AgentConfig) -> Budget:
     """Return the budget that the ledger must have been created with."""
     privacy = config.privacy
-    promised = math.isfinite(privacy.epsilon) and config.data.ranges == "declared" and not config.unproved
+    promised = math.isfinite(privacy.epsilon) and config.data.ranges == "declared" and not config.is_unproved
     epsilon = privacy.epsilon if promised else None
     return Budget(epsilon, privacy.delta, config.unit, config.neighbouring)
 

@@ -12,7 +12,7 @@ from sottovoce.cli import services
 from sottovoce.cli.agent_task import app as task
 from sottovoce.cli.agent_task import tasks
 from sottovoce.cli.other_tasks import other_task_lines
-from sottovoce.days import DAY, lasts_until
+from sottovoce.days import DAY, date_after
 from sottovoce.errors import NetworkError, UsageError
 
 _LEAVE_SECONDS = 120.0  # 30 s for the handover, plus time to finish the work in progress
@@ -163,7 +163,7 @@ def _limit_lines(ledger: dict[str, Any]) -> list[str]:
         f"which ends in {math.ceil(limit['ends_days'])} days at work"
         for limit in ledger["limits"]
     ]
-    until = lasts_until(ledger["lasts_days"])
+    until = date_after(ledger["lasts_days"])
     return lines if until is None else [*lines, f"budget   lasts until {until} at this pace"]
 
 
@@ -179,9 +179,9 @@ def _status_lines(reply: dict[str, Any]) -> list[str]:
     has_promise = total is not None and spent is not None
     budget = f"ε {spent:.3f} of {total:g} spent, δ {privacy['delta']:g}" if has_promise else "no guarantee"
     refused, view = reply["refused"], reply["membership"].get("view")
-    planned = "" if reply["steps"] is None else f" of {reply['steps']}"
+    step_limit = "" if reply["steps"] is None else f" of {reply['steps']}"
     failing = sum(bool(peer["failures_in_a_row"]) for peer in reply["peers"])
-    known = "" if view is None else f", {len(view)} known"
+    known_peers = "" if view is None else f", {len(view)} known"
     transport = reply["transport"]
     duplicates = reply["membership"].get("duplicates", 0) + transport["duplicates"]
     promises = privacy["person"] or ()
@@ -193,14 +193,14 @@ def _status_lines(reply: dict[str, Any]) -> list[str]:
         *alarm,
         *trouble,
         f"agent    {reply['id']} of fleet {reply['fleet']}: {reply['state']}",
-        f"cycle    {reply['cycle']}, private step {reply['steps_done']}{planned} ({reply['learner']})",
+        f"cycle    {reply['cycle']}, private step {reply['steps_done']}{step_limit} ({reply['learner']})",
         f"privacy  {budget} ({privacy['status']}, {privacy['unit']} level, {privacy['neighbouring']})",
         *_period_lines(reply["ledger"]["period"]),
         *_limit_lines(reply["ledger"]),
         *_task_lines(reply["task"]),
         *person,
         *days,
-        f"peers    {len(reply['peers'])}, {failing} failing{known}",
+        f"peers    {len(reply['peers'])}, {failing} failing{known_peers}",
         *(f"apart    {line}" for line in other_task_lines(reply["task"]["others"])),
         f"traffic  {traffic['messages']} messages sent, {traffic['retries']} retries, {traffic['received']} received, "
         f"{traffic['wire_bytes']} bytes",

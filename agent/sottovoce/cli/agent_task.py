@@ -96,13 +96,13 @@ def _task_facts(path: Path) -> dict[str, Any]:
     settings = load(path)
     task = newest_task(settings)
     try:
-        reported: dict[str, Any] = ask(settings.agent.state, "status")["task"]
+        agent_task: dict[str, Any] = ask(settings.agent.state, "status")["task"]
     except NetworkError:
-        reported = {}
-    next_task = reported.get("next") or {}
+        agent_task = {}
+    next_task = agent_task.get("next") or {}
     return {
         "schema": "sottovoce.tasks/1",
-        "epoch": reported.get("epoch"),
+        "epoch": agent_task.get("epoch"),
         "newest": None if task is None else task.epoch,
         "name": "" if task is None else task.tables.get("task", {}).get("name", ""),
         "purpose": "" if task is None else task.purpose,

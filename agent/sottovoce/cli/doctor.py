@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sottovoce.cli.printable import printable
+from sottovoce.cli.sanitise import sanitise
 
 if TYPE_CHECKING:
     from sottovoce.doctor import Entry
@@ -50,9 +50,9 @@ def run_doctor(
 def _show(entry: "Entry") -> None:
     finding = entry.finding
     level = typer.style(f"{finding.level:8}", fg=_COLOURS[finding.level])
-    typer.echo(f"{level} {entry.check:14} {printable(finding.what)}")
+    typer.echo(f"{level} {entry.check:14} {sanitise(finding.what)}")
     if finding.remedy:
-        typer.echo(f"{'':8} {'':12} → {printable(finding.remedy)}")
+        typer.echo(f"{'':8} {'':12} → {sanitise(finding.remedy)}")
 
 
 def _summary(entries: "list[Entry]") -> str:

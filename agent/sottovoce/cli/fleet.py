@@ -108,13 +108,13 @@ def _fleet_facts(directory: Path) -> dict[str, Any]:
     from sottovoce.identity import open_fleet
 
     fleet = open_fleet(directory)
-    revoked = load_revocation_list(directory, fleet.authority)
+    revocations = load_revocation_list(directory, fleet.authority)
     promised = read_promise(directory)
     return {
         "fleet": fleet.name,
         "certificate_expires": fleet.certificate.not_valid_after_utc.isoformat(),
         "promises": "" if promised is None else resolve_budget(promised).words,
-        "revocations": 0 if revoked is None else revoked.version,
-        "revoked": [] if revoked is None else list(revoked.node_ids),
+        "revocations": 0 if revocations is None else revocations.version,
+        "revoked": [] if revocations is None else list(revocations.node_ids),
         "invitations": open_invitations(directory),
     }

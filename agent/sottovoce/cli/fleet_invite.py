@@ -94,8 +94,8 @@ def invite(
 
 
 def _write_bundle(fleet: "Fleet", out: Path, seeds: "Seeds", validity: "Validity | None") -> None:
+    from sottovoce.identity.bundles import new_bundle
     from sottovoce.identity.invitation import write_bundle
-    from sottovoce.identity.inviting import new_bundle
 
     bundle = new_bundle(fleet, seeds, validity)
     write_bundle(out, bundle)
@@ -159,7 +159,7 @@ def make_enroller(
     from sottovoce.agent.enroller import Enroller
     from sottovoce.agent.revocation_store import load_revocation_list
 
-    check_reachable(address, "--serve", "a device can reach this machine")
+    check_reachable(address, "--serve", "this enroller")
 
     def revoked_ids() -> tuple[str, ...]:
         revocations = load_revocation_list(directory, fleet.authority)

@@ -97,9 +97,9 @@ def join(
                 f"specify how this device should join: {_METHODS}; to create a new fleet, run `sottovoce fleet init`"
             )
         directory = fleet or Path("fleet")
-        opened = open_fleet(directory)
-        chosen = budget(read_promise(directory))
-        identity = methods.join(opened, state, chosen, parse_validity(valid), vault=vault)
+        opened_fleet = open_fleet(directory)
+        chosen_budget = budget(read_promise(directory))
+        identity = methods.join(opened_fleet, state, chosen_budget, parse_validity(valid), vault=vault)
     typer.echo(identity.node_id)
     _print_broker_settings(state)
 

@@ -40,9 +40,9 @@ def write_bundles(
         UsageError: if the manifest is invalid or a bundle already exists; nothing has been written.
         IdentityError: if a file cannot be written.
     """
+    from sottovoce.identity.bundles import new_bundle
     from sottovoce.identity.files import replace
     from sottovoce.identity.invitation import write_bundle
-    from sottovoce.identity.inviting import new_bundle
 
     rows = _read_rows(manifest) if manifest.exists() else _new_rows(manifest, count)
     if count is not None and len(rows) != count:

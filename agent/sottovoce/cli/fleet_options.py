@@ -48,7 +48,7 @@ def check_reachable(address: str, option: str, purpose: str) -> str:
     host, _, port = address.rpartition(":")
     if not re.fullmatch(HOST_AND_PORT, address) or not 1 <= int(port) <= 65_535 or host in ("0.0.0.0", "[::]"):  # noqa: S104
         raise UsageError(
-            f"{option}: {address!r} is not an address where {purpose}; use HOST:PORT, for example 192.168.1.5:7443"
+            f"{option}: {address!r} is not a valid address for {purpose}; use HOST:PORT, for example 192.168.1.5:7443"
         )
     return address
 

@@ -58,20 +58,20 @@ def renew(
 
 
 def _renew_directly(fleet: Path, state: Path, valid: str | None) -> None:
-    from sottovoce.identity.renewal import renewal_request
+    from sottovoce.identity.renewal import make_renewal_request
 
     _replace_certificate(
         state,
-        _renew_certificate(fleet, renewal_request(_identity_directory(state)), "the request", valid),
+        _renew_certificate(fleet, make_renewal_request(_identity_directory(state)), "the request", valid),
         "the new certificate",
     )
 
 
 def _write_request(state: Path, request: Path) -> None:
     from sottovoce.identity.files import write_new
-    from sottovoce.identity.renewal import renewal_request
+    from sottovoce.identity.renewal import make_renewal_request
 
-    write_new({request: renewal_request(_identity_directory(state))})
+    write_new({request: make_renewal_request(_identity_directory(state))})
     typer.echo(
         f"{request}: this file is public; where the fleet's key is stored, sign it with `sottovoce fleet renew --sign`"
     )
@@ -93,11 +93,11 @@ def _install(state: Path, install: Path) -> None:
 def _ask_enroller(state: Path, address: str) -> None:
     from sottovoce.agent.enrolment import ask_renewal
     from sottovoce.identity import load
-    from sottovoce.identity.renewal import renewal_request
+    from sottovoce.identity.renewal import make_renewal_request
 
-    check_reachable(address, "--enroller", "an enroller can be")
-    identity = load(_identity_directory(state), dated=False)
-    pem = ask_renewal(address, renewal_request(_identity_directory(state)), identity)
+    check_reachable(address, "--enroller", "an enroller")
+    identity = load(_identity_directory(state), check_dates=False)
+    pem = ask_renewal(address, make_renewal_request(_identity_directory(state)), identity)
     _replace_certificate(state, pem, f"the certificate issued by the enroller at {address}")
 
 
@@ -121,8 +121,10 @@ def _renew_certificate(directory: Path, request: bytes, source: object, valid: s
     from sottovoce.identity.request import read_request
 
     fleet = open_fleet(directory)
-    revoked = load_revocation_list(directory, fleet.authority)
-    return fleet.renew(read_request(request, source), revoked.node_ids if revoked else (), parse_validity(valid))
+    revocations = load_revocation_list(directory, fleet.authority)
+    return fleet.renew(
+        read_request(request, source), revocations.node_ids if revocations else (), parse_validity(valid)
+    )
 
 
 def _replace_certificate(state: Path, pem: bytes, source: object) -> None:

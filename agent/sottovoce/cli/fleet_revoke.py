@@ -34,14 +34,15 @@ def _revoke(directory: Path, node_ids: list[str], out: Path | None) -> None:
 
     check_new([] if out is None else [out])
     try:
-        revoked = revoke(directory, open_fleet(directory), node_ids)
+        revocations = revoke(directory, open_fleet(directory), node_ids)
     except MessageRefused as error:
         raise UsageError(f"{error}; use ids as printed by `sottovoce fleet show`") from error
     if out is not None:
-        write_new({out: encode_list(revoked)})
+        write_new({out: encode_list(revocations)})
     file = out or directory / NAME
     typer.echo(
-        f"{file}: version {revoked.version}, devices: {len(revoked.node_ids)}. Hand it to any device of the fleet:"
+        f"{file}: version {revocations.version}, devices: {len(revocations.node_ids)}. Hand it to any device of the "
+        "fleet:"
     )
     typer.echo(f"sottovoce fleet revoke --state DIR --install {file.name}")
 
@@ -52,10 +53,12 @@ def _install(state: Path, install: Path) -> None:
     from sottovoce.identity import load
     from sottovoce.identity.files import read
 
-    authority = load(state / IDENTITY, dated=False).authority
-    revoked = read_list(read(install), authority, install)
-    if store_revocation_list(state, revoked, authority):
-        store_key_changes(state / IDENTITY, revoked.keys)
-        typer.echo(f"{state}: version {revoked.version}, {len(revoked.node_ids)} devices; a running agent applies it")
+    authority = load(state / IDENTITY, check_dates=False).authority
+    revocations = read_list(read(install), authority, install)
+    if store_revocation_list(state, revocations, authority):
+        store_key_changes(state / IDENTITY, revocations.keys)
+        typer.echo(
+            f"{state}: version {revocations.version}, {len(revocations.node_ids)} devices; a running agent applies it"
+        )
     else:
-        typer.echo(f"{state}: already has version {revoked.version} or a newer one")
+        typer.echo(f"{state}: already has version {revocations.version} or a newer one")

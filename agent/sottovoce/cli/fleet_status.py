@@ -33,10 +33,10 @@ def status(
     for device in fleet["devices"]:
         for name in _OPTIONAL_FIELDS:
             device.setdefault(name, None)  # not reported by agents of older releases
-    reached = _probe_peers(state, fleet)
+    errors_by_peer = _probe_peers(state, fleet)
     now = datetime.now(UTC)
     for device in fleet["devices"]:
-        device["state"], device["why"] = _judge_device(device, fleet, reached)
+        device["state"], device["why"] = _judge_device(device, fleet, errors_by_peer)
         expires = device["certificate_expires"]
         device["certificate_days"] = None if expires is None else (datetime.fromisoformat(expires) - now).days
     states = [device["state"] for device in fleet["devices"]]
@@ -52,7 +52,7 @@ def _probe_peers(state: Path, fleet: dict[str, Any]) -> dict[str, str | None]:
     """Connect to each peer that has an address, and return the error by node id; None for peers that answer."""
     from functools import partial
 
-    from sottovoce.doctor.contact import obstacle, obstacles
+    from sottovoce.doctor.contact import find_connection_error, run_with_deadline
     from sottovoce.doctor.credentials import device_credentials as credentials
     from sottovoce.identity import peer_dns_name
     from sottovoce.listening import split_address
@@ -65,24 +65,24 @@ def _probe_peers(state: Path, fleet: dict[str, Any]) -> dict[str, str | None]:
             addresses[device["id"]] = direct[0]
     identity, tls = credentials(state, list(addresses))
     checks = {
-        node: partial(obstacle, *split_address(address), tls, peer_dns_name(node, identity.fleet))
+        node: partial(find_connection_error, *split_address(address), tls, peer_dns_name(node, identity.fleet))
         for node, address in addresses.items()
     }
     nodes, results = list(checks), dict[str, str | None]()
     for start in range(0, len(nodes), _MAX_CONNECTIONS):
-        results.update(obstacles({node: checks[node] for node in nodes[start : start + _MAX_CONNECTIONS]}))
+        results.update(run_with_deadline({node: checks[node] for node in nodes[start : start + _MAX_CONNECTIONS]}))
     return results
 
 
 def _judge_device(
-    device: dict[str, Any], fleet: dict[str, Any], reached: dict[str, str | None]
+    device: dict[str, Any], fleet: dict[str, Any], errors_by_peer: dict[str, str | None]
 ) -> tuple[str, str | None]:
     if device["revoked"]:
         return "revoked", None
     if device["leaving"]:
         return "left", None
-    reason = reached.get(device["id"])
-    if device["health"] is not None or (device["id"] in reached and reason is None):
+    reason = errors_by_peer.get(device["id"])
+    if device["health"] is not None or (device["id"] in errors_by_peer and reason is None):
         return "answers", None
     by_broker = any(endpoint.startswith("mqtt:") for endpoint in device["endpoints"])
     if device["heard_s"] is None and by_broker:
@@ -93,7 +93,7 @@ def _judge_device(
 
 
 def _lines(fleet: dict[str, Any]) -> list[str]:
-    from sottovoce.cli.printable import printable
+    from sottovoce.cli.sanitise import sanitise
 
     counts = ", ".join(f"{count} {state}" for state, count in fleet["count"].items() if count)
     lines = [f"fleet {fleet['fleet']}: {len(fleet['devices'])} devices known: {counts}"]
@@ -103,13 +103,13 @@ def _lines(fleet: dict[str, Any]) -> list[str]:
         facts = [
             "this device" if device["id"] == fleet["id"] else last_heard,
             "" if days is None else f"certificate {days} d",
-            "" if device["health"] in (None, "well") else printable(device["health"]),
+            "" if device["health"] in (None, "well") else sanitise(device["health"]),
             "" if not device["epoch"] else f"epoch {device['epoch']}",
-            "" if device["release"] is None else f"release {printable(device['release'])}",
+            "" if device["release"] is None else f"release {sanitise(device['release'])}",
             "another task" if device["same_task"] is False else "",
-            printable(device["why"] or ""),
+            sanitise(device["why"] or ""),
         ]
         endpoint = device["endpoints"][0] if device["endpoints"] else "-"
         description = "; ".join(fact for fact in facts if fact)
-        lines.append(f"{device['state']:9} {device['id']}  {printable(endpoint):24} {description}".rstrip())
+        lines.append(f"{device['state']:9} {device['id']}  {sanitise(endpoint):24} {description}".rstrip())
     return lines

@@ -27,7 +27,7 @@ def propose(
     check_new([] if out is None else [out])
     task = propose(fleet, open_fleet(fleet), tables, schedule)
     if out is not None:
-        write_new({out: task.encoded})
+        write_new({out: task.encoding})
     path = out or fleet / NAME
     typer.echo(f"{path}: epoch {task.epoch}{_describe_times(task.begins, task.ends)}. Hand it to any device:")
     typer.echo(f"sottovoce fleet task install {path.name} --state DIR")
@@ -45,7 +45,7 @@ def install(
     from sottovoce.identity.files import read
     from sottovoce.identity.signed_task import read_task
 
-    authority = load(state / IDENTITY, dated=False).authority
+    authority = load(state / IDENTITY, check_dates=False).authority
     task = read_task(read(file), file)
     task.verify(authority)
     if store_task(state, task, authority):

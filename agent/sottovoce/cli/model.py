@@ -54,30 +54,30 @@ def fit(
 
     if epochs < 1:
         raise UsageError(f"--epochs {epochs}: must be at least 1, for one pass over the records")
-    book = from_records / NAME if from_records.is_dir() else from_records
-    records = read(book)
-    provenance = FleetProvenance(load((state or book.parent) / IDENTITY))
+    records_file = from_records / NAME if from_records.is_dir() else from_records
+    records = read(records_file)
+    provenance = FleetProvenance(load((state or records_file.parent) / IDENTITY))
     try:
         for record in records:
             provenance.verify(record)
     except MessageRefused as error:
-        raise DataError(f"{book}: {error}; the file has been modified, so no model was fitted") from error
-    fitted = fit_model(records, model, epochs)
+        raise DataError(f"{records_file}: {error}; the file has been modified, so no model was fitted") from error
+    result = fit_model(records, model, epochs)
     facts: dict[str, str | float | int | None] = {
         "model": model,
-        "records": fitted.records,
-        "owners": fitted.owners,
-        "features": fitted.features,
-        "classes": fitted.classes,
-        "epsilon": fitted.epsilon,
+        "records": result.records,
+        "owners": result.owners,
+        "features": result.features,
+        "classes": result.classes,
+        "epsilon": result.epsilon,
         "further_epsilon": 0.0,
     }
     if test is not None:
-        facts["accuracy"] = _accuracy(fitted.weights, fitted.classes, test, transform)
+        facts["accuracy"] = _accuracy(result.weights, result.classes, test, transform)
     if out is not None:
         try:
             with out.open("wb") as file:
-                np.savez(file, weights=fitted.weights, classes=np.array(fitted.classes))
+                np.savez(file, weights=result.weights, classes=np.array(result.classes))
         except OSError as error:
             raise UsageError(f"--out {out}: cannot be written ({error.strerror})") from error
     if as_json:

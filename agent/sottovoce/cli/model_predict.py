@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sottovoce.cli import lab
-from sottovoce.cli.model_public import ConfigFile, public_model
+from sottovoce.cli.model_public import ConfigFile, load_public_model
 from sottovoce.cli.output import check_writable, write_binary_file
 from sottovoce.errors import DataError, NetworkError, UsageError
 
@@ -61,9 +61,9 @@ def predict(
     if score:
         facts |= _score(dataset, records, predictions)
     if out is not None:
-        predicted = "".join(f"{value}\n" for value in facts["predictions"])
+        text = "".join(f"{value}\n" for value in facts["predictions"])
         # The file is private because it contains predictions for this user's own records.
-        write_binary_file("--out", out, predicted.encode(), 0o600)
+        write_binary_file("--out", out, text.encode(), 0o600)
     if as_json:
         typer.echo(json.dumps(facts))
         return
@@ -91,7 +91,7 @@ def _predict_with_file(
     rows = _without_target(dataset, records)
     if transform is not None or not facts or not facts["transform_included"]:
         steps = transform or (facts["transform"] if facts else "none")
-        rows = apply(steps, rows, _bounds_of(dataset, rows))
+        rows = apply(steps, rows, _feature_bounds(dataset, rows))
     predictions: NDArray[np.generic] = inference.predict(rows)
     return predictions
 
@@ -105,15 +105,15 @@ def _predict_with_agent(
     from sottovoce.agent.predictions import predict as predict_rows
     from sottovoce.data import apply
 
-    public = public_model(state, config)
-    description, rows = public.description, _without_target(dataset, records)
+    public_model = load_public_model(state, config)
+    description, rows = public_model.description, _without_target(dataset, records)
     if description.ranges == "unknown" and rows.shape[1] == description.features:
-        rows = apply(description.transform, rows, _bounds_of(dataset, rows))
+        rows = apply(description.transform, rows, _feature_bounds(dataset, rows))
     else:
         rows = prepare_rows(rows, description, transformed=False)
-    if public.config is not None:
-        model = build_predictive_model(public.config)
-        return predict_rows(model, public.parameters, rows, description.classes)
+    if public_model.config is not None:
+        model = build_predictive_model(public_model.config)
+        return predict_rows(model, public_model.parameters, rows, description.classes)
     predictions: list[Any] = []
     for request in _requests(rows, description):
         predictions += _ask_agent(state, request)
@@ -147,7 +147,7 @@ def _without_target(dataset: "DataSet", records: "Records") -> "NDArray[np.float
     return records.features[:, :-1] if dataset.classes == 1 else records.features
 
 
-def _bounds_of(
+def _feature_bounds(
     dataset: "DataSet", rows: "NDArray[np.float64]"
 ) -> "tuple[NDArray[np.float64], NDArray[np.float64]] | None":
     if dataset.bounds is None:
@@ -169,8 +169,8 @@ def _score(dataset: "DataSet", records: "Records", predictions: "NDArray[np.gene
         raise DataError(f"{dataset.name}: the data set has no targets for these predictions; omit --score")
     if not regression:
         return {"accuracy": float((predictions == records.labels).mean())}
-    targets, predicted, unit = records.features[:, -1], predictions.astype(np.float64), ""
+    targets, values, unit = records.features[:, -1], predictions.astype(np.float64), ""
     if dataset.target is not None:
-        converted = dataset.target.told(records.features, np.stack([targets, predicted]))
-        (targets, predicted), unit = converted, dataset.target.unit
-    return {"mae": float(np.abs(targets - predicted).mean()), "unit": unit}
+        converted_pair = dataset.target.convert(records.features, np.stack([targets, values]))
+        (targets, values), unit = converted_pair, dataset.target.unit
+    return {"mae": float(np.abs(targets - values).mean()), "unit": unit}

@@ -21,7 +21,7 @@ ConfigFile = Annotated[
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class LoadedModel:
     """A public model with its description.
 
     Attributes:
@@ -37,7 +37,7 @@ class Found:
     config: "AgentConfig | None"
 
 
-def public_model(state: Path, config: Path | None) -> Found:
+def load_public_model(state: Path, config: Path | None) -> LoadedModel:
     """Return the current public model of the agent in a state directory.
 
     Raises:
@@ -58,10 +58,10 @@ def public_model(state: Path, config: Path | None) -> Found:
         description = msgspec.convert(reply, Description)
     except msgspec.ValidationError as error:
         raise NetworkError(f"{state}: the agent there is running a different version; restart it") from error
-    return Found(description, _require_model(decode_parameters(model), state), model["cycle"], None)
+    return LoadedModel(description, _require_model(decode_parameters(model), state), model["cycle"], None)
 
 
-def _saved_public_model(state: Path, file: Path) -> Found:
+def _saved_public_model(state: Path, file: Path) -> LoadedModel:
     from sottovoce.agent.description import describe_model
     from sottovoce.agent.saved_model import load_saved_model
     from sottovoce.config import load
@@ -72,7 +72,7 @@ def _saved_public_model(state: Path, file: Path) -> Found:
             f"--config {file}: agent.state is {config.agent.state}, not {state}: use the same directory in both"
         )
     parameters, cycle = load_saved_model(config)
-    return Found(describe_model(config, _privacy(config)), _require_model(parameters, state), cycle, config)
+    return LoadedModel(describe_model(config, _privacy(config)), _require_model(parameters, state), cycle, config)
 
 
 def _require_model(parameters: "NDArray[np.float64] | None", state: Path) -> "NDArray[np.float64]":

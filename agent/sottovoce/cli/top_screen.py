@@ -17,7 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 from sottovoce.cli.other_tasks import other_task_lines
-from sottovoce.cli.printable import printable
+from sottovoce.cli.sanitise import sanitise
 
 _BAR_WIDTH = 10
 _MIN_WIDE_COLUMNS = 80  # columns; on wider terminals ids are shown in full
@@ -81,10 +81,10 @@ def render_snapshot(snapshot: dict[str, Any], width: int, height: int | None) ->
     if snapshot["testbed"] is None:
         return Group(*(_device_table(device, snapshot["at"], width) for device in devices))
     rows = len(devices) if height is None else max(1, height - _OTHER_LINES)
-    table, omitted = _testbed_table(devices[:rows], width)
+    table, omitted_names = _testbed_table(devices[:rows], width)
     parts: list[RenderableType] = [_heading(snapshot), table]
-    if omitted:
-        parts.append(Text(f"not shown in {width} columns: {', '.join(omitted)}", style="dim"))
+    if omitted_names:
+        parts.append(Text(f"not shown in {width} columns: {', '.join(omitted_names)}", style="dim"))
     if hidden := devices[rows:]:
         away = sum(device["away"] for device in hidden)
         parts.append(Text(f"… and {len(hidden)} more, {away} of them away", style="dim"))
@@ -95,20 +95,23 @@ def _heading(snapshot: dict[str, Any]) -> Text:
     devices, testbed = snapshot["devices"], snapshot["testbed"]
     running = [device for device in devices if not device["away"]]
     parts = [f"testbed {testbed['directory']}", f"{len(running)} of {len(devices)} up"]
-    measured = testbed["measured"]
-    if measured is not None:
-        parts += [f"{measured['learner']} on {measured['data']}", f"cycle {measured['cycle']} of {measured['cycles']}"]
-        parts.append(_quality(measured))
+    measurement = testbed["measured"]
+    if measurement is not None:
+        parts += [
+            f"{measurement['learner']} on {measurement['data']}",
+            f"cycle {measurement['cycle']} of {measurement['cycles']}",
+        ]
+        parts.append(_format_quality(measurement))
     return Text(" · ".join(parts), style="bold")
 
 
-def _quality(measured: dict[str, Any]) -> str:
+def _format_quality(measurement: dict[str, Any]) -> str:
     """Return the harness's measurement, made on records that no agent holds."""
-    if measured.get("accuracy_mean") is not None:
-        low, high = measured["accuracy_min"], measured["accuracy_max"]
-        return f"public accuracy {measured['accuracy_mean']:.3f} ({low:.3f} to {high:.3f})"
-    name = "mae_mean" if measured.get("mae_persistence") is not None else "rmse_mean"
-    return f"public error {measured[name]:.4g}"
+    if measurement.get("accuracy_mean") is not None:
+        low, high = measurement["accuracy_min"], measurement["accuracy_max"]
+        return f"public accuracy {measurement['accuracy_mean']:.3f} ({low:.3f} to {high:.3f})"
+    name = "mae_mean" if measurement.get("mae_persistence") is not None else "rmse_mean"
+    return f"public error {measurement[name]:.4g}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,25 +128,25 @@ def _testbed_table(devices: list[Device], width: int) -> tuple[Table, list[str]]
     """Return a table with one row per device, and the names of the columns that do not fit."""
     table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
     used_width = 0
-    chosen: list[_Column] = []
-    omitted: list[str] = []
+    visible_columns: list[_Column] = []
+    omitted_names: list[str] = []
     name_width = max(len("agent"), *(len(device["name"]) for device in devices))
     for column in (_Column("agent", name_width, lambda device: Text(device["name"]), left=True), *_COLUMNS):
-        if used_width + column.width + 1 > width and chosen:
-            omitted.append(column.name)
+        if used_width + column.width + 1 > width and visible_columns:
+            omitted_names.append(column.name)
             continue
         used_width += column.width + 1
-        chosen.append(column)
-    for column in chosen:
-        max_width = column.width if column is not chosen[-1] else column.width + width - used_width
+        visible_columns.append(column)
+    for column in visible_columns:
+        max_width = column.width if column is not visible_columns[-1] else column.width + width - used_width
         justify: Literal["left", "right"] = "left" if column.left else "right"
         table.add_column(column.name, justify=justify, no_wrap=True, overflow="ellipsis", max_width=max_width)
     for device in devices:
-        table.add_row(*(column.cell(device) for column in chosen))
-    return table, omitted
+        table.add_row(*(column.cell(device) for column in visible_columns))
+    return table, omitted_names
 
 
-def _waits(device: Device) -> str:
+def _waiting_reason(device: Device) -> str:
     """Return why a device is waiting; a timer is reported only if there is no other reason."""
     waits = sorted(device["waiting"], key=lambda wait: wait["name"].startswith("timer:"))
     if not waits:
@@ -152,7 +155,7 @@ def _waits(device: Device) -> str:
     return f"{wait['reason']}, since {wait['since_s']:.0f} s"
 
 
-def _bar(device: Device) -> Text:
+def _budget_bar(device: Device) -> Text:
     """Return the ε spent as a bar with numbers, in a neutral colour because spending the budget is normal."""
     spent, total = device["spent_epsilon"], device["epsilon"]
     if spent is None or total is None:
@@ -161,22 +164,22 @@ def _bar(device: Device) -> Text:
     return Text.assemble(("█" * filled, "blue"), ("░" * (_BAR_WIDTH - filled), "dim"), f" {spent:.2f}/{total:g}")
 
 
-def _state(device: Device) -> Text:
+def _state_text(device: Device) -> Text:
     return (
         Text("away", style="red") if device["away"] else Text(device["state"], style=_STATES.get(device["state"], ""))
     )
 
 
-def _peers(device: Device) -> Text:
+def _peer_summary(device: Device) -> Text:
     failing = sum(peer["failing"] for peer in device["peers"])
     return Text(f"{len(device['peers'])}{f' ({failing} failing)' if failing else ''}", style="red" if failing else "")
 
 
-def _rate(value: float | None) -> str:
+def _format_rate(value: float | None) -> str:
     return "–" if value is None else f"{value:.1f}"
 
 
-def _kib(value: float | None) -> str:
+def _format_kib(value: float | None) -> str:
     return "–" if value is None else f"{value / 1024:.1f}"
 
 
@@ -185,21 +188,21 @@ def _blank_when_away(cell: Callable[[Device], Text | str]) -> Callable[[Device],
 
     def render(device: Device) -> Text:
         content = "" if device["away"] else cell(device)
-        return content if isinstance(content, Text) else Text(printable(content))
+        return content if isinstance(content, Text) else Text(sanitise(content))
 
     return render
 
 
 _COLUMNS = (  # on a narrow terminal, the first columns take precedence
-    _Column("state", 8, _state, left=True),
+    _Column("state", 8, _state_text, left=True),
     _Column("cycle", 7, _blank_when_away(lambda device: f"{device['cycle']}")),
-    _Column("ε spent", _BAR_WIDTH + 8, _blank_when_away(_bar), left=True),
-    _Column("peers", 13, _blank_when_away(_peers)),
-    _Column("sent/s", 7, _blank_when_away(lambda device: _rate(device["sent_per_s"]))),
-    _Column("recv/s", 7, _blank_when_away(lambda device: _rate(device["received_per_s"]))),
-    _Column("KiB/s", 7, _blank_when_away(lambda device: _kib(device["wire_bytes_per_s"]))),
+    _Column("ε spent", _BAR_WIDTH + 8, _blank_when_away(_budget_bar), left=True),
+    _Column("peers", 13, _blank_when_away(_peer_summary)),
+    _Column("sent/s", 7, _blank_when_away(lambda device: _format_rate(device["sent_per_s"]))),
+    _Column("recv/s", 7, _blank_when_away(lambda device: _format_rate(device["received_per_s"]))),
+    _Column("KiB/s", 7, _blank_when_away(lambda device: _format_kib(device["wire_bytes_per_s"]))),
     _Column("MiB", 5, _blank_when_away(lambda device: f"{device['rss_mib']:.0f}")),
-    _Column("waits for", 20, _blank_when_away(_waits), left=True),
+    _Column("waits for", 20, _blank_when_away(_waiting_reason), left=True),
 )
 
 
@@ -208,10 +211,10 @@ def _device_table(device: Device, timestamp: str, width: int) -> RenderableType:
     table = Table(show_header=False, box=None, pad_edge=False)
     table.add_column(style="bold", no_wrap=True)
     table.add_column(overflow="fold")
-    rows = _away_rows(device) if device["away"] else [*_facts(device), *_peer_rows(device, width)]
-    name = Text.assemble(printable(device["name"]), "  ", _state(device))
+    rows = _away_rows(device) if device["away"] else [*_device_rows(device), *_peer_rows(device, width)]
+    name = Text.assemble(sanitise(device["name"]), "  ", _state_text(device))
     for heading, content in [("device", name), *rows, ("at", timestamp)]:
-        table.add_row(heading, content if isinstance(content, Text) else Text(printable(content)))
+        table.add_row(heading, content if isinstance(content, Text) else Text(sanitise(content)))
     return table
 
 
@@ -219,31 +222,32 @@ def _away_rows(device: Device) -> list[tuple[str, Text | str]]:
     return [("", f"no agent responds in {device['state_directory']}; it was stopped, or has not been started")]
 
 
-def _facts(device: Device) -> Iterator[tuple[str, Text | str]]:
-    planned = "" if device["steps"] is None else f" of {device['steps']}"
+def _device_rows(device: Device) -> Iterator[tuple[str, Text | str]]:
+    step_limit = "" if device["steps"] is None else f" of {device['steps']}"
     yield "id", f"{device['id']} of fleet {device['fleet']}"
-    yield "cycle", f"{device['cycle']}, private step {device['steps_done']}{planned} ({device['learner']})"
-    yield "ε spent", _bar(device)
+    yield "cycle", f"{device['cycle']}, private step {device['steps_done']}{step_limit} ({device['learner']})"
+    yield "ε spent", _budget_bar(device)
     if device["left_epsilon"] is not None:
         budget = f"{device['left_epsilon']:.3f} left at δ = {device['delta']:g}, {device['releases']} releases"
         yield "", f"{budget}; {device['status']}, {device['unit']} level"
+    sent_per_s, received_per_s = _format_rate(device["sent_per_s"]), _format_rate(device["received_per_s"])
     yield (
         "traffic",
-        f"{_rate(device['sent_per_s'])} messages sent and {_rate(device['received_per_s'])} received per second, "
-        f"{_kib(device['wire_bytes_per_s'])} KiB/s out; {device['messages']} and {device['received']} in total",
+        f"{sent_per_s} messages sent and {received_per_s} received per second, "
+        f"{_format_kib(device['wire_bytes_per_s'])} KiB/s out; {device['messages']} and {device['received']} in total",
     )
     yield "memory", f"{device['rss_mib']:.1f} MiB, {device['cpu_s']:.1f} s of processor time"
-    yield "waits for", _waits(device)
+    yield "waits for", _waiting_reason(device)
     if device["trouble"]:
-        yield "trouble", Text(printable(device["trouble"]), style="red")
+        yield "trouble", Text(sanitise(device["trouble"]), style="red")
 
 
 def _peer_rows(device: Device, width: int) -> Iterator[tuple[str, Text | str]]:
     """Yield the peer count, a line for each other task, and a line for each peer."""
-    yield "peers", _peers(device)
+    yield "peers", _peer_summary(device)
     for line in other_task_lines(device["other_tasks"]):
-        yield "apart", Text(printable(line), style="red")
+        yield "apart", Text(sanitise(line), style="red")
     for peer in device["peers"]:
         name = peer["id"] if width > _MIN_WIDE_COLUMNS else f"{peer['id'][:8]}…"
         status = ("not reached", "red") if peer["failing"] else ("reached", "green")
-        yield "", Text.assemble(f"{name} at {printable(peer['address'])}  ", status)
+        yield "", Text.assemble(f"{name} at {sanitise(peer['address'])}  ", status)

@@ -1,6 +1,6 @@
 """An agent's configuration: a typed schema, and errors that report the line and the remedy."""
 
-from sottovoce.config.feed import FeedSection, FormatSection, MeterSection, address_of, fill_placeholders
+from sottovoce.config.feed import FeedSection, FormatSection, MeterSection, fill_placeholders, parse_broker_url
 from sottovoce.config.identity import IdentitySection
 from sottovoce.config.loading import config_from_tables, learner_settings, load
 from sottovoce.config.membership import MembershipSection
@@ -15,7 +15,7 @@ from sottovoce.config.schema import (
     VaultSection,
     WholeConfig,
 )
-from sottovoce.config.tasked import config_for_task, read_proposed_task
+from sottovoce.config.task_config import config_for_task, read_proposed_task
 from sottovoce.config.transport import MqttSection, PeerSection, TransportSection
 
 __all__ = [
@@ -36,11 +36,11 @@ __all__ = [
     "TransportSection",
     "VaultSection",
     "WholeConfig",
-    "address_of",
     "config_for_task",
     "config_from_tables",
     "fill_placeholders",
     "learner_settings",
     "load",
+    "parse_broker_url",
     "read_proposed_task",
 ]

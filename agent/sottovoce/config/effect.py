@@ -17,7 +17,7 @@ def keys_without_effect(tables: Mapping[str, Any], config: AgentConfig) -> Itera
     """
     keys_by_table = {name: frozenset(table) for name, table in tables.items() if isinstance(table, Mapping)}
     for key in sorted(keys_by_table.get("learner", frozenset())):
-        if (explanation := config.learner.unused(key)) is not None:
+        if (explanation := config.learner.explain_unused(key)) is not None:
             yield ("learner", key), explanation
     for (section, key), check in _CHECKS.items():
         if key in keys_by_table.get(section, ()) and (explanation := check(config)) is not None:
@@ -35,7 +35,7 @@ def contradicting_keys(tables: Mapping[str, Any], config: AgentConfig) -> Iterat
     if "longest_period" in learner_table and learner.longest_pause < learner.period:
         yield ("learner", "longest_period"), f"shorter than learner.period ({learner.period:g} s); set at least that"
     batch = getattr(learner, "batch", None)
-    samples_batches = learner.unused("batch") is None and learner.draws
+    samples_batches = learner.explain_unused("batch") is None and learner.draws_batches
     if samples_batches and batch is not None and batch > data.expected_records and "batch" in learner_table:
         yield (
             ("learner", "batch"),

@@ -199,7 +199,7 @@ class FeedSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
         known_formats = [*built_in_formats(), *(declared.name for declared in self.formats)]
         if meter.format not in known_formats:
             raise invalid_key(f"{key}.format", f"unknown format; choose one of {', '.join(known_formats)}")
-        meter_format = self.format_of(meter)
+        meter_format = self.find_format(meter)
         if missing := [placeholder for placeholder in meter_format.placeholders if placeholder not in meter.names]:
             raise invalid_key(
                 f"{key}.names", f"missing {missing[0]}: {meter.format} requires {', '.join(meter_format.placeholders)}"
@@ -217,7 +217,7 @@ class FeedSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
             )
         if meter_format.id is None and meter.id is not None:
             raise invalid_key(f"{key}.id", f"messages of {meter.format} do not identify their meter; remove this key")
-        if self.gap_of(meter) > self.window:
+        if self.longest_gap(meter) > self.window:
             raise invalid_key(f"{key}.longest_gap", f"longer than a window of {self.window} s; choose at most that")
         if meter.time_zone is not None and (meter_format.time is None or meter_format.time_format != "iso8601"):
             raise invalid_key(
@@ -239,14 +239,14 @@ class FeedSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
         """Path of the file in which windows are stored."""
         return self.store or Path("windows.db")
 
-    def gap_of(self, meter: MeterSection) -> float:
+    def longest_gap(self, meter: MeterSection) -> float:
         """Return the longest time between two of a meter's readings that is not treated as a gap, in seconds."""
         return meter.longest_gap or min(_DEFAULT_GAP, float(self.window))
 
-    def format_of(self, meter: MeterSection) -> FormatSection:
+    def find_format(self, meter: MeterSection) -> FormatSection:
         """Return a meter's format, which is declared in the configuration or built in."""
-        declared = {meter_format.name: meter_format for meter_format in self.formats}
-        return declared.get(meter.format) or built_in_formats()[meter.format]
+        declared_formats = {meter_format.name: meter_format for meter_format in self.formats}
+        return declared_formats.get(meter.format) or built_in_formats()[meter.format]
 
 
 def fill_placeholders(text: str, names: Mapping[str, str]) -> str:
@@ -280,17 +280,17 @@ def is_broker(url: str) -> bool:
     if re.fullmatch(BROKER, url) is None:
         return False
     try:
-        return address_of(url)[1] > 0
+        return parse_broker_url(url)[1] > 0
     except ValueError:  # a port above 65535
         return False
 
 
-def address_of(url: str) -> tuple[str, int, bool]:
+def parse_broker_url(url: str) -> tuple[str, int, bool]:
     """Return the host and the port of a broker's URL, and whether the connection uses TLS."""
     split = urlsplit(url)
-    encrypted = split.scheme == "mqtts"
-    port = split.port if split.port is not None else 8883 if encrypted else 1883
-    return split.hostname or "", port, encrypted
+    uses_tls = split.scheme == "mqtts"
+    port = split.port if split.port is not None else 8883 if uses_tls else 1883
+    return split.hostname or "", port, uses_tls
 
 
 @cache

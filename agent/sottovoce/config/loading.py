@@ -27,7 +27,7 @@ from sottovoce.registry import (
 from sottovoce.suggestions import suggestion
 
 KeyPath = tuple[str | int, ...]
-LineOf = Callable[[KeyPath], int | None]
+LineFinder = Callable[[KeyPath], int | None]
 
 
 def load(path: Path) -> AgentConfig:
@@ -50,15 +50,15 @@ def load(path: Path) -> AgentConfig:
         raise ConfigError(f"{path}: not UTF-8 text; a configuration must be a TOML file") from error
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"{path}: not valid TOML: {error}") from error
-    config = config_from_tables(tables, str(path), lambda key: line_of(text, key))
+    config = config_from_tables(tables, str(path), lambda key: find_line(text, key))
     if math.isinf(config.privacy.epsilon):
-        line = line_of(text, ("privacy", "epsilon"))
+        line = find_line(text, ("privacy", "epsilon"))
         raise ConfigError(
             f"{path}, line {line}: privacy.epsilon: inf would publish without noise, which is allowed only in "
             "the testbed; set a finite ε, for example 2.0"
         )
     if config.data.ranges == "training":
-        line = line_of(text, ("data", "ranges"))
+        line = find_line(text, ("data", "ranges"))
         raise ConfigError(
             f"{path}, line {line}: data.ranges: ranges computed from records would be a release outside the budget, "
             "which is allowed only in the testbed; declare the ranges under data.bounds"
@@ -101,7 +101,7 @@ def load(path: Path) -> AgentConfig:
 
 def _key_error_message(path: Path, text: str, key: KeyPath, reason: str) -> str:
     """Return the error message for a key in a file, without a line number if the key is missing."""
-    line = line_of(text, key)
+    line = find_line(text, key)
     return f"{path}{f', line {line}' if line else ''}: {'.'.join(map(str, key))}: {reason}"
 
 
@@ -121,20 +121,20 @@ def _resolve_source(source: str, base: Path, store: Path) -> str:
     return f"{kind}:{base / Path(location).expanduser()}{hash_sign}{options}"
 
 
-def config_from_tables(tables: Mapping[str, Any], origin: str, line_of: LineOf = lambda key: None) -> AgentConfig:
+def config_from_tables(tables: Mapping[str, Any], origin: str, find_line: LineFinder = lambda key: None) -> AgentConfig:
     """Return a configuration built from parsed tables.
 
     Args:
         tables: tables as returned by tomllib.
         origin: name of the tables' source, for error messages.
-        line_of: function that returns a key's line number, or None if there is none.
+        find_line: function that returns a key's line number, or None if there is none.
 
     Raises:
         ConfigError: if a table is wrong; the message has one line per wrong table, with the key and the remedy.
     """
     tables = with_day_numbers(tables)
     learner = tables.get("learner", {})
-    kind, own_table, problems = _split_learner_table(learner, origin, line_of)
+    kind, own_table, problems = _split_learner_table(learner, origin, find_line)
     checked_tables, types = {**tables, "learner": own_table}, _table_types(kind)
     for name, table in checked_tables.items():
         try:
@@ -142,13 +142,13 @@ def config_from_tables(tables: Mapping[str, Any], origin: str, line_of: LineOf =
                 with guarded_call(_learner_name(kind), "reading its settings", (msgspec.ValidationError,)):
                     msgspec.convert(table, types[name], dec_hook=_decode_path)
         except msgspec.ValidationError as error:
-            problems.append(_error_line(str(error), (name,), types, origin, line_of))
+            problems.append(_error_line(str(error), (name,), types, origin, find_line))
     if not problems:
         try:
             with guarded_call(_learner_name(kind), "reading its settings", (msgspec.ValidationError,)):
                 return msgspec.convert(_with_transform(checked_tables), WholeConfig[kind], dec_hook=_decode_path)  # type: ignore[valid-type]
         except msgspec.ValidationError as error:
-            problems.append(_error_line(str(error), (), types, origin, line_of))
+            problems.append(_error_line(str(error), (), types, origin, find_line))
     raise ConfigError("\n".join(problems))
 
 
@@ -172,7 +172,9 @@ def learner_settings(table: Mapping[str, Any], origin: str) -> LearnerSettings:
     raise ConfigError("\n".join(problems))
 
 
-def _split_learner_table(table: Any, origin: str, line_of: LineOf) -> tuple[type[LearnerSettings], Any, list[str]]:
+def _split_learner_table(
+    table: Any, origin: str, find_line: LineFinder
+) -> tuple[type[LearnerSettings], Any, list[str]]:
     """Return the learner's settings type, its table without other learners' keys, and an error line per such key."""
     default_settings = cast(type[LearnerSettings], loaded_algorithms()[DEFAULT].settings)
     if not isinstance(table, dict):
@@ -180,12 +182,12 @@ def _split_learner_table(table: Any, origin: str, line_of: LineOf) -> tuple[type
     name = table.get("name", DEFAULT)
     if not isinstance(name, str) or name not in ALGORITHMS:
         message = f"unknown learner; {unknown_name_hint(name)}" if isinstance(name, str) else "Expected `str`"
-        return default_settings, {}, [_error_line(f"{message} - at `$.name`", ("learner",), {}, origin, line_of)]
+        return default_settings, {}, [_error_line(f"{message} - at `$.name`", ("learner",), {}, origin, find_line)]
     foreign = {key: problem for key in table if (problem := foreign_key_error(name, key)) is not None}
     own_table = {key: value for key, value in table.items() if key not in foreign}
     problems = []
     for key, problem in foreign.items():
-        line = line_of(("learner", key))
+        line = find_line(("learner", key))
         problems.append(f"{origin}, line {line}: {problem}" if line else f"{origin}: {problem}")
     return cast(type[LearnerSettings], ALGORITHMS[name].settings), own_table, problems
 
@@ -213,7 +215,7 @@ def _decode_path(kind: type, value: Any) -> Any:
     raise TypeError(f"expected a path, got {type(value).__name__}")
 
 
-def _error_line(message: str, table: KeyPath, types: Mapping[str, Any], origin: str, line_of: LineOf) -> str:
+def _error_line(message: str, table: KeyPath, types: Mapping[str, Any], origin: str, find_line: LineFinder) -> str:
     """Rewrite a msgspec error as one line with the location, the key, the error and the remedy."""
     message, *locations = message.split(" - at `$")  # the innermost table comes first
     path = "".join(reversed(locations))
@@ -230,7 +232,7 @@ def _error_line(message: str, table: KeyPath, types: Mapping[str, Any], origin: 
             remedy = f"; did you mean `{similar}`?" if similar else f"; known keys here: {', '.join(known_keys)}"
     elif message.startswith("Expected `str` matching regex"):
         message = "does not have the required form"
-    line = line_of(location) or line_of(location[:-1])
+    line = find_line(location) or find_line(location[:-1])
     source = f"{origin}, line {line}" if line else origin
     key = ".".join(str(part) for part in location)
     return f"{source}: {key}: {message}{remedy}{_key_description(location, types)}"
@@ -238,7 +240,7 @@ def _error_line(message: str, table: KeyPath, types: Mapping[str, Any], origin: 
 
 def _key_description(location: KeyPath, types: Mapping[str, Any]) -> str:
     """Return the description and the choices of a key from the schema, in brackets."""
-    annotation: Any = _annotation_at(location, types)
+    annotation: Any = _find_annotation(location, types)
     notes = [meta.description for meta in get_args(annotation) if isinstance(meta, Meta) and meta.description]
     inner = get_args(annotation)[0] if notes else annotation
     literals = [alternative for alternative in get_args(inner) if "Literal" in str(get_origin(alternative))]
@@ -253,11 +255,11 @@ def _known_keys(location: KeyPath, types: Mapping[str, Any]) -> list[str]:
     """Return the keys of the table at a location."""
     if not location:
         return [*types]
-    annotation = _annotation_at(location, types)
+    annotation = _find_annotation(location, types)
     return [*annotation.__struct_fields__] if isinstance(annotation, type) and issubclass(annotation, Struct) else []
 
 
-def _annotation_at(location: KeyPath, types: Mapping[str, Any]) -> Any:
+def _find_annotation(location: KeyPath, types: Mapping[str, Any]) -> Any:
     """Return the annotated type at a location in the schema; None if the location does not exist."""
     annotation: Any = types.get(str(location[0])) if location else None
     for part in location[1:]:
@@ -270,7 +272,7 @@ def _annotation_at(location: KeyPath, types: Mapping[str, Any]) -> Any:
     return annotation
 
 
-def line_of(text: str, key: KeyPath) -> int | None:
+def find_line(text: str, key: KeyPath) -> int | None:
     """Return the line on which the first statement that sets `key` begins; None if there is no such statement.
 
     If the first lines of a document can be parsed, they end between two statements. Therefore, the shortest such part

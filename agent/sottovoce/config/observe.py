@@ -36,7 +36,7 @@ class ObserveSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
             raise invalid_key(
                 "metrics", "must be an IP address and a port, with an [IPv6] address in brackets"
             ) from None
-        if not self.local and not self.allow_remote:
+        if not self.is_local and not self.allow_remote:
             raise invalid_key(
                 "metrics",
                 "other machines could reach this address; choose 127.0.0.1, or set allow_remote = true and restrict "
@@ -50,6 +50,6 @@ class ObserveSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
         return host[1:-1] if host.startswith("[") and host.endswith("]") else host, int(port)
 
     @property
-    def local(self) -> bool:
+    def is_local(self) -> bool:
         """Whether only this machine can reach the address."""
         return ip_address(self.address[0]).is_loopback

@@ -340,7 +340,7 @@ class WholeConfig(Struct, Generic[Learner], frozen=True, forbid_unknown_fields=T
             location = self.data.source.partition("#")[0].removeprefix("feed:")
             if not is_broker(location) and location != self.feed.source:
                 raise invalid_key("feed.source", f"data.source uses the meter source {location}; set the same one here")
-        force_setattr(self, "learner", self.learner.completed(follows=self.follows))
+        force_setattr(self, "learner", self.learner.with_defaults(follows=self.follows))
         if self.follows:
             self._check_following()
         self._check_noise()
@@ -434,8 +434,8 @@ class WholeConfig(Struct, Generic[Learner], frozen=True, forbid_unknown_fields=T
     @property
     def followed_days(self) -> tuple[int, int] | None:
         """First and last day of the feed that the agent follows; None if it does not follow a feed."""
-        followed = self.data.source.startswith("feed:") and self.unit in ("window", "device")
-        return self.data.windows if followed else None
+        is_followed = self.data.source.startswith("feed:") and self.unit in ("window", "device")
+        return self.data.windows if is_followed else None
 
     @property
     def unit(self) -> str:
@@ -455,12 +455,12 @@ class WholeConfig(Struct, Generic[Learner], frozen=True, forbid_unknown_fields=T
     def neighbouring(self) -> str:
         """Neighbouring relation: as configured, or the learner's own."""
         learner = self.learner
-        return self.privacy.neighbouring or learner.algorithm.relation_of(learner)
+        return self.privacy.neighbouring or learner.algorithm.resolve_relation(learner)
 
     @property
-    def unproved(self) -> bool:
+    def is_unproved(self) -> bool:
         """Whether no ε is proved for the learner, in which case its releases are charged as infinite."""
-        return self.learner.unproved
+        return self.learner.is_unproved
 
 
 def _regression_remedy() -> str:

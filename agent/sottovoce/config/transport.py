@@ -33,7 +33,7 @@ class PeerSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
     ]
 
     @property
-    def direct(self) -> bool:
+    def is_direct(self) -> bool:
         """Whether the address is host:port."""
         return re.match(HOST_AND_PORT, self.address) is not None
 
@@ -68,7 +68,7 @@ class MqttSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
 
     def __post_init__(self) -> None:
         """Check that the URL is valid, and without TLS only if `plaintext` is set or the broker is on this host."""
-        if self.url is not None and not self.encrypted and not self.loopback and not self.plaintext:
+        if self.url is not None and not self.uses_tls and not self.is_local and not self.plaintext:
             raise invalid_key(
                 "url", "without TLS, the broker must be on this host; use mqtts://, or set plaintext = true"
             )
@@ -78,7 +78,7 @@ class MqttSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
             raise invalid_key("username", "required with password_file")
 
     @property
-    def encrypted(self) -> bool:
+    def uses_tls(self) -> bool:
         """Whether the connection uses TLS."""
         return self.url is not None and self.url.startswith("mqtts:")
 
@@ -86,10 +86,10 @@ class MqttSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
     def address(self) -> tuple[str, int]:
         """Host and port of the broker."""
         split = urlsplit(self.url or "")
-        return split.hostname or "", split.port or (8883 if self.encrypted else 1883)
+        return split.hostname or "", split.port or (8883 if self.uses_tls else 1883)
 
     @property
-    def loopback(self) -> bool:
+    def is_local(self) -> bool:
         """Whether the broker is on this host."""
         host = self.address[0]
         return host == "localhost" or host.startswith("127.") or host == "::1"
@@ -142,7 +142,7 @@ class TransportSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=
             raise invalid_key(
                 "mqtt.url", "required, because transport.use includes mqtt; for example mqtts://broker:8883"
             )
-        addresses = {f"peers[{i}].address": peer.address for i, peer in enumerate(self.peers) if peer.direct}
+        addresses = {f"peers[{i}].address": peer.address for i, peer in enumerate(self.peers) if peer.is_direct}
         announced = {} if self.announce is None else {"announce": self.announce}
         for key, address in {"listen": self.listen, **announced, **addresses}.items():
             if not 1 <= int(address.rpartition(":")[2]) <= 65_535:
@@ -175,7 +175,7 @@ class TransportSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=
             )
 
     @property
-    def announced(self) -> tuple[str, ...]:
+    def announced_addresses(self) -> tuple[str, ...]:
         """Addresses at which peers reach this device, in order of preference."""
         addresses = {"grpc": self.announce or self.listen, "mqtt": f"mqtt:{self.mqtt.realm}"}
         addresses |= {name: str(table["announce"]) for name, table in self.plugins.items()}

@@ -2,8 +2,8 @@
 
 from sottovoce.data.bounds import Bounds, uniform_bounds
 from sottovoce.data.dataset import DataSet
-from sottovoce.data.partition import held_by_most, holdout, one_record, partition
-from sottovoce.data.records import Records, checked, identified
+from sottovoce.data.partition import holdout, max_holders, one_record, partition
+from sottovoce.data.records import Records, add_identities, check_records
 from sottovoce.data.spec import DataSpec, load, parse
 from sottovoce.data.synthetic import synthetic, two_gaussians
 from sottovoce.data.target import Target
@@ -17,13 +17,13 @@ __all__ = [
     "Records",
     "Target",
     "TransformName",
+    "add_identities",
     "apply",
     "centred_unit",
-    "checked",
-    "held_by_most",
+    "check_records",
     "holdout",
-    "identified",
     "load",
+    "max_holders",
     "one_record",
     "parse",
     "partition",

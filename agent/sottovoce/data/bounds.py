@@ -12,7 +12,7 @@ Bounds = tuple[NDArray[np.float64], NDArray[np.float64]]
 """Lowest and highest declared value of each feature, float64[d] each."""
 
 
-def checked_bounds(low: NDArray[Any], high: NDArray[Any], features: int, origin: str) -> Bounds:
+def check_bounds(low: NDArray[Any], high: NDArray[Any], features: int, origin: str) -> Bounds:
     """Validate a declared range.
 
     Args:
@@ -51,12 +51,12 @@ def uniform_bounds(low: float, high: float, features: int, origin: str) -> Bound
         `(low, high)` as float64[d].
 
     Raises:
-        DataError: see `checked_bounds`.
+        DataError: see `check_bounds`.
     """
-    return checked_bounds(np.full(features, low), np.full(features, high), features, origin)
+    return check_bounds(np.full(features, low), np.full(features, high), features, origin)
 
 
-def bounds_option(text: str, features: int, origin: str) -> Bounds:
+def parse_bounds(text: str, features: int, origin: str) -> Bounds:
     """Parse the option `bounds=LOW:HIGH` of a data SPEC, or `bounds=LOW:HIGH,LOW:HIGH*COUNT,…` feature by feature.
 
     Args:
@@ -79,7 +79,7 @@ def bounds_option(text: str, features: int, origin: str) -> Bounds:
             "For example, write bounds=0:100*54,1:20000 for 55."
         )
     lows, highs = zip(*ranges, strict=True)
-    return checked_bounds(np.array(lows), np.array(highs), features, origin)
+    return check_bounds(np.array(lows), np.array(highs), features, origin)
 
 
 def _expand_range(part: str, text: str, features: int, origin: str) -> list[tuple[float, float]]:

@@ -13,7 +13,7 @@ from typing import Any, TextIO
 import numpy as np
 from numpy.typing import NDArray
 
-from sottovoce.data.bounds import bounds_option
+from sottovoce.data.bounds import parse_bounds
 from sottovoce.data.dataset import DataSet, assemble_dataset
 from sottovoce.data.files import open_for_reading
 from sottovoce.errors import DataError
@@ -43,7 +43,7 @@ def load_csv(path: Path, options: Mapping[str, str]) -> DataSet:
         path: path of the file, in UTF-8, compressed with gzip if its name ends in `.gz`.
         options: `label` (a column name, or with `header=no` an index from 0, where -1 is the last column); `group`, a
             column that is not a feature either, where equal values put records into the same group; `header=yes|no`;
-            `delimiter`, one character; `bounds`, see `bounds_option`; `test`, the path, relative to the directory of
+            `delimiter`, one character; `bounds`, see `parse_bounds`; `test`, the path, relative to the directory of
             the first file, of a second file in the same format that contains the official test split.
 
     Returns:
@@ -63,7 +63,7 @@ def load_csv(path: Path, options: Mapping[str, str]) -> DataSet:
     file_format = _Format(delimiter, header == "yes", columns)
     features, texts = _read_table(path, file_format)
     groups = _encode_labels(texts["group"]) if "group" in texts else None
-    bounds = bounds_option(options["bounds"], features.shape[1], str(path)) if "bounds" in options else None
+    bounds = parse_bounds(options["bounds"], features.shape[1], str(path)) if "bounds" in options else None
     if "test" not in options:
         train = (features, _encode_labels(texts["label"]))
         return assemble_dataset(f"csv:{path.name}", train, bounds=bounds, groups=groups, origin=str(path))

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce.data.bounds import Bounds
-from sottovoce.data.records import Records, checked
+from sottovoce.data.records import Records, check_records
 from sottovoce.data.target import Target
 from sottovoce.errors import DataError
 
@@ -70,23 +70,23 @@ def assemble_dataset(
         The data set.
 
     Raises:
-        DataError: see `checked`; or if there are fewer than two classes and their number is not declared, or groups
-            are not one integer per record.
+        DataError: see `check_records`; or if there are fewer than two classes and their number is not declared, or
+            groups are not one integer per record.
     """
-    records = checked(*train, classes=classes, windows=windows, origin=origin)
+    records = check_records(*train, classes=classes, windows=windows, origin=origin)
     columns = records.features.shape[1]
-    held_out = None
+    test_records = None
     if test is not None:
-        held_out = checked(*test, features_expected=columns, classes=classes, origin=f"{origin} (test split)")
+        test_records = check_records(*test, features_expected=columns, classes=classes, origin=f"{origin} (test split)")
     if classes is None:
-        parts = (records,) if held_out is None else (records, held_out)
+        parts = (records,) if test_records is None else (records, test_records)
         classes = 1 + max((int(part.labels.max()) for part in parts if len(part)), default=-1)
         if classes < 2:
             raise DataError(
                 f"{origin}: there are fewer than two classes. Load records with at least two classes, or an npz file "
                 "that declares the array `classes`."
             )
-    return DataSet(name, records, classes, bounds, held_out, _group_numbers(groups, len(records), origin), target)
+    return DataSet(name, records, classes, bounds, test_records, _group_numbers(groups, len(records), origin), target)
 
 
 def _group_numbers(groups: NDArray[Any] | None, count: int, origin: str) -> NDArray[np.int64] | None:

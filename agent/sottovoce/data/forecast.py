@@ -78,7 +78,7 @@ def forecast_dataset(
     """
     if not 0 <= share < 1:
         raise DataError(f"{origin}: test={share:g}: the fraction of days held out must be at least 0 and below 1")
-    days, first_day = days_of(wh, first, seconds, origin)
+    days, first_day = daily_energy(wh, first, seconds, origin)
     count = days.shape[1]
     targets, training_days = _target_mask(days), count - round(count * share)
     meters, day, half_hour = np.nonzero(targets[:, :training_days])
@@ -101,7 +101,7 @@ def forecast_dataset(
     )
 
 
-def days_of(wh: NDArray[np.integer], first: int, seconds: int, origin: str) -> tuple[Integers, int]:
+def daily_energy(wh: NDArray[np.integer], first: int, seconds: int, origin: str) -> tuple[Integers, int]:
     """Return half-hour energies by day, int64[meters, days, HALF_HOURS], -1 if missing, and the first day's number.
 
     Args:
@@ -132,7 +132,7 @@ def held_out_share(options: Mapping[str, str], origin: str) -> float:
         ) from None
 
 
-def features_of(wh: Integers, half_hour: Integers) -> Floats:
+def lag_features(wh: Integers, half_hour: Integers) -> Floats:
     """Return the inputs for predictions, which are records without their targets.
 
     Args:
@@ -195,7 +195,7 @@ def _rows(days: Integers, indices: Indices) -> Floats:
         meters, day, half_hours = (index[start : start + _CHUNK, np.newaxis] for index in indices)
         wh = np.minimum(days[meters, day, half_hours + np.arange(-LAGS, 1)], LIMIT_WH)
         part = rows[start : start + _CHUNK]
-        part[:, :-1] = features_of(wh[:, :-1], half_hours[:, 0])
+        part[:, :-1] = lag_features(wh[:, :-1], half_hours[:, 0])
         part[:, -1] = _LOADS[wh[:, -1]] - _LOADS[wh[:, -2]]
     return rows
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sottovoce.data.bounds import Bounds, bounds_option, checked_bounds
+from sottovoce.data.bounds import Bounds, check_bounds, parse_bounds
 from sottovoce.data.dataset import Arrays, DataSet, assemble_dataset
 from sottovoce.data.files import open_for_reading
 from sottovoce.errors import DataError
@@ -126,10 +126,10 @@ def _bounds(
     arrays: Mapping[str, NDArray[Any]], options: Mapping[str, str], features: int, origin: str
 ) -> Bounds | None:
     if "bounds" in options:
-        return bounds_option(options["bounds"], features, origin)
+        return parse_bounds(options["bounds"], features, origin)
     if "bounds" not in arrays:
         return None
     declared = arrays["bounds"]
     if declared.shape != (2, features):
         raise DataError(f"{origin}: `bounds` must have one row of low and one row of high values, {features} each.")
-    return checked_bounds(declared[0], declared[1], features, origin)
+    return check_bounds(declared[0], declared[1], features, origin)

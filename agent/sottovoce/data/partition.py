@@ -68,7 +68,7 @@ def partition(
     return _sorted([generator.permutation(n)[:share] for _ in range(agents)])
 
 
-def held_by_most(parts: list[Indices]) -> int:
+def max_holders(parts: list[Indices]) -> int:
     """Return the largest number of agents that share a record, each of which spends budget on it."""
     return int(np.bincount(np.concatenate(parts), minlength=1).max())
 
@@ -107,7 +107,7 @@ def holdout(n: int, seed: int, fraction: float = 0.2) -> tuple[Indices, Indices]
         DataError: if the fraction or the seed is out of range.
     """
     if not 0 <= fraction < 1:
-        raise DataError("The fraction held out for testing must be at least 0 and below 1.")
+        raise DataError("The fraction held out for testing must be at least 0 and less than 1.")
     order = _generator(seed).permutation(n)
     test, train = _sorted(np.split(order, [round(n * fraction)]))
     return train, test

@@ -15,7 +15,7 @@ _LARGEST_LABEL = int(np.iinfo(np.int64).max)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Records:
-    """Feature vectors and their labels, built with `checked`.
+    """Feature vectors and their labels, built with `check_records`.
 
     The `repr` does not show any value, so values cannot appear in a log.
 
@@ -23,8 +23,8 @@ class Records:
         features: float64[n,d], C-contiguous, finite; in a vault, in the form that its kernel reads.
         labels: int64[n], not negative.
         windows: int64[n], number of the window to which each record belongs, such as its day; None without windows.
-        identities: uint8[n,32], hash of each record as it is in the source, see `identified`. None if the source does
-            not provide hashes; then the record itself is hashed.
+        identities: uint8[n,32], hash of each record as it is in the source, see `add_identities`. None if the source
+            does not provide hashes; then the record itself is hashed.
         units: int64[n], number of each record's privacy unit, to which releases are charged. Set by the vault; None if
             every release covers all units.
         prepared: public description of how the features were computed from the source.
@@ -40,7 +40,7 @@ class Records:
     def __len__(self) -> int:
         return len(self.labels)
 
-    def places(self, units: Units | None) -> NDArray[np.int64]:
+    def find_positions(self, units: Units | None) -> NDArray[np.int64]:
         """Return the positions of the records that belong to these units, int64[m], ascending.
 
         Raises:
@@ -55,9 +55,9 @@ class Records:
             selected |= (self.units >= first) & (self.units <= last)
         return np.flatnonzero(selected)
 
-    def within(self, units: Units | None) -> "Records":
-        """Return the records that belong to these units, in their order, or no records for None. See `places`."""
-        return self if units == EVERY else self.at(self.places(units))
+    def select_units(self, units: Units | None) -> "Records":
+        """Return the records that belong to these units, in their order, or none for None. See `find_positions`."""
+        return self if units == EVERY else self.at(self.find_positions(units))
 
     def at(self, places: NDArray[Any] | slice) -> "Records":
         """Return the records at these positions."""
@@ -66,7 +66,7 @@ class Records:
         return replace(self, features=self.features[places], labels=self.labels[places], **selected)
 
 
-def identified(records: Records) -> Records:
+def add_identities(records: Records) -> Records:
     """Return the records with identities: a hash of each record's features, label and window before any transform.
 
     Two records have the same identity if and only if they are equal. Because the hash is computed before clamping and
@@ -81,7 +81,7 @@ def identified(records: Records) -> Records:
     return replace(records, identities=identities)
 
 
-def checked(
+def check_records(
     features: NDArray[Any],
     labels: NDArray[Any],
     *,

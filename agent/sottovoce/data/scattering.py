@@ -130,7 +130,7 @@ def _scattering_maps(images: Rows, scales: int) -> Rows:
     second_order = [
         _wavelet_moduli(first_order[narrow], wide) for narrow in range(scales) for wide in range(narrow + 1, scales)
     ]
-    maps = np.concatenate([_averaged(part, scales) for part in (images, *first_order, *second_order)], axis=1)
+    maps = np.concatenate([_average_squares(part, scales) for part in (images, *first_order, *second_order)], axis=1)
     flat = np.ascontiguousarray(maps).reshape(*maps.shape[:2], -1)
     flat -= flat.mean(axis=2, keepdims=True)
     flat /= np.sqrt((flat * flat).mean(axis=2, keepdims=True)) + FLOOR
@@ -140,12 +140,12 @@ def _scattering_maps(images: Rows, scales: int) -> Rows:
 def _wavelet_moduli(maps: Rows, scale: int) -> Rows:
     """Return the moduli for all wavelets at a scale: float64[n, maps, p, p] → float64[n, maps · ANGLES, p, p]."""
     gaussian = envelope(scale)
-    padded = _padded(maps, len(gaussian) // 2)
-    smooth = weighted_sums(weighted_sums(padded, gaussian).swapaxes(2, 3), gaussian)
+    padded_maps = _pad_edges(maps, len(gaussian) // 2)
+    smooth = weighted_sums(weighted_sums(padded_maps, gaussian).swapaxes(2, 3), gaussian)
     moduli = np.empty((*maps.shape[:2], ANGLES, *maps.shape[2:]))
     for angle in range(ANGLES):
         down, across = waves(scale, angle)
-        real, imaginary = (weighted_sums(padded, part).swapaxes(2, 3) for part in (down.real, down.imag))
+        real, imaginary = (weighted_sums(padded_maps, part).swapaxes(2, 3) for part in (down.real, down.imag))
         real_part = weighted_sums(real, across.real) - weighted_sums(imaginary, across.imag)
         imaginary_part = weighted_sums(real, across.imag) + weighted_sums(imaginary, across.real)
         real_part -= correction(scale, angle) * smooth
@@ -153,13 +153,13 @@ def _wavelet_moduli(maps: Rows, scale: int) -> Rows:
     return moduli.reshape(len(maps), -1, *maps.shape[2:])
 
 
-def _averaged(maps: Rows, scales: int) -> Rows:
+def _average_squares(maps: Rows, scales: int) -> Rows:
     """Return the averages around each square: float64[n, maps, p, p] → float64[n, maps, p / 2^scales, p / 2^scales]."""
     weights, side = average(scales), 1 << scales
     reach = (len(weights) - side) // 2
-    rows = weighted_sums(_padded(maps, reach), weights, side).swapaxes(2, 3)
+    rows = weighted_sums(_pad_edges(maps, reach), weights, side).swapaxes(2, 3)
     return weighted_sums(rows, weights, side).swapaxes(2, 3)
 
 
-def _padded(maps: Rows, reach: int) -> Rows:
+def _pad_edges(maps: Rows, reach: int) -> Rows:
     return np.pad(maps, ((0, 0), (0, 0), (reach, reach), (reach, reach)), mode="edge")

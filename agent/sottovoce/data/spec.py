@@ -10,9 +10,9 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, cast
 
-from sottovoce.data.bounds import checked_bounds
+from sottovoce.data.bounds import check_bounds
 from sottovoce.data.dataset import DataSet
-from sottovoce.data.records import checked
+from sottovoce.data.records import check_records
 from sottovoce.errors import DataError
 from sottovoce.plugins import DATA_KIND, find, guarded
 from sottovoce.plugins import load as load_plugin
@@ -179,9 +179,9 @@ def _load_from_plugin(name: str, kind: DataKind, arguments: list[Any]) -> DataSe
         raise plugin.error(f"the kind's loader returned an object of type {type(dataset).__name__}, not a DataSet")
     with guarded(plugin, "checking its DataSet"):
         for part in (dataset.records, *(() if dataset.test is None else (dataset.test,))):
-            checked(part.features, part.labels, classes=dataset.classes, windows=part.windows, origin=origin)
+            check_records(part.features, part.labels, classes=dataset.classes, windows=part.windows, origin=origin)
         if dataset.bounds is not None:
-            checked_bounds(*dataset.bounds, dataset.records.features.shape[1], origin)
+            check_bounds(*dataset.bounds, dataset.records.features.shape[1], origin)
     return dataset
 
 

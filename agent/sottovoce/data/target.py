@@ -15,12 +15,12 @@ class Target:
 
     Attributes:
         unit: unit in which errors are reported, for example `kWh`.
-        told: function that converts targets float64[N, m], predicted or true, of records float64[m, d] to that unit.
+        convert: function that converts targets float64[N, m], predicted or true, of records float64[m, d] to that unit.
         baselines: predictions for the test records without learning, keyed by name, float64[m] in that unit.
         overlap: maximum number of records to which one measured value contributes.
     """
 
     unit: str
-    told: Callable[[Floats, Floats], Floats] = field(repr=False)
+    convert: Callable[[Floats, Floats], Floats] = field(repr=False)
     baselines: Mapping[str, Floats] = field(repr=False)
     overlap: int

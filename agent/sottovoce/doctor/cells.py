@@ -18,16 +18,17 @@ def cells(subject: Subject) -> Iterator[Finding]:
         return
     check_cell(config)
     cell = config.cell
+    required, failures = cell.opening_threshold(cell.least), f"sum{' is' if cell.spare == 1 else 's are'}"
     yield ok(
-        f"a sum of {cell.least} devices can be opened by {cell.opens_at(cell.least)}; {cell.colluding} may collude; "
-        f"{cell.spare} failed {'sum is' if cell.spare == 1 else 'sums are'} covered by the budget"
+        f"a sum of {cell.least} devices can be opened by {required}; {cell.colluding} may collude; "
+        f"{cell.spare} failed {failures} covered by the budget"
     )
     if status is None:
         return
-    known = len(status["peers"]) + 1
-    if known < cell.least:
+    device_count = len(status["peers"]) + 1
+    if device_count < cell.least:
         yield warning(
-            f"this device knows {known} of the {cell.least} devices that a secure sum requires",
+            f"this device knows {device_count} of the {cell.least} devices that a secure sum requires",
             "start the others, list them under transport.peers, or reduce privacy.cell.min on all devices",
         )
     if status.get("dishonest"):

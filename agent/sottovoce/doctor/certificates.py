@@ -11,7 +11,7 @@ from sottovoce.doctor.finding import Finding, ok, problem, refusal_findings, war
 from sottovoce.doctor.subject import Subject
 from sottovoce.errors import ExitCode
 from sottovoce.identity import Identity, load
-from sottovoce.identity.renewal import renewal_due
+from sottovoce.identity.renewal import renewal_time
 
 _OTHER_USERS = stat.S_IRWXG | stat.S_IRWXO
 _RENEW = "renew it with `sottovoce fleet renew`: docs/how-to/enrol.md"
@@ -24,7 +24,7 @@ def certificates(subject: Subject) -> Iterator[Finding]:
         return
     config, directory = subject.config, state_files(subject.state)[0]
     peers = [] if config is None else [peer.id for peer in config.transport.peers]
-    identity = load(directory, peers=peers, dated=False)
+    identity = load(directory, peers=peers, check_dates=False)
     yield ok(f"{identity.node_id} of fleet {identity.fleet}: keys and certificates belong together")
     yield _validity(subject, identity)
     if directory.stat().st_mode & _OTHER_USERS:
@@ -38,8 +38,8 @@ def certificates(subject: Subject) -> Iterator[Finding]:
             "list its peers under transport.peers, and add their certificates with `sottovoce fleet join --pin`",
             ExitCode.IDENTITY,
         )
-    revoked = load_revocation_list(subject.state, identity.authority)
-    if revoked is not None and identity.node_id in revoked.node_ids:
+    revocations = load_revocation_list(subject.state, identity.authority)
+    if revocations is not None and identity.node_id in revocations.node_ids:
         yield problem(
             "the fleet has revoked this device, so no other device communicates with it",
             "join as a new device in another state directory",
@@ -48,7 +48,7 @@ def certificates(subject: Subject) -> Iterator[Finding]:
 
 
 def _validity(subject: Subject, identity: Identity) -> Finding:
-    remaining, renewal = identity.not_after - subject.now, renewal_due(identity)
+    remaining, renewal = identity.not_after - subject.now, renewal_time(identity)
     days = f"{remaining.days} days" if remaining > _SOON else f"{remaining.total_seconds() / 3600:.0f} hours"
     validity = f"the certificate is valid until {identity.not_after:%Y-%m-%d %H:%M} UTC, {days} more"
     if remaining < timedelta(0):

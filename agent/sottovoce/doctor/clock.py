@@ -6,7 +6,7 @@ from sottovoce.agent.assemble import state_files
 from sottovoce.doctor.finding import Finding, ok, problem, warning
 from sottovoce.doctor.subject import Subject
 from sottovoce.errors import ExitCode, IdentityError
-from sottovoce.identity.clock import NAME, UNSYNCHRONISED, ClockFloor, kernel_clock, synchronised
+from sottovoce.identity.clock import NAME, UNSYNCHRONISED, ClockFloor, is_synchronised, kernel_clock
 from sottovoce.identity.files import read
 from sottovoce.identity.identity import TLS_CERTIFICATE
 from sottovoce.identity.verification import decode_certificate
@@ -26,7 +26,7 @@ def clock(subject: Subject, kernel: Callable[[], int] = kernel_clock) -> Iterato
             yield ok(f"shows {current_time}, synchronised")
     if subject.state is None or not subject.is_readable:
         return
-    ClockFloor(subject.state / NAME, lambda: synchronised(kernel)).check(subject.now)
+    ClockFloor(subject.state / NAME, lambda: is_synchronised(kernel)).check(subject.now)
     path = state_files(subject.state)[0] / TLS_CERTIFICATE
     try:
         valid_from = decode_certificate(read(path), path).not_valid_before_utc

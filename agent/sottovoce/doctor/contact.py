@@ -26,7 +26,9 @@ _REFUSALS = {
 }
 
 
-def obstacle(host: str, port: int, tls: ssl.SSLContext | None = None, name: str | None = None) -> str | None:
+def find_connection_error(
+    host: str, port: int, tls: ssl.SSLContext | None = None, name: str | None = None
+) -> str | None:
     """Return a description of what prevents a connection to an address; None if the connection succeeds.
 
     Args:
@@ -72,7 +74,7 @@ def _describe_error(error: ssl.SSLError) -> str:
     return f"TLS fails ({error.reason or 'unknown'})"
 
 
-def obstacles(checks: Mapping[K, Callable[[], str | None]], seconds: float = DEADLINE) -> dict[K, str | None]:
+def run_with_deadline(checks: Mapping[K, Callable[[], str | None]], seconds: float = DEADLINE) -> dict[K, str | None]:
     """Run all checks concurrently, and return at the deadline, because resolving a name can take minutes.
 
     Args:

@@ -17,7 +17,7 @@ def device_credentials(state: Path, peers: list[str]) -> tuple[Identity, ssl.SSL
         IdentityError: if the device's keys and certificates cannot be used.
     """
     directory, _ = state_files(state)
-    identity = load(directory, peers=peers, dated=False)
+    identity = load(directory, peers=peers, check_dates=False)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.set_alpn_protocols(["h2"])
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN  # as in gRPC, an issuer need not be a root
@@ -35,7 +35,7 @@ def broker_tls_context(section: MqttSection, state: Path) -> ssl.SSLContext | No
     Raises:
         ConfigError: if the authority's file or the device's certificate cannot be used.
     """
-    if not section.encrypted:
+    if not section.uses_tls:
         return None
     directory, _ = state_files(state)
     authority = section.ca or directory / FLEET_CERTIFICATE

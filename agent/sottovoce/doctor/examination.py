@@ -17,7 +17,7 @@ from sottovoce.doctor.machine import machine
 from sottovoce.doctor.memory import memory
 from sottovoce.doctor.model import model
 from sottovoce.doctor.packages import packages
-from sottovoce.doctor.reach import broker, peers
+from sottovoce.doctor.reachability import broker, peers
 from sottovoce.doctor.records import records
 from sottovoce.doctor.subject import Subject, configuration
 from sottovoce.errors import ExitCode, SottovoceError

@@ -70,7 +70,7 @@ def _locate_ledger(subject: Subject) -> tuple[Path | None, bool]:
 def _check_owner_and_budget(subject: Subject, path: Path, owner: str, budget: Budget) -> Iterator[Finding]:
     if subject.state is not None and subject.is_readable:
         try:
-            device = load(state_files(subject.state)[0], dated=False).node_id
+            device = load(state_files(subject.state)[0], check_dates=False).node_id
         except SottovoceError:
             device = owner  # other checks report faults of the keys
         yield from refusal_findings(lambda: check_owner(path, owner, device))

@@ -4,12 +4,12 @@ import errno
 from collections.abc import Callable, Iterator
 from functools import partial
 
-from sottovoce.doctor.contact import obstacle, obstacles
+from sottovoce.doctor.contact import find_connection_error, run_with_deadline
 from sottovoce.doctor.credentials import device_credentials
 from sottovoce.doctor.finding import Finding, error_finding, ok, problem
 from sottovoce.doctor.subject import Subject
 from sottovoce.errors import ExitCode, IdentityError
-from sottovoce.listening import cannot_listen, listening_error, split_address
+from sottovoce.listening import find_listening_error, make_listening_error, split_address
 
 
 def listening(subject: Subject) -> Iterator[Finding]:
@@ -30,7 +30,7 @@ def _check_address(
 ) -> Finding:
     """Return the finding about one address, which the configuration key `key` sets."""
     host, port = split_address(address)
-    bind_error = listening_error(address)
+    bind_error = find_listening_error(address)
     if bind_error is None and subject.status is not None:
         return problem(
             f"{key} {address}: the agent answers on its socket, but does not listen there",
@@ -41,7 +41,7 @@ def _check_address(
         return ok(f"{key} {address}: free")
     if bind_error.errno == errno.EADDRINUSE and is_own_listener(subject, host, port):
         return ok(f"{key} {address}: used by this device's agent")
-    return error_finding(cannot_listen(key, address, bind_error))
+    return error_finding(make_listening_error(key, address, bind_error))
 
 
 def _is_own_listener(subject: Subject, host: str, port: int) -> bool:
@@ -55,4 +55,4 @@ def _is_own_listener(subject: Subject, host: str, port: int) -> bool:
     if identity.mode == "pinned":
         return True  # a pinned device does not trust itself, but the agent answers on its socket
     target = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104 - no address is bound here
-    return obstacles({0: partial(obstacle, target, port, tls, identity.dns_name)})[0] is None
+    return run_with_deadline({0: partial(find_connection_error, target, port, tls, identity.dns_name)})[0] is None

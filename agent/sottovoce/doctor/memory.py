@@ -20,11 +20,11 @@ def memory(subject: Subject, root: Path = Path("/")) -> Iterator[Finding]:
         root: directory that contains /proc and /sys.
     """
     amounts = {"of the machine": available_memory(root), "of this control group": allowed_memory(root)}
-    known = {source: amount for source, amount in amounts.items() if amount is not None}
-    if not known:
+    known_amounts = {source: amount for source, amount in amounts.items() if amount is not None}
+    if not known_amounts:
         yield ok("the amount is unknown on this system")
         return
-    source, amount = min(known.items(), key=lambda item: item[1])
+    source, amount = min(known_amounts.items(), key=lambda item: item[1])
     summary = f"{amount / _MIB:,.0f} MiB {source} left"
     if subject.status is not None:
         summary += f", in addition to an agent with {subject.status['resources']['rss_mib']:.0f} MiB"

@@ -2,7 +2,13 @@
 
 from sottovoce.identity.certificates import Validity
 from sottovoce.identity.fleet import Fleet, create_fleet, enrol, open_fleet
-from sottovoce.identity.identity import Identity, load, subject_of, verify_credential, verify_peer_certificate
+from sottovoce.identity.identity import (
+    Identity,
+    load,
+    verify_credential,
+    verify_device_certificate,
+    verify_peer_certificate,
+)
 from sottovoce.identity.keys import node_id
 from sottovoce.identity.names import peer_dns_name
 from sottovoce.identity.trust import Trust
@@ -20,7 +26,7 @@ __all__ = [
     "node_id",
     "open_fleet",
     "peer_dns_name",
-    "subject_of",
     "verify_credential",
+    "verify_device_certificate",
     "verify_peer_certificate",
 ]

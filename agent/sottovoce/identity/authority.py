@@ -12,8 +12,8 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import Encoding
 
 from sottovoce.errors import IdentityError
-from sottovoce.identity.certificates import fleet_of
-from sottovoce.identity.fleet_keys import Anchors, KeyChange, Retired, apply_changes, retired_keys
+from sottovoce.identity.certificates import read_fleet_name
+from sottovoce.identity.fleet_keys import Anchors, KeyChange, RetiredKey, apply_changes, retired_keys
 from sottovoce.identity.verification import (
     ENROL,
     UNREADABLE,
@@ -21,7 +21,7 @@ from sottovoce.identity.verification import (
     check_issuer,
     check_validity,
     decode_certificate,
-    subject_in,
+    verify_subject,
 )
 
 
@@ -68,11 +68,11 @@ class Authority(Protocol):
         ...
 
 
-class RetiredKey(IdentityError):
+class RetiredKeyError(IdentityError):
     """Raised for a document that was signed with a key that the fleet has retired."""
 
 
-def check_signed(
+def check_fleet_signature(
     authority: Authority,
     fleet: str,
     message: bytes,
@@ -115,26 +115,26 @@ class FleetAuthority:
 
     certificate: x509.Certificate
     spare: x509.Certificate | None = None
-    retired: tuple[Retired, ...] = ()
+    retired: tuple[RetiredKey, ...] = ()
 
     @property
     def fleet(self) -> str:
         """See Authority.fleet."""
-        return fleet_of(self.certificate)
+        return read_fleet_name(self.certificate)
 
     @property
     def roots(self) -> bytes:
         """See Authority.roots."""
         now = datetime.now(UTC)
-        accepted = (self.certificate, *(key.certificate for key in self.retired if key.until > now))
-        return b"".join(certificate.public_bytes(Encoding.PEM) for certificate in accepted)
+        trusted_certificates = (self.certificate, *(key.certificate for key in self.retired if key.until > now))
+        return b"".join(certificate.public_bytes(Encoding.PEM) for certificate in trusted_certificates)
 
     @property
     def anchors(self) -> Anchors:
         """The certificates that a new device starts with."""
         return Anchors(self.certificate, self.spare)
 
-    def find_retired_issuer(self, certificate: x509.Certificate) -> Retired | None:
+    def find_retired_issuer(self, certificate: x509.Certificate) -> RetiredKey | None:
         """Return the retired key that issued a certificate, or None if no retired key did."""
         return next((key for key in self.retired if _is_issued_by(certificate, key.certificate)), None)
 
@@ -150,7 +150,7 @@ class FleetAuthority:
                     "`sottovoce fleet renew`"
                 )
         check_issuer(certificate, issuer, self.fleet, now, source)
-        subject = subject_in(certificate, self.fleet, issuer, source)
+        subject = verify_subject(certificate, self.fleet, issuer, source)
         return subject if retired is None else replace(subject, not_after=min(subject.not_after, retired.until))
 
     def verify_signature(self, message: bytes, signature: bytes) -> None:
@@ -158,7 +158,7 @@ class FleetAuthority:
         if self._is_valid_signature(self.certificate, message, signature):
             return
         if any(self._is_valid_signature(key.certificate, message, signature) for key in self.retired):
-            raise RetiredKey(
+            raise RetiredKeyError(
                 f"the signature was made with a key that fleet {self.fleet!r} has retired; sign the document "
                 "with the current key"
             )
@@ -166,8 +166,8 @@ class FleetAuthority:
 
     def after_changes(self, changes: Sequence[KeyChange]) -> "FleetAuthority":
         """See Authority.after_changes."""
-        updated = apply_changes(self.anchors, changes)
-        return FleetAuthority(updated.current, updated.spare, retired_keys(changes)) if changes else self
+        anchors = apply_changes(self.anchors, changes)
+        return FleetAuthority(anchors.current, anchors.spare, retired_keys(changes)) if changes else self
 
     def _is_valid_signature(self, certificate: x509.Certificate, message: bytes, signature: bytes) -> bool:
         key = certificate.public_key()
@@ -208,7 +208,7 @@ class IssuerAuthority:
     def verify(self, certificate: x509.Certificate, now: datetime | None, source: object) -> Subject:
         """See Authority.verify. The only URI must be the device's SPIFFE id; further DNS names are allowed."""
         check_issuer(certificate, self.certificate, self.fleet, now, source)
-        return subject_in(certificate, self.fleet, self.certificate, source, exact=False)
+        return verify_subject(certificate, self.fleet, self.certificate, source, exact=False)
 
     def verify_signature(self, message: bytes, signature: bytes) -> None:
         """See Authority.verify_signature. An external CA does not sign fleet documents."""
@@ -272,7 +272,7 @@ def verify_self_signed(certificate: x509.Certificate, fleet: str, now: datetime 
         raise IdentityError(f"{source} is not self-signed, but a pinned device's must be: {ENROL}") from error
     if now is not None:
         check_validity(certificate, now, source)
-    return subject_in(certificate, fleet, certificate, source)
+    return verify_subject(certificate, fleet, certificate, source)
 
 
 def decode_issuer(pem: bytes, source: object) -> x509.Certificate:
@@ -302,6 +302,6 @@ def pinned_authority(
     Raises:
         IdentityError: if a certificate is not self-signed or belongs to another fleet.
     """
-    trusted = set(peers)
+    trusted_ids = set(peers)
     leaves = {verify_self_signed(leaf, fleet, None, source).node_id: leaf for leaf in certificates}
-    return PinnedAuthority(fleet, {node_id: leaf for node_id, leaf in leaves.items() if node_id in trusted})
+    return PinnedAuthority(fleet, {node_id: leaf for node_id, leaf in leaves.items() if node_id in trusted_ids})

@@ -21,7 +21,7 @@ _DOMAIN = b"sottovoce/tls-binding/v1"
 _HEADER = bytes([0x04, PUBLIC_KEY_BYTES + SIGNATURE_BYTES])
 
 
-def bind(device_key: Ed25519PrivateKey, tls_key: EllipticCurvePublicKey) -> bytes:
+def make_binding(device_key: Ed25519PrivateKey, tls_key: EllipticCurvePublicKey) -> bytes:
     """Return the extension's value, which only the holder of the device key can make."""
     public_key = device_key.public_key().public_bytes_raw()
     return _HEADER + public_key + device_key.sign(_message(tls_key))

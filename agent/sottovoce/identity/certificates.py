@@ -69,7 +69,7 @@ def device_certificate(
     builder = _builder(common_name(device), authority.subject, tls_key, validity)
     key_id = x509.AuthorityKeyIdentifier.from_issuer_public_key(authority_key.public_key())
     return (
-        _add_device_extensions(builder, device, fleet_of(authority), binding)
+        _add_device_extensions(builder, device, read_fleet_name(authority), binding)
         .add_extension(key_id, critical=False)
         .sign(authority_key, SHA256())
     )
@@ -92,7 +92,7 @@ def enroller_certificate(
     authority: x509.Certificate, authority_key: EllipticCurvePrivateKey, key: EllipticCurvePublicKey, validity: Validity
 ) -> x509.Certificate:
     """Return an enroller's certificate, with a name that no device can have and without a key binding."""
-    fleet = fleet_of(authority)
+    fleet = read_fleet_name(authority)
     return (
         _builder(common_name(enroller_dns_name(fleet)), authority.subject, key, validity)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
@@ -109,7 +109,7 @@ def common_name(value: str) -> x509.Name:
     return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, value)])
 
 
-def fleet_of(authority: x509.Certificate) -> str:
+def read_fleet_name(authority: x509.Certificate) -> str:
     """Return the fleet name in a fleet certificate.
 
     Raises:

@@ -34,7 +34,7 @@ def kernel_clock() -> int:
     return int(library.adjtimex(ctypes.create_string_buffer(_TIMEX_BYTES)))
 
 
-def synchronised(kernel: Callable[[], int] = kernel_clock) -> bool:
+def is_synchronised(kernel: Callable[[], int] = kernel_clock) -> bool:
     """Return whether the kernel reports that the clock is synchronised."""
     return 0 <= kernel() != UNSYNCHRONISED
 
@@ -66,16 +66,16 @@ class ClockFloor:
     """The latest time that this device has seen, stored on disk.
 
     Args:
-        path: path of the file, which the first call to `note` creates.
-        synchronised: function that returns whether the clock is synchronised.
+        path: path of the file, which the first call to `record` creates.
+        is_synchronised: function that returns whether the clock is synchronised.
         boot: function that returns the id of the machine's current boot.
     """
 
     def __init__(
-        self, path: Path, synchronised: Callable[[], bool] = synchronised, boot: Callable[[], str] = boot_id
+        self, path: Path, is_synchronised: Callable[[], bool] = is_synchronised, boot: Callable[[], str] = boot_id
     ) -> None:
         self._path = path
-        self._synchronised = synchronised
+        self._is_synchronised = is_synchronised
         self._boot = boot
 
     def check(self, now: datetime | None = None) -> None:
@@ -89,7 +89,7 @@ class ClockFloor:
             IdentityError: if the file cannot be read.
         """
         stored, now = self._read_times(), now or datetime.now(UTC)
-        if now < stored.confirmed - _TOLERANCE and not self._synchronised():
+        if now < stored.confirmed - _TOLERANCE and not self._is_synchronised():
             raise ClockError(
                 f"this device's clock shows {now:%Y-%m-%d %H:%M} UTC, but this device was already running at "
                 f"{stored.confirmed:%Y-%m-%d %H:%M}; set the clock, or start the agent after time synchronisation "
@@ -104,7 +104,7 @@ class ClockFloor:
                 f"{stored.latest:%Y-%m-%d %H:%M} UTC",
             )
 
-    def note(self, now: datetime | None = None) -> None:
+    def record(self, now: datetime | None = None) -> None:
         """Record the current time; it is durable on disk when this method returns.
 
         Args:
@@ -114,7 +114,7 @@ class ClockFloor:
             IdentityError: if the file cannot be read or written.
         """
         stored, now, boot = self._read_times(), now or datetime.now(UTC), self._boot()
-        if self._synchronised():
+        if self._is_synchronised():
             confirmed = now
         elif boot != stored.boot and now >= stored.latest:
             confirmed = stored.latest

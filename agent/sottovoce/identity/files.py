@@ -49,7 +49,7 @@ def check_new(paths: Iterable[Path]) -> None:
             )
         if not path.parent.is_dir():
             raise IdentityError(
-                f"{path} cannot be written: {path.parent} is not a directory; create it, or specify a different one"
+                f"{path} cannot be written: {path.parent} is not a directory; create it or specify a different path"
             )
 
 

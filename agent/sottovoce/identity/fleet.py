@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives.serialization import Encoding
 
 from sottovoce.errors import IdentityError
 from sottovoce.identity.authority import FleetAuthority
-from sottovoce.identity.certificates import Validity, device_certificate, fleet_certificate, fleet_of
+from sottovoce.identity.certificates import Validity, device_certificate, fleet_certificate, read_fleet_name
 from sottovoce.identity.files import finish_move, make_private_directory, read, read_private, write_new
 from sottovoce.identity.fleet_keys import Anchors, KeyChange, decode_changes, read_anchors, retired_keys
 from sottovoce.identity.identity import FLEET_CERTIFICATE, FLEET_KEYS, Identity, load
@@ -66,12 +66,12 @@ class Fleet:
         certificate = device_certificate(self.certificate, self.key, request.tls_key, request.binding, validity)
         return certificate.public_bytes(Encoding.PEM)
 
-    def renew(self, request: Request, revoked: Container[str], validity: Validity | None = None) -> bytes:
+    def renew(self, request: Request, revoked_ids: Container[str], validity: Validity | None = None) -> bytes:
         """Return a new certificate in PEM for a device of this fleet, even if its current certificate has expired.
 
         Args:
             request: a request that includes the current certificate.
-            revoked: node ids of revoked devices.
+            revoked_ids: node ids of revoked devices.
             validity: validity of the new certificate; defaults to ninety days from now.
 
         Raises:
@@ -85,7 +85,7 @@ class Fleet:
         source = f"the current certificate of {request.node_id}"
         if self.authority.verify(request.current, None, source).node_id != request.node_id:
             raise IdentityError(f"{source} belongs to a different device; create a new request on the right device")
-        if request.node_id in revoked:
+        if request.node_id in revoked_ids:
             raise IdentityError(
                 f"{request.node_id} is revoked and cannot receive a new certificate; enrol a new device instead"
             )
@@ -139,7 +139,7 @@ def open_fleet(directory: Path) -> Fleet:
         raise IdentityError(f"{certificate_file} does not belong to {key_file}; restore both from the same backup")
     changes_file = directory / FLEET_KEYS
     changes = decode_changes(read(changes_file), changes_file) if changes_file.exists() else ()
-    return Fleet(fleet_of(anchors.current), anchors.current, key, anchors.spare, changes)
+    return Fleet(read_fleet_name(anchors.current), anchors.current, key, anchors.spare, changes)
 
 
 def enrol(fleet: Fleet, directory: Path, *, validity: Validity | None = None) -> Identity:

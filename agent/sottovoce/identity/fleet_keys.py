@@ -20,8 +20,8 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from msgspec import Meta, Struct, ValidationError, json, structs
 
 from sottovoce.errors import IdentityError
-from sottovoce.identity.certificates import fleet_of
-from sottovoce.identity.framing import framed
+from sottovoce.identity.certificates import read_fleet_name
+from sottovoce.identity.framing import frame_fields
 from sottovoce.identity.verification import ENROL, UNREADABLE, decode_fleet_certificate
 
 MAX_CHANGES = 12
@@ -58,7 +58,7 @@ class KeyChange(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     by: Literal["current", "spare"]
     signature: Annotated[str, Meta(pattern="^([0-9a-f]{2}){0,80}$")] = ""
 
-    def signed(self, sign: Callable[[bytes], bytes], signer: x509.Certificate) -> "KeyChange":
+    def sign(self, sign: Callable[[bytes], bytes], signer: x509.Certificate) -> "KeyChange":
         """Return a signed copy of the change.
 
         Args:
@@ -80,7 +80,7 @@ class KeyChange(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
     def _signed_bytes(self, signer: x509.Certificate) -> bytes:
         fields = (self.before, self.current, self.spare, str(self.since), str(self.until), self.by)
-        return framed(_DOMAIN, (signer.fingerprint(SHA256()), *(field.encode() for field in fields)))
+        return frame_fields(_DOMAIN, (signer.fingerprint(SHA256()), *(field.encode() for field in fields)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,13 +117,13 @@ def read_anchors(pem: bytes, source: object) -> Anchors:
     if not 1 <= len(encoded) <= 2:
         raise IdentityError(f"{source} must contain one fleet certificate, or two (current and spare): {ENROL}")
     certificates = [decode_fleet_certificate(certificate, source) for certificate in encoded]
-    if len({fleet_of(certificate) for certificate in certificates}) > 1:
+    if len({read_fleet_name(certificate) for certificate in certificates}) > 1:
         raise IdentityError(f"{source} contains certificates from two different fleets: {ENROL}")
     return Anchors(*certificates)
 
 
 @dataclass(frozen=True, slots=True)
-class Retired:
+class RetiredKey:
     """A fleet key that has been retired.
 
     Attributes:
@@ -161,14 +161,14 @@ def apply_changes(anchors: Anchors, changes: Sequence[KeyChange]) -> Anchors:
     raise IdentityError(_UNTRUSTED_CHANGES)
 
 
-def retired_keys(changes: Sequence[KeyChange]) -> tuple[Retired, ...]:
+def retired_keys(changes: Sequence[KeyChange]) -> tuple[RetiredKey, ...]:
     """Return the keys that these changes retired.
 
     Raises:
         IdentityError: if a retired key's certificate is not a fleet certificate.
     """
     return tuple(
-        Retired(_decode_certificate(change.before), _to_datetime(change.since), _to_datetime(change.until))
+        RetiredKey(_decode_certificate(change.before), _to_datetime(change.since), _to_datetime(change.until))
         for change in changes
     )
 
@@ -207,7 +207,7 @@ def decode_changes(raw: bytes, source: object) -> tuple[KeyChange, ...]:
 def _apply_change(anchors: Anchors, change: KeyChange) -> Anchors:
     signer = anchors.current if change.by == "current" else anchors.spare
     current, spare = _decode_certificate(change.current), _decode_certificate(change.spare)
-    fleets = {fleet_of(certificate) for certificate in (anchors.current, current, spare)}
+    fleets = {read_fleet_name(certificate) for certificate in (anchors.current, current, spare)}
     if signer is None or not change.is_signed_by(signer) or len(fleets) > 1:
         raise IdentityError(_UNTRUSTED_CHANGES)
     if change.by == "current" and not (

@@ -3,6 +3,6 @@
 from collections.abc import Iterable
 
 
-def framed(domain: bytes, fields: Iterable[bytes]) -> bytes:
+def frame_fields(domain: bytes, fields: Iterable[bytes]) -> bytes:
     """Return the domain string followed by each field, prefixed with its length as eight big-endian bytes."""
     return domain + b"".join(len(field).to_bytes(8, "big") + field for field in fields)

@@ -23,7 +23,7 @@ from sottovoce.identity.authority import (
     verify_self_signed,
 )
 from sottovoce.identity.files import read, read_private
-from sottovoce.identity.fleet_keys import Retired, decode_changes, read_anchors
+from sottovoce.identity.fleet_keys import RetiredKey, decode_changes, read_anchors
 from sottovoce.identity.keys import decode_device_key, decode_tls_key
 from sottovoce.identity.names import fleet_in_uri, peer_dns_name
 from sottovoce.identity.verification import (
@@ -77,7 +77,7 @@ class Identity:
     not_after: datetime
     authority: Authority = field(repr=False)
     _device_key: Ed25519PrivateKey = field(repr=False)
-    retired: Retired | None = None
+    retired: RetiredKey | None = None
 
     @property
     def ca_pem(self) -> bytes:
@@ -94,14 +94,16 @@ class Identity:
         return self._device_key.sign(message)
 
 
-def load(directory: Path, now: datetime | None = None, peers: Iterable[str] = (), *, dated: bool = True) -> Identity:
+def load(
+    directory: Path, now: datetime | None = None, peers: Iterable[str] = (), *, check_dates: bool = True
+) -> Identity:
     """Load and check the identity that `sottovoce fleet join` wrote.
 
     Args:
         directory: the identity directory.
         now: an aware datetime at which the certificates must be valid; defaults to the current time.
         peers: the node ids that a pinned device trusts; ignored for other devices.
-        dated: whether the certificates must be valid at `now`; pass False for a certificate that is being renewed.
+        check_dates: whether the certificates must be valid at `now`; pass False to renew a certificate.
 
     Raises:
         IdentityError: if a file is missing, unreadable, malformed, or private but accessible to other users; if a
@@ -110,11 +112,11 @@ def load(directory: Path, now: datetime | None = None, peers: Iterable[str] = ()
     device_key_file, tls_key_file = directory / DEVICE_KEY, directory / TLS_KEY
     certificate_file = directory / TLS_CERTIFICATE
     tls_key_pem, tls_cert_pem = read_private(tls_key_file), read(certificate_file)
-    mode, authority_file = mode_of(directory)
+    mode, authority_file = detect_mode(directory)
     ca_pem = b"" if mode == "pinned" else read(authority_file)
     device_key = decode_device_key(read_private(device_key_file), device_key_file)
     tls_key = decode_tls_key(tls_key_pem, tls_key_file)
-    valid_at = (now or datetime.now(UTC)) if dated else None
+    valid_at = (now or datetime.now(UTC)) if check_dates else None
     authority: Authority
     if mode == "pinned":
         certificate = decode_certificate(tls_cert_pem, certificate_file)
@@ -168,7 +170,7 @@ def fleet_authority(directory: Path) -> FleetAuthority:
     return authority.after_changes(decode_changes(read(changes_file), changes_file))
 
 
-def mode_of(directory: Path) -> tuple[Mode, Path]:
+def detect_mode(directory: Path) -> tuple[Mode, Path]:
     """Return an identity's mode, inferred from its files, and the path of the authority's certificates."""
     if (directory / PINS).is_dir():
         return "pinned", directory / PINS
@@ -212,7 +214,7 @@ def verify_credential(der: bytes, authority: Authority, now: datetime | None = N
     return _verify_der(der, authority, now)
 
 
-def subject_of(der: bytes, fleet_certificate: bytes, now: datetime | None = None) -> Subject:
+def verify_device_certificate(der: bytes, fleet_certificate: bytes, now: datetime | None = None) -> Subject:
     """Return a certificate's subject for a caller that has no identity, only a trusted fleet's certificate in PEM.
 
     Args:
@@ -254,7 +256,7 @@ def _fleet_in_certificate(certificate: x509.Certificate, source: Path) -> str:
 
 
 def _read_pins(directory: Path) -> list[x509.Certificate]:
-    """Return the pinned certificates sorted by start of validity, so that a device's newest one takes precedence."""
+    """Return the pinned certificates sorted by `not_before`, so that a device's newest one takes precedence."""
     try:
         files = sorted(directory.glob("*.pem"))
     except OSError as error:

@@ -54,7 +54,7 @@ class Broker(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     realm: str
 
 
-class Promised(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class PromisedBudget(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """The privacy budget that every device in a fleet promises for its ledger.
 
     Attributes:
@@ -88,7 +88,7 @@ class Seeds(
 
     contacts: tuple[Seed, ...] = ()
     broker: Broker | None = None
-    promised: Promised | None = None
+    promised: PromisedBudget | None = None
 
 
 class Bundle(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="schema", tag="sottovoce.bundle/1"):
@@ -126,7 +126,9 @@ class Bundle(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field=
         return DeviceKeys.decode(self.device_key.encode(), self.tls_key.encode(), "the bundle")
 
 
-class Used(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="schema", tag="sottovoce.bundle-used/1"):
+class UsedBundle(
+    msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="schema", tag="sottovoce.bundle-used/1"
+):
     """The note that replaces a bundle after a device has joined with it.
 
     Attributes:
@@ -210,13 +212,11 @@ def read_bundle(path: Path) -> Bundle:
     try:
         if len(raw) > MAX_BUNDLE_BYTES:
             raise ValueError("too large")
-        bundle = msgspec.json.decode(raw, type=Bundle | Used)
+        bundle = msgspec.json.decode(raw, type=Bundle | UsedBundle)
     except (msgspec.MsgspecError, ValueError) as error:
         raise IdentityError(f"{path} is incomplete or not a bundle ({error}): {_REMEDY}") from error
-    if isinstance(bundle, Used):
-        raise IdentityError(
-            f"{path}: this bundle is for a single device, but device {bundle.id} has already used it; {_REMEDY}"
-        )
+    if isinstance(bundle, UsedBundle):
+        raise IdentityError(f"{path}: this single-device bundle has already been used by device {bundle.id}; {_REMEDY}")
     check_seeds(bundle.seeds)
     return bundle
 
@@ -228,7 +228,7 @@ def void_bundle(path: Path, bundle: Bundle) -> None:
         IdentityError: if the note cannot be written.
     """
     try:
-        replace(path, msgspec.json.encode(Used(bundle.fleet, bundle.id)) + b"\n")
+        replace(path, msgspec.json.encode(UsedBundle(bundle.fleet, bundle.id)) + b"\n")
     except IdentityError as error:
         raise IdentityError(
             f"{error}. A bundle must be in a writable directory, where it can be marked as used; move it to one"

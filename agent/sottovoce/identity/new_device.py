@@ -61,7 +61,7 @@ class DeviceKeys:
         """The node id of the device that owns these keys."""
         return node_id(self.device.public_key())
 
-    def encoded(self) -> tuple[bytes, bytes]:
+    def to_pem(self) -> tuple[bytes, bytes]:
         """Return both keys as unencrypted PEM, the identity key first."""
         return encode_private_key(self.device), encode_private_key(self.tls)
 
@@ -77,7 +77,7 @@ def write_keys(directory: Path, keys: DeviceKeys) -> None:
         IdentityError: if the directory contains an identity already, is accessible to other users, or cannot be
             written.
     """
-    device, tls = keys.encoded()
+    device, tls = keys.to_pem()
     make_private_directory(directory)
     write_new({directory / DEVICE_KEY: device, directory / TLS_KEY: tls})
 
@@ -95,7 +95,7 @@ def write_identity(directory: Path, keys: DeviceKeys, certificate: bytes, *, fle
         IdentityError: if the directory contains an identity already, is accessible to other users, or cannot be
             written.
     """
-    device, tls = keys.encoded()
+    device, tls = keys.to_pem()
     make_private_directory(directory)
     write_new(
         {

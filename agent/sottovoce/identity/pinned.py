@@ -6,7 +6,7 @@ from cryptography.hazmat.primitives.serialization import Encoding
 
 from sottovoce.errors import IdentityError
 from sottovoce.identity.authority import verify_self_signed
-from sottovoce.identity.binding import bind
+from sottovoce.identity.binding import make_binding
 from sottovoce.identity.certificates import Validity, self_signed_certificate
 from sottovoce.identity.files import make_private_directory, replace, write_new
 from sottovoce.identity.identity import DEVICE_KEY, PINS, TLS_CERTIFICATE, TLS_KEY, load
@@ -32,9 +32,9 @@ def enrol_pinned(directory: Path, fleet: str, validity: Validity | None = None) 
     """
     check_fleet_name(fleet)
     keys = DeviceKeys.generate()
-    binding = bind(keys.device, keys.tls.public_key())
+    binding = make_binding(keys.device, keys.tls.public_key())
     certificate = self_signed_certificate(fleet, keys.tls, binding, validity or Validity.from_now(_PINNED_DAYS))
-    device, tls = keys.encoded()
+    device, tls = keys.to_pem()
     make_private_directory(directory)
     write_new(
         {
@@ -62,7 +62,7 @@ def pin(directory: Path, certificate: bytes, source: object) -> str:
         IdentityError: if this device is not pinned, the certificate does not belong to a pinned device of the same
             fleet, or too many devices are pinned already.
     """
-    identity = load(directory, dated=False)
+    identity = load(directory, check_dates=False)
     if identity.mode != "pinned":
         raise IdentityError(
             f"{directory} belongs to a device whose fleet has a CA, but only a pinned device can pin other devices"

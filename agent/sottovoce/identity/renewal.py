@@ -18,7 +18,7 @@ from sottovoce.identity.verification import decode_certificate
 _JITTER = 1 / 12  # largest fraction of the lifetime that is added to two thirds of it
 
 
-def renewal_due(identity: Identity) -> datetime:
+def renewal_time(identity: Identity) -> datetime:
     """Return when to renew a certificate: after two thirds of its lifetime plus up to another twelfth.
 
     The extra time is derived from the certificate. Therefore, devices that were enrolled within an hour do not all
@@ -33,14 +33,14 @@ def renewal_due(identity: Identity) -> datetime:
     return start + lifetime * fraction
 
 
-def renewal_request(directory: Path) -> bytes:
+def make_renewal_request(directory: Path) -> bytes:
     """Return a request to renew the certificate in an identity directory, PEM; that certificate may have expired.
 
     Raises:
         IdentityError: if the directory contains no identity, or a pinned device's identity.
     """
     current = read(directory / TLS_CERTIFICATE)
-    identity = load(directory, dated=False)
+    identity = load(directory, check_dates=False)
     if identity.mode == "pinned":
         raise IdentityError(f"{directory}: a pinned device's certificate cannot be renewed; enrol a new device instead")
     return DeviceKeys.read(directory).request(fleet=identity.fleet, current=current)
@@ -61,14 +61,14 @@ def install_certificate(directory: Path, pem: bytes, source: object, now: dateti
     """
     path = directory / TLS_CERTIFICATE
     current = decode_certificate(read(path), path)
-    identity = load(directory, dated=False)
+    identity = load(directory, check_dates=False)
     if identity.mode == "external":
         pem = first_certificate(pem)
-    renewed = decode_certificate(pem, source)
-    subject = identity.authority.verify(renewed, now or datetime.now(UTC), source)
-    if subject.node_id != identity.node_id or renewed.public_key() != current.public_key():
+    new_certificate = decode_certificate(pem, source)
+    subject = identity.authority.verify(new_certificate, now or datetime.now(UTC), source)
+    if subject.node_id != identity.node_id or new_certificate.public_key() != current.public_key():
         raise IdentityError(f"{source} does not belong to this device ({identity.node_id}); create a new request here")
-    if renewed.not_valid_after_utc - current.not_valid_after_utc < timedelta(0):
+    if new_certificate.not_valid_after_utc - current.not_valid_after_utc < timedelta(0):
         raise IdentityError(f"{source} expires before the current certificate; create a new request")
     replace(path, pem)
     return subject.not_after

@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import Encoding
 
 from sottovoce.errors import IdentityError
-from sottovoce.identity.binding import BINDING_OID, bind, verify_binding
+from sottovoce.identity.binding import BINDING_OID, make_binding, verify_binding
 from sottovoce.identity.certificates import common_name, device_names
 from sottovoce.identity.keys import node_id
 from sottovoce.identity.verification import UNREADABLE
@@ -60,7 +60,9 @@ def make_request(
     builder = (
         x509.CertificateSigningRequestBuilder()
         .subject_name(common_name(device_id))
-        .add_extension(x509.UnrecognizedExtension(BINDING_OID, bind(device_key, tls_key.public_key())), critical=False)
+        .add_extension(
+            x509.UnrecognizedExtension(BINDING_OID, make_binding(device_key, tls_key.public_key())), critical=False
+        )
     )
     if fleet is not None:
         builder = builder.add_extension(device_names(device_id, fleet), critical=False)

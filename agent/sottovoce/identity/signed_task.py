@@ -6,9 +6,9 @@ from typing import Annotated, Any
 from msgspec import DecodeError, Meta, Struct, ValidationError, json, structs
 
 from sottovoce.errors import IdentityError
-from sottovoce.identity.authority import Authority, check_signed
+from sottovoce.identity.authority import Authority, check_fleet_signature
 from sottovoce.identity.fleet_keys import MAX_CHANGES, KeyChange
-from sottovoce.identity.framing import framed
+from sottovoce.identity.framing import frame_fields
 from sottovoce.task import LARGEST_SIGNED
 
 _MAX_DEPTH = 5  # nesting levels: tables that contain tables of lists of lists of numbers
@@ -50,13 +50,13 @@ class SignedTask(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         _check_depth(self.tables, _MAX_DEPTH)
 
     @property
-    def encoded(self) -> bytes:
+    def encoding(self) -> bytes:
         """The canonical encoding: JSON with sorted names and no spaces; omits `period` and `keys` at their defaults."""
         defaults = {"period": 0, "keys": ()}
         fields = {key: value for key, value in structs.asdict(self).items() if defaults.get(key) != value}
         return json.encode(fields, order="sorted")
 
-    def signed(self, sign: Callable[[bytes], bytes]) -> "SignedTask":
+    def sign(self, sign: Callable[[bytes], bytes]) -> "SignedTask":
         """Return a copy of the task that is signed with the fleet's key."""
         return structs.replace(self, signature=sign(self._signed_bytes()).hex())
 
@@ -66,7 +66,7 @@ class SignedTask(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         Raises:
             IdentityError: if the task belongs to another fleet, or this fleet did not sign it.
         """
-        check_signed(
+        check_fleet_signature(
             authority,
             self.fleet,
             self._signed_bytes(),
@@ -77,7 +77,7 @@ class SignedTask(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         )
 
     def _signed_bytes(self) -> bytes:
-        return framed(_DOMAIN, (structs.replace(self, signature="").encoded,))
+        return frame_fields(_DOMAIN, (structs.replace(self, signature="").encoding,))
 
 
 def _check_depth(value: Any, levels: int) -> None:
@@ -107,6 +107,6 @@ def read_task(raw: bytes, source: object) -> SignedTask:
         task = json.decode(raw, type=SignedTask)
     except (DecodeError, ValidationError, UnicodeError, RecursionError) as error:
         raise IdentityError(f"{source} is not a task that this version can read: {error}") from error
-    if task.encoded != raw or len(task.keys) > MAX_CHANGES:
+    if task.encoding != raw or len(task.keys) > MAX_CHANGES:
         raise IdentityError(f"{source} is not a signed fleet task: the encoding is not canonical")
     return task

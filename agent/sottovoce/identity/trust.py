@@ -31,9 +31,9 @@ class Trust:
     def __init__(self, identity: Identity) -> None:
         _check_roots(identity)
         self._identity = identity
-        self._revoked: frozenset[str] = frozenset()
+        self._revoked_ids: frozenset[str] = frozenset()
         self._subscribers: list[Callable[[], None]] = []
-        self._verified: dict[bytes, Subject] = {}
+        self._verified_subjects: dict[bytes, Subject] = {}
 
     @property
     def identity(self) -> Identity:
@@ -43,7 +43,7 @@ class Trust:
     @property
     def revoked(self) -> frozenset[str]:
         """Node ids of the revoked devices."""
-        return self._revoked
+        return self._revoked_ids
 
     def subscribe(self, callback: Callable[[], None]) -> None:
         """Register a function that is called after every change."""
@@ -63,11 +63,11 @@ class Trust:
             IdentityError: if this is not a currently valid certificate of a device in this fleet.
         """
         now, key = datetime.now(UTC), sha256(pem).digest()
-        subject = self._verified.get(key)
+        subject = self._verified_subjects.get(key)
         if subject is None or not subject.not_before <= now <= subject.not_after:
-            subject = self._verified[key] = verify_peer_certificate(pem, self._identity, now)
-            if len(self._verified) > _MAX_VERIFIED:
-                self._verified.pop(next(iter(self._verified)))
+            subject = self._verified_subjects[key] = verify_peer_certificate(pem, self._identity, now)
+            if len(self._verified_subjects) > _MAX_VERIFIED:
+                self._verified_subjects.pop(next(iter(self._verified_subjects)))
         return subject.node_id
 
     def verify(self, der: bytes, now: datetime | None = None) -> Subject:
@@ -82,13 +82,13 @@ class Trust:
                 a revoked device.
         """
         subject = verify_credential(der, self._identity.authority, now or datetime.now(UTC))
-        if self.refuses(subject.node_id):
+        if self.is_revoked(subject.node_id):
             raise IdentityError(f"device {subject.node_id} is revoked by its fleet")
         return subject
 
-    def refuses(self, node_id: str) -> bool:
+    def is_revoked(self, node_id: str) -> bool:
         """Return whether the fleet has revoked a device."""
-        return node_id in self._revoked
+        return node_id in self._revoked_ids
 
     def renew(self, identity: Identity) -> None:
         """Replace the current identity with one that has a new certificate or new trusted peers.
@@ -103,12 +103,12 @@ class Trust:
                 "the agent if this is intended"
             )
         self._identity = identity
-        self._verified.clear()
+        self._verified_subjects.clear()
         self._notify_subscribers()
 
     def revoke(self, node_ids: Collection[str]) -> None:
         """Replace the set of revoked devices with exactly these node ids."""
-        self._revoked = frozenset(node_ids)
+        self._revoked_ids = frozenset(node_ids)
         self._notify_subscribers()
 
     def _notify_subscribers(self) -> None:
@@ -116,7 +116,7 @@ class Trust:
             callback()
 
 
-class Following:
+class CurrentAuthority:
     """An authority that delegates to a trust's current authority; see sottovoce.identity.authority.Authority.
 
     Args:

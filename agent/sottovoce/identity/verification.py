@@ -9,7 +9,7 @@ from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePublicKey
 
 from sottovoce.errors import ClockError, IdentityError
 from sottovoce.identity.binding import BINDING_OID, verify_binding
-from sottovoce.identity.certificates import common_name, device_names, fleet_of
+from sottovoce.identity.certificates import common_name, device_names, read_fleet_name
 from sottovoce.identity.keys import node_id
 from sottovoce.identity.names import device_uri, peer_dns_name
 
@@ -64,7 +64,7 @@ def decode_fleet_certificate(pem: bytes, source: object) -> x509.Certificate:
     try:
         certificate.verify_directly_issued_by(certificate)
         is_authority = certificate.extensions.get_extension_for_class(x509.BasicConstraints).value.ca
-        fleet_of(certificate)
+        read_fleet_name(certificate)
     except (*UNREADABLE, InvalidSignature, IdentityError) as error:
         raise IdentityError(f"{source} is not a fleet certificate: {ENROL}") from error
     if not is_authority:
@@ -89,7 +89,7 @@ def check_issuer(
         check_validity(certificate, now, source)
 
 
-def subject_in(
+def verify_subject(
     certificate: x509.Certificate, fleet: str, authority: x509.Certificate, source: object, *, exact: bool = True
 ) -> Subject:
     """Check a certificate's names and key binding, and return its subject.

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Mapping
 
-from sottovoce.observe.answerer import Page
+from sottovoce.observe.page_server import Page
 
 OK = "ok"
 JSON = "application/json"

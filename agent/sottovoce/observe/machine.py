@@ -29,7 +29,7 @@ class Machine:
     free_bytes: int
 
 
-def machine(directory: Path) -> Machine:
+def measure_machine(directory: Path) -> Machine:
     """Measure this process and the file system of `directory`. May wait for a disk."""
     disk = os.statvfs(directory)
     return Machine(resident_bytes(), memory_limit_bytes(), time.process_time(), disk.f_bavail * disk.f_frsize)

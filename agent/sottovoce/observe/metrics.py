@@ -14,7 +14,7 @@ from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamil
 from prometheus_client.registry import Collector, CollectorRegistry
 
 from sottovoce.errors import InternalError
-from sottovoce.observe.answerer import Page
+from sottovoce.observe.page_server import Page
 
 Values = Mapping[str, float | Mapping[str, float] | None]
 """Metric values by name, or by label for a metric with a label. None if there is currently no value."""
@@ -144,9 +144,9 @@ class _Values(Collector):
 
 def limit_labels(values: Mapping[str, float]) -> Mapping[str, float]:
     """Return the values for a bounded number of labels, with all other values summed under `other`."""
-    limited: dict[str, float] = {}
+    merged_values: dict[str, float] = {}
     for label, value in sorted(values.items()):
-        fits = _LABEL.fullmatch(label) is not None and len(limited) < _MAX_LABELS
+        fits = _LABEL.fullmatch(label) is not None and len(merged_values) < _MAX_LABELS
         name = label if fits else OTHER
-        limited[name] = limited.get(name, 0.0) + value
-    return limited
+        merged_values[name] = merged_values.get(name, 0.0) + value
+    return merged_values

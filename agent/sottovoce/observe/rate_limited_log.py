@@ -18,7 +18,7 @@ class RateLimitedLog:
         self._log = log
         self._logged_at: dict[Hashable, float] = {}
 
-    def say(self, level: int, cause: Hashable, text: str, *values: object) -> bool:
+    def log(self, level: int, cause: Hashable, text: str, *values: object) -> bool:
         """Log a line unless its cause was logged less than a minute ago; return whether the line was logged.
 
         Args:
@@ -27,11 +27,11 @@ class RateLimitedLog:
             text: logging template.
             values: arguments for the template.
         """
-        if is_due := self.due(cause):
+        if should_log := self.should_log(cause):
             self._log.log(level, text, *values)
-        return is_due
+        return should_log
 
-    def due(self, cause: Hashable) -> bool:
+    def should_log(self, cause: Hashable) -> bool:
         """Return whether this cause has not been logged within the last minute, and if so, record it as logged now."""
         now = time.monotonic()
         if now - self._logged_at.get(cause, float("-inf")) < _EVERY_SECONDS:

@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from sottovoce.accepting import Acceptor
+from sottovoce.acceptor import Acceptor
 from sottovoce.observe.rate_limited_log import RateLimitedLog
 
 _log = logging.getLogger(__name__)
@@ -38,16 +38,16 @@ class _Connection:
         origin: address of the client, or its user if it is on this machine.
         request: part of the request received so far.
         deadline: timer that closes the connection unless the complete request arrives in time.
-        answering: task that makes and sends the answer; None before the request is complete.
-        sending: whether the answer is ready and is being sent.
+        answer_task: task that makes and sends the answer; None before the request is complete.
+        is_sending: whether the answer is ready and is being sent.
     """
 
     socket: socket.socket
     origin: str
     request: bytearray = field(default_factory=bytearray)
     deadline: asyncio.TimerHandle | None = None
-    answering: "asyncio.Task[None] | None" = None
-    sending: bool = False
+    answer_task: "asyncio.Task[None] | None" = None
+    is_sending: bool = False
 
 
 class RequestServer:
@@ -55,9 +55,9 @@ class RequestServer:
 
     Args:
         address: listening address, for the log.
-        complete: function that returns whether its argument is a complete request.
+        is_complete: function that returns whether its argument is a complete request.
         answer: function that makes the answer; its argument is None for a request that is too long.
-        longest: maximum request length, in bytes.
+        max_bytes: maximum request length, in bytes.
         seconds: time limit for receiving the request, and also for sending the answer.
     """
 
@@ -65,19 +65,19 @@ class RequestServer:
         self,
         address: str,
         *,
-        complete: Callable[[bytearray], bool],
+        is_complete: Callable[[bytearray], bool],
         answer: Callable[[bytes | None], Awaitable[bytes]],
-        longest: int,
+        max_bytes: int,
         seconds: float,
     ) -> None:
         self._address = address
-        self._complete = complete
+        self._is_complete = is_complete
         self._answer = answer
-        self._max_bytes = longest
+        self._max_bytes = max_bytes
         self._seconds = seconds
         self._connections: dict[_Connection, None] = {}
-        self._answering: set[asyncio.Task[None]] = set()
-        self._displaced = 0
+        self._answer_tasks: set[asyncio.Task[None]] = set()
+        self._displaced_count = 0
         self._acceptor: Acceptor | None = None
         self._sparse_log = RateLimitedLog(_log)
 
@@ -96,14 +96,14 @@ class RequestServer:
         if self._acceptor is not None:
             self._acceptor.stop()
             self._acceptor = None
-        for connection in [connection for connection in self._connections if connection.answering is None]:
+        for connection in [connection for connection in self._connections if connection.answer_task is None]:
             self._close(connection)
-        if self._answering:
-            await asyncio.wait(self._answering, timeout=grace)
+        if self._answer_tasks:
+            await asyncio.wait(self._answer_tasks, timeout=grace)
         for connection in list(self._connections):
             self._close(connection)
-        if self._answering:
-            await asyncio.wait(self._answering)
+        if self._answer_tasks:
+            await asyncio.wait(self._answer_tasks)
 
     def _accept_connection(self, client: socket.socket, address: Any) -> float:
         """Register a new connection and return how long to wait before accepting the next one."""
@@ -121,10 +121,10 @@ class RequestServer:
         except BaseException:
             self._close(connection)
             raise
-        return _PAUSE_SECONDS if full and self._displaced % _BURST == 0 else 0.0
+        return _PAUSE_SECONDS if full and self._displaced_count % _BURST == 0 else 0.0
 
     def _log_refusal(self, error: OSError | MemoryError) -> None:
-        self._sparse_log.say(
+        self._sparse_log.log(
             logging.WARNING,
             type(error).__name__,
             "connections-refused at=%s will retry: %s",
@@ -134,21 +134,21 @@ class RequestServer:
 
     def _make_room(self) -> bool:
         """Close one connection to make room for a new one; return whether a connection could be closed."""
-        sending = [connection for connection in self._connections if connection.sending]
-        silent = [connection for connection in self._connections if connection.answering is None]
+        sending = [connection for connection in self._connections if connection.is_sending]
+        silent = [connection for connection in self._connections if connection.answer_task is None]
         if not (sending or silent):
             return False
         candidates = sending if len(sending) > MAX_CONNECTIONS // 2 or not silent else silent
         sizes = Counter(connection.origin for connection in candidates)
         oldest = next(connection for connection in candidates if sizes[connection.origin] == max(sizes.values()))
-        self._displaced += 1
-        self._sparse_log.say(
+        self._displaced_count += 1
+        self._sparse_log.log(
             logging.WARNING,
             "crowded",
             "connections-crowded at=%s more than %d connections: closing the oldest silent one, displaced=%d",
             self._address,
             MAX_CONNECTIONS,
-            self._displaced,
+            self._displaced_count,
         )
         self._close(oldest)
         return True
@@ -161,7 +161,7 @@ class RequestServer:
             is_too_long = len(connection.request) > self._max_bytes
             if not chunk:
                 self._close(connection)
-            elif is_too_long or self._complete(connection.request):
+            elif is_too_long or self._is_complete(connection.request):
                 self._start_answer(connection, None if is_too_long else bytes(connection.request))
         except (BlockingIOError, InterruptedError):
             return
@@ -174,21 +174,21 @@ class RequestServer:
         loop.remove_reader(connection.socket.fileno())
         if connection.deadline is not None:
             connection.deadline.cancel()
-        connection.answering = loop.create_task(self._serve(connection, request))
-        self._answering.add(connection.answering)
+        connection.answer_task = loop.create_task(self._serve(connection, request))
+        self._answer_tasks.add(connection.answer_task)
 
         def forget_connection(task: "asyncio.Task[None]") -> None:
-            self._answering.discard(task)
+            self._answer_tasks.discard(task)
             self._connections.pop(connection, None)
             connection.socket.close()
 
-        connection.answering.add_done_callback(forget_connection)
+        connection.answer_task.add_done_callback(forget_connection)
 
     async def _serve(self, connection: _Connection, request: bytes | None) -> None:
         loop = asyncio.get_running_loop()
         try:
             answer = await self._answer(request)
-            connection.sending = True
+            connection.is_sending = True
             async with asyncio.timeout(self._seconds):
                 await loop.sock_sendall(connection.socket, answer)
                 if request is None:  # drain unread bytes, which would otherwise make the client lose the answer
@@ -198,7 +198,7 @@ class RequestServer:
         except (TimeoutError, OSError):
             pass  # the client has disconnected, or does not read
         except Exception as defect:  # noqa: BLE001 - one request must not stop the device, and the error is logged
-            self._sparse_log.say(
+            self._sparse_log.log(
                 logging.ERROR,
                 type(defect).__name__,
                 "request-failed at=%s the request was not answered: %r",
@@ -209,8 +209,8 @@ class RequestServer:
     def _close(self, connection: _Connection) -> None:
         """Close a connection, or cancel its answering task, which then closes the connection."""
         self._connections.pop(connection, None)
-        if connection.answering is not None:
-            connection.answering.cancel()
+        if connection.answer_task is not None:
+            connection.answer_task.cancel()
             return
         asyncio.get_running_loop().remove_reader(connection.socket.fileno())
         if connection.deadline is not None:

@@ -204,7 +204,7 @@ def verify_opening(
         raise _invalid_opening("the roster size is not allowed in this task")
     for statement in roster.statements:
         verify_signature(statement)
-    members, threshold = opening.members, cell.opens_at(len(roster))
+    members, threshold = opening.members, cell.opening_threshold(len(roster))
     if list(members) != sorted(set(members)) or not members or members[-1] >= len(roster):
         raise _invalid_opening("the members are not valid roster positions")
     if len(opening.roots) != len(members) or not opening.stands:

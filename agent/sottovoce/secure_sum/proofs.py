@@ -157,7 +157,7 @@ def _judge_worthless_shares(proof: WorthlessShares, cell: Cell, verify_signature
     is_consistent = (
         proof.offer.owner == proof.deal.owner
         and deal.offer == sha256(proof.offer.body).digest()
-        and len(recipients) == len(proof.shares) == cell.opens_at(deal.size)
+        and len(recipients) == len(proof.shares) == cell.opening_threshold(deal.size)
         and list(recipients) == sorted(set(recipients))
         and recipients[-1] < deal.size
         and all(

@@ -9,7 +9,7 @@ from typing import Annotated, TypeVar
 from msgspec import DecodeError, Meta, Struct, msgpack
 
 from sottovoce.errors import MessageRefused
-from sottovoce.identity.framing import framed
+from sottovoce.identity.framing import frame_fields
 
 KEY_BYTES = 32
 MAX_MEMBERS = 1024
@@ -179,7 +179,7 @@ class Statement:
 
     def signed_bytes(self, fleet: str, task: bytes) -> bytes:
         """See Signed.signed_bytes."""
-        return framed(_STATEMENT, (fleet.encode(), task, self.owner.encode(), self.body))
+        return frame_fields(_STATEMENT, (fleet.encode(), task, self.owner.encode(), self.body))
 
 
 Statements = Annotated[tuple[Statement, ...], Meta(max_length=MAX_MEMBERS)]
@@ -238,7 +238,7 @@ class Roster:
     def digest(self) -> bytes:
         """Return the 32-byte digest that identifies the offers and their owners."""
         fields = (field for statement in self.statements for field in (statement.owner.encode(), statement.body))
-        return sha256(framed(b"sottovoce/secure-sum/roster/v1", fields)).digest()
+        return sha256(frame_fields(b"sottovoce/secure-sum/roster/v1", fields)).digest()
 
     @cached_property
     def owners(self) -> tuple[str, ...]:
@@ -270,4 +270,4 @@ def round_digest(roster: bytes, members: Sequence[int], roots: Sequence[bytes]) 
         roots: these members' commitments to their shares, in the same order.
     """
     indices = b"".join(index.to_bytes(2, "big") for index in members)
-    return sha256(framed(b"sottovoce/secure-sum/round/v1", (roster, indices, *roots))).digest()
+    return sha256(frame_fields(b"sottovoce/secure-sum/round/v1", (roster, indices, *roots))).digest()

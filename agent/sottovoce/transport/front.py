@@ -20,7 +20,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
-from sottovoce.accepting import Acceptor
+from sottovoce.acceptor import Acceptor
 from sottovoce.observe import RateLimitedLog
 
 _log = logging.getLogger(__name__)
@@ -175,7 +175,7 @@ class Front:
         return _PAUSE_SECONDS if full else 0.0
 
     def _note_refused(self, error: OSError | MemoryError) -> None:
-        self._sparse_log.say(
+        self._sparse_log.log(
             logging.WARNING,
             type(error).__name__,
             "connections-refused at=the port for peers tries again: %s",
@@ -247,7 +247,7 @@ class Front:
         """Report that connections do not reach gRPC, in the log and the health check, and start to probe gRPC."""
         reason = str(error) or "no memory"
         self.trouble = f"connections do not reach gRPC ({reason}): restart the agent if this persists"
-        self._sparse_log.say(logging.ERROR, "cut-off", "peers-cut-off %s", self.trouble)
+        self._sparse_log.log(logging.ERROR, "cut-off", "peers-cut-off %s", self.trouble)
         if self._probe is None or self._probe.done():
             self._probe = asyncio.get_running_loop().create_task(self._probe_until_reachable())
 

@@ -12,7 +12,7 @@ import grpc.aio
 
 from sottovoce.errors import IdentityError, MessageRefused, NetworkError, SottovoceError
 from sottovoce.identity import Trust
-from sottovoce.listening import cannot_listen, split_address
+from sottovoce.listening import make_listening_error, split_address
 from sottovoce.transport.front import Front
 from sottovoce.transport.transport import DeliveryFailed, Listener, Peer, Receive, is_direct
 
@@ -139,7 +139,7 @@ class GrpcTransport:
             await self._front.start(host, port)
         except (OSError, RuntimeError) as error:
             await asyncio.gather(server.stop(None), self._front.stop(0.0))
-            raise cannot_listen("transport.listen", self._listen, error) from error
+            raise make_listening_error("transport.listen", self._listen, error) from error
         self._server = server
 
     async def deliver(self, peer: Peer, message: bytes, timeout: float) -> bytes:  # noqa: ASYNC109
@@ -189,7 +189,7 @@ class GrpcTransport:
 
     def _apply_trust_change(self) -> None:
         """Apply a change of the certificate, the TLS roots, or the set of revoked devices."""
-        retired = [peer for peer in self._channels if self._trust.refuses(peer.id)]
+        retired = [peer for peer in self._channels if self._trust.is_revoked(peer.id)]
         if self._identity is not self._trust.identity:
             self._identity = self._trust.identity
             self._credentials = _channel_credentials(self._trust)

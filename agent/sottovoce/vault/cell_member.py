@@ -153,7 +153,7 @@ class Member:
         for statement, offer in zip(roster.statements, roster.offers, strict=True):
             self._verify_signature(statement)
             check_keys(offer.mask_key, offer.share_key)
-        threshold, keys = self._cell.opens_at(len(roster)), self._keys(secrets)
+        threshold, keys = self._cell.opening_threshold(len(roster)), self._keys(secrets)
         seeds = split_secret(keys.seed, len(roster), threshold)
         mask_keys = split_secret(keys.mask_key.private_bytes_raw(), len(roster), threshold)
         dealt = [Shares(*pair) for pair in zip(seeds, mask_keys, strict=True)]
@@ -184,7 +184,7 @@ class Member:
         members = request.members
         if list(members) != sorted(set(members)) or not members or members[-1] >= len(roster):
             raise _refusal("the round's members are not valid positions in its roster")
-        if secrets.index not in members or len(members) < self._cell.opens_at(len(roster)):
+        if secrets.index not in members or len(members) < self._cell.opening_threshold(len(roster)):
             raise _refusal("the round has too few members, or does not include this device")
         if not len(members) == len(request.sealed) == len(request.paths) == len(request.roots):
             raise _refusal("some members of the round have not dealt their shares")
@@ -264,7 +264,7 @@ class Member:
         survivors = request.survivors
         if not secrets.masked or list(survivors) != sorted(set(survivors)) or not {*survivors} <= {*secrets.members}:
             raise _refusal("this device has not masked its part yet, or some survivors are not members of this round")
-        if secrets.index not in survivors or len(survivors) < self._cell.opens_at(len(roster)):
+        if secrets.index not in survivors or len(survivors) < self._cell.opening_threshold(len(roster)):
             raise _refusal("there are too few survivors, or they do not include this device")
         stand = Stand(secrets.h, survivors)
         if secrets.stand not in (None, stand):
@@ -309,7 +309,7 @@ class Member:
             with contextlib.suppress(MessageRefused):  # a member that has been revoked does not count
                 self._verify_signature(Statement(statement.owner, statement.body, credential, statement.signature))
                 signers += 1
-        if signers < self._cell.opens_at(len(roster)):
+        if signers < self._cell.opening_threshold(len(roster)):
             raise _refusal("too few members have signed")
 
     @staticmethod

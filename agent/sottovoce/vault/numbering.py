@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sottovoce.data import Records, identified
+from sottovoce.data import Records, add_identities
 from sottovoce.errors import PrivacyError
 from sottovoce.vault.ledger import Ledger
 from sottovoce.vault.record_numbers import Enrolled
@@ -108,5 +108,5 @@ def blocks_of(count: int) -> NDArray[np.int64]:
 
 
 def _identities(records: Records) -> list[bytes]:
-    identities = identified(records).identities
+    identities = add_identities(records).identities
     return [] if identities is None else [row.tobytes() for row in identities]

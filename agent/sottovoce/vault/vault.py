@@ -316,8 +316,8 @@ class Vault:
         if (units := overlap(event.units, plan.event.units)) is not None:
             paid_units.append(units)
         if plan.sampling is None:
-            return None if paid_units == [EVERY] else records.places(union(*paid_units) if paid_units else None)
-        positions = records.places(union(*paid_units) if paid_units else None)
+            return None if paid_units == [EVERY] else records.find_positions(union(*paid_units) if paid_units else None)
+        positions = records.find_positions(union(*paid_units) if paid_units else None)
         return positions[plan.sampling.draw(len(positions), self._context.noise)]
 
     def _release(self, query_id: bytes, stored: Stored, units: Units) -> Release:

@@ -1,7 +1,15 @@
 """The wire format of messages on any transport: encoding, signatures and the rejection of invalid messages."""
 
 from sottovoce.wire.codec import Receipt, decode, decode_receipt, encode, encode_receipt
-from sottovoce.wire.envelope import TASK_BYTES, VerifiedMessage, append_heads, parcel_content, parcel_task, seal, unseal
+from sottovoce.wire.envelope import (
+    TASK_BYTES,
+    VerifiedMessage,
+    append_heads,
+    read_payload,
+    read_task_digest,
+    seal,
+    unseal,
+)
 from sottovoce.wire.ledger_head import LEDGER_HEAD, Heads, SignedHead, decode_heads, encode_heads
 from sottovoce.wire.limits import MAX_PARAMETERS
 from sottovoce.wire.membership import PEER_EXCHANGE, decode_exchange, encode_exchange
@@ -29,8 +37,8 @@ __all__ = [
     "encode_heads",
     "encode_receipt",
     "is_part",
-    "parcel_content",
-    "parcel_task",
+    "read_payload",
+    "read_task_digest",
     "seal",
     "unseal",
 ]

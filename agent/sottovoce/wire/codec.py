@@ -75,7 +75,7 @@ def decode(payload_type: str, payload: bytes) -> Message:
         message = codec.from_bytes(payload)
         codec.check(message)
     except DecodeError as error:
-        raise MessageRefused("malformed", "the payload is not a protobuf message of its type") from error
+        raise MessageRefused("malformed", "the payload is not a valid protobuf message of the declared type") from error
     except PluginError as error:  # a codec that fails on a peer's message must not stop this device
         raise MessageRefused("malformed", str(error)) from error
     return message

@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from google.protobuf.message import DecodeError
 
 from sottovoce.errors import InternalError, MessageRefused
-from sottovoce.identity.framing import framed
+from sottovoce.identity.framing import frame_fields
 from sottovoce.identity.identity import Identity
 from sottovoce.identity.keys import PUBLIC_KEY_BYTES, node_id
 from sottovoce.wire.limits import MAX_ENVELOPE_BYTES
@@ -127,13 +127,13 @@ def append_heads(raw: bytes, heads: bytes) -> bytes:
     return raw + Envelope(heads=heads).SerializeToString(deterministic=True)  # one more field at the end
 
 
-def parcel_content(raw: bytes) -> tuple[str, bytes]:
+def read_payload(raw: bytes) -> tuple[str, bytes]:
     """Return the payload type and payload of an envelope that this device sealed."""
     envelope = Envelope.FromString(raw)
     return envelope.payload_type, envelope.payload
 
 
-def parcel_task(raw: bytes) -> bytes:
+def read_task_digest(raw: bytes) -> bytes:
     """Return the digest of the task under which this device sealed an envelope; empty if version 0.1 sealed it."""
     return Envelope.FromString(raw).task
 
@@ -170,4 +170,4 @@ def _signed_bytes(envelope: Envelope) -> bytes:
         envelope.payload,
         envelope.task,
     )
-    return framed(_DOMAIN, fields)
+    return frame_fields(_DOMAIN, fields)

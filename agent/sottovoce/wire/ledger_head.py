@@ -1,4 +1,8 @@
-"""Ledger heads, which a device signs, other devices store, and those devices later return to it unchanged."""
+"""Ledger heads: signed summaries of a device's ledger.
+
+Other devices store a head and later return it unchanged, so the device can detect that its ledger was restored from an
+old copy.
+"""
 
 from dataclasses import dataclass, field, replace
 
@@ -7,7 +11,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from google.protobuf.message import DecodeError
 
 from sottovoce.errors import MessageRefused
-from sottovoce.identity.framing import framed
+from sottovoce.identity.framing import frame_fields
 from sottovoce.identity.identity import Identity
 from sottovoce.identity.keys import PUBLIC_KEY_BYTES, SIGNATURE_BYTES, node_id
 from sottovoce.wire.v1 import ledger_head_pb2
@@ -29,7 +33,7 @@ class SignedHead:
         charges: number of charges in the ledger, below 2^63.
         released: number of the newest charge whose release the ledger contains; at most `charges`.
         mark: 32-byte digest over both.
-        life: 16 random bytes, generated at every start of the device.
+        life: 16 random bytes that identify one run of the device; generated at every start.
         signature: the device's signature over its fleet and all of the above, 64 bytes.
 
     Raises:
@@ -52,7 +56,7 @@ class SignedHead:
             )
         if not 0 <= self.released <= self.charges <= _LARGEST_NUMBER:
             raise MessageRefused(
-                "head", "a ledger head must have at most as many releases as charges, and fewer than 2^63 charges"
+                "head", "a ledger head cannot have more releases than charges, or more than 2^63 - 1 charges"
             )
 
     @property
@@ -60,7 +64,7 @@ class SignedHead:
         """Return the device's node id."""
         return node_id(self.owner_key)
 
-    def signed(self, identity: Identity) -> "SignedHead":
+    def sign(self, identity: Identity) -> "SignedHead":
         """Return the head with the signature of `identity`, whose public key must be `owner_key`."""
         return replace(self, signature=identity.sign(self._signed_bytes(identity.fleet)))
 
@@ -78,20 +82,20 @@ class SignedHead:
     def _signed_bytes(self, fleet: str) -> bytes:
         numbers = (self.charges.to_bytes(8, "big"), self.released.to_bytes(8, "big"))
         fields = (fleet.encode(), self.owner_key, *numbers, self.mark, self.life)
-        return framed(_DOMAIN, fields)
+        return frame_fields(_DOMAIN, fields)
 
 
 @dataclass(frozen=True, slots=True)
 class Heads:
-    """A question about ledger heads, or the answer to one.
+    """An exchange of ledger heads: a question to a peer, or its answer.
 
     Attributes:
         head: the sender's head; None in an answer.
-        known: the recipient's highest head that the sender already knew; None if it knew none.
+        known_head: the recipient's highest head that the sender already knew; None if it knew none.
     """
 
     head: SignedHead | None
-    known: SignedHead | None
+    known_head: SignedHead | None
 
 
 def encode_heads(heads: Heads) -> bytes:
@@ -99,8 +103,8 @@ def encode_heads(heads: Heads) -> bytes:
     message = ledger_head_pb2.LedgerHeads()
     if heads.head is not None:
         message.head.CopyFrom(_encode(heads.head))
-    if heads.known is not None:
-        message.known.CopyFrom(_encode(heads.known))
+    if heads.known_head is not None:
+        message.known.CopyFrom(_encode(heads.known_head))
     return message.SerializeToString(deterministic=True)
 
 

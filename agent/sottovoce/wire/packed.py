@@ -19,7 +19,7 @@ _ROWS = 2**16  # numbers packed at a time; a multiple of 8, so each part fills w
 
 
 @dataclass(frozen=True, slots=True)
-class Packed:
+class PackedIntegers:
     """Packed integers.
 
     Attributes:
@@ -35,7 +35,7 @@ class Packed:
     data: bytes
 
 
-class Holder(Protocol):
+class PackedFields(Protocol):
     """A protobuf message that contains packed numbers in fields with these names."""
 
     size: int
@@ -44,22 +44,22 @@ class Holder(Protocol):
     packed: bytes
 
 
-def put_numbers(message: Holder, numbers: NDArray[np.int64]) -> None:
+def write_numbers(message: PackedFields, numbers: NDArray[np.int64]) -> None:
     """Pack int64[P] into the fields of a message."""
     packed = pack(numbers)
     message.size, message.width, message.shift, message.packed = packed.size, packed.width, packed.shift, packed.data
 
 
-def take_numbers(message: Holder) -> NDArray[np.int64]:
+def read_numbers(message: PackedFields) -> NDArray[np.int64]:
     """Return the numbers packed in a message, int64[P].
 
     Raises:
         MessageRefused: for `shape` or `malformed`; see `unpack`.
     """
-    return unpack(Packed(message.size, message.width, message.shift, message.packed))
+    return unpack(PackedIntegers(message.size, message.width, message.shift, message.packed))
 
 
-def pack(numbers: NDArray[np.int64]) -> Packed:
+def pack(numbers: NDArray[np.int64]) -> PackedIntegers:
     """Pack int64[P], each between -2^60 and 2^60."""
     all_bits = int(np.bitwise_or.reduce(numbers))
     shift = max(0, (all_bits & -all_bits).bit_length() - 1)
@@ -67,10 +67,10 @@ def pack(numbers: NDArray[np.int64]) -> Packed:
     highest, lowest = max(int(shifted.max()), 0), min(int(shifted.min()), -1)
     width = 1 + max(highest.bit_length(), (~lowest).bit_length())
     parts = (_bits(part, width) for part in np.split(shifted, range(_ROWS, len(shifted), _ROWS)))
-    return Packed(len(numbers), width, shift, b"".join(np.packbits(bits).tobytes() for bits in parts))
+    return PackedIntegers(len(numbers), width, shift, b"".join(np.packbits(bits).tobytes() for bits in parts))
 
 
-def unpack(packed: Packed) -> NDArray[np.int64]:
+def unpack(packed: PackedIntegers) -> NDArray[np.int64]:
     """Return the numbers, int64[P].
 
     Raises:

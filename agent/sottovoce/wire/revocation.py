@@ -11,9 +11,9 @@ from typing import TypeAlias, TypeVar
 from google.protobuf.message import DecodeError
 
 from sottovoce.errors import IdentityError, MessageRefused
-from sottovoce.identity.authority import Authority, check_signed
+from sottovoce.identity.authority import Authority, check_fleet_signature
 from sottovoce.identity.fleet_keys import KeyChange, decode_changes, encode_changes, rank
-from sottovoce.identity.framing import framed
+from sottovoce.identity.framing import frame_fields
 from sottovoce.wire.v1 import revocation_pb2
 from sottovoce.wire.version_offer import VersionOffer
 
@@ -58,7 +58,7 @@ class RevocationList:
             raise MessageRefused("revocations", "a revocation list must have a fleet name of 1 to 40 characters")
         if not (1 <= self.version <= _LARGEST_NUMBER and 0 <= self.issued <= _LARGEST_NUMBER):
             raise MessageRefused(
-                "revocations", "a revocation list must have a version of 1 or more and a time since 1970"
+                "revocations", "a revocation list must have a version of at least 1 and an issue time of at least 0"
             )
         if len(self.node_ids) > MAX_REVOKED or list(self.node_ids) != sorted(set(self.node_ids)):
             raise MessageRefused(
@@ -74,7 +74,7 @@ class RevocationList:
         """Return the list's rank, by key changes and then by version; the highest rank takes precedence."""
         return (rank(self.keys) << 32) + min(self.version, 2**32 - 1)
 
-    def signed(self, sign: Callable[[bytes], bytes]) -> "RevocationList":
+    def sign(self, sign: Callable[[bytes], bytes]) -> "RevocationList":
         """Return the list with a signature made by `sign`, which uses the fleet's key."""
         return replace(self, signature=sign(self._signed_bytes()))
 
@@ -84,7 +84,7 @@ class RevocationList:
         Raises:
             IdentityError: if the list belongs to another fleet, or was not signed by this one.
         """
-        check_signed(
+        check_fleet_signature(
             authority,
             self.fleet,
             self._signed_bytes(),
@@ -97,16 +97,16 @@ class RevocationList:
     def _signed_bytes(self) -> bytes:
         numbers = (self.version.to_bytes(8, "big"), self.issued.to_bytes(8, "big"))
         fields = (self.fleet.encode(), *numbers, _pack_node_ids(self.node_ids))
-        return framed(_DOMAIN, (*fields, encode_changes(self.keys)) if self.keys else fields)
+        return frame_fields(_DOMAIN, (*fields, encode_changes(self.keys)) if self.keys else fields)
 
 
 Revocations: TypeAlias = VersionOffer[RevocationList]
 """A device's report of the revocation list that it has."""
 
 
-def encode_list(revoked: RevocationList) -> bytes:
+def encode_list(revocations: RevocationList) -> bytes:
     """Encode a list for storage in a file."""
-    return _encode(revoked).SerializeToString(deterministic=True)
+    return _encode(revocations).SerializeToString(deterministic=True)
 
 
 def decode_list(raw: bytes) -> RevocationList:
@@ -153,14 +153,14 @@ def _parse(kind: type[_M], raw: bytes) -> _M:
     return message
 
 
-def _encode(revoked: RevocationList) -> revocation_pb2.RevocationList:
+def _encode(revocations: RevocationList) -> revocation_pb2.RevocationList:
     return revocation_pb2.RevocationList(
-        fleet=revoked.fleet,
-        version=revoked.version,
-        issued=revoked.issued,
-        node_ids=_pack_node_ids(revoked.node_ids),
-        signature=revoked.signature,
-        keys=encode_changes(revoked.keys),
+        fleet=revocations.fleet,
+        version=revocations.version,
+        issued=revocations.issued,
+        node_ids=_pack_node_ids(revocations.node_ids),
+        signature=revocations.signature,
+        keys=encode_changes(revocations.keys),
     )
 
 

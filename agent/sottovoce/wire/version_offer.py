@@ -1,4 +1,4 @@
-"""Offers by which devices compare their versions of a signed fleet document, so that the newest one spreads."""
+"""Messages in which devices compare their versions of a signed fleet document, so that the newest one spreads."""
 
 from dataclasses import dataclass
 from typing import Generic, TypeVar

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
-from sottovoce.cli.model_public import ConfigFile, Found, public_model
+from sottovoce.cli.model_public import ConfigFile, LoadedModel, load_public_model
 from sottovoce.cli.output import check_writable, write_binary_file
 from sottovoce.errors import UsageError
 
@@ -35,7 +35,7 @@ def run_export(
     require_models()
     from sottovoce_lab.models import export as exports
 
-    model = public_model(state, config)
+    model = load_public_model(state, config)
     facts = _facts(model)
     if format_ == "onnx":
         from sottovoce.data.transform import parse_steps
@@ -53,7 +53,7 @@ def run_export(
     )
 
 
-def _public(model: Found) -> "PublicModel":
+def _public(model: LoadedModel) -> "PublicModel":
     from sottovoce.model_names import has_graph
 
     from sottovoce_lab.cli.model_files import graph_of
@@ -73,7 +73,7 @@ def _public(model: Found) -> "PublicModel":
     )
 
 
-def _facts(model: Found) -> dict[str, Any]:
+def _facts(model: LoadedModel) -> dict[str, Any]:
     """Return the facts about the model that the exported file includes."""
     import msgspec
 

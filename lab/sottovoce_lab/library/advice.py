@@ -180,7 +180,7 @@ def _simulate_once(shape: Shape, learner: str, separation: float, seed: int) -> 
     settings = {
         key: getattr(learner_config, key)
         for key in decisive
-        if getattr(learner_config, key, None) is not None and not learner_config.unused(key)
+        if getattr(learner_config, key, None) is not None and not learner_config.explain_unused(key)
     }
     sent = run.wire_bytes / agents
     return _Result(run.final["accuracy_mean"], sent, str(run.privacy["threat_model"]), settings)

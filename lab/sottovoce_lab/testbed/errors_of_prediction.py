@@ -92,7 +92,7 @@ class PredictionMeter:
         return float(np.abs(self._target.baselines[name][rows] - true).mean())
 
     def _in_units(self, records: Floats, targets: Floats) -> Floats:
-        return targets if self._target is None else self._target.told(records, targets)
+        return targets if self._target is None else self._target.convert(records, targets)
 
 
 def least_squares(device_records: Sequence[Records], size: int) -> Floats:

@@ -151,9 +151,9 @@ class Options:
             table, _, name = key.partition(".")
             if table == "learner" and (problem := foreign_key_error(self.learner, name)) is not None:
                 raise ConfigError(problem)
-        if self.model is not None and (problem := self.algorithm.cannot_learn(self.model)) is not None:
+        if self.model is not None and (problem := self.algorithm.find_model_problem(self.model)) is not None:
             raise UsageError(f"--model {self.model}: {problem}")
-        if self.unproved and self.epsilon is not None and not allowed:
+        if self.is_unproved and self.epsilon is not None and not allowed:
             raise PrivacyError(
                 f"--learner {self.learner} --fidelity paper: no ε is proved for the paper's variant: omit "
                 "--fidelity, use --epsilon inf, or add --set privacy.allow_unproved=true to run it anyway"
@@ -187,11 +187,11 @@ class Options:
         return self.settings.get("privacy.allow_unproved") is True
 
     @property
-    def unproved(self) -> bool:
+    def is_unproved(self) -> bool:
         """Whether no ε is proved for the learner: with fidelity `paper`, or with a mechanism from another package."""
         if self.fidelity == "paper" and self.algorithm.paper_status is None:
             return False  # such a learner is rejected elsewhere
-        return self.learner_settings.unproved
+        return self.learner_settings.is_unproved
 
     @property
     def ranges_from_training(self) -> bool:
@@ -202,7 +202,7 @@ class Options:
     @property
     def budget(self) -> Budget:
         """The budget per privacy unit."""
-        promised = None if self.noiseless or self.ranges_from_training or self.unproved else self.epsilon
+        promised = None if self.noiseless or self.ranges_from_training or self.is_unproved else self.epsilon
         neighbouring = str(self.settings.get("privacy.neighbouring", self._relation))
         unit = str(self.settings.get("privacy.unit", self.algorithm.unit))
         return Budget(promised, self.delta, unit, neighbouring)
@@ -213,7 +213,7 @@ class Options:
         algorithm = self.algorithm
         if algorithm.relation is None:
             return algorithm.neighbouring
-        return algorithm.relation_of(self.learner_settings)
+        return algorithm.resolve_relation(self.learner_settings)
 
     @property
     def learner_settings(self) -> LearnerSettings:

@@ -46,7 +46,7 @@ def _run_agent(path: str, seed: str, *specifications: str) -> ExitCode:
 
 def _allow_noiseless(config: AgentConfig, agent: Agent) -> None:
     transport = config.transport
-    on_loopback = transport.listen.startswith("127.0.0.1:") and ("mqtt" not in transport.use or transport.mqtt.loopback)
+    on_loopback = transport.listen.startswith("127.0.0.1:") and ("mqtt" not in transport.use or transport.mqtt.is_local)
     is_testbed_fleet = agent.identity.fleet.startswith(FLEET_PREFIX) and on_loopback
     if required_budget(config).epsilon is None and not is_testbed_fleet:
         raise ConfigError(

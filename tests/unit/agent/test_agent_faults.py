@@ -231,8 +231,8 @@ def test_a_service_on_a_read_only_disk_is_left_to_be_restarted(
     lives: Callable[..., list[float]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lives(of_sqlite(sqlite3.SQLITE_CANTOPEN), None)
-    monkeypatch.setattr(faults, "read_only", lambda _: True)
-    monkeypatch.setattr(endurance, "read_only", lambda _: True)
+    monkeypatch.setattr(faults, "is_read_only", lambda _: True)
+    monkeypatch.setattr(endurance, "is_read_only", lambda _: True)
     monkeypatch.setattr(endurance, "STUCK_SECONDS", 0.01)
     monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "nobody"))
     with pytest.raises(DiskReadOnly, match="mounted read-only") as exc_info:
@@ -244,7 +244,7 @@ def test_an_agent_started_manually_waits_for_such_a_disk(
     lives: Callable[..., list[float]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lives(of_sqlite(sqlite3.SQLITE_CANTOPEN), None)
-    monkeypatch.setattr(endurance, "read_only", lambda _: True)
+    monkeypatch.setattr(endurance, "is_read_only", lambda _: True)
     assert endurance.run(config(tmp_path, 0.05)) == ExitCode.DONE
 
 

@@ -10,7 +10,7 @@ from sottovoce.agent.wait_status import Waits
 from sottovoce.errors import NetworkError
 from sottovoce.identity import Trust, enrol, load
 from sottovoce.identity.clock import ClockFloor
-from sottovoce.identity.renewal import install_certificate, renewal_request
+from sottovoce.identity.renewal import install_certificate, make_renewal_request
 from sottovoce.identity.request import read_request
 
 from tests.support.fleets import new_fleet, validity_ending_in
@@ -26,7 +26,7 @@ def test_the_agent_waits_for_a_silent_enroller_until_the_certificate_is_renewed(
 ) -> None:
     fleet, directory = new_fleet(tmp_path / "fleet"), tmp_path / "a"
     enrol(fleet, directory, validity=validity_ending_in(seconds))
-    trust, waits = Trust(load(directory, dated=False)), Waits()
+    trust, waits = Trust(load(directory, check_dates=False)), Waits()
     renewal = Renewal(
         trust=trust, directory=directory, callbacks={tmp_path / "list": _nothing}, floor=ClockFloor(tmp_path / "c"),
         enroller="h:1", pinned_nodes=(), pause=5.0, waits=waits,
@@ -42,7 +42,7 @@ def test_the_agent_waits_for_a_silent_enroller_until_the_certificate_is_renewed(
         (wait,) = waits.to_dict()
         assert wait["reason"] == "the enroller h:1 to renew the certificate"
         assert 5 < float(wait["left_s"]) <= 605
-        request = read_request(renewal_request(directory), "r")
+        request = read_request(make_renewal_request(directory), "r")
         install_certificate(directory, fleet.renew(request, ()), "c")
         await renewal._check_once()
         await renewal._check_once()

@@ -124,7 +124,7 @@ async def test_a_new_list_spreads_along_the_links_and_each_node_receives_it_once
         await asyncio.sleep(0.005)
     await turns(50)
     for node in others:
-        assert node.trust.refuses(isolated.id)
+        assert node.trust.is_revoked(isolated.id)
         assert node.shunned == 1
         assert sum(question.document is not None for question in node.asked) <= 1
         stored = load_revocation_list(node.state, fleet.authority)
@@ -177,7 +177,7 @@ async def test_a_device_that_finds_itself_in_a_list_reports_it(line: list[Node],
 async def test_invalid_lists_are_refused(line: list[Node], fleet: Fleet, tmp_path: Path) -> None:
     one, two, *_ = line
     good = make_list(fleet, tmp_path, two)
-    forged = good.signed(two.identity.sign)
+    forged = good.sign(two.identity.sign)
     with pytest.raises(MessageRefused) as exc_info:
         await one.revocations.receive(two.id, encode_revocations(Revocations(1, forged)))
     assert exc_info.value.reason == "signature"

@@ -81,7 +81,7 @@ def task_message(task: SignedTask) -> bytes:
 
 async def test_a_task_spreads_and_is_activated(fleet: Fleet, nodes: list[Node], tmp_path: Path) -> None:
     task = propose(tmp_path / "authority", fleet, {"learner": {"name": "clipd2p"}}, {})
-    (nodes[0].state / "task").write_bytes(task.encoded)
+    (nodes[0].state / "task").write_bytes(task.encoding)
     await nodes[0].part.reload()
     runs = [asyncio.ensure_future(node.part.run(node.stopping)) for node in nodes[1:]]
     await nodes[0].part.run(nodes[0].stopping)  # the device activates the task, and ends in order to be reassembled
@@ -92,7 +92,7 @@ async def test_a_task_spreads_and_is_activated(fleet: Fleet, nodes: list[Node], 
         nodes[1].part.epoch = 1
         runs[0] = asyncio.ensure_future(nodes[1].part.run(nodes[1].stopping))
         await asyncio.gather(runs[1])
-    assert [node.taken for node in nodes] == [[task.encoded]] * 3
+    assert [node.taken for node in nodes] == [[task.encoding]] * 3
     for node in nodes:
         assert load_task(node.state, fleet.authority) == task
         node.stopping.set()

@@ -226,7 +226,7 @@ async def test_a_late_message_from_an_earlier_start_accuses_no_device(fleet: Fle
     await fleet.release(now, past)
     late = encode_heads(Heads(earlier.head, None))
     answer, refusal = await fleet.village["0"].receive(identities[0].node_id, late)
-    assert (refusal is None, decode_heads(answer).known) == (False, now.head), "it is older than the known head"
+    assert (refusal is None, decode_heads(answer).known_head) == (False, now.head), "it is older than the known head"
     await fleet.send_head(now)
 
 
@@ -247,7 +247,7 @@ async def test_contradicting_heads_are_refused_as_ledger_and_not_stored(
     )
     assert refusal is not None
     assert refusal.reason == "ledger"
-    known = decode_heads(answer).known
+    known = decode_heads(answer).known_head
     assert known is not None
     assert known.charges == 57
 

@@ -144,7 +144,7 @@ def test_paper_fidelity_draws_one_random_record_per_step(name: str) -> None:
     assert terms.clip == (2.0 if name == "clipd2p" else None)
     assert terms.claim.refuted == (name != "clipd2p")
     assert (schedule.expected_records, schedule.step_decay, schedule.step_size) == (1.0, 0.0, 0.03)
-    assert chosen.unproved
+    assert chosen.is_unproved
     assert chosen.neighbouring == "replace-one"
 
 

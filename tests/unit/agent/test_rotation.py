@@ -14,12 +14,12 @@ from sottovoce.agent.revocation_store import NAME, read_list, revoke, store_key_
 from sottovoce.agent.rotation import rotate, rotate_by_spare
 from sottovoce.errors import IdentityError
 from sottovoce.identity import Fleet, Identity, create_fleet, enrol, load, open_fleet, verify_peer_certificate
-from sottovoce.identity.authority import RetiredKey
+from sottovoce.identity.authority import RetiredKeyError
 from sottovoce.identity.files import read
 from sottovoce.identity.fleet import SPARE
 from sottovoce.identity.fleet_keys import MAX_CHANGES, decode_changes, encode_changes, rank
 from sottovoce.identity.identity import FLEET_CERTIFICATE, FLEET_KEYS, IDENTITY, TLS_CERTIFICATE
-from sottovoce.identity.renewal import install_certificate, renewal_due, renewal_request
+from sottovoce.identity.renewal import install_certificate, make_renewal_request, renewal_time
 from sottovoce.identity.request import read_request
 from sottovoce.identity.signed_task import SignedTask
 from sottovoce.wire.revocation import RevocationList, decode_list, encode_list
@@ -93,18 +93,18 @@ def test_the_previous_key_s_signatures_no_longer_count(street: Street) -> None:
     fleet = rotate(street.authority, MONTH)
     asyncio.run(street.gossip(node, street.listed()))
     authority = node.trust.identity.authority
-    old = SignedTask(fleet="street", epoch=9, issued=0, tables=TABLES).signed(before.sign)
-    with pytest.raises(RetiredKey, match="was made with a key that fleet 'street' has retired"):
+    old = SignedTask(fleet="street", epoch=9, issued=0, tables=TABLES).sign(before.sign)
+    with pytest.raises(RetiredKeyError, match="was made with a key that fleet 'street' has retired"):
         old.verify(authority)
-    forged = RevocationList("street", 2**31, 0, (node.id,)).signed(before.sign)
+    forged = RevocationList("street", 2**31, 0, (node.id,)).sign(before.sign)
     with pytest.raises(IdentityError, match="has retired"):
         read_list(encode_list(forged), authority, "it")
     repeated = load_task(street.authority, fleet.authority)
     assert repeated is not None
     repeated.verify(authority)
     assert (repeated.epoch, repeated.tables) == (1, TABLES), "the fleet's task is signed again"
-    with pytest.raises(RetiredKey):
-        structs.replace(repeated, keys=(), signature="").signed(before.sign).verify(authority)
+    with pytest.raises(RetiredKeyError):
+        structs.replace(repeated, keys=(), signature="").sign(before.sign).verify(authority)
 
 
 def test_a_task_carries_the_new_key_to_uninformed_parties(street: Street) -> None:
@@ -174,11 +174,11 @@ def test_the_previous_key_s_certificates_expire_at_the_announced_time(street: St
     asyncio.run(street.gossip(node, street.listed()))
     identity, now = node.trust.identity, datetime.now(UTC)
     assert timedelta(days=29) < identity.not_after - now <= timedelta(days=30)
-    due = renewal_due(identity) - now
+    due = renewal_time(identity) - now
     assert timedelta(days=19) < due < timedelta(days=23), "in time, but not before absent devices can return"
     with pytest.raises(IdentityError, match="a key that fleet 'street' has retired; renew it"):
         verify_peer_certificate(certificate(other.identity), identity, now + timedelta(days=31))
-    request = renewal_request(node.state / IDENTITY)
+    request = make_renewal_request(node.state / IDENTITY)
     fleet = open_fleet(street.authority)
     renewed = fleet.renew(read_request(request, "it"), ())
     install_certificate(node.state / IDENTITY, renewed, "it")

@@ -75,12 +75,12 @@ def test_every_past_version_is_migrated(tmp_path: Path, kept: Closed) -> None:
     path, schema = tmp_path / kept.name, kept.module.SCHEMA
     kept(path)
     present = _tables(path)
-    for version in range(1, len(schema.steps)):
+    for version in range(1, len(schema.migrations)):
         with closing(sqlite3.connect(":memory:", isolation_level=None)) as old:
-            replace(schema, steps=schema.steps[:version]).create(old)
+            replace(schema, migrations=schema.migrations[:version]).create(old)
             schema.upgrade(old, path)
             assert sorted(old.execute("SELECT type, name, sql FROM sqlite_master").fetchall()) == present
-            assert schema.version(old, path) == len(schema.steps)
+            assert schema.version(old, path) == len(schema.migrations)
 
 
 def _tables(path: Path) -> list[tuple[str, ...]]:
@@ -91,7 +91,7 @@ def _tables(path: Path) -> list[tuple[str, ...]]:
 def test_version_0_1_s_state_continues(tmp_path: Path) -> None:
     state = replace(LEARNER.fresh(), cycle=7, step=3)
     with closing(sqlite3.connect(tmp_path / "state.db", isolation_level=None)) as old:
-        replace(sqlite_store.SCHEMA, steps=sqlite_store.SCHEMA.steps[:1]).create(old)
+        replace(sqlite_store.SCHEMA, migrations=sqlite_store.SCHEMA.migrations[:1]).create(old)
         old.execute("INSERT INTO life VALUES (4)")
         old.execute("INSERT INTO learner VALUES (1, ?)", (PushSumCodec(LEARNER).encode(state),))
         old.execute("INSERT INTO outbox VALUES ('a', 9, x'01')")
@@ -110,7 +110,7 @@ def test_a_failing_migration_leaves_the_file_unchanged(tmp_path: Path) -> None:
     path = tmp_path / "a.db"
     schema = Schema(7, "a test", ("CREATE TABLE one (x);", "CREATE TABLE two (x); INSERT INTO nowhere VALUES (1);"), "")
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-        replace(schema, steps=schema.steps[:1]).create(connection)
+        replace(schema, migrations=schema.migrations[:1]).create(connection)
         with pytest.raises(sqlite3.OperationalError, match="nowhere"):
             schema.upgrade(connection, path)
         assert schema.version(connection, path) == 1

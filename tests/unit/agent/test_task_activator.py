@@ -54,11 +54,11 @@ class Bench:
 
     def sign_task(self, epoch: int = 1, tables: dict[str, dict[str, Any]] = TABLES, **different: Any) -> SignedTask:
         inputs = {"fleet": "street", "epoch": epoch, "issued": 0, "tables": tables, **different}
-        return SignedTask(**inputs).signed(self.fleet.sign)
+        return SignedTask(**inputs).sign(self.fleet.sign)
 
     def activate(self, task: SignedTask) -> None:
         authority = self.fleet.authority
-        TaskActivator(self.config, self.ledger, self.directory, lambda: authority, lambda: self.now)(task.encoded)
+        TaskActivator(self.config, self.ledger, self.directory, lambda: authority, lambda: self.now)(task.encoding)
 
     def vault(self) -> Any:
         config = active_configuration(self.config, self.ledger)
@@ -87,7 +87,7 @@ def test_a_task_is_activated_with_its_own_budget(bench: Bench) -> None:
 
 def test_another_key_another_fleet_and_an_altered_document_are_refused(bench: Bench, tmp_path: Path) -> None:
     stranger = create_fleet(tmp_path / "other", "street")
-    forged = structs.replace(bench.sign_task(), signature="").signed(stranger.sign)
+    forged = structs.replace(bench.sign_task(), signature="").sign(stranger.sign)
     altered = structs.replace(bench.sign_task(), tables={**TABLES, "privacy": {"epsilon": 2.0}})
     for task, words in (
         (forged, "not signed by fleet"),
@@ -287,9 +287,9 @@ def test_units_with_their_own_budgets_are_not_renewed(fleet: Fleet, tmp_path: Pa
 
 def test_a_first_period_task_is_written_as_before(fleet: Fleet, tmp_path: Path) -> None:
     bench = Bench(fleet, tmp_path)
-    assert b"period" not in bench.sign_task().encoded
+    assert b"period" not in bench.sign_task().encoding
     later = bench.sign_task(period=3)
-    assert read_task(later.encoded, "it") == later
+    assert read_task(later.encoding, "it") == later
     later.verify(fleet.authority)
 
 

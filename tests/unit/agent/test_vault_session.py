@@ -25,10 +25,10 @@ def test_an_impossible_task_gives_way_to_the_next(tmp_path: Path) -> None:
 
     def task(epoch: int, features: int) -> SignedTask:
         tables: dict[str, dict[str, Any]] = {"data": {**DATA, "features": features}, "learner": {"name": "clipd2p"}}
-        return SignedTask(fleet="street", epoch=epoch, issued=0, tables=tables).signed(fleet.sign)
+        return SignedTask(fleet="street", epoch=epoch, issued=0, tables=tables).sign(fleet.sign)
 
     ledger = Ledger.open(tmp_path / "a" / "ledger.db", identity.node_id, required_budget(config))
-    ledger.take_up(Mandate(1, Budget(1.0, 1e-5, "record", "add-remove"), task(1, 65).encoded))
+    ledger.take_up(Mandate(1, Budget(1.0, 1e-5, "record", "add-remove"), task(1, 65).encoding))
     ledger.close()
     with pytest.raises(SottovoceError):
         open_local_vault(config, Trust(identity), time.time)

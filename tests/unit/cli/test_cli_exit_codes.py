@@ -227,10 +227,10 @@ def test_7_network(device: Device, command: str) -> None:
 
 @pytest.mark.parametrize("error", [ZeroDivisionError("oops"), OSError("oops"), AssertionError("oops")])
 def test_8_a_defect_shows_its_location(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
-    def fails(path: Path) -> None:
+    def raise_error(path: Path) -> None:
         raise error
 
-    monkeypatch.setattr("sottovoce.config.load", fails)
+    monkeypatch.setattr("sottovoce.config.load", raise_error)
     completed = run_here("config", "check", "x")
     assert (completed.code, completed.out) == (ExitCode.INTERNAL, "")
     assert completed.err.startswith("Traceback (most recent call last):\n")
@@ -264,10 +264,10 @@ def test_130_interrupted_while_the_command_is_loaded() -> None:
 
 
 def test_130_interrupted(monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupted(path: Path) -> None:
+    def raise_interrupt(path: Path) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("sottovoce.config.load", interrupted)
+    monkeypatch.setattr("sottovoce.config.load", raise_interrupt)
     assert_ended(run_here("config", "check", "x"), ExitCode.INTERRUPTED, "interrupted")
 
 
@@ -275,10 +275,10 @@ def test_every_error_in_the_tree_exits_with_its_code(monkeypatch: pytest.MonkeyP
     for kind in _kinds(SottovoceError):
         error = kind("reason", "what to do") if kind.__init__ is not Exception.__init__ else kind("what to do")
 
-        def fails(path: Path, error: SottovoceError = error) -> None:
+        def raise_error(path: Path, error: SottovoceError = error) -> None:
             raise error
 
-        monkeypatch.setattr("sottovoce.config.load", fails)
+        monkeypatch.setattr("sottovoce.config.load", raise_error)
         assert_ended(run_here("config", "check", "x"), kind.exit_code, "what to do")
 
 

@@ -31,7 +31,7 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_an_enroller_s_address_is_validated(authority: Path, tmp_path: Path, address: str) -> None:
     for how in (("--state", tmp_path, "--enroller"), ("--fleet", authority, "--serve")):
         completed = run_here("fleet", "renew", *how, address)
-        assert (completed.code, f"{how[-1]}: {address!r} is not an address where" in completed.err) == (2, True), (
+        assert (completed.code, f"{how[-1]}: {address!r} is not a valid address for" in completed.err) == (2, True), (
             completed.err
         )
 

@@ -33,7 +33,7 @@ def device(tmp_path_factory: pytest.TempPathFactory) -> Device:
 
 
 @pytest.fixture(scope="module")
-def trusted(device: Device) -> Path:
+def fleet_certificate(device: Device) -> Path:
     return device.state / "identity" / "ca.pem"
 
 
@@ -43,17 +43,17 @@ def certificate(device: Device) -> Document:
     return result
 
 
-def verify(text: str, trusted: Path, directory: Path) -> tuple[int, str]:
+def verify(text: str, fleet_certificate: Path, directory: Path) -> tuple[int, str]:
     file = directory / "certificate.json"
     file.write_text(text)
-    completed = run_here("ledger", "verify", file, "--fleet-certificate", trusted, "--json")
+    completed = run_here("ledger", "verify", file, "--fleet-certificate", fleet_certificate, "--json")
     return completed.code, completed.out or completed.err
 
 
 def test_a_certificate_is_verified_without_the_device(
-    device: Device, certificate: Document, trusted: Path, tmp_path: Path
+    device: Device, certificate: Document, fleet_certificate: Path, tmp_path: Path
 ) -> None:
-    code, out = verify(json.dumps(certificate), trusted, tmp_path)
+    code, out = verify(json.dumps(certificate), fleet_certificate, tmp_path)
     output = document(run_here("ledger", "show", "--state", device.state, "--json").out)
     assert code == 0
     result = json.loads(out)
@@ -89,16 +89,16 @@ TAMPERED: dict[str, Callable[[Document], str]] = {
 
 @pytest.mark.parametrize("change", TAMPERED)
 def test_an_altered_field_breaks_the_signature(
-    certificate: Document, trusted: Path, tmp_path: Path, change: str
+    certificate: Document, fleet_certificate: Path, tmp_path: Path, change: str
 ) -> None:
-    code, out = verify(TAMPERED[change](certificate), trusted, tmp_path)
+    code, out = verify(TAMPERED[change](certificate), fleet_certificate, tmp_path)
     assert code == 6
     assert "certificate.json" in out
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[1]", '{"schema": "sottovoce.privacy-certificate/1"}', "\x00"])
-def test_an_invalid_certificate_is_named(trusted: Path, tmp_path: Path, text: str) -> None:
-    code, out = verify(text, trusted, tmp_path)
+def test_an_invalid_certificate_is_named(fleet_certificate: Path, tmp_path: Path, text: str) -> None:
+    code, out = verify(text, fleet_certificate, tmp_path)
     assert code == 5
     assert "export it again" in out
 
@@ -115,10 +115,10 @@ def test_an_incomplete_query_is_a_usage_error(arguments: tuple[str, ...]) -> Non
     assert run_here("ledger", "verify", *arguments).code == 2
 
 
-def test_a_certificate_is_written_to_a_file(device: Device, tmp_path: Path, trusted: Path) -> None:
+def test_a_certificate_is_written_to_a_file(device: Device, tmp_path: Path, fleet_certificate: Path) -> None:
     out = tmp_path / "c.json"
     assert run_here("ledger", "export", "--state", device.state, "--out", out).out == ""
-    assert run_here("ledger", "verify", out, "--fleet-certificate", trusted).code == 0
+    assert run_here("ledger", "verify", out, "--fleet-certificate", fleet_certificate).code == 0
     assert run_here("ledger", "export", "--state", device.state, "--out", tmp_path / "no" / "c.json").code == 2
 
 

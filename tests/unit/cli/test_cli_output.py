@@ -13,13 +13,13 @@ from sottovoce.errors import UsageError
 def test_an_inaccessible_directory_is_one_usage_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     closed, look = tmp_path / "closed" / "page.html", Path.stat
 
-    def refused(path: Path, *, follow_symlinks: bool = True) -> os.stat_result:
+    def refuse_stat(path: Path, *, follow_symlinks: bool = True) -> os.stat_result:
         if path == closed:
             raise PermissionError(13, "Permission denied", str(path))
         return look(path, follow_symlinks=follow_symlinks)
 
     closed.parent.mkdir()
-    monkeypatch.setattr(Path, "stat", refused)
+    monkeypatch.setattr(Path, "stat", refuse_stat)
     with pytest.raises(UsageError, match=r"--out .*page\.html: cannot be written; specify a file in a directory"):
         check_writable("--out", closed)
 

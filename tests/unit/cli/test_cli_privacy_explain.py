@@ -14,7 +14,7 @@ from tests.support.fleets import new_fleet
 from tests.support.processes import document
 
 
-def explained(*arguments: object) -> dict[str, Any]:
+def explain(*arguments: object) -> dict[str, Any]:
     result: dict[str, Any] = document(run_here("privacy", "explain", *arguments, "--json").out)
     return result
 
@@ -23,7 +23,7 @@ def explained(*arguments: object) -> dict[str, Any]:
     "learner, status, delta", [("clipd2p", "proved", 1e-5), ("golf", "proved", 1e-5), ("gradient-walk", "proved", 1e-5)]
 )
 def test_every_learner_is_explained(learner: str, status: str, delta: float) -> None:
-    result = explained("--learner", learner, "--epsilon", 3)
+    result = explain("--learner", learner, "--epsilon", 3)
     statement = result["statement"]
     assert (statement["status"], statement["epsilon"], statement["delta"]) == (status, 3.0, delta)
     assert f"{math.exp(3):.3g} to 1" in result["promise"]
@@ -36,31 +36,31 @@ def test_every_learner_is_explained(learner: str, status: str, delta: float) -> 
 
 
 def test_units_are_explained() -> None:
-    result = explained("--learner", "clipd2p", "--unit", "window")
+    result = explain("--learner", "clipd2p", "--unit", "window")
     assert "new data only" in result["renews"]
     assert "one window" in result["unit"]
-    assert "everything" in explained("--learner", "clipd2p", "--unit", "device")["unit"]
+    assert "everything" in explain("--learner", "clipd2p", "--unit", "device")["unit"]
 
 
 def test_observable_data_are_described() -> None:
     """K steps with clip C each, against their noise: a whole-device unit reveals as much as one record would."""
-    by_record, by_device = (explained("--learner", "clipd2p", "--unit", unit)["heard"] for unit in ("record", "device"))
+    by_record, by_device = (explain("--learner", "clipd2p", "--unit", unit)["heard"] for unit in ("record", "device"))
     assert by_record["signal"] > by_record["noise"]
     assert by_device["signal"] * 50 < by_device["noise"]
     assert by_device["devices"] == pytest.approx((by_device["noise"] / by_device["signal"]) ** 2, rel=0.01)
     assert f"{by_device['devices']:,} such devices" in by_device["words"]
-    assert explained("--learner", "golf")["heard"] is None
+    assert explain("--learner", "golf")["heard"] is None
 
 
 def test_the_remaining_budget_is_the_ledger_s(tmp_path: Path) -> None:
     device = new_device(new_fleet(tmp_path / "fleet"), tmp_path / "a")
     device.configure()
-    before = explained("--config", device.config)["left"]
+    before = explain("--config", device.config)["left"]
     assert (before["epsilon"], before["charges"]) == (2.0, 0)
     ledger = Ledger.open(device.ledger, device.id, Budget(2.0, 1e-5, "record", "add-remove"))
     assert ledger.charge(bytes(32), GaussianSum(10**6, 5000))
     ledger.close()
-    after = explained("--config", device.config)["left"]
+    after = explain("--config", device.config)["left"]
     assert after["charges"] == 1
     assert after["epsilon"] == pytest.approx(2.0 - after["spent_epsilon"])
     assert 0 < after["epsilon"] < 2
@@ -94,9 +94,9 @@ def test_a_configuration_that_contradicts_the_ledger_is_not_explained(tmp_path: 
 
 def test_cost_of_several_units_of_one_person() -> None:
     """Two records at ε = 2 cost 4.39, not 4; a year of consecutive days costs 85.9."""
-    records = {item["units"]: item["epsilon_together"] for item in explained("--learner", "clipd2p")["person"]}
+    records = {item["units"]: item["epsilon_together"] for item in explain("--learner", "clipd2p")["person"]}
     assert records == {2: pytest.approx(4.39, abs=0.01), 5: pytest.approx(13.26, abs=0.01)}
-    days = {item["units"]: item for item in explained("--learner", "clipd2p", "--unit", "window")["person"]}
+    days = {item["units"]: item for item in explain("--learner", "clipd2p", "--unit", "window")["person"]}
     assert days[365]["epsilon_apart"] == pytest.approx(85.95, abs=0.02)
     assert days[365]["epsilon_together"] is None
     assert set(days) == {2, 5, 7, 30, 365}

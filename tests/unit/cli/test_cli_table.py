@@ -17,7 +17,7 @@ _PREDICTED = PredictionErrors(0.5, 0.123, 0.3, 0.2, 0.4, 0.11, 0.19, None, "kWh"
 
 
 @pytest.fixture(params=[True, False], ids=["terminal", "pipe"])
-def printed(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> io.StringIO:
+def output(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> io.StringIO:
     """Return all output, to a terminal or to a pipe."""
     out = io.StringIO()
 
@@ -37,7 +37,7 @@ def _moment(cycle: int, measures: Quality = _ACCURACIES) -> Moment:
     [(_ACCURACIES, ("0.810", "0.700", "0.900")), (_ERRORS, ("0.123", "0.2")), (_PREDICTED, ("0.123", "0.3", "0.19"))],
 )
 def test_each_event_in_a_run_is_shown_with_its_measures(
-    printed: io.StringIO, measures: Quality, words: tuple[str, ...]
+    output: io.StringIO, measures: Quality, words: tuple[str, ...]
 ) -> None:
     with ConsoleWatcher(quiet=False) as watcher:
         watcher.advance("agents ready", 3, 9)
@@ -45,7 +45,7 @@ def test_each_event_in_a_run_is_shown_with_its_measures(
         watcher.show_moment(_moment(10, measures))
         watcher.note("agent 3 was restarted")
         watcher.show_moment(_moment(30, measures))
-    text = printed.getvalue()
+    text = output.getvalue()
     assert "30 of 30" in text
     assert "agent 3 was restarted" in text
     for word in words:
@@ -53,16 +53,16 @@ def test_each_event_in_a_run_is_shown_with_its_measures(
 
 
 @pytest.mark.parametrize("printed", [False], indirect=True)
-def test_without_a_terminal_only_some_cycles_have_a_line(printed: io.StringIO) -> None:
+def test_without_a_terminal_only_some_cycles_have_a_line(output: io.StringIO) -> None:
     with ConsoleWatcher(quiet=False) as watcher:
         for cycle in range(1, 31):
             watcher.show_moment(_moment(cycle))
-    lines = re.findall(r"cycle (\d+) of 30", printed.getvalue())
+    lines = re.findall(r"cycle (\d+) of 30", output.getvalue())
     assert lines[-1] == "30"
     assert 5 <= len(lines) < 30
 
 
-def test_a_comparison_is_sorted_by_accuracy_with_intervals(printed: io.StringIO) -> None:
+def test_a_comparison_is_sorted_by_accuracy_with_intervals(output: io.StringIO) -> None:
     report = {
         "run": {"agents": 12},
         "baselines": {"majority_class": 0.1, "own_data": 0.84},
@@ -79,9 +79,9 @@ def test_a_comparison_is_sorted_by_accuracy_with_intervals(printed: io.StringIO)
         ],
     }
     ConsoleWatcher(quiet=False).compare(report)
-    lines = [line for line in printed.getvalue().splitlines() if re.match(r"0\.\d", line)]
+    lines = [line for line in output.getvalue().splitlines() if re.match(r"0\.\d", line)]
     assert [line[:5] for line in lines] == ["0.100", "0.840", "0.880", "0.950"]
     assert "this run: 12 devices, ε = 2" in lines[2]
     assert "anyone on the network" in lines[2]
     assert "± 0.004" in lines[3]
-    assert "means of 3 seeds" in printed.getvalue()
+    assert "means of 3 seeds" in output.getvalue()

@@ -115,10 +115,10 @@ def test_names_are_filled_in(tmp_path: Path) -> None:
 )
 def test_each_error_is_named(tmp_path: Path, text: str, words: str) -> None:
     tomllib.loads(HEAD + text)
-    with pytest.raises(ConfigError) as error:
+    with pytest.raises(ConfigError) as exc_info:
         load(write_config(tmp_path, text))
-    assert words in str(error.value)
-    assert "agent.toml, line" in str(error.value)
+    assert words in str(exc_info.value)
+    assert "agent.toml, line" in str(exc_info.value)
 
 
 @pytest.mark.parametrize(
@@ -126,10 +126,10 @@ def test_each_error_is_named(tmp_path: Path, text: str, words: str) -> None:
 )
 def test_a_source_is_a_broker_without_credentials(tmp_path: Path, source: str) -> None:
     head = HEAD.replace("feed:mqtt://home.example:1884", source)
-    with pytest.raises(ConfigError, match=r"line 5: data\.source: .*feed\.username.*feed\.password_file") as error:
+    with pytest.raises(ConfigError, match=r"line 5: data\.source: .*feed\.username.*feed\.password_file") as exc_info:
         load(write_config(tmp_path, METER, head))
-    assert "secretpw" not in str(error.value)
-    assert source not in str(error.value)
+    assert "secretpw" not in str(exc_info.value)
+    assert source not in str(exc_info.value)
 
 
 def test_a_wildcard_may_be_a_whole_level(tmp_path: Path) -> None:

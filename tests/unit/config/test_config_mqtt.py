@@ -24,12 +24,12 @@ def test_ports_have_defaults(url: str, address: tuple[str, int]) -> None:
 def test_without_tls_only_this_host_is_allowed_by_default() -> None:
     with pytest.raises(ValueError, match="without TLS"):
         MqttSection(url="mqtt://broker.example")
-    assert not MqttSection(url="mqtt://broker.example", plaintext=True).encrypted
+    assert not MqttSection(url="mqtt://broker.example", plaintext=True).uses_tls
 
 
 def test_announced_addresses_follow_from_the_used_transports() -> None:
     both = TransportSection(use=("mqtt", "grpc"), mqtt=MqttSection(url="mqtts://b"), listen="10.0.0.1:7400")
-    assert both.announced == ("mqtt:main", "10.0.0.1:7400")
+    assert both.announced_addresses == ("mqtt:main", "10.0.0.1:7400")
     with pytest.raises(ValueError, match="listed twice"):
         TransportSection(use=("grpc", "grpc"))
     with pytest.raises(ValueError, match=r"required, because transport\.use includes mqtt"):

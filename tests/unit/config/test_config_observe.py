@@ -10,14 +10,14 @@ from sottovoce.config import ObserveSection
 )
 def test_local_addresses_are_allowed(metrics: str, address: tuple[str, int]) -> None:
     section = ObserveSection(metrics=metrics)
-    assert (section.address, section.local) == (address, True)
+    assert (section.address, section.is_local) == (address, True)
 
 
 @pytest.mark.parametrize("metrics", ["0.0.0.0:9464", "[::]:9464", "192.0.2.7:9464", "[2001:db8::9]:9464"])
 def test_remote_addresses_need_permission(metrics: str) -> None:
     with pytest.raises(ValueError, match="other machines could reach this address; choose 127"):
         ObserveSection(metrics=metrics)
-    assert not ObserveSection(metrics=metrics, allow_remote=True).local
+    assert not ObserveSection(metrics=metrics, allow_remote=True).is_local
 
 
 @pytest.mark.parametrize(

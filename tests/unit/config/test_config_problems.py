@@ -46,9 +46,9 @@ def path(tmp_path: Path) -> Path:
 
 def problem(path: Path, text: str | bytes) -> str:
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
-    with pytest.raises(ConfigError) as error:
+    with pytest.raises(ConfigError) as exc_info:
         load(path)
-    return str(error.value)
+    return str(exc_info.value)
 
 
 def test_a_correct_file_is_read_and_its_state_is_next_to_it(path: Path) -> None:

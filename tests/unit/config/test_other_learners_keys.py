@@ -42,9 +42,9 @@ def test_the_common_settings_are_every_learner_s_keys() -> None:
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_other_learners_keys_are_errors_with_the_line(tmp_path: Path, name: str) -> None:
     others = sorted(ALL - set(ALGORITHMS[name].own_keys))
-    with pytest.raises(ConfigError) as refused:
+    with pytest.raises(ConfigError) as exc_info:
         load(write_config(tmp_path, name, *others))
-    message = str(refused.value).splitlines()
+    message = str(exc_info.value).splitlines()
     assert len(message) == len(others)
     for line, (number, key) in zip(message, enumerate(others, start=11), strict=True):
         assert line.startswith(f"{tmp_path / 'agent.toml'}, line {number}: learner.{key}: this key belongs to ")
@@ -117,6 +117,6 @@ def _words(cell: str) -> list[str]:
 def test_a_key_of_another_mixing_rule_is_an_error(tmp_path: Path, keys: tuple[str, ...], says: str) -> None:
     file = write_config(tmp_path, "clipd2p")
     file.write_text(file.read_text() + "\n".join(keys) + "\n")
-    with pytest.raises(ConfigError) as refused:
+    with pytest.raises(ConfigError) as exc_info:
         load(file)
-    assert says in str(refused.value)
+    assert says in str(exc_info.value)

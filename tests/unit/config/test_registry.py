@@ -35,7 +35,7 @@ OTHERWISE_MEANT = {  # files in which an algorithm's name has another meaning
 }
 
 
-def named(file: Path) -> set[str]:
+def find_named_algorithms(file: Path) -> set[str]:
     """Return the algorithms that a file names."""
     tree = ast.parse(file.read_text(encoding="utf-8"))
     words = {node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)}
@@ -43,7 +43,11 @@ def named(file: Path) -> set[str]:
 
 
 def test_no_algorithm_is_named_outside_its_folder() -> None:
-    result = {shown(file): names for file in sources() if not file.is_relative_to(FOLDERS) and (names := named(file))}
+    result = {
+        shown(file): names
+        for file in sources()
+        if not file.is_relative_to(FOLDERS) and (names := find_named_algorithms(file))
+    }
     assert result == OTHERWISE_MEANT
 
 
@@ -56,7 +60,7 @@ def test_each_is_found_by_its_name(name: str) -> None:
     assert all(registry.payload_codec(kind) for kind in algorithm.payloads)
 
 
-def brought(monkeypatch: pytest.MonkeyPatch, *points: EntryPoint) -> None:
+def install_plugins(monkeypatch: pytest.MonkeyPatch, *points: EntryPoint) -> None:
     metadata = {"Name": "example"}
     created = SimpleNamespace(metadata=metadata, version="1.0", requires=["sottovoce"], entry_points=points)
     monkeypatch.setattr("importlib.metadata.distributions", lambda: [created])
@@ -64,7 +68,7 @@ def brought(monkeypatch: pytest.MonkeyPatch, *points: EntryPoint) -> None:
 
 
 @pytest.fixture(autouse=True)
-def _as_at_a_start() -> Iterator[None]:
+def _clear_caches() -> Iterator[None]:
     _installed.cache_clear()
     registry._PLUGIN_ALGORITHMS.clear()
     yield
@@ -86,7 +90,7 @@ MISNAMED = Algorithm(settings=AnotherSettings, releases="", parts=lambda config,
 
 
 def test_another_package_s_algorithm_is_treated_like_any_other(monkeypatch: pytest.MonkeyPatch) -> None:
-    brought(monkeypatch, EntryPoint("example", f"{__name__}:EXAMPLE", GROUP))
+    install_plugins(monkeypatch, EntryPoint("example", f"{__name__}:EXAMPLE", GROUP))
     assert registry.payload_codec("e/1") is None, "a message does not load an unrequested package"
     assert ALGORITHMS["example"] is EXAMPLE
     assert "example" in ALGORITHMS
@@ -107,20 +111,20 @@ def test_another_package_s_algorithm_is_treated_like_any_other(monkeypatch: pyte
     ],
 )
 def test_a_broken_package_is_named(monkeypatch: pytest.MonkeyPatch, value: str, words: str) -> None:
-    brought(monkeypatch, EntryPoint("example", value, GROUP))
+    install_plugins(monkeypatch, EntryPoint("example", value, GROUP))
     with pytest.raises(PluginError, match=f"learner example of package example 1.0: .*{words}.*re"):
         ALGORITHMS["example"]
 
 
 def test_two_algorithms_with_one_name_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     points = [EntryPoint("example", f"{__name__}:{name}", GROUP) for name in ("EXAMPLE", "MISNAMED")]
-    brought(monkeypatch, *points)
+    install_plugins(monkeypatch, *points)
     with pytest.raises(PluginError, match="several packages provide this name"):
         ALGORITHMS["example"]
 
 
 def test_built_in_names_are_reserved(monkeypatch: pytest.MonkeyPatch) -> None:
-    brought(monkeypatch, EntryPoint(DEFAULT, f"{__name__}:MISNAMED", GROUP))
+    install_plugins(monkeypatch, EntryPoint(DEFAULT, f"{__name__}:MISNAMED", GROUP))
     assert list(ALGORITHMS).count(DEFAULT) == 1
     with pytest.raises(PluginError, match="Sottovoce itself uses this name; rename the entry point"):
         ALGORITHMS[DEFAULT]

@@ -121,10 +121,10 @@ def test_gzip_is_read_and_corruption_refused(tmp_path: Path) -> None:
     ],
 )
 def test_an_invalid_table_is_refused_without_showing_a_cell(table: Path, text: str, options: str, problem: str) -> None:
-    with pytest.raises(DataError, match=problem) as caught:
+    with pytest.raises(DataError, match=problem) as exc_info:
         load_csv(table, text, options)
-    assert str(table) in str(caught.value)
-    message = "".join(traceback.format_exception(caught.value)).replace("SECRETS", "")
+    assert str(table) in str(exc_info.value)
+    message = "".join(traceback.format_exception(exc_info.value)).replace("SECRETS", "")
     assert "SECRET" not in message
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from sottovoce.data import DataSet, load
-from sottovoce.data.forecast import FEATURES, HALF_HOURS, LAGS, LIMIT_WH, energy_kwh, features_of, forecast_dataset
+from sottovoce.data.forecast import FEATURES, HALF_HOURS, LAGS, LIMIT_WH, energy_kwh, forecast_dataset, lag_features
 from sottovoce.errors import DataError
 
 from tests.support.loads import draw_half_hours, meters_file
@@ -19,7 +19,7 @@ def forecast_records(wh: NDArray[Any], first: int = 0, seconds: int = 1800, shar
     return forecast_dataset(wh, first, seconds, name="homes", origin="homes.npz", share=share)
 
 
-def bytes_of(data: DataSet) -> bytes:
+def feature_bytes(data: DataSet) -> bytes:
     return data.records.features.tobytes()
 
 
@@ -51,7 +51,10 @@ def test_a_target_is_converted_to_kwh_and_the_zero_model_is_persistence() -> Non
     assert result.target is not None
     assert result.target.unit == "kWh"
     x = result.records.features
-    true, persistent = result.target.told(x, x[np.newaxis, :, -1])[0], result.target.told(x, np.zeros((1, len(x))))[0]
+    true, persistent = (
+        result.target.convert(x, x[np.newaxis, :, -1])[0],
+        result.target.convert(x, np.zeros((1, len(x))))[0],
+    )
     days = wh.reshape(2, 3, HALF_HOURS).astype(float)
     np.testing.assert_allclose(true, days[:, :, LAGS:].ravel() / 1000, rtol=1e-12)
     np.testing.assert_allclose(persistent, days[:, :, LAGS - 1 : -1].ravel() / 1000, rtol=1e-12)
@@ -102,7 +105,7 @@ def test_shorter_windows_are_summed_to_half_hours() -> None:
 
 def test_impossible_readings_are_clamped_and_errors_do_not_overflow() -> None:
     wh = np.full((1, 5), 10**9)
-    assert bytes_of(forecast_records(wh)) == bytes_of(forecast_records(np.full((1, 5), LIMIT_WH)))
+    assert feature_bytes(forecast_records(wh)) == feature_bytes(forecast_records(np.full((1, 5), LIMIT_WH)))
     records = forecast_records(wh).records.features
     assert energy_kwh(records, np.array([[1e6], [-1e6]])).ravel().tolist() == [LIMIT_WH / 1000, 0.0]
 
@@ -111,7 +114,7 @@ def test_a_device_predicts_from_a_record_without_its_target() -> None:
     wh = draw_half_hours(1, 1, 0, missing=0).astype(np.int64)
     t = np.arange(LAGS, HALF_HOURS)
     lags = np.stack([wh[0, t - lag] for lag in range(LAGS, 0, -1)], axis=1)
-    assert features_of(lags, t).tobytes() == forecast_records(wh).records.features[:, :-1].tobytes()
+    assert lag_features(lags, t).tobytes() == forecast_records(wh).records.features[:, :-1].tobytes()
 
 
 @pytest.mark.parametrize("seconds", [0, 7, 3600, 86_400])

@@ -15,7 +15,7 @@ IMAGES = np.arange(3 * 2 * 4, dtype=np.uint8).reshape(3, 2, 4)
 LABELS = np.array([2, 0, 1], dtype=np.uint8)
 
 
-def encoded(array: NDArray[Any]) -> bytes:
+def encode_idx(array: NDArray[Any]) -> bytes:
     header = bytes([0, 0, 8, array.ndim]) + b"".join(side.to_bytes(4, "big") for side in array.shape)
     return header + array.tobytes()
 
@@ -26,7 +26,7 @@ def write(directory: Path, part: str = "train", separator: str = "-", suffix: st
         directory / f"{part}-labels{separator}idx1-ubyte{suffix}",
     )
     for path, array in zip(paths, (IMAGES, LABELS), strict=True):
-        path.write_bytes(gzip.compress(encoded(array)) if suffix else encoded(array))
+        path.write_bytes(gzip.compress(encode_idx(array)) if suffix else encode_idx(array))
     return paths
 
 
@@ -55,22 +55,22 @@ def test_t10k_is_the_test_split(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "content, problem",
     [
-        (encoded(IMAGES)[:-1], "contains 23 bytes, but its header declares 24"),
-        (encoded(IMAGES) + b"\0", "contains 25 bytes, but its header declares 24"),
-        (encoded(IMAGES)[:9], "truncated within its header"),
+        (encode_idx(IMAGES)[:-1], "contains 23 bytes, but its header declares 24"),
+        (encode_idx(IMAGES) + b"\0", "contains 25 bytes, but its header declares 24"),
+        (encode_idx(IMAGES)[:9], "truncated within its header"),
         (b"", "truncated within its header"),
-        (b"\x93NUMPY" + encoded(IMAGES), "is not an IDX file"),
-        (b"\0\0\x0d" + encoded(IMAGES)[3:], "does not contain unsigned bytes"),
-        (encoded(IMAGES.reshape(6, 4)), "has 2 dimensions instead of 3"),
-        (encoded(IMAGES[:2]), "2 rows but 3 labels"),
+        (b"\x93NUMPY" + encode_idx(IMAGES), "is not an IDX file"),
+        (b"\0\0\x0d" + encode_idx(IMAGES)[3:], "does not contain unsigned bytes"),
+        (encode_idx(IMAGES.reshape(6, 4)), "has 2 dimensions instead of 3"),
+        (encode_idx(IMAGES[:2]), "2 rows but 3 labels"),
         (b"\0\0\x08\x03" + b"\xff" * 12, "but its header declares"),
     ],
 )
 def test_an_invalid_image_file_is_refused(tmp_path: Path, content: bytes, problem: str) -> None:
     write(tmp_path)[0].write_bytes(content)
-    with pytest.raises(DataError, match=problem) as caught:
+    with pytest.raises(DataError, match=problem) as exc_info:
         load(f"idx:{tmp_path}")
-    assert str(tmp_path) in str(caught.value)
+    assert str(tmp_path) in str(exc_info.value)
 
 
 def test_corrupt_gzip_is_refused(tmp_path: Path) -> None:
@@ -99,7 +99,7 @@ def test_missing_files_are_named(tmp_path: Path) -> None:
 
 def test_a_test_split_with_another_shape_is_refused(tmp_path: Path) -> None:
     write(tmp_path)
-    write(tmp_path, "t10k")[0].write_bytes(encoded(np.zeros((3, 2, 2), dtype=np.uint8)))
+    write(tmp_path, "t10k")[0].write_bytes(encode_idx(np.zeros((3, 2, 2), dtype=np.uint8)))
     with pytest.raises(DataError, match=r"\(test split\): 4 feature columns, but 8 are declared"):
         load(f"idx:{tmp_path}")
 

@@ -125,9 +125,9 @@ def test_groups_are_numbered_and_not_part_of_the_records(archive: Path) -> None:
     ],
 )
 def test_mismatched_arrays_are_refused(archive: Path, arrays: dict[str, Any], problem: str) -> None:
-    with pytest.raises(DataError, match=problem) as caught:
+    with pytest.raises(DataError, match=problem) as exc_info:
         load_npz(archive, **arrays)
-    assert str(archive) in str(caught.value)
+    assert str(archive) in str(exc_info.value)
 
 
 class Trap:

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from sottovoce.data import held_by_most, holdout, partition
+from sottovoce.data import holdout, max_holders, partition
 from sottovoce.errors import DataError
 
 LABELS = np.repeat(np.arange(10), 100)
@@ -73,7 +73,7 @@ def test_every_agent_gets_exactly_k_separate_records() -> None:
     parts = partition("iid(30)", LABELS, 33, 1)
     assert [len(part) for part in parts] == [30] * 33
     assert len(set(np.concatenate(parts).tolist())) == 990
-    assert held_by_most(parts) == 1
+    assert max_holders(parts) == 1
 
 
 def test_whole_groups_are_assigned_the_largest_first() -> None:
@@ -109,9 +109,9 @@ def test_overlapping_draws_are_independent_for_each_agent() -> None:
     holders = np.bincount(np.concatenate(parts), minlength=1000)
     assert holders.mean() == 10
     assert holders.var() == pytest.approx(40 * 0.25 * 0.75, rel=0.15)  # binomial: the draws are independent
-    assert held_by_most(parts) == holders.max() > 10
+    assert max_holders(parts) == holders.max() > 10
     assert [part.tolist() for part in partition("overlapping", LABELS, 3, 0)] == [list(range(1000))] * 3
 
 
 def test_unassigned_records_are_on_no_agent() -> None:
-    assert held_by_most([np.empty(0, dtype=np.int64)] * 2) == 0
+    assert max_holders([np.empty(0, dtype=np.int64)] * 2) == 0

@@ -58,9 +58,9 @@ def test_the_home_directory_is_expanded() -> None:
     ],
 )
 def test_a_malformed_spec_is_refused_with_an_example(text: str, problem: str) -> None:
-    with pytest.raises(DataError, match=problem) as caught:
+    with pytest.raises(DataError, match=problem) as exc_info:
         parse(text)
-    assert "For example, write " in str(caught.value)
+    assert "For example, write " in str(exc_info.value)
 
 
 @pytest.mark.parametrize("text", ["npz:{}/no.npz", "csv:{}/no.csv#label=y", "csv:{}/no.csv.gz#label=y"])

@@ -12,8 +12,8 @@ import yaml
 from sottovoce.config import load
 from sottovoce.identity import Fleet, create_fleet
 from sottovoce.identity import load as load_identity
+from sottovoce.identity.bundles import new_bundle
 from sottovoce.identity.invitation import Seeds, write_bundle
-from sottovoce.identity.inviting import new_bundle
 
 PROJECT = Path(__file__).resolve().parents[3]
 PAGE = PROJECT / "docs/how-to/kubernetes.md"

@@ -24,9 +24,9 @@ def test_a_device_without_secure_sums_is_not_checked(device: Device) -> None:
 def test_too_few_listed_peers_are_the_agent_s_own_error(fleet: Fleet, device: Device, tmp_path: Any) -> None:
     other = new_device(fleet, tmp_path / "other")
     secure_sums(device, membership={"sampling": "static"}, transport={"peers": [other.entry()]})
-    with pytest.raises(ConfigError) as refused:
+    with pytest.raises(ConfigError) as exc_info:
         list(cells(make_subject(device)))
-    assert "requires at least 8 devices, but this device and its transport.peers number only 2" in str(refused.value)
+    assert "requires at least 8 devices, but this device and its transport.peers number only 2" in str(exc_info.value)
     completed = run_here("agent", "run", "--config", device.config)
     assert completed.code == ExitCode.CONFIGURATION
     assert "a secure sum requires at least 8 devices" in completed.err

@@ -9,7 +9,7 @@ from sottovoce.doctor import Level
 from sottovoce.doctor.certificates import certificates
 from sottovoce.errors import ExitCode, IdentityError
 from sottovoce.identity import Fleet
-from sottovoce.identity.renewal import renewal_due
+from sottovoce.identity.renewal import renewal_time
 
 from tests.support.devices import Device, identity_files, new_device
 from tests.support.fleets import validity_ending_in
@@ -29,7 +29,7 @@ def test_an_expired_certificate(fleet: Fleet, tmp_path: Path) -> None:
 
 
 def test_an_unrenewed_certificate(device: Device) -> None:
-    late = renewal_due(device.identity) + timedelta(hours=1)
+    late = renewal_time(device.identity) + timedelta(hours=1)
     assert worst_finding(certificates(make_subject(device, now=late))).level is Level.WARNING
 
 

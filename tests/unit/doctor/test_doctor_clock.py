@@ -25,7 +25,7 @@ def test_the_kernel_answers_or_reports_that_it_cannot() -> None:
 def test_a_clock_earlier_than_a_recorded_time(device: Device) -> None:
     for boot in ("first", "second"):
         floor = ClockFloor(device.state / NAME, lambda: False, partial(str, boot))
-        floor.note(datetime.now(UTC) + timedelta(hours=2))
+        floor.record(datetime.now(UTC) + timedelta(hours=2))
     with pytest.raises(IdentityError, match="set the clock"):
         list(clock(make_subject(device), lambda: UNSYNCHRONISED))
 

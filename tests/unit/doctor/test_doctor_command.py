@@ -113,14 +113,14 @@ def test_a_key_problem_is_reported_once(device: Device, name: str) -> None:
 
 
 def test_a_check_that_fails_does_not_stop_the_others(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
-    def gone(_: object) -> list[Finding]:
+    def raise_file_not_found(_: object) -> list[Finding]:
         raise FileNotFoundError(2, "No such file or directory", "a-file")
 
-    def damaged(_: object) -> list[Finding]:
+    def raise_data_error(_: object) -> list[Finding]:
         raise DataError("a-store is damaged: repair it")
 
-    monkeypatch.setitem(examination.CHECKS, "disk", gone)
-    monkeypatch.setitem(examination.CHECKS, "feed", damaged)
+    monkeypatch.setitem(examination.CHECKS, "disk", raise_file_not_found)
+    monkeypatch.setitem(examination.CHECKS, "feed", raise_data_error)
     result = _documents("--config", device.config)
     assert "a-file" in str(result["disk"][0]["what"])
     assert result["feed"][0]["exit_code"] == ExitCode.DATA

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 from sottovoce.doctor import Level
-from sottovoce.doctor.contact import obstacle, obstacles
+from sottovoce.doctor.contact import find_connection_error, run_with_deadline
 from sottovoce.doctor.credentials import device_credentials as credentials
-from sottovoce.doctor.reach import broker, peers
+from sottovoce.doctor.reachability import broker, peers
 from sottovoce.errors import ExitCode
 from sottovoce.identity import Fleet
 from sottovoce.listening import split_address
@@ -67,28 +67,31 @@ def test_addresses_are_parsed() -> None:
 
 
 def test_an_address_without_a_listener() -> None:
-    assert obstacle("127.0.0.1", free_port()) == "nothing listens there"
+    assert find_connection_error("127.0.0.1", free_port()) == "nothing listens there"
 
 
 @pytest.mark.parametrize("host", ["no-such-host.invalid", "a" * 70, "x..y"])
 def test_an_unknown_host_name(host: str) -> None:
-    assert obstacle(host, 7400) == "the host name cannot be resolved"
+    assert find_connection_error(host, 7400) == "the host name cannot be resolved"
 
 
 def test_an_address_with_a_listener() -> None:
     with _listening() as port:
-        assert obstacle("127.0.0.1", port) is None
+        assert find_connection_error("127.0.0.1", port) is None
 
 
 def test_a_listener_without_tls(device: Device) -> None:
     _, tls = credentials(device.state, [])
     with _listening(says=b"HTTP/1.1 400 Bad Request\r\n\r\n") as port:
-        assert obstacle("127.0.0.1", port, tls, "x.internal") == "the program that listens there does not use TLS"
+        assert (
+            find_connection_error("127.0.0.1", port, tls, "x.internal")
+            == "the program that listens there does not use TLS"
+        )
 
 
 def test_a_hanging_name_server_is_not_waited_for() -> None:
     forever = threading.Event()
-    result = obstacles({"slow": lambda: str(forever.wait(PATIENCE)), "quick": lambda: None}, seconds=0.05)
+    result = run_with_deadline({"slow": lambda: str(forever.wait(PATIENCE)), "quick": lambda: None}, seconds=0.05)
     forever.set()
     assert result["quick"] is None
     assert "no answer within" in str(result["slow"])

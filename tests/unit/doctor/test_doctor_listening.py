@@ -6,7 +6,7 @@ import pytest
 from sottovoce.doctor import Level, Subject
 from sottovoce.doctor.listening import listening
 from sottovoce.errors import ExitCode
-from sottovoce.listening import cannot_listen, listening_error
+from sottovoce.listening import find_listening_error, make_listening_error
 
 from tests.support.devices import Device
 from tests.support.patients import make_subject, worst_finding
@@ -38,9 +38,9 @@ def test_an_agent_that_listens_elsewhere(device: Device) -> None:
     ],
 )
 def test_another_machine_s_address(address: str, words: str) -> None:
-    refused = listening_error(address)
+    refused = find_listening_error(address)
     assert refused is not None
-    assert words in str(cannot_listen("transport.listen", address, refused))
+    assert words in str(make_listening_error("transport.listen", address, refused))
 
 
 def test_the_metrics_address_is_also_checked(device: Device) -> None:

@@ -42,12 +42,12 @@ def test_a_corrupt_installation() -> None:
 def test_only_the_configuration_s_packages_are_required(
     device: Device, module: str, table: str, values: dict[str, str]
 ) -> None:
-    def without(name: str) -> bool:
+    def has_module(name: str) -> bool:
         return name != module
 
-    assert worst_finding(packages(make_subject(device), without)).level is Level.OK
+    assert worst_finding(packages(make_subject(device), has_module)).level is Level.OK
     device.configure(**{table: values})
-    finding = worst_finding(packages(make_subject(device), without))
+    finding = worst_finding(packages(make_subject(device), has_module))
     (extra,) = [extra for extra in EXTRAS if extra.module == module]
     assert finding.remedy == f"pip install 'sottovoce[{extra.extra}]'"
     assert module not in CORE

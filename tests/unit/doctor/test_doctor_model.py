@@ -30,11 +30,11 @@ def test_a_model_that_runs_here(device: Device) -> None:
 )
 def test_errors_that_would_end_an_agent(device: Device, tables: dict[str, dict[str, Any]], words: str) -> None:
     device.configure(**tables)
-    with pytest.raises(SottovoceError) as refused:
+    with pytest.raises(SottovoceError) as exc_info:
         worst_finding(model(make_subject(device)))
-    assert words in str(refused.value)
+    assert words in str(exc_info.value)
     completed = run_here("agent", "run", "--config", device.config)
-    assert (completed.code, words in completed.err) == (refused.value.exit_code, True), completed.err
+    assert (completed.code, words in completed.err) == (exc_info.value.exit_code, True), completed.err
     assert completed.code == ExitCode.CONFIGURATION
 
 

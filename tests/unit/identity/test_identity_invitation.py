@@ -27,7 +27,7 @@ SOME = Seeds((Seed("a" * 32, ("10.0.0.7:7400", "mqtt:main")),), Broker("mqtts://
 @pytest.fixture
 def bundle(fleet: Fleet) -> Bundle:
     keys = DeviceKeys.generate()
-    device, tls = (pem.decode() for pem in keys.encoded())
+    device, tls = (pem.decode() for pem in keys.to_pem())
     certificate = fleet.issue(read_request(keys.request(), "r")).decode()
     return Bundle(fleet.name, keys.node_id, device, tls, certificate, fleet.authority.roots.decode(), SOME)
 
@@ -71,7 +71,7 @@ def test_a_bundle_is_read_as_written_until_it_is_used(bundle: Bundle, tmp_path: 
     with pytest.raises(IdentityError, match="will not be overwritten"):
         write_bundle(path, bundle)
     void_bundle(path, bundle)
-    with pytest.raises(IdentityError, match=f"device {bundle.id} has already used it"):
+    with pytest.raises(IdentityError, match=f"has already been used by device {bundle.id}"):
         read_bundle(path)
     assert bundle.tls_key not in path.read_text()
 

@@ -75,9 +75,9 @@ def test_a_server_refuses_strangers(
 
     async def body(port: int) -> None:
         for client in (None, stranger, expired, early):
-            with pytest.raises(grpc.aio.AioRpcError, match=CLOSED) as refusal:
+            with pytest.raises(grpc.aio.AioRpcError, match=CLOSED) as exc_info:
                 await _call(port, device.dns_name, device.ca_pem, client)
-            assert refusal.value.code() is grpc.StatusCode.UNAVAILABLE
+            assert exc_info.value.code() is grpc.StatusCode.UNAVAILABLE
 
     asyncio.run(server.run(body))
     assert (server.callers, server.handshakes) == ([], 4)
@@ -109,9 +109,9 @@ def test_a_client_refuses_impostors(
     server = Server(impostor)
 
     async def body(port: int) -> None:
-        with pytest.raises(grpc.aio.AioRpcError, match=explanation) as refusal:
+        with pytest.raises(grpc.aio.AioRpcError, match=explanation) as exc_info:
             await _call(port, name, device.ca_pem, device)
-        assert refusal.value.code() is grpc.StatusCode.UNAVAILABLE
+        assert exc_info.value.code() is grpc.StatusCode.UNAVAILABLE
 
     asyncio.run(server.run(body))
     assert not server.callers

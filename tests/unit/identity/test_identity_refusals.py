@@ -10,7 +10,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.hashes import SHA256
 from sottovoce.errors import IdentityError
 from sottovoce.identity import Fleet, Identity, Validity, enrol, load, verify_peer_certificate
-from sottovoce.identity.binding import BINDING_OID, bind
+from sottovoce.identity.binding import BINDING_OID, make_binding
 from sottovoce.identity.certificates import common_name, device_names
 from sottovoce.identity.keys import encode_private_key
 
@@ -18,10 +18,10 @@ FILES = ("device.key", "tls.key", "tls.pem", "ca.pem")
 
 
 def _assert_refused(directory: Path, file: str, explanation: str) -> None:
-    with pytest.raises(IdentityError, match=explanation) as refusal:
+    with pytest.raises(IdentityError, match=explanation) as exc_info:
         load(directory)
-    assert file in str(refusal.value)
-    assert "\n" not in str(refusal.value)
+    assert file in str(exc_info.value)
+    assert "\n" not in str(exc_info.value)
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -178,7 +178,7 @@ def test_an_invalid_binding_is_refused(forge: Callable[..., bytes], device: Iden
     tls_key = generate_private_key(SECP256R1())
     key = serialization.load_pem_private_key((device_directory / "device.key").read_bytes(), None)
     assert isinstance(key, Ed25519PrivateKey)
-    good = bind(key, tls_key.public_key())
+    good = make_binding(key, tls_key.public_key())
     names = device_names(device.node_id, device.fleet)
 
     def attempt(binding: bytes | None, name: str = device.node_id, names: object = names) -> str:
@@ -186,12 +186,12 @@ def test_an_invalid_binding_is_refused(forge: Callable[..., bytes], device: Iden
 
     assert attempt(good) == device.node_id
     altered = [good[:index] + bytes([good[index] ^ 1]) + good[index + 1 :] for index in range(len(good))]
-    of_another_tls_key = bind(key, generate_private_key(SECP256R1()).public_key())
+    of_another_tls_key = make_binding(key, generate_private_key(SECP256R1()).public_key())
     for binding in (None, b"", good[:-1], good + b"\0", of_another_tls_key, *altered):
         with pytest.raises(IdentityError, match="does not bind its TLS key to a device key"):
             attempt(binding)
 
-    another = bind(Ed25519PrivateKey.generate(), tls_key.public_key())
+    another = make_binding(Ed25519PrivateKey.generate(), tls_key.public_key())
     with pytest.raises(IdentityError, match="identifies a device or fleet that does not match"):
         attempt(another)
     with pytest.raises(IdentityError, match="identifies a device or fleet that does not match"):

@@ -11,7 +11,7 @@ from sottovoce.identity import Fleet, Identity, Trust, Validity, enrol, load, ve
 from sottovoce.identity import trust as trust_module
 from sottovoce.identity.clock import ClockFloor
 from sottovoce.identity.pinned import enrol_pinned
-from sottovoce.identity.renewal import install_certificate, renewal_due, renewal_request
+from sottovoce.identity.renewal import install_certificate, make_renewal_request, renewal_time
 from sottovoce.identity.request import MAX_REQUEST_BYTES, read_request
 from sottovoce.identity.verification import Subject
 
@@ -23,9 +23,9 @@ def test_renewal_is_due_between_two_thirds_and_three_quarters_of_the_lifetime(fl
     shares = set()
     for number in range(8):
         identity = enrol(fleet, tmp_path / str(number), validity=Validity(begin, begin + lifetime))
-        share = (renewal_due(identity) - begin) / lifetime
+        share = (renewal_time(identity) - begin) / lifetime
         assert 2 / 3 <= share < 3 / 4
-        assert renewal_due(load(tmp_path / str(number))) == renewal_due(identity), "a restart changes nothing"
+        assert renewal_time(load(tmp_path / str(number))) == renewal_time(identity), "a restart changes nothing"
         shares.add(share)
     assert len(shares) == 8, "not all at once"
 
@@ -33,7 +33,7 @@ def test_renewal_is_due_between_two_thirds_and_three_quarters_of_the_lifetime(fl
 def test_a_request_identifies_its_device_and_cannot_be_altered(
     fleet: Fleet, device: Identity, device_directory: Path, tmp_path: Path
 ) -> None:
-    pem = renewal_request(device_directory)
+    pem = make_renewal_request(device_directory)
     request = read_request(pem, "r")
     assert request.node_id == device.node_id
     assert request.current is not None
@@ -51,17 +51,17 @@ def test_a_request_identifies_its_device_and_cannot_be_altered(
 def test_only_the_fleet_s_devices_are_renewed(
     fleet: Fleet, namesake: Fleet, device_directory: Path, device: Identity, expired: Identity, tmp_path: Path
 ) -> None:
-    own = read_request(renewal_request(device_directory), "r")
+    own = read_request(make_renewal_request(device_directory), "r")
     with pytest.raises(IdentityError, match="is revoked and cannot receive a new certificate"):
         fleet.renew(own, {device.node_id})
     with pytest.raises(IdentityError, match="was not issued by fleet"):
         namesake.renew(own, ())
-    bare = renewal_request(device_directory).partition(b"-----BEGIN CERTIFICATE-----")[0]
+    bare = make_renewal_request(device_directory).partition(b"-----BEGIN CERTIFICATE-----")[0]
     with pytest.raises(IdentityError, match="does not include the current certificate"):
         fleet.renew(read_request(bare, "r"), ())
     with pytest.raises(IdentityError, match="belongs to a different device"):
         fleet.renew(read_request(bare + expired.tls_cert_pem, "r"), ())
-    late = fleet.renew(read_request(renewal_request(tmp_path / "expired"), "r"), ())
+    late = fleet.renew(read_request(make_renewal_request(tmp_path / "expired"), "r"), ())
     install_certificate(tmp_path / "expired", late, "c")
     assert load(tmp_path / "expired").node_id == expired.node_id
 
@@ -70,7 +70,7 @@ def test_a_renewed_certificate_replaces_the_old_one_atomically(
     fleet: Fleet, device: Identity, device_directory: Path, tmp_path: Path
 ) -> None:
     other = enrol(fleet, tmp_path / "other")
-    request = read_request(renewal_request(device_directory), "r")
+    request = read_request(make_renewal_request(device_directory), "r")
     early = Validity(NOW + timedelta(days=1), NOW + timedelta(days=200))
     for pem, words in (
         (other.tls_cert_pem, "does not belong to this device"),
@@ -94,7 +94,7 @@ def test_a_trust_notifies_subscribers_and_keeps_its_device(fleet: Fleet, device:
     trust.subscribe(lambda: reported.append(trust.revoked))
     assert trust.verify(other.certificate_der).node_id == other.node_id
     trust.revoke([other.node_id])
-    assert trust.refuses(other.node_id)
+    assert trust.is_revoked(other.node_id)
     with pytest.raises(IdentityError, match="is revoked by its fleet"):
         trust.verify(other.certificate_der)
     assert trust.authenticate(other.tls_cert_pem) == other.node_id, "so it can receive the reason"
@@ -112,11 +112,11 @@ def test_a_certificate_is_verified_once_and_compared_with_the_clock_at_every_cal
     other, verified = enrol(fleet, tmp_path / "other"), []
     verify = verify_peer_certificate
 
-    def counted(pem: bytes, identity: Identity, now: datetime | None = None) -> Subject:
+    def verify_and_count(pem: bytes, identity: Identity, now: datetime | None = None) -> Subject:
         verified.append(pem)
         return verify(pem, identity, now)
 
-    monkeypatch.setattr(trust_module, "verify_peer_certificate", counted)
+    monkeypatch.setattr(trust_module, "verify_peer_certificate", verify_and_count)
     trust = Trust(device)
     for _ in range(3):
         assert trust.authenticate(other.tls_cert_pem) == other.node_id
@@ -139,7 +139,7 @@ def test_only_the_newest_certificates_are_cached(fleet: Fleet, tmp_path: Path, m
     trust = Trust(devices[0])
     for other in devices:
         assert trust.authenticate(other.tls_cert_pem) == other.node_id
-    assert len(trust._verified) == 2
+    assert len(trust._verified_subjects) == 2
 
 
 def test_without_trusted_ids_there_is_no_trust(tmp_path: Path) -> None:
@@ -151,10 +151,10 @@ def test_without_trusted_ids_there_is_no_trust(tmp_path: Path) -> None:
 def test_another_user_is_not_advised_to_remove_the_clock_s_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refused(path: Path, encoding: str) -> str:
+    def refuse_to_read(path: Path, encoding: str) -> str:
         raise PermissionError(13, "Permission denied", str(path))
 
-    monkeypatch.setattr(Path, "read_text", refused)
+    monkeypatch.setattr(Path, "read_text", refuse_to_read)
     with pytest.raises(
         IdentityError, match=r"does not have permission to read .*; run this command as the directory's owner"
     ):
@@ -167,7 +167,7 @@ class Machine:
     def __init__(self, path: Path) -> None:
         self.path, self.boots, self.synchronised = path / "clock", 0, False
 
-    def booted(self) -> ClockFloor:
+    def boot(self) -> ClockFloor:
         self.boots += 1
         boot = str(self.boots)
         return ClockFloor(self.path, lambda: self.synchronised, lambda: boot)
@@ -175,13 +175,13 @@ class Machine:
 
 def test_a_clock_earlier_than_two_boots_have_shown_is_refused(tmp_path: Path) -> None:
     machine = Machine(tmp_path)
-    first = machine.booted()
+    first = machine.boot()
     first.check(datetime(1970, 1, 1, tzinfo=UTC))
-    first.note(NOW)
-    second = machine.booted()
+    first.record(NOW)
+    second = machine.boot()
     second.check(NOW + timedelta(days=1))
-    second.note(NOW + timedelta(days=1))
-    third = machine.booted()
+    second.record(NOW + timedelta(days=1))
+    third = machine.boot()
     third.check(NOW - timedelta(minutes=9))
     with pytest.raises(ClockError, match="set the clock, or start the agent after time synchronisation"):
         third.check(NOW - timedelta(minutes=11))
@@ -197,36 +197,36 @@ def test_a_clock_that_was_ahead_during_one_boot_is_corrected(
     tmp_path: Path, starts: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     machine = Machine(tmp_path)
-    machine.booted().note(NOW)
-    ahead = machine.booted()
+    machine.boot().record(NOW)
+    ahead = machine.boot()
     for start in range(starts):
         ahead.check(NOW + timedelta(days=1, hours=start))
-        ahead.note(NOW + timedelta(days=1, hours=start))
-    right = machine.booted()
+        ahead.record(NOW + timedelta(days=1, hours=start))
+    right = machine.boot()
     right.check(NOW + timedelta(hours=4))
     assert "clock-taken-back" in caplog.text
-    right.note(NOW + timedelta(hours=4))
-    later = machine.booted()
+    right.record(NOW + timedelta(hours=4))
+    later = machine.boot()
     later.check(NOW + timedelta(hours=5))
-    later.note(NOW + timedelta(hours=5))
+    later.record(NOW + timedelta(hours=5))
     with pytest.raises(ClockError):
-        machine.booted().check(NOW + timedelta(hours=3))
+        machine.boot().check(NOW + timedelta(hours=3))
 
 
 def test_a_synchronised_clock_is_accepted_at_once(tmp_path: Path) -> None:
     machine = Machine(tmp_path)
     machine.synchronised = True
-    machine.booted().note(NOW)
+    machine.boot().record(NOW)
     machine.synchronised = False
     with pytest.raises(ClockError):
-        machine.booted().check(NOW - timedelta(hours=1))
+        machine.boot().check(NOW - timedelta(hours=1))
 
 
 def test_an_earlier_release_s_file_is_read(tmp_path: Path) -> None:
     machine = Machine(tmp_path)
     machine.path.write_text(f"{NOW.isoformat()}\n")
-    floor = machine.booted()
+    floor = machine.boot()
     floor.check(NOW - timedelta(days=1))
-    floor.note(NOW + timedelta(hours=1))
+    floor.record(NOW + timedelta(hours=1))
     with pytest.raises(ClockError):
-        machine.booted().check(NOW - timedelta(days=1))
+        machine.boot().check(NOW - timedelta(days=1))

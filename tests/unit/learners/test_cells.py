@@ -142,7 +142,7 @@ def test_deputies_replace_a_dead_leader(gone: int) -> None:
     simulation.run_until(simulation.now + 80)
     up = [device for device in devices if device.core is not None]
     assert len(up) == COUNT - gone
-    if COUNT - gone >= CELL.opens_at(COUNT):
+    if COUNT - gone >= CELL.opening_threshold(COUNT):
         assert all(device.core.state.slot == 1 for device in up if device.core)
     else:
         assert all(device.core.state.slot == 0 for device in up if device.core), "too few to open anything"
@@ -256,7 +256,7 @@ def test_requests_are_answered_and_invalid_answers_refused() -> None:
 def test_a_result_known_to_enough_devices_is_accepted() -> None:
     cells = _cells()
     state, _ = cells.on(cells.fresh(), PeersChanged(tuple(names()[1:])), 0.0)
-    votes = [("agent-1", 9), *((f"agent-{i}", 7) for i in range(2, 2 + CELL.opens_at(CELL.least)))]
+    votes = [("agent-1", 9), *((f"agent-{i}", 7) for i in range(2, 2 + CELL.opening_threshold(CELL.least)))]
     for name, number in votes:
         assert state.numerator is None
         state, effects = cells.on(state, Received(name, CellMessage(_known(name, number))), 0.0)

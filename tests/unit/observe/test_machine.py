@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from sottovoce.observe.machine import machine, memory_limit_bytes
+from sottovoce.observe.machine import measure_machine, memory_limit_bytes
 
 
 @pytest.fixture
@@ -39,7 +39,7 @@ def test_without_proc_the_limit_is_unknown(tmp_path: Path) -> None:
 
 
 def test_this_process_has_memory_and_processor_time(tmp_path: Path) -> None:
-    observed = machine(tmp_path)
+    observed = measure_machine(tmp_path)
     assert 2**22 < observed.resident_bytes < 2**34
     assert observed.cpu_seconds > 0
     assert observed.free_bytes > 0

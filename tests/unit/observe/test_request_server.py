@@ -31,7 +31,7 @@ async def echo(request: bytes | None) -> bytes:
 @asynccontextmanager
 async def serve_requests(path: Path, seconds: float = PATIENCE) -> AsyncIterator[RequestServer]:
     server = RequestServer(
-        "here", complete=lambda request: b"\n" in request, answer=echo, longest=LONGEST, seconds=seconds
+        "here", is_complete=lambda request: b"\n" in request, answer=echo, max_bytes=LONGEST, seconds=seconds
     )
     listening = socket.socket(socket.AF_UNIX)
     listening.bind(str(path))
@@ -49,7 +49,7 @@ class Clients:
         self._path = str(path)
         self._open: list[socket.socket] = []
 
-    async def come(self, count: int, says: bytes = b"") -> list[socket.socket]:
+    async def connect(self, count: int, says: bytes = b"") -> list[socket.socket]:
         loop = asyncio.get_running_loop()
         created = []
         for _ in range(count):
@@ -62,8 +62,8 @@ class Clients:
         self._open += created
         return created
 
-    async def answered(self, question: bytes) -> bytes:
-        (client,) = await self.come(1, question)
+    async def ask(self, question: bytes) -> bytes:
+        (client,) = await self.connect(1, question)
         return await read_all(client)
 
     def __enter__(self) -> "Clients":
@@ -84,17 +84,17 @@ async def read_all(client: socket.socket) -> bytes:
     return received
 
 
-async def grown(server: RequestServer, count: int) -> None:
+async def wait_for_connections(server: RequestServer, count: int) -> None:
     await asyncio.to_thread(until, lambda: server.connections == count, f"{count} connections")
 
 
 async def test_a_request_is_answered_and_its_connection_is_closed(tmp_path: Path) -> None:
     async with serve_requests(tmp_path / "s") as server:
         with Clients(tmp_path / "s") as clients:
-            assert await clients.answered(b"hello\n") == b"answer to hello\n"
-            assert len(await clients.answered(b"large\n")) == 2**22
-            assert await clients.answered(b"x" * 200_000) == b"too long\n"
-        await grown(server, 0)
+            assert await clients.ask(b"hello\n") == b"answer to hello\n"
+            assert len(await clients.ask(b"large\n")) == 2**22
+            assert await clients.ask(b"x" * 200_000) == b"too long\n"
+        await wait_for_connections(server, 0)
 
 
 async def test_the_oldest_silent_connection_is_closed_and_it_is_logged_once(
@@ -102,9 +102,9 @@ async def test_the_oldest_silent_connection_is_closed_and_it_is_logged_once(
 ) -> None:
     async with serve_requests(tmp_path / "s") as server:
         with Clients(tmp_path / "s") as clients:
-            silent = await clients.come(1000)
+            silent = await clients.connect(1000)
             for _ in range(20):
-                assert await clients.answered(b"hello\n") == b"answer to hello\n"
+                assert await clients.ask(b"hello\n") == b"answer to hello\n"
             assert server.connections <= MAX_CONNECTIONS
             assert await read_all(silent[0]) == b""
             await asyncio.get_running_loop().sock_sendall(silent[-1], b"late\n")
@@ -119,10 +119,10 @@ async def test_connections_of_the_busiest_origin_are_closed_first(
     monkeypatch.setattr(module, "_origin", lambda caller, address: next(origins))
     async with serve_requests(tmp_path / "s") as server:
         with Clients(tmp_path / "s") as clients:
-            (other,) = await clients.come(1)
-            await grown(server, 1)
-            await clients.come(5 * MAX_CONNECTIONS)
-            await grown(server, MAX_CONNECTIONS)
+            (other,) = await clients.connect(1)
+            await wait_for_connections(server, 1)
+            await clients.connect(5 * MAX_CONNECTIONS)
+            await wait_for_connections(server, MAX_CONNECTIONS)
             await asyncio.get_running_loop().sock_sendall(other, b"hello\n")
             assert await read_all(other) == b"answer to hello\n"
 
@@ -130,16 +130,16 @@ async def test_connections_of_the_busiest_origin_are_closed_first(
 async def test_a_client_that_does_not_read_is_closed_and_one_that_waits_is_not(tmp_path: Path) -> None:
     async with serve_requests(tmp_path / "s") as server:
         with Clients(tmp_path / "s") as clients:
-            (computed,) = await clients.come(1, b"never\n")
-            await clients.come(MAX_CONNECTIONS - 1, b"large\n")
-            await grown(server, MAX_CONNECTIONS)
-            assert await clients.answered(b"hello\n") == b"answer to hello\n"
+            (computed,) = await clients.connect(1, b"never\n")
+            await clients.connect(MAX_CONNECTIONS - 1, b"large\n")
+            await wait_for_connections(server, MAX_CONNECTIONS)
+            assert await clients.ask(b"hello\n") == b"answer to hello\n"
             computing = 1
             while computing < MAX_CONNECTIONS:
-                await clients.come(1, b"never\n")
+                await clients.connect(1, b"never\n")
                 await asyncio.sleep(0.01)
-                computing = sum(not connection.sending for connection in server._connections)
-            assert await clients.answered(b"hello\n") == b"", "every connection waits for its answer"
+                computing = sum(not connection.is_sending for connection in server._connections)
+            assert await clients.ask(b"hello\n") == b"", "every connection waits for its answer"
             computed.setblocking(False)
             with pytest.raises(BlockingIOError):
                 computed.recv(1)
@@ -148,11 +148,11 @@ async def test_a_client_that_does_not_read_is_closed_and_one_that_waits_is_not(t
 async def test_silent_slow_and_unreading_clients_have_a_deadline(tmp_path: Path) -> None:
     async with serve_requests(tmp_path / "s", 0.05) as server:
         with Clients(tmp_path / "s") as clients:
-            (silent,), (slow,) = await clients.come(1), await clients.come(1, b"hel")
+            (silent,), (slow,) = await clients.connect(1), await clients.connect(1, b"hel")
             assert await read_all(silent) == b""
             assert await read_all(slow) == b""
-            await clients.come(1, b"large\n")
-            await grown(server, 0)
+            await clients.connect(1, b"large\n")
+            await wait_for_connections(server, 0)
 
 
 async def test_a_lack_of_memory_for_an_answer_is_logged_and_ends_nothing(
@@ -161,8 +161,8 @@ async def test_a_lack_of_memory_for_an_answer_is_logged_and_ends_nothing(
     async with serve_requests(tmp_path / "s"):
         with Clients(tmp_path / "s") as clients:
             for _ in range(3):
-                assert await clients.answered(b"no memory\n") == b""
-            assert await clients.answered(b"hello\n") == b"answer to hello\n"
+                assert await clients.ask(b"no memory\n") == b""
+            assert await clients.ask(b"hello\n") == b"answer to hello\n"
     assert [record.getMessage().split()[0] for record in caplog.records] == ["request-failed"]
 
 
@@ -176,17 +176,17 @@ async def test_a_connection_is_closed_if_there_is_no_memory_for_it(
                 raise MemoryError
 
             patch.setattr(module, "_origin", fails)
-            assert await clients.answered(b"hello\n") == b""
+            assert await clients.ask(b"hello\n") == b""
         with Clients(tmp_path / "s") as clients:
-            assert await clients.answered(b"hello\n") == b"answer to hello\n"
-        await grown(server, 0)
+            assert await clients.ask(b"hello\n") == b"answer to hello\n"
+        await wait_for_connections(server, 0)
 
 
 async def test_stopping_closes_silent_connections_and_waits_briefly_for_answers(tmp_path: Path) -> None:
     with Clients(tmp_path / "s") as clients:
         async with serve_requests(tmp_path / "s") as server:
-            (silent,), (computed,) = await clients.come(1), await clients.come(1, b"never\n")
-            await grown(server, 2)
+            (silent,), (computed,) = await clients.connect(1), await clients.connect(1, b"never\n")
+            await wait_for_connections(server, 2)
             await server.stop(0.01)
             assert await read_all(silent) == b""
             assert await read_all(computed) == b""

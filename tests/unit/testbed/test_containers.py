@@ -111,7 +111,7 @@ def test_a_device_joins_once_and_learns_its_address_at_every_start(asked: Contai
     config = join_and_configure(slot, "10.0.0.7")
     assert (config.transport.listen, config.transport.announce) == ("0.0.0.0:7400", "10.0.0.7:7400")
     assert (slot.state / "identity").is_dir()
-    with pytest.raises(IdentityError, match="has already used it"):
+    with pytest.raises(IdentityError, match="has already been used by device"):
         read_bundle(slot.bundle)
     assert join_and_configure(slot, "10.0.0.8").transport.announce == "10.0.0.8:7400"
     assert load(slot.config).agent.state == slot.state

@@ -9,7 +9,7 @@ import pytest
 from numpy.typing import NDArray
 from sottovoce.accounting.units import EVERY, Units, overlap
 from sottovoce.algorithms.family import prepare_records
-from sottovoce.data import Records, identified
+from sottovoce.data import Records, add_identities
 from sottovoce.door import Query, Refused, Release
 from sottovoce.errors import DataError, InternalError, PrivacyError
 from sottovoce.kernels.softmax import Softmax
@@ -101,7 +101,7 @@ def test_equal_records_share_a_number_or_are_distinguished() -> None:
 
 def test_zero_has_one_sign() -> None:
     plus, minus = Records(np.zeros((1, 2)), np.zeros(1, dtype=int)), Records(-np.zeros((1, 2)), np.zeros(1, dtype=int))
-    one, other = identified(plus).identities, identified(minus).identities
+    one, other = add_identities(plus).identities, add_identities(minus).identities
     assert one is not None
     assert other is not None
     assert (one == other).all()
@@ -111,7 +111,7 @@ def test_label_and_window_are_part_of_a_record_s_content() -> None:
     sample = draw_records(1)
     windows = np.array([0], dtype=np.int64)
     others = [sample, replace(sample, labels=sample.labels + 1), replace(sample, windows=windows)]
-    assert len({identified(peer).identities.tobytes() for peer in others}) == 3  # type: ignore[union-attr]
+    assert len({add_identities(peer).identities.tobytes() for peer in others}) == 3  # type: ignore[union-attr]
 
 
 def test_numbers_depend_on_the_ledger_s_own_key(tmp_path: Path) -> None:
@@ -223,9 +223,9 @@ def test_neither_key_nor_list_ever_changes(path: Path, statement: str) -> None:
 
 
 def test_records_without_numbers_are_not_read_unit_by_unit() -> None:
-    assert draw_records(3).within(EVERY).features.shape == (3, FEATURES)
+    assert draw_records(3).select_units(EVERY).features.shape == (3, FEATURES)
     with pytest.raises(InternalError, match="without numbers"):
-        draw_records(3).within(Units(((0, 1),)))
+        draw_records(3).select_units(Units(((0, 1),)))
 
 
 def test_the_overlap_of_two_sets_of_units() -> None:

@@ -122,7 +122,7 @@ def test_a_window_does_not_depend_on_other_windows_records() -> None:
     together = unit_records(records([1, 0, 1, 2, 0]), "window")
     rows = np.concatenate(list(program.compute(query, together)))
     for day, row in zip([0, 1, 2], rows, strict=True):
-        (alone,) = program.compute(query, together.within(Units(((day, day),))))
+        (alone,) = program.compute(query, together.select_units(Units(((day, day),))))
         assert (alone[0] == row).all(), "to the last bit"
 
 

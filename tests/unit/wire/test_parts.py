@@ -11,20 +11,20 @@ from sottovoce.wire.v1.parts_pb2 import Part, PartReceipt
 MESSAGE = bytes(range(250)) * 3
 
 
-def parts_of(message: bytes, most: int) -> list[Part]:
+def split_and_decode(message: bytes, most: int) -> list[Part]:
     cut = SplitMessage(message, most)
     return [decode_part(cut.part(index)) for index in range(cut.count)]
 
 
 def refusal_reason(part: Part, assembly: Assembly | None = None) -> str:
-    with pytest.raises(MessageRefused) as refusal:
+    with pytest.raises(MessageRefused) as exc_info:
         (assembly or Assembly(part)).add(part)
-    return refusal.value.reason
+    return exc_info.value.reason
 
 
 @pytest.mark.parametrize("most", [1, 249, 250, 374, 375, 749])
 def test_the_parts_form_the_message(most: int) -> None:
-    parts = parts_of(MESSAGE, most)
+    parts = split_and_decode(MESSAGE, most)
     assert len(parts) == -(-len(MESSAGE) // most)
     assert all(1 <= len(part.piece) <= most for part in parts)
     assembly = Assembly(parts[0])
@@ -54,9 +54,9 @@ def test_parts_differ_from_messages_and_receipts_from_answers() -> None:
 
 @pytest.mark.parametrize("next_one", [8, 9, 2**32 - 1])
 def test_an_answer_that_requests_an_impossible_part_is_refused(next_one: int) -> None:
-    with pytest.raises(MessageRefused) as refusal:
+    with pytest.raises(MessageRefused) as exc_info:
         SplitMessage(MESSAGE, 100).next_part(PartReceipt(next=next_one).SerializeToString())
-    assert refusal.value.reason == "malformed"
+    assert exc_info.value.reason == "malformed"
 
 
 @pytest.mark.parametrize(
@@ -75,20 +75,20 @@ def test_an_answer_that_requests_an_impossible_part_is_refused(next_one: int) ->
 )
 def test_a_part_outside_its_message_is_refused(fields: dict[str, object]) -> None:
     part = Part(**{"message": bytes(32), "index": 0, "count": 2, "piece": b"x", **fields})  # type: ignore[arg-type]
-    with pytest.raises(MessageRefused) as refusal:
+    with pytest.raises(MessageRefused) as exc_info:
         decode_part(part.SerializeToString())
-    assert refusal.value.reason == "malformed"
+    assert exc_info.value.reason == "malformed"
 
 
 @pytest.mark.parametrize("raw", [b"\x7a", b"\x7a\x05abc", b"\x7a\xff\xff\xff\xff\x0f", b"\x7a\x00\x7a"])
 def test_truncated_parts_are_refused(raw: bytes) -> None:
-    with pytest.raises(MessageRefused) as refusal:
+    with pytest.raises(MessageRefused) as exc_info:
         decode_part(raw)
-    assert refusal.value.reason == "malformed"
+    assert exc_info.value.reason == "malformed"
 
 
 def test_another_message_s_part_does_not_fit() -> None:
-    one, other = parts_of(MESSAGE, 100)[0], parts_of(MESSAGE + b"x", 100)[0]
+    one, other = split_and_decode(MESSAGE, 100)[0], split_and_decode(MESSAGE + b"x", 100)[0]
     assembly = Assembly(one)
     assert assembly.fits(one)
     assert not assembly.fits(other)
@@ -96,7 +96,7 @@ def test_another_message_s_part_does_not_fit() -> None:
 
 
 def test_inconsistent_parts_are_refused() -> None:
-    parts = parts_of(MESSAGE, 400)
+    parts = split_and_decode(MESSAGE, 400)
     parts[1].piece = b"something else"
     assembly = Assembly(parts[0])
     assembly.add(parts[0])
@@ -104,7 +104,7 @@ def test_inconsistent_parts_are_refused() -> None:
 
 
 def test_the_first_copy_of_a_part_stays() -> None:
-    parts = parts_of(MESSAGE, 400)
+    parts = split_and_decode(MESSAGE, 400)
     assembly = Assembly(parts[0])
     assembly.add(parts[0])
     for _ in range(50):

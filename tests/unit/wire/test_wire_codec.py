@@ -18,9 +18,9 @@ def _payload(numerator: bytes, weight: int = 2**40) -> bytes:
 
 
 def _reason(payload: bytes, payload_type: str = TYPE) -> str:
-    with pytest.raises(MessageRefused) as refusal:
+    with pytest.raises(MessageRefused) as exc_info:
         decode(payload_type, payload)
-    return refusal.value.reason
+    return exc_info.value.reason
 
 
 def test_a_share_has_the_documented_form() -> None:
@@ -118,6 +118,6 @@ def test_receipts_survive_encoding() -> None:
     assert decode_receipt(b"\x08\x03") == Receipt(refused="unknown"), "a reason of a later version"
     assert decode_receipt(encode_receipt(Receipt(refused="a b\n"))) == Receipt(refused="unknown")
     for raw in (b"", b"\xff", b"\x08\x00", b"\x08\x7f"):
-        with pytest.raises(MessageRefused) as refusal:
+        with pytest.raises(MessageRefused) as exc_info:
             decode_receipt(raw)
-        assert refusal.value.reason == "malformed"
+        assert exc_info.value.reason == "malformed"

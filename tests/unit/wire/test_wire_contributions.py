@@ -56,7 +56,7 @@ def test_arbitrary_bytes_are_a_message_or_refused(payload: bytes) -> None:
         assert refusal.reason in {"malformed", "shape", "range"}  # noqa: PT017
 
 
-def packed(**fields: object) -> contributions_pb2.Contribution:
+def make_contribution(**fields: object) -> contributions_pb2.Contribution:
     usual = {"owner": "a", "steps": 1, "size": 1, "width": 2, "packed": b"\x40", "signature": bytes(64)}
     return contributions_pb2.Contribution(**{**usual, **fields})  # type: ignore[arg-type]
 
@@ -65,24 +65,24 @@ def packed(**fields: object) -> contributions_pb2.Contribution:
     "said, reason",
     [
         ({"ranks": [1, 2], "steps": [1]}, "shape"),
-        ({"contributions": [packed(steps=0)]}, "range"),
-        ({"contributions": [packed(steps=2**63)]}, "range"),
-        ({"contributions": [packed(signature=b"short")]}, "range"),
-        ({"contributions": [packed(credential=bytes(MAX_CREDENTIAL_BYTES + 1))]}, "range"),
-        ({"contributions": [packed(size=0)]}, "shape"),
-        ({"contributions": [packed(width=63)]}, "malformed"),
-        ({"contributions": [packed(packed=b"")]}, "malformed"),
-        ({"contributions": [packed(owner=o, size=MAX_PARAMETERS // 2 + 1) for o in "ab"]}, "shape"),
-        ({"contributions": [packed(), packed(steps=2)]}, "shape"),
-        ({"contributions": [packed(owner=f"d{i}") for i in range(1026)]}, "shape"),
+        ({"contributions": [make_contribution(steps=0)]}, "range"),
+        ({"contributions": [make_contribution(steps=2**63)]}, "range"),
+        ({"contributions": [make_contribution(signature=b"short")]}, "range"),
+        ({"contributions": [make_contribution(credential=bytes(MAX_CREDENTIAL_BYTES + 1))]}, "range"),
+        ({"contributions": [make_contribution(size=0)]}, "shape"),
+        ({"contributions": [make_contribution(width=63)]}, "malformed"),
+        ({"contributions": [make_contribution(packed=b"")]}, "malformed"),
+        ({"contributions": [make_contribution(owner=o, size=MAX_PARAMETERS // 2 + 1) for o in "ab"]}, "shape"),
+        ({"contributions": [make_contribution(), make_contribution(steps=2)]}, "shape"),
+        ({"contributions": [make_contribution(owner=f"d{i}") for i in range(1026)]}, "shape"),
         ({"ranks": range(1026), "steps": range(1026)}, "shape"),
     ],
 )
 def test_impossible_messages_are_refused(said: dict[str, object], reason: str) -> None:
     payload = contributions_pb2.Contributions(**said).SerializeToString()  # type: ignore[arg-type]
-    with pytest.raises(MessageRefused) as refusal:
+    with pytest.raises(MessageRefused) as exc_info:
         decode(TYPE, payload)
-    assert refusal.value.reason == reason
+    assert exc_info.value.reason == reason
 
 
 def test_refusable_or_simulated_content_is_never_sealed() -> None:

@@ -26,12 +26,12 @@ def _seal(devices: Devices, **changes: Any) -> bytes:
 
 
 def _reason(devices: Devices, raw: bytes) -> str:
-    with pytest.raises(MessageRefused) as refusal:
+    with pytest.raises(MessageRefused) as exc_info:
         unseal(raw, fleet="fleet", recipient=devices[1].node_id)
-    return refusal.value.reason
+    return exc_info.value.reason
 
 
-def _altered(raw: bytes, **changes: Any) -> bytes:
+def _alter(raw: bytes, **changes: Any) -> bytes:
     envelope = Envelope.FromString(raw)
     for field, value in changes.items():
         setattr(envelope, field, value)
@@ -70,15 +70,15 @@ def test_each_refusal_has_its_reason(devices: Devices) -> None:
     assert _reason(devices, b"\0" * (MAX_ENVELOPE_BYTES + 1)) == "size"
     assert _reason(devices, b"") == "malformed"
     assert _reason(devices, raw[:-1]) == "malformed"
-    assert _reason(devices, _altered(raw, sequence=0)) == "malformed"
-    assert _reason(devices, _altered(raw, task=b"\0" * 31)) == "malformed"
-    assert _reason(devices, _altered(raw, task=b"")) == "version"
-    assert _reason(devices, _altered(raw, fleet="another")) == "fleet"
-    assert _reason(devices, _altered(raw, recipient=other)) == "recipient"
+    assert _reason(devices, _alter(raw, sequence=0)) == "malformed"
+    assert _reason(devices, _alter(raw, task=b"\0" * 31)) == "malformed"
+    assert _reason(devices, _alter(raw, task=b"")) == "version"
+    assert _reason(devices, _alter(raw, fleet="another")) == "fleet"
+    assert _reason(devices, _alter(raw, recipient=other)) == "recipient"
     assert _reason(devices, _seal(devices, recipient=devices[0].node_id)) == "recipient"
-    assert _reason(devices, _altered(raw, sender=other)) == "sender"
-    assert _reason(devices, _altered(raw, sender_key=devices[1].public_key)) == "sender"
-    assert _reason(devices, _altered(raw, sender_key=b"")) == "sender"
+    assert _reason(devices, _alter(raw, sender=other)) == "sender"
+    assert _reason(devices, _alter(raw, sender_key=devices[1].public_key)) == "sender"
+    assert _reason(devices, _alter(raw, sender_key=b"")) == "sender"
     for changes in (
         {"incarnation": 4},
         {"sequence": 8},
@@ -86,32 +86,32 @@ def test_each_refusal_has_its_reason(devices: Devices) -> None:
         {"payload": b"q"},
         {"task": b"\0" * 32},
     ):
-        assert _reason(devices, _altered(raw, **changes)) == "signature"
+        assert _reason(devices, _alter(raw, **changes)) == "signature"
     for signature in (b"", b"\0" * 64, b"\0" * 65):
-        assert _reason(devices, _altered(raw, signature=signature)) == "signature"
+        assert _reason(devices, _alter(raw, signature=signature)) == "signature"
 
 
 def test_checks_come_in_the_documented_order(devices: Devices) -> None:
     wrong = {"fleet": "another", "recipient": "a" * 32, "sender": "b" * 32, "payload": b"q"}
     right = {"fleet": "fleet", "recipient": devices[1].node_id, "sender": devices[0].node_id}
-    raw = _altered(_seal(devices), **wrong)
+    raw = _alter(_seal(devices), **wrong)
     for field, value in right.items():
         assert _reason(devices, raw) == field
-        raw = _altered(raw, **{field: value})
+        raw = _alter(raw, **{field: value})
     assert _reason(devices, raw) == "signature"
 
 
 def test_bytes_cannot_move_between_fields(devices: Devices) -> None:
     raw = _seal(devices, payload_type="push", payload=b"sum")
-    assert _reason(devices, _altered(raw, payload_type="pushs", payload=b"um")) == "signature"
+    assert _reason(devices, _alter(raw, payload_type="pushs", payload=b"um")) == "signature"
 
 
 def test_an_impostor_cannot_use_another_s_name_or_key(devices: Devices) -> None:
     impostor = Ed25519PrivateKey.generate()
     public = impostor.public_key().public_bytes_raw()
     raw = _seal(devices)
-    assert _reason(devices, _altered(raw, sender_key=public)) == "sender"
-    assert _reason(devices, _altered(raw, sender_key=public, sender=node_id(public))) == "signature"
+    assert _reason(devices, _alter(raw, sender_key=public)) == "sender"
+    assert _reason(devices, _alter(raw, sender_key=public, sender=node_id(public))) == "signature"
 
 
 @pytest.mark.parametrize(

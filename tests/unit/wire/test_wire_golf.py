@@ -121,9 +121,9 @@ def _raw(**changes: object) -> bytes:
 )
 def test_a_record_beyond_its_limits_is_refused(changes: dict[str, object]) -> None:
     assert isinstance(decode(TYPE, _raw()), GolfMessage)
-    with pytest.raises(MessageRefused) as refusal:
+    with pytest.raises(MessageRefused) as exc_info:
         decode(TYPE, _raw(**changes))
-    assert refusal.value.reason == "range"
+    assert exc_info.value.reason == "range"
 
 
 def test_too_many_records_are_refused() -> None:
@@ -136,9 +136,9 @@ def test_too_many_records_are_refused() -> None:
 
 def test_a_model_without_a_whole_number_of_parameters_is_refused() -> None:
     for parameters, reason in ((bytes(5), "shape"), (np.array([np.inf], dtype="<f4").tobytes(), "range")):
-        with pytest.raises(MessageRefused) as refusal:
+        with pytest.raises(MessageRefused) as exc_info:
             decode(TYPE, golf_pb2.GolfMessage(parameters=parameters).SerializeToString())
-        assert refusal.value.reason == reason
+        assert exc_info.value.reason == reason
 
 
 def test_one_owner_s_records_share_a_credential() -> None:

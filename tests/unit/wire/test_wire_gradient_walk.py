@@ -57,9 +57,9 @@ def test_arbitrary_bytes_are_a_message_or_refused(payload: bytes) -> None:
 )
 def test_values_beyond_a_limit_are_refused(parameters: bytes, age: int, reason: str) -> None:
     payload = gradient_walk_pb2.GradientWalkMessage(parameters=parameters, age=age).SerializeToString()
-    with pytest.raises(MessageRefused) as refusal:
+    with pytest.raises(MessageRefused) as exc_info:
         decode(TYPE, payload)
-    assert refusal.value.reason == reason
+    assert exc_info.value.reason == reason
 
 
 def test_simulated_noise_never_leaves() -> None:

@@ -13,7 +13,7 @@ LARGEST = 2**63 - 1
 
 
 def sign_head(identity: Identity, charges: int = 57, released: int = 56) -> SignedHead:
-    return SignedHead(identity.public_key, charges, released, b"m" * 32, b"l" * 16).signed(identity)
+    return SignedHead(identity.public_key, charges, released, b"m" * 32, b"l" * 16).sign(identity)
 
 
 def test_queries_and_answers_survive_encoding(devices: Devices) -> None:
@@ -37,9 +37,9 @@ def test_the_signature_covers_every_field_and_the_fleet(devices: Devices) -> Non
         replace(head, owner_key=b"\xff" * 32),
     ]
     for forged in altered:
-        with pytest.raises(MessageRefused) as refused:
+        with pytest.raises(MessageRefused) as exc_info:
             forged.verify("fleet")
-        assert refused.value.reason == "signature"
+        assert exc_info.value.reason == "signature"
     with pytest.raises(MessageRefused):
         head.verify("another")
 
@@ -58,9 +58,9 @@ def test_the_signature_covers_every_field_and_the_fleet(devices: Devices) -> Non
 def test_malformed_fields_are_refused(devices: Devices, field: str, value: bytes | int) -> None:
     message = LedgerHeads.FromString(encode_heads(Heads(sign_head(devices[0]), None)))
     setattr(message.head, field, value)
-    with pytest.raises(MessageRefused) as refused:
+    with pytest.raises(MessageRefused) as exc_info:
         decode_heads(message.SerializeToString(deterministic=True))
-    assert refused.value.reason == "head"
+    assert exc_info.value.reason == "head"
 
 
 def test_an_empty_head_is_refused(devices: Devices) -> None:
@@ -73,6 +73,6 @@ def test_an_empty_head_is_refused(devices: Devices) -> None:
     [(b"\x1a\x00", "malformed"), (b"\xff", "malformed"), (b"\x12\x00\x12\x00", "malformed"), (b"\0" * 1024, "size")],
 )
 def test_bytes_beyond_the_canonical_form_are_refused(devices: Devices, more: bytes, reason: str) -> None:
-    with pytest.raises(MessageRefused) as refused:
+    with pytest.raises(MessageRefused) as exc_info:
         decode_heads(encode_heads(Heads(sign_head(devices[0]), None)) + more)
-    assert refused.value.reason == reason
+    assert exc_info.value.reason == reason

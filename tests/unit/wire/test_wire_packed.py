@@ -6,7 +6,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from sottovoce.errors import MessageRefused
 from sottovoce.wire.limits import MAX_PARAMETERS
-from sottovoce.wire.packed import Packed, pack, unpack
+from sottovoce.wire.packed import PackedIntegers, pack, unpack
 
 LARGEST = 2**60
 
@@ -29,7 +29,7 @@ def test_numbers_survive_packing(numbers: list[int], coarser: int) -> None:
 
 def test_packing_follows_the_documented_form() -> None:
     """Two's complement, the highest bit first: 8 = 1000, -16 = 10000 in units of 8 are 01 and 10; the rest is 0."""
-    assert pack(np.array([8, -16])) == Packed(size=2, width=2, shift=3, data=bytes([0b01_10_0000]))
+    assert pack(np.array([8, -16])) == PackedIntegers(size=2, width=2, shift=3, data=bytes([0b01_10_0000]))
 
 
 @pytest.mark.parametrize("size", [2**16 - 1, 2**16, 2**16 + 9, 200_003])
@@ -38,25 +38,25 @@ def test_many_numbers_are_packed_like_few(size: int) -> None:
     packed = pack(values)
     np.testing.assert_array_equal(unpack(packed), values)
     assert packed.width == 22
-    head = unpack(Packed(8, packed.width, packed.shift, packed.data[: packed.width]))
+    head = unpack(PackedIntegers(8, packed.width, packed.shift, packed.data[: packed.width]))
     np.testing.assert_array_equal(head, values[:8])
 
 
 @pytest.mark.parametrize(
     "packed, reason",
     [
-        (Packed(0, 8, 0, b""), "shape"),
-        (Packed(MAX_PARAMETERS + 1, 1, 0, bytes(MAX_PARAMETERS // 8 + 1)), "shape"),
-        (Packed(1, 0, 0, b""), "malformed"),
-        (Packed(1, 63, 0, bytes(8)), "malformed"),
-        (Packed(1, 3, 60, bytes(1)), "malformed"),
-        (Packed(1, 2, 2**32 - 1, bytes(1)), "malformed"),
-        (Packed(2, 22, 0, bytes(5)), "malformed"),
-        (Packed(2, 22, 0, bytes(7)), "malformed"),
-        (Packed(1, 2, 0, b"\x01"), "malformed"),
+        (PackedIntegers(0, 8, 0, b""), "shape"),
+        (PackedIntegers(MAX_PARAMETERS + 1, 1, 0, bytes(MAX_PARAMETERS // 8 + 1)), "shape"),
+        (PackedIntegers(1, 0, 0, b""), "malformed"),
+        (PackedIntegers(1, 63, 0, bytes(8)), "malformed"),
+        (PackedIntegers(1, 3, 60, bytes(1)), "malformed"),
+        (PackedIntegers(1, 2, 2**32 - 1, bytes(1)), "malformed"),
+        (PackedIntegers(2, 22, 0, bytes(5)), "malformed"),
+        (PackedIntegers(2, 22, 0, bytes(7)), "malformed"),
+        (PackedIntegers(1, 2, 0, b"\x01"), "malformed"),
     ],
 )
-def test_invalid_input_is_refused(packed: Packed, reason: str) -> None:
-    with pytest.raises(MessageRefused) as refusal:
+def test_invalid_input_is_refused(packed: PackedIntegers, reason: str) -> None:
+    with pytest.raises(MessageRefused) as exc_info:
         unpack(packed)
-    assert refusal.value.reason == reason
+    assert exc_info.value.reason == reason

@@ -52,9 +52,9 @@ def test_arbitrary_bytes_are_a_message_or_refused(kind: str, payload: bytes) -> 
 @pytest.mark.parametrize("fields", [{"parts": 1}, {"parts": 0}, {"reach": 0.0}, {"reach": -1.0}, {"reach": math.nan}])
 def test_an_offer_beyond_halfway_or_without_a_length_is_refused(fields: dict[str, float]) -> None:
     proposal = pairwise_pb2.Proposal(size=1, width=2, packed=b"\x40", **{"parts": 2, **fields})  # type: ignore[arg-type]
-    with pytest.raises(MessageRefused) as refused:
+    with pytest.raises(MessageRefused) as exc_info:
         decode(PROPOSAL, proposal.SerializeToString())
-    assert refused.value.reason == "range"
+    assert exc_info.value.reason == "range"
 
 
 def test_unacceptable_or_simulated_messages_are_never_encoded() -> None:

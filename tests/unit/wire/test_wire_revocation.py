@@ -26,20 +26,20 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Fleet:
 
 
 @pytest.fixture(scope="module")
-def revoked(fleet: Fleet) -> RevocationList:
-    return RevocationList(fleet.name, 3, 1_700_000_000, (TWO, ONE)).signed(fleet.sign)
+def revocations(fleet: Fleet) -> RevocationList:
+    return RevocationList(fleet.name, 3, 1_700_000_000, (TWO, ONE)).sign(fleet.sign)
 
 
-def test_a_list_and_a_query_survive_encoding(fleet: Fleet, revoked: RevocationList) -> None:
-    assert decode_list(encode_list(revoked)) == revoked
-    decode_list(encode_list(revoked)).verify(fleet.authority)
-    for message in (Revocations(0, None), Revocations(7, None), Revocations(3, revoked)):
+def test_a_list_and_a_query_survive_encoding(fleet: Fleet, revocations: RevocationList) -> None:
+    assert decode_list(encode_list(revocations)) == revocations
+    decode_list(encode_list(revocations)).verify(fleet.authority)
+    for message in (Revocations(0, None), Revocations(7, None), Revocations(3, revocations)):
         assert decode_revocations(encode_revocations(message)) == message
 
 
 def test_the_longest_list_fits(fleet: Fleet) -> None:
     ids = tuple(sorted(f"{number:032b}".replace("0", "a").replace("1", "b") for number in range(MAX_REVOKED)))
-    longest = RevocationList("f" * 40, 2**63 - 1, 2**63 - 1, ids).signed(fleet.sign)
+    longest = RevocationList("f" * 40, 2**63 - 1, 2**63 - 1, ids).sign(fleet.sign)
     raw = encode_revocations(Revocations(2**63 - 1, longest))
     assert len(raw) <= MAX_LIST_BYTES
     assert decode_revocations(raw).document == longest
@@ -59,16 +59,18 @@ def test_the_longest_list_fits(fleet: Fleet) -> None:
         {"signature": bytes(70)},
     ],
 )
-def test_every_field_is_signed(fleet: Fleet, revoked: RevocationList, change: dict[str, object]) -> None:
+def test_every_field_is_signed(fleet: Fleet, revocations: RevocationList, change: dict[str, object]) -> None:
     with pytest.raises(IdentityError, match="revocation list"):
-        replace(revoked, **change).verify(fleet.authority)  # type: ignore[arg-type]
+        replace(revocations, **change).verify(fleet.authority)  # type: ignore[arg-type]
 
 
-def test_no_device_and_no_other_fleet_can_sign_a_list(fleet: Fleet, revoked: RevocationList, tmp_path: Path) -> None:
+def test_no_device_and_no_other_fleet_can_sign_a_list(
+    fleet: Fleet, revocations: RevocationList, tmp_path: Path
+) -> None:
     device, namesake = enrol(fleet, tmp_path / "device"), new_fleet(tmp_path / "namesake")
     for sign in (device.sign, namesake.sign):
         with pytest.raises(IdentityError, match="was not signed by fleet"):
-            revoked.signed(sign).verify(fleet.authority)
+            revocations.sign(sign).verify(fleet.authority)
 
 
 @pytest.mark.parametrize(
@@ -87,13 +89,13 @@ def test_no_device_and_no_other_fleet_can_sign_a_list(fleet: Fleet, revoked: Rev
     ],
 )
 def test_malformed_fields_are_refused(fields: tuple[object, ...]) -> None:
-    with pytest.raises(MessageRefused) as refused:
+    with pytest.raises(MessageRefused) as exc_info:
         RevocationList(*fields)  # type: ignore[arg-type]
-    assert refused.value.reason == "revocations"
+    assert exc_info.value.reason == "revocations"
 
 
-def test_non_canonical_bytes_are_refused(revoked: RevocationList) -> None:
-    raw = encode_list(revoked)
+def test_non_canonical_bytes_are_refused(revocations: RevocationList) -> None:
+    raw = encode_list(revocations)
     for wrong in (raw[:-1], raw + b"\x30\x01", raw + raw, b"\x22\x13" + bytes(19), bytes(MAX_LIST_BYTES + 1)):
         with pytest.raises(MessageRefused):
             decode_list(wrong)

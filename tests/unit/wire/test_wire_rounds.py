@@ -71,9 +71,9 @@ def test_arbitrary_bytes_are_a_message_or_refused(payload: bytes) -> None:
 )
 def test_impossible_messages_are_refused(vectors: list[bytes], turn: int, phase: int, degree: int, reason: str) -> None:
     payload = rounds_pb2.RoundMessage(round=turn, phase=phase, degree=degree, vectors=vectors).SerializeToString()
-    with pytest.raises(MessageRefused) as refusal:
+    with pytest.raises(MessageRefused) as exc_info:
         decode(TYPE, payload)
-    assert refusal.value.reason == reason
+    assert exc_info.value.reason == reason
 
 
 def test_unsendable_content_is_never_encoded() -> None:

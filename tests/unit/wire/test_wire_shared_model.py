@@ -78,9 +78,9 @@ def test_an_announcement_has_two_numbers() -> None:
     ],
 )
 def test_impossible_messages_are_refused(message: shared_model_pb2.SharedModelMessage, reason: str) -> None:
-    with pytest.raises(MessageRefused) as refusal:
+    with pytest.raises(MessageRefused) as exc_info:
         decode(TYPE, message.SerializeToString())
-    assert refusal.value.reason == reason
+    assert exc_info.value.reason == reason
 
 
 def test_simulated_noise_never_leaves() -> None:

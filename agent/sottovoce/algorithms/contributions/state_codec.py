@@ -6,7 +6,7 @@ from sottovoce.algorithms.contributions.public.state import ContributionsState
 from sottovoce.algorithms.contributions.wire import from_wire, to_wire
 from sottovoce.algorithms.state_codec import OtherModel
 from sottovoce.errors import MessageRefused
-from sottovoce.wire.packed import put_numbers, take_numbers
+from sottovoce.wire.packed import read_numbers, write_numbers
 from sottovoce.wire.v1 import contributions_pb2
 
 
@@ -29,7 +29,7 @@ class ContributionsCodec:
                 contribution for _, contribution in sorted({**state.frozen_contributions, **state.held}.items())
             ),
         )
-        put_numbers(saved, state.numerator)
+        write_numbers(saved, state.numerator)
         return saved.SerializeToString()
 
     def decode(self, raw: bytes) -> ContributionsState:
@@ -38,7 +38,7 @@ class ContributionsCodec:
         if not saved.size:
             return self._learner.fresh()
         try:
-            numerator, contributions = take_numbers(saved), from_wire(saved.held)
+            numerator, contributions = read_numbers(saved), from_wire(saved.held)
         except MessageRefused as error:
             raise ValueError(f"the contributions are invalid: {error}") from error
         for numbers in (numerator, *(contribution.numerator for contribution in contributions)):

@@ -6,7 +6,7 @@ from sottovoce.algorithms.contributions.public.messages import Contribution, Con
 from sottovoce.algorithms.steps.public.descent import MAX_NUMERATOR
 from sottovoce.errors import MessageRefused
 from sottovoce.wire.limits import MAX_CREDENTIAL_BYTES, MAX_PARAMETERS
-from sottovoce.wire.packed import put_numbers, take_numbers
+from sottovoce.wire.packed import read_numbers, write_numbers
 from sottovoce.wire.v1 import contributions_pb2
 
 _MAX_STEPS = 2**62
@@ -57,7 +57,7 @@ def to_wire(contributions: Iterable[Contribution]) -> list[contributions_pb2.Con
             steps=contribution.steps,
             signature=contribution.signature,
         )
-        put_numbers(message, contribution.numerator)
+        write_numbers(message, contribution.numerator)
         messages.append(message)
     return messages
 
@@ -74,7 +74,7 @@ def from_wire(packed: Iterable[contributions_pb2.Contribution]) -> tuple[Contrib
             raise MessageRefused(
                 "range", "a contribution has an incomplete signature, or a certificate that is too large"
             )
-        numerator = take_numbers(message)
+        numerator = read_numbers(message)
         numerator.setflags(write=False)
         contributions.append(
             Contribution(message.owner, message.steps, numerator, message.credential, message.signature)

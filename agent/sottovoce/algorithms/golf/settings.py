@@ -78,6 +78,6 @@ class GolfSettings(LearnerSettings, frozen=True, tag="golf"):
             )
 
     @property
-    def unproved(self) -> bool:
+    def is_unproved(self) -> bool:
         """Whether ε is unproved, as it also is for a mechanism from another package."""
-        return super().unproved or self.perturbation not in _PERTURBATIONS
+        return super().is_unproved or self.perturbation not in _PERTURBATIONS

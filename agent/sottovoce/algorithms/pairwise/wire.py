@@ -6,7 +6,7 @@ from sottovoce.algorithms.pairwise.public.messages import Move, Proposal
 from sottovoce.algorithms.steps.public.descent import MAX_NUMERATOR
 from sottovoce.errors import MessageRefused
 from sottovoce.wire.limits import MAX_PARAMETERS
-from sottovoce.wire.packed import put_numbers, take_numbers
+from sottovoce.wire.packed import read_numbers, write_numbers
 from sottovoce.wire.v1 import pairwise_pb2
 
 _MAX_PARTS = 2**32 - 1
@@ -16,11 +16,11 @@ def to_bytes(message: Proposal | Move) -> bytes:
     """Encode a message; see PayloadCodec.to_bytes."""
     if isinstance(message, Move):
         move = pairwise_pb2.Move()
-        put_numbers(move, message.numerator)
+        write_numbers(move, message.numerator)
         return move.SerializeToString(deterministic=True)
     reach = None if math.isinf(message.reach) else message.reach
     proposal = pairwise_pb2.Proposal(parts=message.parts, reach=reach)
-    put_numbers(proposal, message.numerator)
+    write_numbers(proposal, message.numerator)
     return proposal.SerializeToString(deterministic=True)
 
 
@@ -45,7 +45,7 @@ class Proposals:
     def from_bytes(payload: bytes) -> Proposal:
         """Decode a proposal; see PayloadCodec.from_bytes."""
         proposal = pairwise_pb2.Proposal.FromString(payload)
-        numerator = take_numbers(proposal)
+        numerator = read_numbers(proposal)
         numerator.setflags(write=False)
         return Proposal(numerator, proposal.parts, proposal.reach if proposal.HasField("reach") else math.inf)
 
@@ -59,6 +59,6 @@ class Moves:
     @staticmethod
     def from_bytes(payload: bytes) -> Move:
         """Decode a move; see PayloadCodec.from_bytes."""
-        numerator = take_numbers(pairwise_pb2.Move.FromString(payload))
+        numerator = read_numbers(pairwise_pb2.Move.FromString(payload))
         numerator.setflags(write=False)
         return Move(numerator)

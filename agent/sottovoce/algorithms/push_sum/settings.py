@@ -97,7 +97,7 @@ class PushSumSettings(ScheduledSettings, frozen=True, tag="push-sum"):
             remedy = 'choose "constant", "decay" or "automatic", or mixing = "push-sum"'
             raise invalid_key("clipping", f"a few dishonest devices could distort the shared threshold; {remedy}")
 
-    def completed(self, *, follows: bool) -> Self:
+    def with_defaults(self, *, follows: bool) -> Self:
         """Return the settings with a mixing: pairwise for a feed, which has no last step, and contributions if not.
 
         See LearnerSettings.completed.

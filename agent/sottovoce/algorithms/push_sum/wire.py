@@ -5,14 +5,14 @@ from sottovoce.algorithms.steps.numerator import read_numerator
 from sottovoce.algorithms.steps.public.descent import MAX_NUMERATOR
 from sottovoce.errors import MessageRefused
 from sottovoce.wire.limits import MAX_PARAMETERS
-from sottovoce.wire.packed import put_numbers
+from sottovoce.wire.packed import write_numbers
 from sottovoce.wire.v1 import envelope_pb2
 
 
 def to_bytes(message: PushSumShare) -> bytes:
     """Encode a share; see PayloadCodec.to_bytes."""
     share = envelope_pb2.PushSumShare(weight=message.weight)
-    put_numbers(share, message.numerator)
+    write_numbers(share, message.numerator)
     return share.SerializeToString(deterministic=True)
 
 

@@ -15,7 +15,7 @@ from sottovoce.algorithms.rounds.settings import (
     RoundsSettings,
 )
 from sottovoce.config import AgentConfig
-from sottovoce.data import Records, checked, load, uniform_bounds
+from sottovoce.data import Records, check_records, load, uniform_bounds
 from sottovoce.errors import ConfigError
 from sottovoce.kernels import Kernel
 
@@ -127,7 +127,7 @@ def _load_public_records(config: AgentConfig) -> Records:
     """Return the public records in data.public, prepared in the same way as the vault's own records."""
     data, spec = config.data, config.data.public or ""
     source = load(spec)
-    raw = checked(
+    raw = check_records(
         source.records.features,
         source.records.labels,
         features_expected=data.features,

@@ -50,10 +50,10 @@ class WithReplacementSettings(SharedModelSettings, frozen=True, tag="with-replac
     own_step_size: ClassVar[float] = 100.0
 
     @override
-    def unused(self, key: str) -> str | None:
+    def explain_unused(self, key: str) -> str | None:
         if key in ("passes", "regularisation"):
             return f"learner {self.name} samples with replacement and has no passes; remove the key"
-        return super().unused(key)
+        return super().explain_unused(key)
 
 
 class WithoutReplacementSettings(SharedModelSettings, frozen=True, tag="without-replacement"):

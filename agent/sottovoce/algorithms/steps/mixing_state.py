@@ -5,7 +5,7 @@ from typing import Any
 from sottovoce.algorithms.state_codec import OtherModel
 from sottovoce.algorithms.steps.numerator import read_numerator
 from sottovoce.errors import MessageRefused
-from sottovoce.wire.packed import put_numbers
+from sottovoce.wire.packed import write_numbers
 from sottovoce.wire.v1 import state_pb2
 
 
@@ -24,7 +24,7 @@ def encode_state(state: Any, weight: int) -> bytes:
         turn=state.turn,
         learnt=state.last_used_window,
     )
-    put_numbers(saved, state.numerator)
+    write_numbers(saved, state.numerator)
     return saved.SerializeToString()
 
 

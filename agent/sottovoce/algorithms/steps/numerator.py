@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce.errors import MessageRefused
-from sottovoce.wire.packed import take_numbers
+from sottovoce.wire.packed import read_numbers
 from sottovoce.wire.v1 import envelope_pb2, state_pb2
 
 Holder = envelope_pb2.PushSumShare | state_pb2.PushSumState
@@ -23,4 +23,4 @@ def read_numerator(message: Holder) -> NDArray[np.int64]:
         raise MessageRefused("shape", "the numerator does not contain a whole number of parameters")
     if message.numerator:
         return np.frombuffer(message.numerator, dtype=_OLD_DTYPE).astype(np.int64)
-    return take_numbers(message)
+    return read_numbers(message)

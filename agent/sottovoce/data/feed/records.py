@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from sottovoce.data.dataset import DataSet, assemble_dataset
 from sottovoce.data.feed.store import read_windows
-from sottovoce.data.forecast import HALF_HOURS, days_of, forecast_dataset, held_out_share
+from sottovoce.data.forecast import HALF_HOURS, daily_energy, forecast_dataset, held_out_share
 from sottovoce.days import EXPORT
 from sottovoce.errors import DataError
 
@@ -45,22 +45,22 @@ def load_feed(path: Path, options: Mapping[str, str]) -> DataSet:
     if task not in _TASKS:
         raise DataError(f"{path}: task={task}: choose {' or '.join(_TASKS)}")
     if task == "profile":
-        return _profile_dataset(path, *days_of(wh, windows.first, windows.seconds, str(path)))
+        return _profile_dataset(path, *daily_energy(wh, windows.first, windows.seconds, str(path)))
     share = held_out_share(options, str(path)) if "test" in options else 0.0
     return forecast_dataset(wh, windows.first, windows.seconds, name=f"feed:{path.name}", origin=str(path), share=share)
 
 
 def _profile_dataset(path: Path, days: NDArray[np.int64], first: int) -> DataSet:
     """Return the data set for loads int64[meters, days, 48] in Wh, -1 where one is missing, from day number `first`."""
-    read: NDArray[np.bool_] = np.logical_and.reduce(days >= 0, axis=0) & (len(days) > 0)
-    energy = np.where(read, np.add.reduce(days, axis=0), 0) / _WH_IN_KWH
-    usual = np.add.reduce(energy, axis=0) / np.maximum(np.add.reduce(read, axis=0, dtype=np.int64), 1)
-    some: NDArray[np.bool_] = np.logical_or.reduce(read, axis=1)
-    loads = np.where(read, energy, usual)[some].reshape(-1, HALF_HOURS)
+    has_reading: NDArray[np.bool_] = np.logical_and.reduce(days >= 0, axis=0) & (len(days) > 0)
+    energy = np.where(has_reading, np.add.reduce(days, axis=0), 0) / _WH_IN_KWH
+    mean_energy = np.add.reduce(energy, axis=0) / np.maximum(np.add.reduce(has_reading, axis=0, dtype=np.int64), 1)
+    is_used: NDArray[np.bool_] = np.logical_or.reduce(has_reading, axis=1)
+    loads = np.where(has_reading, energy, mean_energy)[is_used].reshape(-1, HALF_HOURS)
     return assemble_dataset(
         f"feed:{path.name}",
         (loads, np.zeros(len(loads), dtype=np.int64)),
         classes=2,
-        windows=first + np.flatnonzero(some),
+        windows=first + np.flatnonzero(is_used),
         origin=str(path),
     )

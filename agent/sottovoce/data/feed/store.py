@@ -41,20 +41,20 @@ def read_windows(path: Path, since: int = 0) -> Windows:
     with StoreReading(path) as connection:
         seconds = window_seconds(connection)
         meters = connection.execute("SELECT number, name FROM meter ORDER BY name").fetchall()
-        found = connection.execute(
+        stored_windows = connection.execute(
             "SELECT window.meter, window.number, wh FROM meter JOIN window "
             "ON window.meter = meter.number AND window.number >= ?",
             (since,),
         ).fetchall()
-        rows = np.array(found, dtype=np.int64).reshape(-1, 3)
+        rows = np.array(stored_windows, dtype=np.int64).reshape(-1, 3)
         if not len(rows):
             return Windows(tuple(name for _, name in meters), 0, seconds, np.empty((len(meters), 0), dtype=np.int64))
         first, last = int(rows[:, 1].min()), int(rows[:, 1].max())
         if first < 0 or last - first >= _MAX_WINDOWS:
             raise ValueError("its window numbers are out of range")
         wh = np.full((len(meters), last - first + 1), MISSING, dtype=np.int64)
-        row_of = {number: row for row, (number, _) in enumerate(meters)}
-        wh[[row_of[number] for number in rows[:, 0].tolist()], rows[:, 1] - first] = rows[:, 2]
+        row_by_meter = {number: row for row, (number, _) in enumerate(meters)}
+        wh[[row_by_meter[number] for number in rows[:, 0].tolist()], rows[:, 1] - first] = rows[:, 2]
         return Windows(tuple(name for _, name in meters), first, seconds, wh)
 
 
@@ -63,12 +63,12 @@ class StoreReading:
 
     Args:
         path: path of the store.
-        still: whether no process has the store open.
+        is_closed: whether no process has the store open.
     """
 
-    def __init__(self, path: Path, *, still: bool = False) -> None:
+    def __init__(self, path: Path, *, is_closed: bool = False) -> None:
         self._path = path
-        self._mode = "mode=ro&immutable=1" if still else "mode=ro"
+        self._mode = "mode=ro&immutable=1" if is_closed else "mode=ro"
 
     def __enter__(self) -> sqlite3.Connection:
         if not self._path.exists():

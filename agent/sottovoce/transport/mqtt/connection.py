@@ -103,7 +103,7 @@ class Connection:
                     return
                 if (defect := session.exception()) is not None:
                     self.problem = "an internal error occurred (see the log): this is a bug; please report it"
-                    self._sparse_log.say(
+                    self._sparse_log.log(
                         logging.ERROR, "defect", "broker-connection-failed: this is a bug; please report it: %r", defect
                     )
                 failures = 1 if time.monotonic() - began > _STABLE_SECONDS else failures + 1
@@ -186,7 +186,7 @@ class Connection:
                     announcing.cancel()
         except (MqttError, OSError, SottovoceError) as error:
             self.problem = self._explain(error)
-            if self._sparse_log.say(logging.WARNING, "lost", "broker-lost %s: %s", self._endpoint, self.problem):
+            if self._sparse_log.log(logging.WARNING, "lost", "broker-lost %s: %s", self._endpoint, self.problem):
                 self._loss_logged = True
         finally:
             self._client = None
@@ -201,7 +201,7 @@ class Connection:
             self._loss_logged = False
             _log.info("broker-connected %s", self._endpoint)
         else:
-            self._sparse_log.say(logging.INFO, "connected", "broker-connected %s", self._endpoint)
+            self._sparse_log.log(logging.INFO, "connected", "broker-connected %s", self._endpoint)
 
     async def _listen(self, client: Client) -> None:
         async for message in client.messages:
@@ -237,7 +237,7 @@ class Connection:
         code = getattr(error.rc, "value", error.rc) if isinstance(error, MqttCodeError) else None
         if code == _TAKEN_OVER:
             self.duplicates += 1
-            self._sparse_log.say(
+            self._sparse_log.log(
                 logging.ERROR,
                 "taken-over",
                 "duplicate-identity another client connected to %s with this device's id: find the copy of this "

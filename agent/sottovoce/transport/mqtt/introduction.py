@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from sottovoce.errors import IdentityError, MessageRefused
 from sottovoce.identity import Identity, Subject
-from sottovoce.identity.framing import framed
+from sottovoce.identity.framing import frame_fields
 from sottovoce.transport.mqtt.forms import decode_canonical
 from sottovoce.wire.v1.mqtt_pb2 import Introduction
 
@@ -137,4 +137,4 @@ def _signed_bytes(message: Introduction) -> bytes:
         bytes([message.gone]),
         message.certificate,
     )
-    return framed(_DOMAIN, fields)
+    return frame_fields(_DOMAIN, fields)

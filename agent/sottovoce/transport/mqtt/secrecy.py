@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from sottovoce.errors import MessageRefused
-from sottovoce.identity.framing import framed
+from sottovoce.identity.framing import frame_fields
 
 _DOMAIN = b"sottovoce/mqtt-frame/v1"
 _NONCE_BYTES = 12
@@ -101,5 +101,5 @@ def _nonce(counter: int) -> bytes:
 
 
 def _derive_key(secret: bytes, sender: tuple[bytes, bytes], recipient: tuple[bytes, bytes]) -> bytes:
-    info = framed(_DOMAIN, (*sender, *recipient))
+    info = frame_fields(_DOMAIN, (*sender, *recipient))
     return HKDF(algorithm=SHA256(), length=32, salt=None, info=info).derive(secret)

@@ -308,7 +308,7 @@ class MqttTransport:
                 self._on_frame(sender, payload)
         except MessageRefused as refusal:
             self.refused[refusal.reason] += 1
-            self._sparse_log.say(logging.WARNING, refusal.reason, "frame-refused reason=%s %s", refusal.reason, refusal)
+            self._sparse_log.log(logging.WARNING, refusal.reason, "frame-refused reason=%s %s", refusal.reason, refusal)
 
     def _on_announcement(self, device: str, raw: bytes) -> None:
         """Handle a new or retained presence announcement; ignore an empty one."""
@@ -329,7 +329,7 @@ class MqttTransport:
             self._announce_again.set()  # an old farewell arrived late, or the broker is dishonest
         elif echo is Echo.COPY:
             self.connection.duplicates += 1
-            self._sparse_log.say(
+            self._sparse_log.log(
                 logging.ERROR,
                 "copy",
                 "duplicate-identity another device is on the broker with this device's identity: find the copy, stop "

@@ -101,7 +101,7 @@ class ChainSteps:
         return float(losses[0]) + self.regularisation / 2 * float(point @ point)
 
     def _batch(self, records: Records, start: int) -> Records:
-        return records.within(Units(((start, start + self.batch - 1),)))
+        return records.select_units(Units(((start, start + self.batch - 1),)))
 
 
 def clip_to_unit_ball(rows: Floats) -> Floats:

@@ -97,7 +97,7 @@ class OtherMembers:
             index: open_shares(shares, own_offer.share_key, roster.digest, 0, index, sealed.sealed[index]).seed
             for index, (_, shares) in enumerate(self.keys, 1)
         }
-        opened = tuple(sorted(seeds))[: self.mechanism.cell.opens_at(len(roster))]
+        opened = tuple(sorted(seeds))[: self.mechanism.cell.opening_threshold(len(roster))]
         empty_shares = Shares(bytes(33), bytes(33))
         sealed_shares = [
             seal_shares(shares, own_offer.share_key, roster.digest, index, 0, empty_shares)

@@ -9,7 +9,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 from sottovoce.accounting.calibration import Neighbouring
-from sottovoce.data import Records, identified
+from sottovoce.data import Records, add_identities
 from sottovoce.door import Query
 from sottovoce.kernels.softmax import Softmax
 from sottovoce.vault import Budget, Ledger, OperatingSystemNoise, Vault, build
@@ -203,7 +203,7 @@ class GaussianSums:
 
     def _block_of_each(self, key: bytes) -> NDArray[np.int64]:
         """Return each canary's block, int64[m]."""
-        identities = identified(self._all_canaries()).identities
+        identities = add_identities(self._all_canaries()).identities
         if self._blocks == 1 or identities is None:
             return np.zeros(self.canaries, dtype=np.int64)
         hashes = [blake2b(row.tobytes(), digest_size=4, key=key).digest() for row in identities]

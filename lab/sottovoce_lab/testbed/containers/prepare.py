@@ -4,8 +4,8 @@ from pathlib import Path
 
 import tomlkit
 from sottovoce.identity import create_fleet
+from sottovoce.identity.bundles import new_bundle
 from sottovoce.identity.invitation import Seeds, write_bundle
-from sottovoce.identity.inviting import new_bundle
 from sottovoce.transport.mosquitto import write_broker
 
 from sottovoce_lab.testbed.agent_files import save_records, tables_of

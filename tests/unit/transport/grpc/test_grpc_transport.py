@@ -11,7 +11,7 @@ import grpc
 import pytest
 from sottovoce.errors import DataError, IdentityError, MessageRefused, NetworkError
 from sottovoce.identity import Fleet, Identity, Validity, enrol, load
-from sottovoce.identity.renewal import install_certificate, renewal_request
+from sottovoce.identity.renewal import install_certificate, make_renewal_request
 from sottovoce.identity.request import read_request
 from sottovoce.transport import Listener
 
@@ -121,7 +121,7 @@ async def test_a_device_that_no_longer_accepts_the_certificate_states_it(pair: t
 
 def renew_identity(fleet: Fleet, directory: Path, days: int) -> Identity:
     """Return the identity from a directory, with another certificate."""
-    certificate = fleet.renew(read_request(renewal_request(directory), "r"), (), Validity.from_now(days))
+    certificate = fleet.renew(read_request(make_renewal_request(directory), "r"), (), Validity.from_now(days))
     install_certificate(directory, certificate, "c")
     return load(directory)
 

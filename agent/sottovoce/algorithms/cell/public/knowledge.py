@@ -144,7 +144,7 @@ class Knowledge:
         """Return the knowledge on which enough devices agree: as many as it takes to open the smallest cell."""
         bodies = [vote.said.body for vote in votes.values()]
         for vote in votes.values():
-            if bodies.count(vote.said.body) >= self._cell.opens_at(self._cell.least):
+            if bodies.count(vote.said.body) >= self._cell.opening_threshold(self._cell.least):
                 return body_of(vote.said, Knows), self.decode_numerator(vote.numerator)
         return None
 

@@ -138,7 +138,7 @@ class Leader:
         members = tuple(sorted(dealt))
         if len(members) < len(roster) and not late:
             return LeaderUpdate(leading)
-        if len(members) < self._cell.opens_at(len(roster)):
+        if len(members) < self._cell.opening_threshold(len(roster)):
             return _abort_round(roster)
         deals = {member: dealt[member].said for member in members}
         h = round_digest(roster.digest, members, [body_of(deal, Deal).root for deal in deals.values()])
@@ -165,7 +165,7 @@ class Leader:
         roster = _roster(leading)
         if leading.readies.keys() | leading.unready < {*leading.members} and not late:
             return LeaderUpdate(leading)
-        if len(leading.readies) < self._cell.opens_at(len(roster)):
+        if len(leading.readies) < self._cell.opening_threshold(len(roster)):
             return _abort_round(roster)
         ready = sorted(leading.readies)
         go = Go(leading.round, tuple(leading.readies[position] for position in ready))
@@ -177,7 +177,7 @@ class Leader:
         survivors = tuple(sorted(leading.vectors))
         if not {*survivors} >= {*leading.members} - leading.unready and not late:
             return LeaderUpdate(leading)
-        if len(survivors) < self._cell.opens_at(len(_roster(leading))):
+        if len(survivors) < self._cell.opening_threshold(len(_roster(leading))):
             return LeaderUpdate(None if late else leading)
         return self._announce_survivors(leading, survivors, beat)
 
@@ -190,7 +190,7 @@ class Leader:
         return LeaderUpdate(leading, _messages_to(_owners_at(leading, survivors), Survived(named)))
 
     def _request_reveals(self, leading: Leading, beat: int, *, late: bool) -> LeaderUpdate:
-        needed = self._cell.opens_at(len(_roster(leading)))
+        needed = self._cell.opening_threshold(len(_roster(leading)))
         if len(leading.stands) < needed:
             return LeaderUpdate(None if late else leading)
         quorum = Quorum(leading.round, tuple(leading.stands[position] for position in sorted(leading.stands)))
@@ -200,7 +200,7 @@ class Leader:
 
     def _open(self, leading: Leading, *, late: bool) -> LeaderUpdate:
         roster = _roster(leading)
-        needed = self._cell.opens_at(len(roster))
+        needed = self._cell.opening_threshold(len(roster))
         if len(leading.revealed) < needed:
             return LeaderUpdate(None if late else leading)
         chosen = {position: leading.revealed[position] for position in sorted(leading.revealed)[:needed]}

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from sottovoce.identity.framing import framed
+from sottovoce.identity.framing import frame_fields
 
 _DOMAIN = b"sottovoce/contribution/v1"
 
@@ -40,7 +40,9 @@ class Contribution:
     def signed_bytes(self, fleet: str, task: bytes) -> bytes:
         """Return the bytes to sign, bound to one task because values differ in meaning between tasks; see Signed."""
         numbers = self.numerator.astype("<i8").tobytes()
-        return framed(_DOMAIN, (fleet.encode(), task, self.owner.encode(), struct.pack(">Q", self.steps), numbers))
+        return frame_fields(
+            _DOMAIN, (fleet.encode(), task, self.owner.encode(), struct.pack(">Q", self.steps), numbers)
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from sottovoce import accepting
-from sottovoce.accepting import Acceptor
+from sottovoce import acceptor
+from sottovoce.acceptor import Acceptor
 
 from tests.support.waiting import PATIENCE
 
@@ -48,7 +48,7 @@ class Bench:
         self.times.append(asyncio.get_running_loop().time())
         return pause
 
-    async def called(self, count: int = 1) -> None:
+    async def connect(self, count: int = 1) -> None:
         """Connect this many clients, and wait until they are accepted."""
         loop, expected = asyncio.get_running_loop(), len(self.accepted) + count
         for _ in range(count):
@@ -69,22 +69,22 @@ class Bench:
 async def test_a_refusal_is_retried_after_growing_pauses(refusal: Exception) -> None:
     bench, loop = Bench(*[refusal] * 4), asyncio.get_running_loop()
     began = loop.time()
-    await bench.called(2)
+    await bench.connect(2)
     assert loop.time() - began > 0.01 + 0.02 + 0.04 + 0.08
     assert bench.failures == [refusal] * 4
     bench.close()
 
 
 async def test_pauses_have_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(accepting, "_LONGEST_PAUSE", 0.01)
+    monkeypatch.setattr(acceptor, "_LONGEST_PAUSE", 0.01)
     bench = Bench(*[EMFILE] * 20)
-    await asyncio.wait_for(bench.called(), 5)
+    await asyncio.wait_for(bench.connect(), 5)
     bench.close()
 
 
 async def test_a_client_that_has_disconnected_is_not_a_failure() -> None:
     bench = Bench(ConnectionAbortedError())
-    await bench.called()
+    await bench.connect()
     assert bench.failures == []
     bench.close()
 
@@ -103,13 +103,13 @@ async def test_a_connection_that_cannot_be_handled_is_closed() -> None:
         client.setblocking(False)
         assert await asyncio.wait_for(asyncio.get_running_loop().sock_recv(client, 1), PATIENCE) == b""
     assert refused[0].fileno() == -1
-    await bench.called()
+    await bench.connect()
     bench.close()
 
 
 async def test_the_pause_between_two_connections_is_kept() -> None:
     bench = Bench(opened=lambda caller: 0.05)
-    await bench.called(3)
+    await bench.connect(3)
     assert all(later - earlier >= 0.05 for earlier, later in zip(bench.times, bench.times[1:], strict=False))
     bench.close()
 
@@ -136,4 +136,4 @@ async def test_nothing_is_accepted_after_the_end() -> None:
     bench = Bench()
     bench.close()
     with pytest.raises(ConnectionRefusedError):
-        await bench.called()
+        await bench.connect()

@@ -16,7 +16,7 @@ def new_bundle(fleet: Fleet, seeds: Seeds, validity: Validity | None = None) -> 
         validity: validity of the device's certificate; defaults to 90 days from now.
     """
     keys = DeviceKeys.generate()
-    device, tls = keys.encoded()
+    device, tls = keys.to_pem()
     return Bundle(
         fleet=fleet.name,
         id=keys.node_id,

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from sottovoce.config.loading import config_from_tables, line_of
+from sottovoce.config.loading import config_from_tables, find_line
 from sottovoce.config.schema import AgentConfig
 from sottovoce.days import with_day_numbers
 from sottovoce.errors import ConfigError
@@ -54,14 +54,14 @@ def config_for_task(config: AgentConfig, tables: Tables, epoch: int, epsilon: fl
             raise ConfigError(f"vault.graph_directory: missing; set it to the directory of {model}, the task's model")
         learner["model"] = str(config.vault.graph_directory / model)
     device_data = {key: device_tables["data"][key] for key in _DEVICE_DATA_KEYS if device_tables["data"][key]}
-    merged = {
+    merged_tables = {
         **device_tables,
         "data": {**device_data, **tables.get("data", {})},
         "learner": {**_device_learner_keys(config.learner, learner), **learner},
         "privacy": {**device_privacy, **privacy, "epsilon": min(limit for limit in limits if limit is not None)},
         "task": {**tables.get("task", {}), "epoch": epoch},
     }
-    return config_from_tables(merged, f"task of epoch {epoch}")
+    return config_from_tables(merged_tables, f"task of epoch {epoch}")
 
 
 def _device_learner_keys(settings: LearnerSettings, task_learner: Mapping[str, Any]) -> dict[str, Any]:
@@ -91,7 +91,8 @@ def read_proposed_task(path: Path) -> tuple[dict[str, dict[str, Any]], dict[str,
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise ConfigError(f"{path}: not a readable task ({error}); a task must be a TOML file") from error
     problems = [
-        f"{path}, line {line_of(text, key)}: {'.'.join(key)}: {reason}" for key, reason in _foreign_keys(tables).items()
+        f"{path}, line {find_line(text, key)}: {'.'.join(key)}: {reason}"
+        for key, reason in _foreign_keys(tables).items()
     ]
     if problems:
         raise ConfigError("\n".join(problems))
@@ -106,7 +107,7 @@ def read_proposed_task(path: Path) -> tuple[dict[str, dict[str, Any]], dict[str,
         raise ConfigError(f"{path}: task.ends: must be after task.begins; correct one of them")
     task_tables = {**{name: dict(tables[name]) for name in _TABLES if name in tables}, "task": task}
     device = {"agent": {"state": "."}, "data": {"source": "npz:records.npz", **task_tables.get("data", {})}}
-    config_from_tables({**task_tables, **device}, str(path), lambda key: line_of(text, key))
+    config_from_tables({**task_tables, **device}, str(path), lambda key: find_line(text, key))
     return task_tables, schedule
 
 

@@ -11,7 +11,7 @@ import socket
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 
-from sottovoce.listening import cannot_listen
+from sottovoce.listening import make_listening_error
 from sottovoce.observe.rate_limited_log import RateLimitedLog
 from sottovoce.observe.request_server import RequestServer
 
@@ -45,7 +45,7 @@ class Page:
     kind: str
     body: bytes
 
-    def encoded(self, *, head_only: bool = False) -> bytes:
+    def to_bytes(self, *, head_only: bool = False) -> bytes:
         """Return the response as bytes, with its headers and, unless `head_only`, its body."""
         head = (
             f"HTTP/1.0 {self.status} {_REASONS[self.status]}\r\n"
@@ -62,7 +62,7 @@ def text_page(status: int, text: str) -> Page:
     return Page(status, "text/plain; charset=utf-8", f"{text}\n".encode())
 
 
-class Answerer:
+class PageServer:
     """HTTP server for a fixed set of pages.
 
     Args:
@@ -90,12 +90,12 @@ class Answerer:
             listening = socket.create_server((host, port), family=family)
         except OSError as error:
             address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-            raise cannot_listen("observe.metrics", address, error) from error
+            raise make_listening_error("observe.metrics", address, error) from error
         self._server = RequestServer(
             f"{host}:{port}",
-            complete=lambda request: _END in request,
+            is_complete=lambda request: _END in request,
             answer=self._answer,
-            longest=_MAX_BYTES,
+            max_bytes=_MAX_BYTES,
             seconds=_TIMEOUT_SECONDS,
         )
         self._server.start(listening)
@@ -121,13 +121,13 @@ class Answerer:
         except TimeoutError:
             return text_page(503, f"this page could not be generated within {_TIMEOUT_SECONDS:g} s"), False
         except Exception as defect:  # noqa: BLE001 - a failing page must not stop the device
-            self._sparse_log.say(
+            self._sparse_log.log(
                 logging.ERROR, path, "page-failed path=%s this is a bug; please report it: %r", path, defect
             )
             return text_page(500, "this page could not be generated; see the log"), False
 
     async def _answer(self, request: bytes | None) -> bytes:
         if request is None:
-            return text_page(431, f"a request may contain at most {_MAX_BYTES} bytes").encoded()
+            return text_page(431, f"a request may contain at most {_MAX_BYTES} bytes").to_bytes()
         page, head_only = await self.page(request)
-        return page.encoded(head_only=head_only)
+        return page.to_bytes(head_only=head_only)

@@ -8,7 +8,7 @@ from sottovoce_bootstrap.sources.invitation import invitation_contacts
 
 from sottovoce.agent.password import read_password
 from sottovoce.config import AgentConfig
-from sottovoce.doctor.contact import obstacle, obstacles
+from sottovoce.doctor.contact import find_connection_error, run_with_deadline
 from sottovoce.doctor.credentials import broker_tls_context, device_credentials
 from sottovoce.doctor.finding import Finding, ok, problem, warning
 from sottovoce.doctor.subject import Subject
@@ -43,21 +43,23 @@ def peers(subject: Subject) -> Iterator[Finding]:
             "fix its certificates first, then run the doctor again",
         )
         return
-    contacted = dict(list(contacts.items())[:_MAX_CONTACTED])
-    errors = obstacles(
+    selected_contacts = dict(list(contacts.items())[:_MAX_CONTACTED])
+    errors = run_with_deadline(
         {
-            (node, address): partial(obstacle, *split_address(address), tls, peer_dns_name(node, identity.fleet))
-            for node, address in contacted.items()
+            (node, address): partial(
+                find_connection_error, *split_address(address), tls, peer_dns_name(node, identity.fleet)
+            )
+            for node, address in selected_contacts.items()
         }
     )
-    none_answered = all(errors.values())
+    is_isolated = all(errors.values())
     for (node, address), error in errors.items():
         if error is None:
             yield ok(f"{node} at {address}: answers, and belongs to this fleet")
             continue
         description = f"{node} at {address}: {error}"
         remedy = _TRUST_REMEDY if "certificate" in error else _REACH_REMEDY
-        yield problem(description, remedy, ExitCode.NETWORK) if none_answered else warning(description, remedy)
+        yield problem(description, remedy, ExitCode.NETWORK) if is_isolated else warning(description, remedy)
     if len(contacts) > _MAX_CONTACTED:
         yield ok(f"{len(contacts) - _MAX_CONTACTED} more listed peers were not contacted")
 
@@ -71,7 +73,7 @@ def broker(subject: Subject) -> Iterator[Finding]:
     host, port = section.address
     if section.password_file is not None:
         read_password("transport.mqtt.password_file", section.password_file)
-    error = obstacles({0: partial(obstacle, host, port, broker_tls_context(section, state))})[0]
+    error = run_with_deadline({0: partial(find_connection_error, host, port, broker_tls_context(section, state))})[0]
     if error is not None:
         yield problem(
             f"{section.url}: {error}",
@@ -79,7 +81,7 @@ def broker(subject: Subject) -> Iterator[Finding]:
             ExitCode.NETWORK,
         )
     else:
-        yield ok(f"{section.url}: answers{', with TLS' if section.encrypted else ''}")
+        yield ok(f"{section.url}: answers{', with TLS' if section.uses_tls else ''}")
 
 
 def _contacts(config: AgentConfig, state: Path) -> dict[str, str]:
@@ -90,7 +92,7 @@ def _contacts(config: AgentConfig, state: Path) -> dict[str, str]:
         contact.node_id: next((endpoint for endpoint in contact.endpoints if is_direct(endpoint)), None)
         for contact in invitation_contacts(state)
     }
-    configured_addresses = {peer.id: peer.address for peer in config.transport.peers if peer.direct}
+    configured_addresses = {peer.id: peer.address for peer in config.transport.peers if peer.is_direct}
     addresses = {**invitation_addresses, **configured_addresses}
     return {node: address for node, address in addresses.items() if address is not None}
 

@@ -8,9 +8,9 @@ from contextlib import asynccontextmanager
 
 import pytest
 from sottovoce.errors import NetworkError
-from sottovoce.observe import answerer as module
-from sottovoce.observe.answerer import Answerer, Page, text_page
+from sottovoce.observe import page_server as module
 from sottovoce.observe.health import health
+from sottovoce.observe.page_server import Page, PageServer, text_page
 from sottovoce.observe.request_server import MAX_CONNECTIONS
 
 from tests.support.devices import free_port
@@ -31,13 +31,13 @@ async def _never() -> Page:
 
 
 @asynccontextmanager
-async def serve_pages() -> AsyncIterator[tuple[Answerer, int]]:
-    answerer, port = Answerer({"/page": _page, "/defect": _defect, "/never": _never}), free_port()
-    await answerer.start("127.0.0.1", port)
+async def serve_pages() -> AsyncIterator[tuple[PageServer, int]]:
+    page_server, port = PageServer({"/page": _page, "/defect": _defect, "/never": _never}), free_port()
+    await page_server.start("127.0.0.1", port)
     try:
-        yield answerer, port
+        yield page_server, port
     finally:
-        await answerer.stop()
+        await page_server.stop()
 
 
 async def read_response(port: int, *sent: bytes) -> bytes:
@@ -100,25 +100,25 @@ async def test_an_invalid_request_gets_an_error(request_: bytes, status: int) ->
 
 
 async def test_an_oversized_request_is_not_read() -> None:
-    async with serve_pages() as (answerer, port):
+    async with serve_pages() as (page_server, port):
         await asyncio.wait_for(read_response(port, *[b"x" * 65536] * 64), 20)
         assert (await read_response(port, b"GET /page HTTP/1.0\r\n\r\n")).endswith(b"all is well\n")
-        assert answerer.connections == 0
+        assert page_server.connections == 0
 
 
 async def test_a_slow_client_is_disconnected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_TIMEOUT_SECONDS", 0.05)
-    async with serve_pages() as (answerer, port):
+    async with serve_pages() as (page_server, port):
         assert await asyncio.wait_for(read_response(port, b"GET /page HTT"), 20) == b""
         late = await asyncio.wait_for(read_response(port, b"GET /never HTTP/1.0\r\n\r\n"), 20)
         assert late.startswith(b"HTTP/1.0 503 ")
-        assert answerer.connections == 0
+        assert page_server.connections == 0
 
 
 async def test_silent_connections_do_not_block_a_scrape() -> None:
-    async with serve_pages() as (answerer, port):
+    async with serve_pages() as (page_server, port):
         silent = [await asyncio.open_connection("127.0.0.1", port) for _ in range(MAX_CONNECTIONS)]
-        await asyncio.to_thread(until, lambda: answerer.connections == MAX_CONNECTIONS, "all are connected")
+        await asyncio.to_thread(until, lambda: page_server.connections == MAX_CONNECTIONS, "all are connected")
         for _ in range(48):
             assert (await read_response(port, b"GET /page HTTP/1.0\r\n\r\n")).endswith(b"all is well\n")
         assert await silent[0][0].read() == b"", "the oldest is closed"
@@ -136,9 +136,9 @@ async def test_a_failing_page_is_logged_and_ends_nothing(caplog: pytest.LogCaptu
 
 
 async def test_waiting_clients_are_disconnected_at_the_end() -> None:
-    async with serve_pages() as (answerer, port):
+    async with serve_pages() as (page_server, port):
         waiting = asyncio.ensure_future(read_response(port, b"GET /never HTTP/1.0\r\n\r\n"))
-        await asyncio.to_thread(until, lambda: answerer.connections, "it is connected")
+        await asyncio.to_thread(until, lambda: page_server.connections, "it is connected")
     assert await asyncio.wait_for(waiting, 20) == b""
     with pytest.raises(ConnectionRefusedError):
         await asyncio.open_connection("127.0.0.1", port)
@@ -152,7 +152,7 @@ async def test_an_address_in_use_is_named() -> None:
         with pytest.raises(
             NetworkError, match=rf"observe\.metrics: cannot listen on 127\.0\.0\.1:{port}: address already in use"
         ):
-            await Answerer({}).start("127.0.0.1", port)
+            await PageServer({}).start("127.0.0.1", port)
 
 
 def test_health_lists_what_is_wrong_and_what_is_not() -> None:
